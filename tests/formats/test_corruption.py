@@ -12,9 +12,9 @@ from tests.reference import csv_rows, recordio, tfrecord
 import headrace as hr
 from headrace.errors import CorruptRecord, DataError
 from headrace.formats.npy.format import NpyRecords
+from headrace.formats.open import verify_records
 from headrace.formats.recordio.format import RecordIORecords
 from headrace.formats.tfrecord.format import TFRecordRecords
-from headrace.formats.verify import verify_records
 
 SMALL = [path for path in SOUND if 0 < path.stat().st_size <= 400]
 LARGER = [path for path in SOUND if path.stat().st_size > 400]

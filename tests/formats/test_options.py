@@ -72,6 +72,16 @@ def test_the_others_are_refused_everywhere(written, option, tmp_path):
                 assert (result.exit_code == 0) == (option in HONOURED[name]), result.output
 
 
+def test_compression_of_whole_files_is_refused_where_a_format_has_none(written):
+    name, path = written
+    assert len(hr.open(path, format=name, decode=False, compression="none")) == pairs.ROWS
+    if not registry.format_named(name).compressible:
+        with pytest.raises(
+            UnsupportedData, match=rf"compression=None, the only value that {name} supports, found .*'gzip'"
+        ):
+            hr.open(path, format=name, compression="gzip")
+
+
 @pytest.mark.parametrize(("option", "value"), [("on_corrupt", "ignore"), ("verify", "no")])
 def test_values_that_no_format_knows(written, option, value):
     with pytest.raises((TypeError, ValueError), match=f"{option} must be .* got '{value}'"):

@@ -10,8 +10,7 @@ from tests.reference import tfrecord as reference
 import headrace as hr
 from headrace import _native
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.open import open_records
-from headrace.formats.verify import verify_records
+from headrace.formats.open import open_records, verify_records
 
 
 def checked(*paths):

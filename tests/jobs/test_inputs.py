@@ -9,7 +9,7 @@ import pytest
 
 from headrace.contracts.job import Channel
 from headrace.errors import JobFailed
-from headrace.formats.recordio.stream import read_stream
+from headrace.formats.recordio.format import read_stream
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec

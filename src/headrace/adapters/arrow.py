@@ -19,7 +19,7 @@ from headrace.formats.table.arrow_types import (
     Leaf,
     arrow,
     arrow_type,
-    carried,
+    embedded_schema,
     leaves_of,
     misfits,
     schema_of_leaves,
@@ -135,7 +135,7 @@ class ArrowNode:
         self.table = table
         self._leaves = list(leaves_of(table.schema))
         told = (table.schema.metadata or {}).get(KEY.encode())
-        self.schema = schema_of_leaves(self._leaves, Where(), carried=carried(told))
+        self.schema = schema_of_leaves(self._leaves, Where(), embedded=embedded_schema(told))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

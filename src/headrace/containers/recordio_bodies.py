@@ -10,8 +10,7 @@ import numpy as np
 from headrace._optional import available, require
 from headrace.codecs.sagemaker_record.message import Message, Tensor, is_record, read_message
 from headrace.errors import CorruptRecord, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.recordio.format import HEAD, is_recordio
-from headrace.formats.recordio.stream import read_stream
+from headrace.formats.recordio.format import HEAD, is_recordio, read_stream
 from headrace.writing.matrices import Matrix, write_matrix
 
 __all__ = ["decode_recordio", "encode_recordio", "read_messages"]

@@ -163,8 +163,8 @@ class Format:
         name: What ``format=`` takes.
         suffixes: Ends of file names, in lower case with the dot, that mean this format.
         knows: Whether the first bytes of a file show this format.
-        open: ``open(paths, compression=...)``, with those of ``on_corrupt=`` and ``verify=`` that ``options`` names: :class:`Records`, or
-            a table.
+        open: ``open(paths)``, with ``compression=`` where ``compressible``, and those of ``on_corrupt=`` and ``verify=`` that
+            ``options`` names: :class:`Records`, or a :class:`Table`.
         options: Which of ``"on_corrupt"`` and ``"verify"`` the format can honour. The others are refused unless they have their
             default, so that nobody believes that damage is skipped where it is not.
         folder: ``folder(path, look)``: whether a folder is, as a whole, one thing of this format; ``open`` then gets the folder.

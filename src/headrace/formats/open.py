@@ -1,16 +1,16 @@
-"""From what people pass to records: finds the files, their format (by content first, then by name), and opens them."""
+"""From what people pass to records: finds the files and their format (by content first, then by name), opens and verifies them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from headrace._arguments import choice, flag, word
 from headrace.contracts.csv import CSV
 from headrace.contracts.images import encoding_of
 from headrace.contracts.protocols import File
-from headrace.contracts.records import Format, OnCorrupt, Records
+from headrace.contracts.records import Checked, Format, OnCorrupt, Records, Table, is_table
 from headrace.errors import NoFiles, UnknownFormat, UnsupportedData, Where
 from headrace.formats.csv.sniff import SNIFFED_BYTES, is_text, looks_like_rows
 from headrace.formats.registry import (
@@ -22,6 +22,7 @@ from headrace.formats.registry import (
     format_of_name,
     names,
 )
+from headrace.formats.table.base import verify_rows
 from headrace.io.cache.inflate import Compression, head_of, wrapper_of
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import open_file
@@ -29,7 +30,7 @@ from headrace.io.paths import PathLike, expand, is_folder, is_pipe, path_list
 from headrace.io.store.listing import is_url_pattern
 from headrace.io.urls import base_name, is_listing
 
-__all__ = ["detect", "open_records", "records"]
+__all__ = ["detect", "open_records", "records", "verify_records"]
 
 
 HEAD_BYTES = 4096
@@ -38,9 +39,14 @@ SHOWN_BYTES = 12
 SHOWN_TEXT = 40
 LISTED = 1000
 """Objects that are listed to see what a folder in a store is: one answer of the store."""
-OPTIONS: Mapping[str, tuple[Any, Any]] = {"on_corrupt": ("raise", "skip"), "verify": (True, False)}
-"""The options of reading that only some formats support: the default, and the other value."""
+DEFAULTS: Mapping[str, tuple[Any, ...]] = {
+    "on_corrupt": ("raise",),
+    "verify": (True,),
+    "compression": (None, "none", ""),
+}
+"""The values of options of reading that every format supports."""
 HINTS = {
+    "compression": "Its files are not compressed as a whole. How they are compressed inside is found from them.",
     "on_corrupt": "In this format, damage cannot be told from the data after it: `headrace verify` lists it.",
     "verify": "It has no checksums that could be left unchecked.",
 }
@@ -113,8 +119,8 @@ def open_records(
         found = format_named(format)
         folders = [] if found.folder is None else _folders(given)
         paths = [folder for folder, _ in folders] or expand(given)
-    options = _supported(found, paths[0], {"on_corrupt": on_corrupt, "verify": verify})
-    records: Records = found.open(paths, compression=compression, **options)
+    given_options = {"on_corrupt": on_corrupt, "verify": verify, "compression": compression}
+    records: Records = found.open(paths, **_check_options(found, paths[0], given_options))
     return records
 
 
@@ -167,22 +173,22 @@ def _look_into(path: str) -> Lister | None:
         return None
 
 
-def _supported(format: Format, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _check_options(format: Format, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of reading that a format supports.
 
     Raises:
         UnsupportedData: One that it does not support has another value than its default.
     """
+    supported = format.options | {"compression"} if format.compressible else format.options
     for name, value in given.items():
-        default = OPTIONS[name][0]
-        if value != default and name not in format.options:
+        if name not in supported and value not in DEFAULTS[name]:
             raise UnsupportedData(
                 Where(path=path),
-                expected=f"{name}={default!r}, the only value that {format.name} supports",
+                expected=f"{name}={DEFAULTS[name][0]!r}, the only value that {format.name} supports",
                 found=f"{name}={value!r}",
                 hint=HINTS[name],
             )
-    return {name: value for name, value in given.items() if name in format.options}
+    return {name: value for name, value in given.items() if name in supported}
 
 
 def _check_alike(paths: list[str], first: Format) -> None:
@@ -281,3 +287,21 @@ def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
         found=found,
         hint=" ".join([hint, *(f"Broken format: {fault}" for fault in broken_entries())]),
     )
+
+
+def verify_records(records: Records | Table) -> Iterator[Checked]:
+    """Check everything in some files, and report damage instead of raising it.
+
+    Raises:
+        NoFiles: A file is gone.
+    """
+    if not hasattr(records, "format"):
+        raise TypeError(f"there are no checks for {type(records).__name__}")
+    format = format_named(records.format)
+    if format.verify is not None:
+        yield from format.verify(records)
+    elif is_table(records):
+        for path in records.paths:
+            yield from verify_rows(format.open([path]), path)
+    else:
+        raise TypeError(f"the format {format.name!r} gives no checks")

@@ -119,13 +119,13 @@ def format_named(name: str | CSV) -> Format:
 
 def _find(name: str) -> Format | None:
     if name in OWN:
-        return _own(name)
+        return _load_own(name)
     if name in _registered:
         return _registered[name]
     return _load_entry(name) if name in _entries() else None
 
 
-def _own(name: str) -> Format:
+def _load_own(name: str) -> Format:
     if name not in _loaded:
         module, _, value = OWN[name].partition(":")
         _loaded[name] = getattr(import_module(f"headrace.formats.{module}"), value)
@@ -142,7 +142,7 @@ def each_format(*, installed: bool = True) -> Iterator[Format]:
 
     A format is loaded when it is its turn.
     """
-    yield from map(_own, OWN)
+    yield from map(_load_own, OWN)
     yield from list(_registered.values())
     for name in _entries() if installed else ():
         if name not in OWN and name not in _registered and not isinstance(found := _try_entry(name), UnknownFormat):

@@ -13,7 +13,7 @@ from typing import Any
 from headrace import _optional
 from headrace.codecs.sagemaker_record.message import check_record, is_record
 from headrace.errors import Where
-from headrace.formats.recordio.stream import Readable, read_stream
+from headrace.formats.recordio.format import Readable, read_stream
 from headrace.sagemaker.amazon import record_pb2
 from headrace.writing.matrices import Matrix, Writable, write_matrix
 

@@ -19,9 +19,8 @@ from headrace.contracts.images import ImageOptions
 from headrace.contracts.records import Checked, Salvaged, TakesSchema, files_of, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
-from headrace.formats.open import detect, open_records
+from headrace.formats.open import detect, open_records, verify_records
 from headrace.formats.registry import format_named
-from headrace.formats.verify import verify_records
 from headrace.io.cache.folder import fresh_cache
 from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size

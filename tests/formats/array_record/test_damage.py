@@ -10,13 +10,13 @@ from tests.formats.array_record.files import CODECS, GOLDENS, noted, some_payloa
 import headrace as hr
 from headrace import _native
 from headrace.errors import CorruptFile, CorruptRecord, DataError
+from headrace.formats.array_record.codecs import WriterOptions
 from headrace.formats.array_record.footer import Footer
 from headrace.formats.array_record.format import ArrayRecordRecords
-from headrace.formats.array_record.options import WriterOptions
 from headrace.formats.array_record.scan import scan_file
 from headrace.formats.array_record.verify import salvage
 from headrace.formats.array_record.write import file_end
-from headrace.formats.verify import verify_records
+from headrace.formats.open import verify_records
 from headrace.io.local.mapped import MappedFile
 
 BLOCK = 1 << 16

@@ -16,7 +16,7 @@ from tests.reference import riegeli as reference
 import headrace as hr
 from headrace import _native, _optional
 from headrace.contracts.records import Records, Skipped
-from headrace.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
+from headrace.errors import CorruptFile, CorruptRecord, NoFiles
 from headrace.formats.array_record import chunks as reader
 from headrace.formats.array_record import codecs
 from headrace.formats.array_record.codecs import NONE
@@ -362,8 +362,6 @@ def test_written_files_are_read_as_by_the_reference(tmp_path_factory, payloads, 
 def test_options_that_do_not_fit():
     with pytest.raises(ValueError, match="on_corrupt must be"):
         ArrayRecordRecords(["x"], on_corrupt="ignore")
-    with pytest.raises(UnsupportedData, match="no compression round an ArrayRecord file"):
-        ArrayRecordRecords(["x"], compression="gzip")
     with pytest.raises(NoFiles):
         len(ArrayRecordRecords(["not there"]))
 

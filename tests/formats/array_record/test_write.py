@@ -7,8 +7,8 @@ from tests.reference import riegeli as reference
 
 import headrace as hr
 from headrace.contracts.records import RecordWriter
+from headrace.formats.array_record.codecs import WriterOptions
 from headrace.formats.array_record.format import ArrayRecordRecords
-from headrace.formats.array_record.options import WriterOptions
 from headrace.formats.array_record.write import ArrayRecordWriter
 
 BLOCK = 1 << 16

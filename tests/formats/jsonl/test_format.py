@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 import headrace as hr
 from headrace.errors import CorruptRecord, SchemaMismatch, UnsupportedData
-from headrace.formats.table.lines import LineFraming
+from headrace.formats.jsonl.format import LineFraming
 
 
 @pytest.fixture

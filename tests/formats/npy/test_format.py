@@ -172,13 +172,6 @@ def test_a_changed_file_is_noticed(tmp_path):
         records.take(np.array([0]))
 
 
-def test_there_is_no_compressed_npy(tmp_path):
-    path = saved(tmp_path / "x.npy", np.arange(10))
-    assert len(NpyRecords([path], compression="none")) == 10
-    with pytest.raises(UnsupportedData, match="without compression"):
-        NpyRecords([path], compression="gzip")
-
-
 def test_pickling_threads_and_fork(shards):
     array, paths = shards
     records = pickle.loads(pickle.dumps(NpyRecords(paths)))

@@ -13,9 +13,8 @@ from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord
 from headrace.formats.array_record.codecs import BROTLI, ZSTD
-from headrace.formats.array_record.fetch import Reached, reach, reached_in_order
-from headrace.formats.array_record.footer import ChunkTable
-from headrace.formats.array_record.unpack import BadChunk, open_chunks, read_record, spread
+from headrace.formats.array_record.footer import ChunkTable, Reached, reach, reached_in_order
+from headrace.formats.array_record.unpack import BadChunk, open_chunks, parallel_map, read_record
 from headrace.io.engines import engines
 from headrace.io.local.fileset import FileSet
 from headrace.io.system import spare_cores
@@ -112,7 +111,7 @@ class ChunkReader:
         place_in = np.zeros(len(indices), np.int64)
         for start, stop, opened in self._bounded(chunks):
             mine = np.flatnonzero((inverse >= start) & (inverse < stop))
-            source, first = _numbered(opened, self._table.counts(chunks[start:stop]))
+            source, first = _number_chunks(opened, self._table.counts(chunks[start:stop]))
             numbers = inverse[mine] - start
             part = _native.gather_chunks([one.chunks for one in opened], source[numbers], first[numbers] + within[mine])
             part_of[mine], place_in[mine] = len(parts), np.arange(len(mine))
@@ -194,7 +193,7 @@ class ChunkReader:
                 self._is_slow = part.needed in SLOW
             return parts
 
-        parts = spread(opened, len(chunks), least=LEAST_CHUNKS) if self._is_slow else opened(0, len(chunks))
+        parts = parallel_map(opened, len(chunks), least=LEAST_CHUNKS) if self._is_slow else opened(0, len(chunks))
         return parts[0] if len(parts) == 1 else _native.join_spans(parts)
 
     def _bounded(self, chunks: Indices) -> Iterator[tuple[int, int, list[_Opened]]]:
@@ -274,7 +273,7 @@ class ChunkReader:
         return CorruptRecord(place, expected=fault.expected, found=fault.found, hint=fault.hint)
 
 
-def _numbered(opened: list[_Opened], counts: Indices) -> tuple[npt.NDArray[np.int32], Indices]:
+def _number_chunks(opened: list[_Opened], counts: Indices) -> tuple[npt.NDArray[np.int32], Indices]:
     """For each chunk which of the opened ones it is in, and the number of its first record there."""
     source = np.repeat(np.arange(len(opened), dtype=np.int32), [one.number for one in opened])
     before = np.concatenate(([0], np.cumsum(counts)))[:-1]

@@ -14,11 +14,10 @@ from typing import Any
 from headrace import _native
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
 from headrace.contracts.values import Indices
-from headrace.errors import DataError, UnsupportedData, Where
+from headrace.errors import DataError, Where
 from headrace.formats.array_record.chunks import ChunkReader
-from headrace.formats.array_record.fetch import chunk_ends, fetch_footers
-from headrace.formats.array_record.footer import ChunkTable, Footer, read_footer
-from headrace.formats.array_record.scan import Found, scan_file
+from headrace.formats.array_record.footer import ChunkTable, Footer, chunk_ends, fetch_footers, read_footer
+from headrace.formats.array_record.scan import ScanResult, scan_file
 from headrace.formats.array_record.verify import join_files, salvage, verify_file
 from headrace.formats.array_record.write import ArrayRecordWriter
 from headrace.io.local.fileset import FileSet
@@ -45,7 +44,6 @@ class ArrayRecordRecords:
 
     Args:
         paths: The files, as :func:`headrace.io.paths.expand` gives them.
-        compression: ``None`` or ``"none"``: the chunks are compressed, never the file.
         on_corrupt: ``"raise"``, or ``"skip"`` to leave out the records of damaged chunks and count them in ``skipped``.
             Every chunk is read and decoded once for that, when the files are first used, and the footer is not needed.
         verify: ``False`` leaves the hashes of the chunks' data unchecked (those of their headers always are checked).
@@ -61,18 +59,11 @@ class ArrayRecordRecords:
         self,
         paths: Sequence[str],
         *,
-        compression: str | None = None,
         on_corrupt: OnCorrupt = "raise",
         verify: bool = True,
     ) -> None:
         if on_corrupt not in ("raise", "skip"):
             raise ValueError(f"on_corrupt must be 'raise' or 'skip', got {on_corrupt!r}")
-        if compression not in (None, "", "none"):
-            raise UnsupportedData(
-                Where(path=paths[0]),
-                expected="no compression round an ArrayRecord file: its chunks are compressed, and say how",
-                found=repr(compression),
-            )
         self.paths = tuple(paths)
         self.on_corrupt: OnCorrupt = on_corrupt
         self.verify = verify
@@ -127,7 +118,7 @@ class ArrayRecordRecords:
         """
         return read_footer(self._files.content(number))
 
-    def scan(self, number: int = 0) -> Found:
+    def scan(self, number: int = 0) -> ScanResult:
         """All sound chunks of file ``number``, and all damage, whatever its footer says."""
         return scan_file(self._files.content(number))
 
@@ -195,7 +186,7 @@ class ArrayRecordRecords:
         """
         first = 0
         runs = self._runs(max_bytes)
-        for spans in runs if records is None else _regrouped(runs, records):
+        for spans in runs if records is None else _regroup(runs, records):
             yield first, spans
             first += len(spans)
 
@@ -219,7 +210,7 @@ class ArrayRecordRecords:
         return f"ArrayRecordRecords({files!r})"
 
 
-def _regrouped(runs: Iterator[_native.Spans], records: int) -> Iterator[_native.Spans]:
+def _regroup(runs: Iterator[_native.Spans], records: int) -> Iterator[_native.Spans]:
     """The same records, ``records`` at a time. What comes before a fault is given before it is raised."""
     block: list[_native.Spans] = []
     missing = records

@@ -15,7 +15,7 @@ from headrace.formats.array_record.footer import BLOCK_BYTES, Footer, as_footer,
 from headrace.formats.array_record.unpack import BadChunk, open_chunks
 from headrace.io.local.mapped import MappedFile
 
-__all__ = ["Damage", "Found", "scan_file"]
+__all__ = ["Damage", "ScanResult", "scan_file"]
 
 
 RECORD_TYPES = (ord("r"), ord("t"))
@@ -41,7 +41,7 @@ class Damage:
 
 
 @dataclass(slots=True)
-class Found:
+class ScanResult:
     """What a scan found.
 
     Args:
@@ -67,7 +67,7 @@ class Found:
         return np.ascontiguousarray(self.chunks[:, COUNT])
 
 
-def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True, decode: bool = False) -> Found:
+def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True, decode: bool = False) -> ScanResult:
     """Find all chunks of records of a file, and all damage.
 
     Args:
@@ -76,7 +76,7 @@ def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True,
         has_footer: Whether it is an ArrayRecord file, whose footer is no record; a Riegeli file has none.
         decode: Whether chunks that cannot be decoded count as damage, too.
     """
-    found = Found(file.path)
+    found = ScanResult(file.path)
     fault = _read_footer(file, found) if has_footer else None
     tables, at = [], 0
     while at < file.size:
@@ -94,7 +94,7 @@ def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True,
     return found
 
 
-def _leave_out_undecodable(file: MappedFile, found: Found) -> None:
+def _leave_out_undecodable(file: MappedFile, found: ScanResult) -> None:
     """Chunks with sound hashes that a faulty writer made, and with ``verify=False`` also damaged ones."""
     sound = np.ones(len(found.chunks), bool)
     begins, start = found.begins, 0
@@ -110,7 +110,7 @@ def _leave_out_undecodable(file: MappedFile, found: Found) -> None:
     found.chunks = found.chunks[sound]
 
 
-def _pass(file: MappedFile, error: _native.FormatError, found: Found) -> int:
+def _pass(file: MappedFile, error: _native.FormatError, found: ScanResult) -> int:
     """Note damage, and where the next chunk begins."""
     begin = int(error.offset)
     # Where only the data are damaged, the header tells the rest.
@@ -122,7 +122,7 @@ def _pass(file: MappedFile, error: _native.FormatError, found: Found) -> int:
     return after
 
 
-def _read_footer(file: MappedFile, found: Found) -> CorruptFile | None:
+def _read_footer(file: MappedFile, found: ScanResult) -> CorruptFile | None:
     """The footer, or why there is none: where headers are damaged, only the footer knows of a sound chunk between them."""
     try:
         found.footer = read_footer(file)
@@ -139,7 +139,7 @@ def _next_listed(footer: Footer | None, begin: int) -> int | None:
     return int(footer.begins[place]) if place < len(footer.begins) else footer.begin
 
 
-def _set_footer_apart(file: MappedFile, found: Found, fault: CorruptFile | None) -> None:
+def _set_footer_apart(file: MappedFile, found: ScanResult, fault: CorruptFile | None) -> None:
     """Footer and postscript are chunks of records, too: take them out, and count with the footer what damage took."""
     if fault is not None:
         found.footer = _footer_among(file, found)
@@ -147,10 +147,10 @@ def _set_footer_apart(file: MappedFile, found: Found, fault: CorruptFile | None)
     if found.footer is not None:
         # What looks like a chunk behind damage may be the content of a record.
         found.chunks = found.chunks[np.isin(found.chunks[:, BEGIN], found.footer.begins)]
-        found.damage = [_counted(damage, found.footer) for damage in found.damage]
+        found.damage = [_count_lost(damage, found.footer) for damage in found.damage]
 
 
-def _footer_among(file: MappedFile, found: Found) -> Footer | None:
+def _footer_among(file: MappedFile, found: ScanResult) -> Footer | None:
     """The footer, where only what is behind it is lost. A postscript without its footer is taken out."""
     if len(found.chunks) and _is_postscript(file, int(found.chunks[-1, BEGIN])):
         found.chunks = found.chunks[:-1]
@@ -175,7 +175,7 @@ def _footer_at(file: MappedFile, begin: int) -> Footer | None:
         return None
 
 
-def _counted(damage: Damage, footer: Footer) -> Damage:
+def _count_lost(damage: Damage, footer: Footer) -> Damage:
     inside = (footer.begins >= damage.begin) & (footer.begins < damage.end)
     known = int(footer.counts[inside].sum())
     return Damage(damage.fault, damage.begin, damage.end, known)

@@ -18,7 +18,7 @@ from headrace.io.local.mapped import guard_reads
 from headrace.io.system import spare_cores, usable_cores
 from headrace.io.threads import ThreadPool
 
-__all__ = ["BadChunk", "HasBuffer", "open_chunks", "read_record", "spread"]
+__all__ = ["BadChunk", "HasBuffer", "open_chunks", "parallel_map", "read_record"]
 
 
 MOST_BYTES = 64 << 20
@@ -87,7 +87,7 @@ def open_chunks(
         )
         unpack(chunks, file)
     except (_native.FormatError, BadChunk) as error:
-        bad = error if isinstance(error, BadChunk) else BadChunk(error.record, _described(error, file.path))
+        bad = error if isinstance(error, BadChunk) else BadChunk(error.record, _describe_chunk(error, file.path))
         if bad.number > 0:
             # All chunks pass one check before any passes the next: another one before it may fail a later check. Then this raises.
             some = None if counts is None else counts[: bad.number]
@@ -120,7 +120,7 @@ def read_record(file: HasBuffer, begin: int, *, verify: bool) -> memoryview:
         )
         unpack(chunk, file)
     except _native.FormatError as error:
-        raise BadChunk(0, _described(error, file.path)) from error
+        raise BadChunk(0, _describe_chunk(error, file.path)) from error
     return chunk.view(0)
 
 
@@ -143,7 +143,7 @@ def unpack(chunks: _native.Chunks, file: HasBuffer) -> None:
         chunks.advance()
 
 
-def _described(error: _native.FormatError, path: str) -> CorruptRecord:
+def _describe_chunk(error: _native.FormatError, path: str) -> CorruptRecord:
     fault = describe(error, Where(path=path, offset=int(error.offset)))
     return CorruptRecord(fault.where.at(path=path), expected=fault.expected, found=fault.found, hint=fault.hint)
 
@@ -155,7 +155,7 @@ def _undecodable(chunks: _native.Chunks, number: int, file: HasBuffer, expected:
 T = TypeVar("T")
 
 
-def spread(work: Callable[[int, int], list[T]], count: int, *, least: int) -> list[T]:
+def parallel_map(work: Callable[[int, int], list[T]], count: int, *, least: int) -> list[T]:
     """The results of ``work(start, stop)`` over all of ``count`` items, in order, from as many cores as it is worth.
 
     The work must let go of the interpreter for most of its time. See :func:`headrace.io.system.spare_cores` for whom that is done.

@@ -14,7 +14,7 @@ from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, CorruptRecord, DataError, Where
 from headrace.formats.array_record.codecs import NONE
 from headrace.formats.array_record.footer import Footer, read_footer
-from headrace.formats.array_record.scan import BEGIN, COUNT, DECODED, END, Found, scan_file
+from headrace.formats.array_record.scan import BEGIN, COUNT, DECODED, END, ScanResult, scan_file
 from headrace.formats.array_record.unpack import BadChunk, open_chunks
 from headrace.formats.array_record.write import file_end
 from headrace.io.local.mapped import MappedFile
@@ -64,7 +64,7 @@ def verify_file(file: MappedFile, *, has_footer: bool = True) -> Iterator[Stretc
     firsts = _first_numbers(found)
     start = 0
     while start < len(found.chunks):
-        stretch, stop = _decoded(file, found, firsts, start)
+        stretch, stop = _decode_stretch(file, found, firsts, start)
         stretch.bytes = int((found.chunks[start:stop, END] - found.chunks[start:stop, BEGIN]).sum())
         stretch.faults, faults = faults + stretch.faults, []
         checked += stretch.bytes
@@ -73,7 +73,7 @@ def verify_file(file: MappedFile, *, has_footer: bool = True) -> Iterator[Stretc
     yield Stretch(file.path, file.size - checked, faults)
 
 
-def _decoded(file: MappedFile, found: Found, firsts: Indices, start: int) -> tuple[Stretch, int]:
+def _decode_stretch(file: MappedFile, found: ScanResult, firsts: Indices, start: int) -> tuple[Stretch, int]:
     """Chunks from ``start`` on, decoded, and where to go on: behind a chunk that cannot be decoded."""
     begins = found.begins[start : start + STRETCH_BYTES // 64]
     fault: DataError | None = None
@@ -97,7 +97,7 @@ def _decoded(file: MappedFile, found: Found, firsts: Indices, start: int) -> tup
     return stretch, stop
 
 
-def _first_numbers(found: Found) -> Indices:
+def _first_numbers(found: ScanResult) -> Indices:
     """Number in the file of the first record of each sound chunk: lost ones count where the footer knows of them."""
     if found.footer is None:
         return np.cumsum(found.counts) - found.counts
@@ -106,7 +106,7 @@ def _first_numbers(found: Found) -> Indices:
     return firsts[np.searchsorted(found.footer.begins, found.begins)]
 
 
-def _contradictions(file: MappedFile, found: Found, footer: Footer) -> Iterator[DataError]:
+def _contradictions(file: MappedFile, found: ScanResult, footer: Footer) -> Iterator[DataError]:
     """Where the footer says something else than the chunks do."""
     at = np.searchsorted(found.begins, footer.begins)
     there = np.isin(footer.begins, found.begins)

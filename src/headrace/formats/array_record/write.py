@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.values import Indices
-from headrace.formats.array_record.codecs import NONE, ZSTD
+from headrace.formats.array_record.codecs import NONE, ZSTD, CodecName, WriterOptions
 from headrace.formats.array_record.footer import Footer
-from headrace.formats.array_record.options import CodecName, WriterOptions
-from headrace.formats.framed.write import RecordWriter
+from headrace.formats.framed.write import FileWriter
 from headrace.io.paths import PathLike
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def file_end(footer: Footer, codec: int, pack: Callable[[Buffer], Buffer]) -> li
     return [chunk, padding, postscript, _native.frame_padding(stop)]
 
 
-class ArrayRecordWriter(RecordWriter):
+class ArrayRecordWriter(FileWriter):
     """Writes one ArrayRecord file, which appears under its name at ``close``, or never.
 
     Args:
@@ -80,7 +79,7 @@ class ArrayRecordWriter(RecordWriter):
             window_log=window_log,
             pad_to_block_boundary=pad_to_block_boundary,
         )
-        self._pack = _as_it_is if self.options.number == NONE else self.options.packer()
+        self._pack = _identity if self.options.number == NONE else self.options.packer()
         super().__init__(path)
         self._begins: list[Indices] = []
         self._decoded_sizes: list[Indices] = []
@@ -142,9 +141,9 @@ class ArrayRecordWriter(RecordWriter):
         footer = Footer(
             self._position,
             self.options.canonical(),
-            _joined(self._begins),
-            _joined(self._decoded_sizes),
-            _joined(self._counts),
+            _join_indices(self._begins),
+            _join_indices(self._decoded_sizes),
+            _join_indices(self._counts),
         )
         for part in file_end(footer, self.options.number, self._pack):
             self._put(part)
@@ -154,11 +153,11 @@ class ArrayRecordWriter(RecordWriter):
         self._position += len(framed)
 
 
-def _joined(parts: list[Indices]) -> Indices:
+def _join_indices(parts: list[Indices]) -> Indices:
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def _as_it_is(content: Buffer) -> Buffer:
+def _identity(content: Buffer) -> Buffer:
     return content
 
 

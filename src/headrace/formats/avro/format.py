@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,19 +13,17 @@ import numpy as np
 from headrace import _native
 from headrace._optional import require
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Checked, Format, Skipped
+from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
-from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.avro.types import Field, avro_type, fields_of, misfits, plain, stored_times, without_times
+from headrace.errors import CorruptFile, SchemaMismatch, Where
+from headrace.formats.avro.types import AvroField, avro_type, fields_of, misfits, plain, stored_times, without_times
 from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
-from headrace.formats.table.arrow_types import KEY, carried
-from headrace.formats.table.base import BlockTable, KeptColumns
+from headrace.formats.table.arrow_types import KEY, embedded_schema
+from headrace.formats.table.base import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue, column_of
-from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import guard_reads
-from headrace.io.local.open import size_on_disk
 from headrace.io.progress import Progress
 
 __all__ = ["FORMAT", "AvroTable"]
@@ -46,35 +44,14 @@ class AvroTable(BlockTable):
 
     Args:
         paths: The files. All must have the fields of the first one.
-        compression: ``None`` or ``"none"``: what blocks are packed with stands in the file.
         given: The features to read; by default those that the schema in the first file names.
     """
 
     format = "avro"
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        *,
-        compression: str | None = None,
-        given: Schema | None = None,
-    ) -> None:
-        if compression not in (None, "none"):
-            raise UnsupportedData(Where(path=paths[0]), expected="a plain Avro file", found=f"one in {compression}")
-        self.paths = tuple(paths)
-        self.given = given
-        self._files = FileSet(self.paths)
-        self._kept = KeptColumns()
-        self._headers: dict[int, bytes] = {}
-
-    def with_schema(self, schema: Schema) -> AvroTable:
-        """The same rows read as other types."""
-        return AvroTable(self.paths, given=schema)
-
-    @property
-    def skipped(self) -> Skipped:
-        """Nothing is ever skipped."""
-        return Skipped()
+    @cached_property
+    def _headers(self) -> dict[int, bytes]:
+        return {}
 
     def _head(self, file: int) -> Any:
         """A reader that stands behind the header of a file."""
@@ -89,8 +66,8 @@ class AvroTable(BlockTable):
         return CorruptFile(Where(path=self.paths[file], offset=offset), expected=expected, found=found)
 
     @cached_property
-    def _fields(self) -> list[dict[str, Field]]:
-        every: list[dict[str, Field]] = []
+    def _fields(self) -> list[dict[str, AvroField]]:
+        every: list[dict[str, AvroField]] = []
         for file, path in enumerate(self.paths):
             where = Where(path=path)
             fields = {field.name: field for field in fields_of(self._head(file).writer_schema, where)}
@@ -103,18 +80,10 @@ class AvroTable(BlockTable):
             every.append(fields)
         return every
 
-    @cached_property
-    def schema(self) -> Schema:
-        """The given one, or what the schema in the first file says."""
+    def _own_schema(self) -> Schema:
+        """What the schema in the first file says."""
         first, where = self._fields[0], Where(path=self.paths[0])
-        if self.given is not None:
-            for name in self.given:
-                if name not in first:
-                    raise SchemaMismatch(
-                        where.at(feature=name), expected="a field of that name", found=str(list(first))
-                    )
-            return self.given
-        told = carried(self._head(0).metadata.get(KEY)) or Schema({})
+        told = embedded_schema(self._head(0).metadata.get(KEY)) or Schema({})
         fits = {name for name, field in first.items() if name in told and avro_type(told[name]) == field.type}
         return Schema(
             {
@@ -122,6 +91,10 @@ class AvroTable(BlockTable):
                 for name, field in first.items()
             }
         )
+
+    def _check_given(self, given: Schema) -> Schema:
+        self._check_held(tuple(given), self._fields[0], "field", Where(path=self.paths[0]))
+        return given
 
     @cached_property
     def index(self) -> RecordIndex:
@@ -177,16 +150,12 @@ class AvroTable(BlockTable):
         file = int(self.index.file_of(np.array([first]))[0])
         records = self._records(file, int(place.offset or 0), stop - first)
         columns = {}
+        self._check_held(names, self._fields[file], "field", place)
         for name in names:
-            if name not in self._fields[file]:
-                raise SchemaMismatch(
-                    place.at(feature=name), expected="a field of that name", found=str(list(self._fields[file]))
-                )
             try:
                 columns[name] = self._column(records, self._fields[file][name], name)
             except BadValue as bad:
-                where = self.index.where(first + bad.row).at(feature=name)
-                raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+                raise bad.at(self.index.where(first + bad.row).at(feature=name)) from bad
         return columns
 
     def _records(self, file: int, offset: int, count: int) -> list[Any]:
@@ -226,7 +195,7 @@ class AvroTable(BlockTable):
         packed = b"".join(_avro_bytes(key) + _avro_bytes(value) for key, value in entries.items())
         return MAGIC + _avro_long(len(entries)) + packed + _avro_long(0) + header[-SYNC_BYTES:]
 
-    def _column(self, records: list[Any], field: Field, name: str) -> Any:
+    def _column(self, records: list[Any], field: AvroField, name: str) -> Any:
         values = records
         for key in field.keys:
             values = [None if value is None else value[key] for value in values]
@@ -239,24 +208,9 @@ class AvroTable(BlockTable):
         change = plain(field.type, feature)
         return column_of(values if change is None else [change(value) for value in values], feature)
 
-    def _no_rows(self, names: Sequence[str]) -> Batch:
-        return {name: column_of([], self.schema[name]) for name in names}
-
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and where its block begins."""
         return self.index.where(index)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paths", "given", "_files")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._kept = KeptColumns()
-        self._headers = {}
-
-    def __repr__(self) -> str:
-        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"AvroTable({files})"
 
 
 def _with_unit(column: Any, dtype: np.dtype[Any]) -> Any:
@@ -283,27 +237,6 @@ def _fastavro() -> Any:
     return require("fastavro", extra="avro")
 
 
-def verify_avro(table: AvroTable) -> Iterator[Checked]:
-    """Every block of every file, and every value against the schema."""
-    for path in table.paths:
-        one, size, counted = AvroTable([path], given=table.given), size_on_disk(path), 0
-        try:
-            bounds, names = one._bounds, tuple(one.schema)
-        except DataError as fault:
-            yield Checked(path, 0, size, [fault])
-            continue
-        for block in range(len(bounds) - 1):
-            part = size * (block + 1) // (len(bounds) - 1) - counted
-            counted += part
-            try:
-                one._read_block(block, names)
-            except DataError as fault:
-                yield Checked(path, 0, part, [fault])
-            else:
-                yield Checked(path, int(bounds[block + 1] - bounds[block]), part)
-        yield Checked(path, 0, size - counted)
-
-
 def is_avro(head: bytes) -> bool:
     """Whether some first bytes are those of an Avro file."""
     return head.startswith(MAGIC)
@@ -326,5 +259,5 @@ FORMAT = Format(
     compressions=COMPRESSIONS,
     compression_of=compression_of,
     join=join_avro,
-    verify=verify_avro,
+    verify=verify_blocks,
 )

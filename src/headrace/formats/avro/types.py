@@ -29,7 +29,7 @@ from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
 
-__all__ = ["Field", "avro_type", "fields_of", "misfits", "plain", "stored_times", "without_times"]
+__all__ = ["AvroField", "avro_type", "fields_of", "misfits", "plain", "stored_times", "without_times"]
 
 
 EXACT_DIGITS = 15
@@ -59,7 +59,7 @@ TIMES = frozenset(LOGICAL) - {"uuid"}
 STORED = {"b": "boolean", "i1": "int", "i2": "int", "i4": "int", "i8": "long", "u1": "int", "u2": "int", "u4": "long"}
 
 
-class Field(NamedTuple):
+class AvroField(NamedTuple):
     """A field that is no record.
 
     Attributes:
@@ -81,7 +81,7 @@ class Field(NamedTuple):
         return _feature(self.type, where.at(feature=self.name))
 
 
-def fields_of(schema: Any, where: Where) -> Iterator[Field]:
+def fields_of(schema: Any, where: Where) -> Iterator[AvroField]:
     """The fields of an Avro schema as :func:`fastavro.parse_schema` gives it, records opened."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise UnsupportedData(where, expected="records", found=f"items of the type {schema!r}")
@@ -116,7 +116,7 @@ def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) 
         _check_finite(each, names, depth + 1, where)
 
 
-def _fields(record: Any, keys: tuple[str, ...], known: dict[str, Any], where: Where, depth: int) -> Iterator[Field]:
+def _fields(record: Any, keys: tuple[str, ...], known: dict[str, Any], where: Where, depth: int) -> Iterator[AvroField]:
     if depth > 16:
         raise UnsupportedData(where, expected="records without end in themselves", found="/".join(keys))
     known[record.get("name", "")] = record
@@ -126,7 +126,7 @@ def _fields(record: Any, keys: tuple[str, ...], known: dict[str, Any], where: Wh
         if isinstance(kind, dict) and kind.get("type") == "record":
             yield from _fields(kind, path, known, where, depth + 1)
         else:
-            yield Field("/".join(path), path, _resolved(kind, known))
+            yield AvroField("/".join(path), path, _resolve(kind, known))
 
 
 def _without_null(kind: Any, known: dict[str, Any]) -> Any:
@@ -140,10 +140,10 @@ def _without_null(kind: Any, known: dict[str, Any]) -> Any:
     return kind
 
 
-def _resolved(kind: Any, known: dict[str, Any]) -> Any:
+def _resolve(kind: Any, known: dict[str, Any]) -> Any:
     """The type with what it names put in its place."""
     if isinstance(kind, dict) and kind.get("type") == "array":
-        return {"type": "array", "items": _resolved(_without_null(kind["items"], known), known)}
+        return {"type": "array", "items": _resolve(_without_null(kind["items"], known), known)}
     return kind
 
 
@@ -234,7 +234,7 @@ def misfits(schema: Schema) -> list[Misfit]:
     """The features that Avro cannot hold as they are."""
     found = []
     for name, feature in schema.items():
-        wanted = _instead(feature)
+        wanted = _substitute(feature)
         if wanted is None:
             continue
         expected, dtype = wanted
@@ -244,7 +244,7 @@ def misfits(schema: Schema) -> list[Misfit]:
     return found
 
 
-def _instead(feature: Feature) -> tuple[str, str | None] | None:
+def _substitute(feature: Feature) -> tuple[str, str | None] | None:
     if feature.sparse:
         return "dense rows", feature.dtype
     if feature.is_text:

@@ -16,7 +16,7 @@ from headrace.errors import UnsupportedData, Where
 from headrace.formats.avro.types import avro_type, misfits
 from headrace.formats.table.arrow_types import KEY
 from headrace.formats.table.base import ByteFile, refuse_misfits
-from headrace.formats.table.values import mapped, rows_in
+from headrace.formats.table.values import map_values, rows_in
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
 
@@ -103,7 +103,7 @@ def _tree(schema: Schema, path: str) -> dict[str, Any]:
     for name, feature in schema.items():
         keys = name.split("/")
         wrong = [key for key in keys if not NAME.match(key)]
-        if wrong or not _put(tree, keys, _Kind(avro_type(feature))):
+        if wrong or not _put(tree, keys, _TypeMark(avro_type(feature))):
             raise UnsupportedData(
                 Where(path=path, feature=name),
                 expected="names of letters, digits and '_', which are Avro's",
@@ -113,12 +113,12 @@ def _tree(schema: Schema, path: str) -> dict[str, Any]:
     return tree
 
 
-def _put(tree: dict[str, Any], keys: Sequence[str], kind: _Kind) -> bool:
+def _put(tree: dict[str, Any], keys: Sequence[str], kind: _TypeMark) -> bool:
     """Put a type under some keys; ``False`` where one of them is a type itself, or the last one a record."""
     at: Any = tree
     for key in keys[:-1]:
         at = at.setdefault(key, {})
-        if isinstance(at, _Kind):
+        if isinstance(at, _TypeMark):
             return False
     if keys[-1] in at:
         return False
@@ -126,7 +126,7 @@ def _put(tree: dict[str, Any], keys: Sequence[str], kind: _Kind) -> bool:
     return True
 
 
-class _Kind(tuple[Any]):
+class _TypeMark(tuple[Any]):
     """A type, told apart from the fields of a record."""
 
     __slots__ = ()
@@ -137,7 +137,7 @@ class _Kind(tuple[Any]):
 
 def _record(name: str, tree: Mapping[str, Any]) -> dict[str, Any]:
     fields = [
-        {"name": key, "type": _with_null(value[0]) if isinstance(value, _Kind) else _record(f"{name}_{key}", value)}
+        {"name": key, "type": _with_null(value[0]) if isinstance(value, _TypeMark) else _record(f"{name}_{key}", value)}
         for key, value in tree.items()
     ]
     return {"type": "record", "name": name, "fields": fields}
@@ -153,7 +153,7 @@ def _with_null(kind: Any) -> Any:
 def _values(column: Any, feature: Feature) -> list[Any]:
     """Rows as fastavro takes them: times as the numbers that Avro stores."""
     if not feature.is_text and feature.numpy_dtype.kind in "mM":
-        column = mapped(column, lambda values: _numbers(values.astype(feature.numpy_dtype)))
+        column = map_values(column, lambda values: _numbers(values.astype(feature.numpy_dtype)))
     return rows_in(column)
 
 

@@ -13,8 +13,7 @@ from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.csv.framing import CsvFraming
 from headrace.formats.csv.sniff import SNIFFED_BYTES, sniff, transcoding
 from headrace.formats.csv.write import CsvSink, CsvWriter, misfits
-from headrace.formats.framed.records import FramedRecords
-from headrace.formats.verify import verify_framed
+from headrace.formats.framed.records import FramedRecords, verify_framed
 from headrace.io.cache.inflate import READ_BYTES, Compression, head_of, parse_compression, wrapper_of, wrapper_of_name
 from headrace.io.cache.inflated import decode_head
 from headrace.io.local.fileset import FileSet
@@ -53,9 +52,9 @@ class CsvRecords(FramedRecords):
         pipe = PipeStream(paths[0]) if is_pipe(paths[0]) else None
         try:
             dialect = (
-                _sniffed_pipe(pipe, given)
+                _sniff_pipe(pipe, given)
                 if pipe is not None
-                else _sniffed(paths, given, parse_compression(compression))
+                else _sniff_files(paths, given, parse_compression(compression))
             )
             framing = CsvFraming(dialect)
         except DataError as fault:  # Raised when the files are read, so that they can still be verified.
@@ -73,7 +72,7 @@ class CsvRecords(FramedRecords):
         return self.framing.dialect
 
 
-def _sniffed(paths: Sequence[str], options: CSV, compression: Compression | None) -> CsvDialect:
+def _sniff_files(paths: Sequence[str], options: CSV, compression: Compression | None) -> CsvDialect:
     """From the first file in which there is anything."""
     path = next((path for path in paths if is_url(path) or (Path(path).exists() and Path(path).stat().st_size)), None)
     if path is None:
@@ -90,7 +89,7 @@ def _sniffed(paths: Sequence[str], options: CSV, compression: Compression | None
     return sniff(decode_head(head, transcode) if transcode else head, path, options, whole=whole, transcode=transcode)
 
 
-def _sniffed_pipe(pipe: PipeStream, options: CSV) -> CsvDialect:
+def _sniff_pipe(pipe: PipeStream, options: CSV) -> CsvDialect:
     head = b""
     ended = True
     for part in islice(pipe, SNIFFED_BYTES):

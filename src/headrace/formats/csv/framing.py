@@ -16,6 +16,7 @@ from headrace import _native
 from headrace.contracts.csv import CsvDialect
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.framed.framing import RecordFraming
 from headrace.io.encodings import encoding_hint_at
 from headrace.io.local.mapped import guard_reads
 
@@ -57,7 +58,7 @@ def first_row(buffer: memoryview, dialect: CsvDialect, *, last: bool) -> tuple[i
 
 
 @dataclass(frozen=True, slots=True)
-class CsvFraming:
+class CsvFraming(RecordFraming):
     """CSV for scanning, indexing, gathering and writing.
 
     Args:
@@ -77,11 +78,6 @@ class CsvFraming:
     def index_name(self) -> str:
         """What an index is kept under."""
         return f"csv {self.dialect.key}"
-
-    def one_pass(self, size: int) -> CsvFraming:
-        """Nothing has to be remembered."""
-        _ = size
-        return self
 
     def is_plain(self, head: bytes) -> bool:
         """Whether some first bytes are text. Two letters can look like a ZLIB header; a ZLIB stream does not look like text."""
@@ -123,8 +119,8 @@ class CsvFraming:
     def _other_header(self, names: tuple[bytes, ...], where: Where) -> SchemaMismatch:
         return SchemaMismatch(
             where,
-            expected=f"the header of the first file, {_shown(self.dialect.header or ())}",
-            found=_shown(names),
+            expected=f"the header of the first file, {_show_names(self.dialect.header or ())}",
+            found=_show_names(names),
             hint="Files that are opened together need one header; where they have none, say format=hr.CSV(header=False).",
         )
 
@@ -232,6 +228,6 @@ class CsvFraming:
             )
 
 
-def _shown(names: Sequence[bytes]) -> str:
+def _show_names(names: Sequence[bytes]) -> str:
     text = str([name.decode("utf-8", "backslashreplace") for name in names[:8]])
     return text if len(names) <= 8 else f"{text[:-1]}, ...] ({len(names)} names)"

@@ -70,7 +70,7 @@ def looks_like_rows(head: bytes, *, whole: bool) -> bool:
     begins = text.removeprefix(BOM).lstrip()[:1]
     if not is_text(head) or begins in (b"{", b"[", b"<") or b"\n{" in text:
         return False
-    delimiters = (_stated(text),) if _stated(text) else DELIMITERS
+    delimiters = (_find_stated_delimiter(text),) if _find_stated_delimiter(text) else DELIMITERS
     return any(_agree(text, CsvDialect(delimiter=mark), whole=whole) for mark in delimiters)
 
 
@@ -144,7 +144,7 @@ def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bo
     """The first rows under the delimiter that suits them best."""
     if options.delimiter is not None:
         return _rows(head, path, replace(dialect, delimiter=options.delimiter), whole=whole)
-    stated = _stated(head)
+    stated = _find_stated_delimiter(head)
     if stated:
         return _rows(head, path, replace(dialect, delimiter=stated), whole=whole)
     known = [mark for mark in DELIMITERS if mark not in (options.quote, options.decimal)]
@@ -161,7 +161,7 @@ def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bo
     return max(best, key=lambda rows: (_number_share(rows), rows.width))
 
 
-def _stated(head: bytes) -> str:
+def _find_stated_delimiter(head: bytes) -> str:
     """The delimiter in Excel's line ``sep=;``."""
     at = len(BOM) if head.startswith(BOM) else 0
     return head[at + 4 : at + 5].decode("ascii", "ignore") if preamble(memoryview(head)) > at else ""

@@ -20,7 +20,7 @@ from headrace.formats.framed.write import FramedWriter
 from headrace.formats.table.base import refuse_misfits
 from headrace.io.paths import PathLike
 
-__all__ = ["CsvRows", "CsvSink", "CsvWriter", "misfits", "refused"]
+__all__ = ["CsvRows", "CsvSink", "CsvWriter", "misfits", "refused_misfits"]
 
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
@@ -38,7 +38,7 @@ class CsvRows:
     Floats are the shortest text that reads back as the same float, a missing one is ``nan``.
 
     Args:
-        schema: The features, in the order of the columns; none of those :func:`refused`.
+        schema: The features, in the order of the columns; none of those :func:`refused_misfits`.
         options: How the file is to be written.
 
     Raises:
@@ -54,7 +54,7 @@ class CsvRows:
         self.names = self._columns()
 
     def _columns(self) -> list[str]:
-        names = [column for name, feature in self.schema.items() for column in _spread(name, feature)]
+        names = [column for name, feature in self.schema.items() for column in _column_names(name, feature)]
         given = self.options.header
         if isinstance(given, tuple):
             if len(given) != len(names):
@@ -191,12 +191,12 @@ def _is_text(schema: Schema, misfit: Misfit) -> bool:
     return feature.dtype == "bytes" and feature.encoding is None and feature.is_fixed and feature.count <= MOST_COLUMNS
 
 
-def refused(schema: Schema) -> list[Misfit]:
+def refused_misfits(schema: Schema) -> list[Misfit]:
     """Those of :func:`misfits` that are refused whatever their values: bytes may be text."""
     return [misfit for misfit in misfits(schema) if not _is_text(schema, misfit)]
 
 
-def _spread(name: str, feature: Feature) -> list[str]:
+def _column_names(name: str, feature: Feature) -> list[str]:
     return [name] if feature.shape == () else [f"{name}_{k}" for k in range(feature.count)]
 
 
@@ -238,8 +238,6 @@ class CsvWriter(FramedWriter):
     """
 
     framing = CsvFraming(CsvDialect())
-    head = 0
-    tail = 1
 
     def write_text(self, text: bytes, rows: int) -> None:
         """Append text as it is.
@@ -277,7 +275,7 @@ class CsvSink:
         options: CSV | None = None,
         first: bool = True,
     ) -> None:
-        refuse_misfits(path, refused(schema))
+        refuse_misfits(path, refused_misfits(schema))
         self.rows = CsvRows(schema, options)
         preamble = self.rows.preamble() if first else b""  # Before there is a file: this may refuse.
         self.writer = CsvWriter(path, compression=compression)

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.errors import DataError, SchemaMismatch, Where
-from headrace.formats.npy.header import Field, NpyHeader, check_text, features_of, fields_of, header_in, holds_text
-from headrace.formats.npz.directory import STORED, Member, read_directory
+from headrace.formats.npy.header import ArrayField, NpyHeader, check_text, features_of, fields_of, header_in, holds_text
+from headrace.formats.npz.directory import STORED, ArrayMember, read_directory
 from headrace.formats.npz.rows import part_of
 from headrace.io.cache.members import crc_fault, inflate_bytes
 from headrace.io.local.open import DIFFERENT, read_alike
 
-__all__ = ["Kind", "NpyFiles", "NpzFiles"]
+__all__ = ["FileKind", "NpyFiles", "NpzFiles"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 MOST_BYTES = (
@@ -26,7 +26,7 @@ MOST_BYTES = (
 )  # of a file: a batch of larger ones is read one by one, so that no more than one lies twice in memory
 
 
-class Kind(Protocol):
+class FileKind(Protocol):
     """What one kind of file holds."""
 
     suffix: str
@@ -62,7 +62,7 @@ def _is_read_alone(header: NpyHeader) -> bool:
     return header.is_fortran or header.dtype.names is not None or holds_text(header.dtype)
 
 
-def _features(fields: Mapping[str, Field], content: memoryview, header: NpyHeader, path: str) -> Arrays:
+def _features(fields: Mapping[str, ArrayField], content: memoryview, header: NpyHeader, path: str) -> Arrays:
     array = _array(content, header, path)
     return {name: field.of(array) if field.keys else array for name, field in fields.items()}
 
@@ -112,10 +112,10 @@ class _NpyTemplate:
         if not size:
             return {self.name: np.zeros((len(paths), *shape), self.header.dtype.newbyteorder("="))}, status
         rows = bodies.view(self.header.dtype).reshape(len(paths), *shape)
-        return {self.name: _turned(rows)}, status
+        return {self.name: _to_native_order(rows)}, status
 
 
-def _turned(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _to_native_order(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """In the machine's byte order, in place."""
     if rows.dtype.isnative:
         return rows
@@ -149,7 +149,7 @@ class NpzFiles:
                 found.update(features)
         return found
 
-    def _features(self, view: memoryview, member: Member, path: str, names: Sequence[str] | None) -> Arrays:
+    def _features(self, view: memoryview, member: ArrayMember, path: str, names: Sequence[str] | None) -> Arrays:
         body = view[member.offset : member.offset + member.packed_bytes]
         if member.method != STORED:
             body = memoryview(inflate_bytes(body, part_of(member), path))
@@ -184,13 +184,13 @@ class _NpzTemplate:
     fixed: npt.NDArray[np.int64]
     """Places of the bytes that do not differ between files."""
     expected: npt.NDArray[np.uint8]
-    members: Mapping[str, tuple[Member, NpyHeader]]
+    members: Mapping[str, tuple[ArrayMember, NpyHeader]]
     crc_places: Mapping[str, tuple[int, ...]]
     verify: bool
 
     @classmethod
     def of(
-        cls, content: bytes, members: Sequence[Member], headers: Mapping[str, NpyHeader], *, verify: bool
+        cls, content: bytes, members: Sequence[ArrayMember], headers: Mapping[str, NpyHeader], *, verify: bool
     ) -> Self | None:
         free = np.zeros(len(content), bool)
         places = {}
@@ -221,7 +221,7 @@ class _NpzTemplate:
             body = np.ascontiguousarray(contents[:, begin : member.offset + member.size])
             shape = (len(paths), *header.shape)
             empty = np.zeros(shape, header.dtype)
-            columns[name] = _turned(body.view(header.dtype).reshape(shape) if body.size else empty)
+            columns[name] = _to_native_order(body.view(header.dtype).reshape(shape) if body.size else empty)
         return columns, status
 
     def _check(self, contents: npt.NDArray[np.uint8], name: str, status: npt.NDArray[np.int64]) -> None:
@@ -235,7 +235,7 @@ class _NpzTemplate:
             status[(status == 0) & (said != crcs)] = DIFFERENT
 
 
-def _crc_places(content: bytes, member: Member) -> tuple[int, ...] | None:
+def _crc_places(content: bytes, member: ArrayMember) -> tuple[int, ...] | None:
     """Where a stored member's CRC stands: in its own header and in the directory."""
     own, entry = member.header + 14, member.entry + 16
     crc = member.crc.to_bytes(4, "little")

@@ -11,13 +11,12 @@ import numpy as np
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Checked, Format
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where
-from headrace.formats.example_files.arrays import Kind, NpyFiles, NpzFiles
+from headrace.formats.example_files.arrays import FileKind, NpyFiles, NpzFiles
 from headrace.formats.example_files.manifest import NAMES, read_manifest
 from headrace.formats.example_files.table import FilesTable
 from headrace.formats.example_files.write import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
 from headrace.formats.image_folder.write import SPLITS
 from headrace.formats.table.empty_folder import is_noted, noted_schema
-from headrace.io.cache.inflate import parse_compression
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import size_on_disk
 from headrace.io.paths import is_folder
@@ -29,16 +28,14 @@ IMPOSSIBLE = "/"  # No name ends so.
 SUFFIXES = {"npy_folder": ".npy", "npz_folder": ".npz"}
 
 
-def _kind(format: str, *, verify: bool) -> Kind:
+def _kind(format: str, *, verify: bool) -> FileKind:
     return NpyFiles() if format == "npy_folder" else NpzFiles(verify=verify)
 
 
-def open_files(paths: Sequence[str], *, format: str, compression: str | None = None, verify: bool = True) -> FilesTable:
+def open_files(paths: Sequence[str], *, format: str, verify: bool = True) -> FilesTable:
     """Files that were named (a list, a glob), or folders: each with a manifest, with a sub-folder for each class, or with
     nothing but the files.
     """
-    if parse_compression(compression) not in (None, "none"):
-        raise UnsupportedData(Where(path=paths[0]), expected="plain files", found=f"compression={compression!r}")
     if paths[0].lower().endswith(SUFFIXES[format]) if is_url(paths[0]) else not is_folder(paths[0]):
         return FilesTable(format, paths, _kind(format, verify=verify))
     first, *others = [_open_folder(folder, format, _kind(format, verify=verify)) for folder in paths]
@@ -47,7 +44,7 @@ def open_files(paths: Sequence[str], *, format: str, compression: str | None = N
     return first
 
 
-def _open_folder(folder: str, format: str, kind: Kind) -> FilesTable:
+def _open_folder(folder: str, format: str, kind: FileKind) -> FilesTable:
     look = lister_for(folder)
     suffix, listing = SUFFIXES[format], look(folder)
     empty = noted_schema(listing, format)
@@ -56,14 +53,14 @@ def _open_folder(folder: str, format: str, kind: Kind) -> FilesTable:
     manifest = read_manifest(listing, look)
     if manifest is not None:
         known = {name: (feature, manifest.columns[name]) for name, feature in manifest.schema.items()}
-        return FilesTable(format, _named(manifest.files, suffix, manifest.path), kind, known=known)
+        return FilesTable(format, _check_suffixes(manifest.files, suffix, manifest.path), kind, known=known)
     if listing.named(suffix):
         _check_only(listing, suffix)
         return FilesTable(format, [child_of(folder, name) for name in listing.named(suffix)], kind)
     return _of_classes(listing, look, format, kind)
 
 
-def _of_classes(listing: Listing, look: Lister, format: str, kind: Kind) -> FilesTable:
+def _of_classes(listing: Listing, look: Lister, format: str, kind: FileKind) -> FilesTable:
     suffix = SUFFIXES[format]
     if listing.folders and {name.lower() for name in listing.folders} <= SPLITS:
         raise UnsupportedData(
@@ -111,7 +108,7 @@ def _check_only(listing: Listing, suffix: str) -> None:
         )
 
 
-def _named(files: Sequence[str], suffix: str, manifest: str) -> Sequence[str]:
+def _check_suffixes(files: Sequence[str], suffix: str, manifest: str) -> Sequence[str]:
     for number, file in enumerate(files):
         if not file.lower().endswith(suffix):
             raise UnsupportedData(

@@ -77,7 +77,7 @@ def read_manifest(listing: Listing, look: Lister) -> Manifest | None:
             )
     files = [_normal(sibling_of(path, name)) for name in names]
     _check_there(path, listing, look, names, files)
-    typed = {name: _typed(path, name, values) for name, values in columns.items()}
+    typed = {name: _type_column(path, name, values) for name, values in columns.items()}
     return Manifest(
         path,
         tuple(files),
@@ -157,10 +157,10 @@ def _json_rows(text: str, path: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _typed(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
+def _type_column(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
     """A column as whole numbers, floats (missing ones NaN), truth values or text: the first that holds them all."""
     if all(isinstance(value, _Cell) for value in values):
-        return _typed_text([str(value) for value in values])
+        return _type_text([str(value) for value in values])
     kinds = {type(value) for value in values}
     if kinds == {bool}:
         return Feature("bool"), np.array(values, bool)
@@ -202,7 +202,7 @@ def _changes_as_float(text: str) -> bool:
     return WHOLE.fullmatch(text) is not None and (len(text) > SHOWN or not _is_float(int(text)))
 
 
-def _typed_text(values: list[str]) -> tuple[Feature, Any]:
+def _type_text(values: list[str]) -> tuple[Feature, Any]:
     stripped = [value.strip() for value in values]
     try:
         numbers = [int(value) for value in stripped]

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import NoFiles, SchemaMismatch, Where
-from headrace.formats.example_files.arrays import Arrays, Kind, NpyFiles, Template
+from headrace.formats.example_files.arrays import Arrays, FileKind, NpyFiles, Template
+from headrace.formats.table.base import FileTable
 from headrace.io.local.open import DIFFERENT, read_each, read_whole
 from headrace.io.urls import is_url
 
@@ -24,7 +24,7 @@ __all__ = ["FilesTable"]
 SAMPLED = 16
 
 
-class FilesTable:
+class FilesTable(FileTable):
     """One example per file, in the order of the files. Picklable; safe in threads and after fork.
 
     The types of the arrays are what 16 files show that are spread evenly over all of them: a length in which they differ is
@@ -42,13 +42,13 @@ class FilesTable:
         self,
         format: str,
         paths: Sequence[str],
-        kind: Kind,
+        kind: FileKind,
         *,
         known: Mapping[str, tuple[Feature, Any]] | None = None,
         declared: Schema | None = None,
     ) -> None:
+        super().__init__(paths)
         self.format = format
-        self.paths = tuple(paths)
         self.kind = kind
         self.known = dict(known or {})
         self.declared = declared
@@ -129,11 +129,6 @@ class FilesTable:
         """Whether a column is of one kind whatever rows are asked for: not where several lengths vary."""
         return all(None not in feature.shape[1:] for feature in self._arrays.values())
 
-    @property
-    def skipped(self) -> Skipped:
-        """Nothing is ever skipped."""
-        return Skipped()
-
     def __len__(self) -> int:
         return len(self.paths)
 
@@ -169,7 +164,10 @@ class FilesTable:
             return None  # It reads files of this machine.
         return self.kind.template(read_whole(self._encoded[0]), self.paths[0])
 
-    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+    def _no_rows(self, names: tuple[str, ...]) -> Batch:
+        return self._rows(np.zeros(0, np.int64), names)
+
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         """Some files as features; see :class:`~headrace.contracts.records.Table`.
 
         Raises:
@@ -191,7 +189,7 @@ class FilesTable:
                 self._fitting(number, arrays, names)
                 for number, (_, arrays) in zip(numbers, self._loaded(numbers, names), strict=True)
             ]
-            return {name: _stacked(self._arrays[name], [arrays[name] for arrays in loaded]) for name in names}
+            return {name: _stack(self._arrays[name], [arrays[name] for arrays in loaded]) for name in names}
         encoded = self._encoded
         columns, status = self._template.read([encoded[number] for number in numbers], names)
         for position in np.flatnonzero(status).tolist():
@@ -224,9 +222,8 @@ class FilesTable:
         return Where(path=self.paths[index], record=index)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("format", "paths", "kind", "known", "declared")
         # The folder of the process may be another where this is opened again.
-        return {**{name: self.__dict__[name] for name in kept}, "declared": self._arrays, "_encoded": self._encoded}
+        return {**super().__getstate__(), "declared": self._arrays, "_encoded": self._encoded}
 
     def __repr__(self) -> str:
         return f"FilesTable({self.format!r}, {len(self.paths)} files)"
@@ -257,7 +254,7 @@ def _fits(feature: Feature, array: npt.NDArray[Any]) -> bool:
     return all(known in (None, length) for known, length in zip(feature.shape, array.shape, strict=True))
 
 
-def _stacked(feature: Feature, arrays: list[npt.NDArray[Any]]) -> Any:
+def _stack(feature: Feature, arrays: list[npt.NDArray[Any]]) -> Any:
     """A column of arrays that fit a feature: stacked, ragged, or a list where several lengths vary."""
     if not arrays:
         inner = tuple(length or 0 for length in feature.shape)

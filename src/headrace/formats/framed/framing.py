@@ -1,9 +1,10 @@
-"""What a format of framed records is, as far as scanning, indexing, gathering and writing are concerned."""
+"""What formats of framed records tell scanning, indexing, gathering and writing."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,39 +16,39 @@ from headrace.errors import DataError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Framing"]
+__all__ = ["Framing", "RecordFraming"]
 
 
-class Framing(Protocol):
-    """Records one behind the other, each found from the end of the one before it. Has no state; picklable.
-
-    Attributes:
-        name: Of the format.
-        head: Bytes before each payload.
-        tail: Bytes behind it, at most.
-        has_checksums: Whether records show that the index is of another version of the file; else blocks of the file are compared.
-        index_name: What an index is kept under: the name, and whatever else decides where records begin.
-    """
+class Framing(ABC):
+    """A sequence of records, each found from the end of the one before it. Has no state; picklable."""
 
     name: str
-    head: int
-    tail: int
-    has_checksums: bool
+    """Of the format."""
+    has_checksums: bool = True
+    """Whether records show that the index is of another version of the file. If not, blocks of the file are compared."""
 
     @property
-    def index_name(self) -> str: ...
+    def index_name(self) -> str:
+        """What an index is kept under: the name, and whatever else decides where records begin."""
+        return self.name
 
-    def one_pass(self, size: int, /) -> Framing:
-        """This framing for one pass over one buffer of ``size`` bytes by one thread, with whatever it has to remember from call
-        to call so that no bytes, hostile ones included, make the pass longer than linear. It has no state: itself.
-        """
+    def one_pass(self, size: int, /) -> Self:  # noqa: ARG002 - for those that need it
+        """This framing for one pass over one buffer of ``size`` bytes by one thread, with what it has to remember between calls."""
+        return self
 
+    @abstractmethod
     def is_plain(self, head: bytes, /) -> bool:
-        """Whether some first bytes are those of a file of this format that is not compressed."""
+        """Whether some first bytes are those of a file that is not compressed."""
 
-    def begin(self, buffer: memoryview, path: str, /, *, last: bool) -> int:
-        """Where the first record of a file begins; -1 where that takes more of it than this (which is all, if ``last``)."""
+    def begin(self, buffer: memoryview, path: str, /, *, last: bool) -> int:  # noqa: ARG002 - for those that need it
+        """Where the first record begins; -1 where that needs more bytes, which never is so if these are the ``last``.
 
+        Raises:
+            DataError: What comes before the first record is not right.
+        """
+        return 0
+
+    @abstractmethod
     def scan(
         self, buffer: memoryview, start: int, stop: int, /, *, verify: bool, max_records: int, last: bool = True
     ) -> tuple[Indices, int]:
@@ -59,14 +60,37 @@ class Framing(Protocol):
             FormatError: With the starts found before it as ``starts``.
         """
 
+    @abstractmethod
     def find(self, buffer: memoryview, start: int, /) -> int:
-        """The first place from ``start`` on at which a whole sound record stands; -1 where none does."""
+        """The first place from ``start`` on at which a whole sound record begins; -1 if there is none."""
 
-    def resume_after(self, error: _native.FormatError, buffer: memoryview, /, *, last: bool) -> tuple[int, int]:
-        """How to go on behind damage: how many of ``error.starts`` count, and where the next sound record begins (-1 where
-        none does; unless this is the ``last`` of the stream, one may come).
+    def resume_after(
+        self,
+        error: _native.FormatError,
+        buffer: memoryview,
+        /,
+        *,
+        last: bool,  # noqa: ARG002 - for those that need it
+    ) -> tuple[int, int]:
+        """How to go on after damage: how many of ``error.starts`` count, and where the next sound record begins (-1 if there is
+        none; unless this is the ``last`` part of the stream, one may come).
         """
+        return len(error.starts), self.find(buffer, int(error.offset) + 1)
 
+    @abstractmethod
+    def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int, /) -> DataError:
+        """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
+
+
+class RecordFraming(Framing):
+    """Records of bytes: payloads that are gathered, and framed."""
+
+    head: int
+    """Bytes before each payload."""
+    tail: int
+    """Bytes after it, at most."""
+
+    @abstractmethod
     def gather(
         self,
         buffers: _native.Buffers | list[Any],
@@ -76,16 +100,16 @@ class Framing(Protocol):
         *,
         verify: bool,
     ) -> _native.Spans:
-        """Payloads of the records at these offsets."""
+        """Payloads of the records at these offsets. ``verify`` leaves checksums to who reads the payloads."""
 
+    @abstractmethod
     def payloads(self, buffer: memoryview, starts: Indices, end: int, /) -> Iterator[memoryview]:
-        """Views of the payloads of records that lie one behind the other up to ``end``; they were checked before."""
+        """Views of the payloads of adjacent records, the last of which ends at ``end``. They were checked before."""
 
-    def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int, /) -> DataError:
-        """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
-
+    @abstractmethod
     def frame_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices, /) -> int:
-        """Fill in what surrounds the payloads of a block; returns how much of the block is used."""
+        """Fill in what surrounds the payloads of a block. Returns how much of the block is used."""
 
+    @abstractmethod
     def frame_payloads(self, payloads: Sequence[Buffer], /) -> npt.NDArray[np.uint8]:
         """Whole framed records, joined."""

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from headrace import _native
 from headrace._faults import describe
 from headrace._native import bounds
-from headrace.contracts.records import OnCorrupt, Skipped
+from headrace.contracts.records import Checked, OnCorrupt, Skipped
 from headrace.contracts.values import Indices
 from headrace.errors import DataError, UnsupportedData, Where
-from headrace.formats.framed.framing import Framing
-from headrace.formats.framed.scan import RUN_BYTES, Run, Scan, Stream
+from headrace.formats.framed.framing import RecordFraming
+from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordRun, Scan, verify_content
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.io.cache.inflate import parse_compression
@@ -28,7 +28,7 @@ from headrace.io.local.mapped import MappedFile
 from headrace.io.local.open import PipeStream
 from headrace.io.paths import is_pipe
 
-__all__ = ["FramedRecords", "NoLength", "bounds"]
+__all__ = ["FramedRecords", "NoLength", "bounds", "verify_framed"]
 
 
 class NoLength(UnsupportedData, TypeError):
@@ -52,7 +52,7 @@ class FramedRecords:
 
     def __init__(
         self,
-        framing: Framing,
+        framing: RecordFraming,
         paths: Sequence[str],
         *,
         compression: str | None = None,
@@ -205,14 +205,14 @@ class FramedRecords:
         runs = self._runs(self.contents(), verify=self.on_corrupt == "skip" and self.verify, run_bytes=max_bytes)
         return self._spans_of_blocks(([run] for run in runs) if records is None else _regroup(runs, repeat(records)))
 
-    def _spans_of_blocks(self, blocks: Iterator[list[Run]]) -> Iterator[tuple[int, _native.Spans]]:
+    def _spans_of_blocks(self, blocks: Iterator[list[RecordRun]]) -> Iterator[tuple[int, _native.Spans]]:
         first = 0
         for block in blocks:
             spans = self._gathered(block)
             yield first, spans
             first += len(spans)
 
-    def _gathered(self, block: list[Run]) -> _native.Spans:
+    def _gathered(self, block: list[RecordRun]) -> _native.Spans:
         if len(block) == 1:
             return self.framing.gather([block[0].buffer], None, block[0].starts, verify=self._verify_later)
         which = np.repeat(np.arange(len(block), dtype=np.int32), [len(run) for run in block])
@@ -220,8 +220,8 @@ class FramedRecords:
         return self.framing.gather([run.buffer for run in block], which, starts, verify=self._verify_later)
 
     def _runs(
-        self, contents: Iterator[MappedFile | Stream], *, verify: bool, run_bytes: int = RUN_BYTES
-    ) -> Iterator[Run]:
+        self, contents: Iterator[MappedFile | ByteStream], *, verify: bool, run_bytes: int = RUN_BYTES
+    ) -> Iterator[RecordRun]:
         for number, content in enumerate(contents):
             scan = Scan(self.framing, content, verify=verify, on_corrupt=self.on_corrupt, run_bytes=run_bytes)
             try:
@@ -230,13 +230,13 @@ class FramedRecords:
                 if len(scan.faults) > self._skipped.get(number, Skipped()).records:
                     self._skipped[number] = Skipped(len(scan.faults), sum(size for _, size in scan.faults))
 
-    def contents(self) -> Iterator[MappedFile | Stream]:
+    def contents(self) -> Iterator[MappedFile | ByteStream]:
         """What each file holds, decompressed, for one pass in order. Of a pipe: what comes out of it."""
         with closing(FilesInOrder(self._files)) as files:
             for number in range(len(self.paths)):
                 yield self._pipe(number) or files.content(number)
 
-    def _heads(self) -> Iterator[MappedFile | Stream]:
+    def _heads(self) -> Iterator[MappedFile | ByteStream]:
         return (self._pipe(number) or self._files.head(number) for number in range(len(self.paths)))
 
     def _pipe(self, number: int) -> PipeStream | None:
@@ -273,9 +273,15 @@ class FramedRecords:
         return f"{type(self).__name__}({files})"
 
 
-def _regroup(runs: Iterator[Run], sizes: Iterator[int]) -> Iterator[list[Run]]:
+def verify_framed(records: FramedRecords) -> Iterator[Checked]:
+    """Check every length and checksum of every file."""
+    for content in records.contents():
+        yield from verify_content(records.framing, content)
+
+
+def _regroup(runs: Iterator[RecordRun], sizes: Iterator[int]) -> Iterator[list[RecordRun]]:
     """The same records in blocks of these sizes, as far as those go. A fault ends the block before it early."""
-    block: list[Run] = []
+    block: list[RecordRun] = []
     missing = next(sizes, 0)
     while missing:
         try:

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.records import OnCorrupt
+from headrace.contracts.records import Checked, OnCorrupt
 from headrace.errors import CorruptFile, DataError, Where
-from headrace.formats.framed.framing import Framing
+from headrace.formats.framed.framing import Framing, RecordFraming
 from headrace.io.cache.inflate import Part
 from headrace.io.local import mapped as mapping_limits
 from headrace.io.local.mapped import MappedFile
+from headrace.io.local.open import size_on_disk
 
-__all__ = ["Run", "Scan", "Stream"]
+__all__ = ["ByteStream", "RecordRun", "Scan", "verify_content"]
 
 
 RUN_BYTES = 1 << 20
@@ -25,7 +26,7 @@ SEAM_BYTES = 16 << 10  # of a part are copied behind what the one before it ends
 KEPT_BYTES = 64 << 20  # of what was passed stay resident; measured: dropping from 16 MiB up costs nothing in order
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """Bytes in order: a file that is being inflated, a pipe."""
 
     path: str
@@ -36,7 +37,7 @@ class Stream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordRun:
     """Sound records that lie one behind the other.
 
     Args:
@@ -70,7 +71,7 @@ class Run:
         begin = int(self.starts[0])
         return memoryview(_native.copy_bytes(self.buffer, begin, self.size)), self.starts - begin, self.size
 
-    def cut(self, count: int) -> tuple[Run, Run]:
+    def cut(self, count: int) -> tuple[RecordRun, RecordRun]:
         """The first ``count`` records (of at least as many), and the others."""
         middle = self.end if count == len(self) else int(self.starts[count])
         head = replace(self, starts=self.starts[:count], end=middle)
@@ -95,7 +96,7 @@ class Scan:
     def __init__(
         self,
         framing: Framing,
-        content: MappedFile | Stream,
+        content: MappedFile | ByteStream,
         *,
         verify: bool,
         on_corrupt: OnCorrupt = "raise",
@@ -113,7 +114,7 @@ class Scan:
         self._run_bytes = run_bytes
         self._begun = False
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[RecordRun]:
         """The runs of sound records.
 
         Raises:
@@ -127,7 +128,7 @@ class Scan:
         if content.fault is not None:
             self._fail(content.fault.relocated(Where(record=self._number)), rest)
 
-    def _mapped(self, content: MappedFile) -> Generator[Run, None, int]:
+    def _mapped(self, content: MappedFile) -> Generator[RecordRun, None, int]:
         dropped = 0
         runs = self._runs(content.buffer, 0, last=content.fault is None)
         while True:
@@ -140,7 +141,7 @@ class Scan:
                 content.drop(dropped, run.end - dropped)
                 dropped = run.end
 
-    def _streamed(self, parts: Iterable[Part]) -> Generator[Run, None, int]:
+    def _streamed(self, parts: Iterable[Part]) -> Generator[RecordRun, None, int]:
         """Records are taken from where they lie. One that reaches from part to part is copied, with a few behind it."""
         left, base = memoryview(b""), 0
         waiting: list[memoryview] = []
@@ -170,7 +171,7 @@ class Scan:
         used = yield from self._runs(window, base, last=self._content.fault is None)
         return len(window) - used
 
-    def _runs(self, buffer: memoryview, base: int, *, last: bool) -> Generator[Run, None, int]:
+    def _runs(self, buffer: memoryview, base: int, *, last: bool) -> Generator[RecordRun, None, int]:
         """Runs up to the end of ``buffer``, or to the first record that reaches beyond it when it is not the ``last``."""
         at, size = 0, len(buffer)
         framing = self.framing.one_pass(size)
@@ -218,8 +219,8 @@ class Scan:
         """Number of the next record in the file; a damaged stretch has one too."""
         return self.records + len(self.faults)
 
-    def _run(self, buffer: memoryview, starts: npt.NDArray[np.int64], end: int, base: int) -> Run:
-        run = Run(self.path, buffer, starts, int(end), base, self._number)
+    def _run(self, buffer: memoryview, starts: npt.NDArray[np.int64], end: int, base: int) -> RecordRun:
+        run = RecordRun(self.path, buffer, starts, int(end), base, self._number)
         self.records += len(starts)
         return run
 
@@ -238,3 +239,25 @@ class Scan:
         if not self._skip:
             raise fault from cause
         self.faults.append((fault, size))
+
+
+def verify_content(framing: RecordFraming, content: MappedFile | ByteStream) -> Iterator[Checked]:
+    """Check every length and checksum of one file."""
+    scan = Scan(framing, content, verify=True, on_corrupt="skip")
+    size = size_on_disk(content.path)
+    counted = reported = 0
+    lost: list[DataError] = []
+    try:
+        for run in scan:
+            spans = framing.gather([run.buffer], None, run.starts, verify=False)
+            # Decompressed bytes come to more than the file has: the last stretch makes up for what is missing.
+            checked = min(run.size, size - counted)
+            yield Checked(scan.path, len(run), checked, _since(scan, reported), spans, run)
+            counted, reported = counted + checked, len(scan.faults)
+    except CorruptFile as fault:  # It shrank meanwhile.
+        lost.append(fault)
+    yield Checked(scan.path, 0, size - counted, [*_since(scan, reported), *lost])
+
+
+def _since(scan: Scan, reported: int) -> list[DataError]:
+    return [fault for fault, _ in scan.faults[reported:]]

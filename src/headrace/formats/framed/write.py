@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.values import Indices
-from headrace.formats.framed.framing import Framing
+from headrace.formats.framed.framing import RecordFraming
 from headrace.io.cache.inflate import deflater, parse_compression
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile, Closing
@@ -18,14 +18,14 @@ from headrace.io.write.atomic import AtomicFile, Closing
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["FramedWriter", "RecordWriter"]
+__all__ = ["FileWriter", "FramedWriter"]
 
 
 GATHER_BYTES = 1 << 20
 GATHER_RECORDS = 4096
 
 
-class RecordWriter(Closing):
+class FileWriter(Closing):
     """Writes records into one file, which appears under its name at ``close``, or never.
 
     Args:
@@ -94,7 +94,7 @@ class RecordWriter(Closing):
             raise ValueError(f"{self.path} is closed")
 
 
-class FramedWriter(RecordWriter):
+class FramedWriter(FileWriter):
     """Writes one file of framed records, which appears under its name at ``close``, or never.
 
     A format gives its framing and what that needs round each payload.
@@ -108,8 +108,12 @@ class FramedWriter(RecordWriter):
         ValueError: No such compression or level.
     """
 
-    framing: Framing
+    framing: RecordFraming
     """Of the format."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.head, cls.tail = cls.framing.head, cls.framing.tail
 
     def __init__(self, path: PathLike, *, compression: str | None = None, level: int = -1) -> None:
         wrapper = parse_compression(compression) or "none"

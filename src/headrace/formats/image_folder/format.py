@@ -6,7 +6,7 @@ their sorted names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
 from headrace.contracts.images import SUFFIXES, encoding_of, is_image_name
-from headrace.contracts.records import Checked, Format, Skipped
+from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from headrace.formats.image_folder.write import CLASSES_NOTE, SPLITS, ImageFolderSink, join_folders, misfits
+from headrace.formats.table.base import FileTable
 from headrace.formats.table.empty_folder import is_noted, noted_schema
-from headrace.io.cache.inflate import parse_compression
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import read_each
 from headrace.io.names import is_record_name
@@ -45,7 +45,7 @@ class _Listing(NamedTuple):
     classes: tuple[str, ...]
 
 
-class ImageFolder:
+class ImageFolder(FileTable):
     """The images of some folders as a table: ``image`` (the encoded bytes), ``label``, ``name``. Opening it opens no image.
 
     Images are those files whose names end as images do; hidden files and folders and whatever else lies there are passed
@@ -53,7 +53,6 @@ class ImageFolder:
 
     Args:
         paths: The folders.
-        compression: ``None`` or ``"none"``.
 
     Raises:
         NoFiles: At first use: there are no images.
@@ -61,22 +60,7 @@ class ImageFolder:
     """
 
     format = "image_folder"
-    prefers_streaming = False
-
-    def __init__(
-        self,
-        paths: Sequence[str],
-        *,
-        compression: str | None = None,
-    ) -> None:
-        if parse_compression(compression) not in (None, "none"):
-            raise UnsupportedData(Where(path=paths[0]), expected="a folder of images", found=str(compression))
-        self.paths = tuple(paths)
-
-    @property
-    def skipped(self) -> Skipped:
-        """Nothing."""
-        return Skipped()
+    pickled = ("_listing", "_noted")
 
     @cached_property
     def _listing(self) -> _Listing:
@@ -133,7 +117,7 @@ class ImageFolder:
         """The path of an image."""
         return Where(path=self._path(index))
 
-    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         """Images by index.
 
         Raises:
@@ -163,7 +147,7 @@ def _objects(values: Any, n: int) -> npt.NDArray[Any]:
 def _images_by_class(root: str, look: Lister) -> dict[str, list[str]]:
     """The images of one folder: class to paths from the folder; the class of a flat folder is ``""``."""
     listing = look(root)
-    folders, images, _ = _listed(listing)
+    folders, images, _ = _sort_listing(listing)
     if folders and images:
         raise UnsupportedData(
             Where(path=child_of(root, images[0])),
@@ -189,14 +173,14 @@ def _below(folder: str, depth: int, look: Lister) -> Iterator[str]:
         raise UnsupportedData(
             Where(path=folder), expected=f"folders at most {DEEPEST} deep", found="more", hint="Is a link a circle?"
         )
-    folders, images, _ = _listed(look(folder))
+    folders, images, _ = _sort_listing(look(folder))
     yield from images
     for name in folders:
         for path in _below(child_of(folder, name), depth + 1, look):
             yield f"{name}/{path}"
 
 
-def _listed(listing: Listing) -> tuple[list[str], list[str], bool]:
+def _sort_listing(listing: Listing) -> tuple[list[str], list[str], bool]:
     """Visible sub-folders, sorted; images, in natural order; whether there are other files that may hold records."""
     images = [name for name in listing.files if is_image_name(name)]
     others = any(is_record_name(name) and not is_image_name(name) for name in listing.files)
@@ -208,15 +192,15 @@ def _classes_beside(root: str, look: Lister) -> list[str]:
     parent, name = parent_of(root)
     splits = [look(root)]
     if name.lower() in SPLITS:
-        beside = [other for other in _listed(Listing.of(parent))[0] if other.lower() in SPLITS and other != name]
+        beside = [other for other in _sort_listing(Listing.of(parent))[0] if other.lower() in SPLITS and other != name]
         splits += [Listing.of(child_of(parent, other)) for other in beside]
-    return [name for split in splits for name in _listed(split)[0]]
+    return [name for split in splits for name in _sort_listing(split)[0]]
 
 
 def looks_like_image_folder(folder: str, look: Lister = Listing.of) -> bool:
     """Whether a folder holds images and no other records, or folders of images."""
     listing = look(folder)
-    folders, images, others = _listed(listing)
+    folders, images, others = _sort_listing(listing)
     if others or images:
         return bool(images) and not others
     return is_noted(listing, "image_folder") or any(
@@ -225,7 +209,7 @@ def looks_like_image_folder(folder: str, look: Lister = Listing.of) -> bool:
 
 
 def _has_image(folder: str, depth: int, look: Lister) -> bool:
-    folders, images, others = _listed(look(folder))
+    folders, images, others = _sort_listing(look(folder))
     if images or others:
         return not others
     return depth < 2 and any(_has_image(child_of(folder, name), depth + 1, look) for name in folders[:2])

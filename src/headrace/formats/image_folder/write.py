@@ -99,7 +99,7 @@ class ImageFolderSink:
                 hint="Folders of these names are read as splits. Rename a class, or leave the label out.",
             )
         self._folders: set[str] = set()
-        folders = [_checked(each, 0, LABEL) for each in classes]  # It may refuse: before there is a folder.
+        folders = [_check_name(each, 0, LABEL) for each in classes]  # It may refuse: before there is a folder.
         self.folder = AtomicFolder(path)
         self.folder.make_folders(folders)  # a class without images keeps its number
 
@@ -124,11 +124,11 @@ class ImageFolderSink:
             name = str(batch[NAME][row])
             if not is_image_name(name) and name[-1:] not in ("", "/"):
                 name += ENDINGS[kind]  # Files of other names are no images where the folder is read.
-            name = _checked(name, self.count, NAME)
+            name = _check_name(name, self.count, NAME)
         if self.label is None:
             self._check_nesting(name)
             return name
-        folder = _checked(self._class(batch[LABEL][row]), self.count, LABEL)
+        folder = _check_name(self._class(batch[LABEL][row]), self.count, LABEL)
         self._folders.add(folder)
         return name if name.startswith(folder + "/") else f"{folder}/{name}"
 
@@ -176,7 +176,7 @@ def _as_read(schema: Schema, image: str) -> Schema:
     return Schema({IMAGE: Feature("bytes", encoding=encoding), **label, NAME: Feature("str")})
 
 
-def _checked(name: str, record: int, feature: str) -> str:
+def _check_name(name: str, record: int, feature: str) -> str:
     """A name that stays inside the folder and that reading does not pass over.
 
     Raises:

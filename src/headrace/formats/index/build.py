@@ -18,7 +18,7 @@ from headrace.contracts.records import OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import Where
 from headrace.formats.framed.framing import Framing
-from headrace.formats.framed.scan import Scan, Stream
+from headrace.formats.framed.scan import ByteStream, Scan
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, warn_of_damage, write_index
 from headrace.io.cache.folder import cache_folder
 from headrace.io.local.fileset import FileSet
@@ -106,7 +106,7 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
     path = index_path(files.paths, format=framing.index_name, on_corrupt=on_corrupt, compression=compression)
     kept = load_index(path)
     built = _build(framing, files, on_corrupt=on_corrupt, kept=kept)
-    index = _saved(built, path) if built is not None else kept
+    index = _save(built, path) if built is not None else kept
     assert index is not None
     index.path = path
     index.make_again = partial(_made_again, framing, files, on_corrupt, path)
@@ -118,7 +118,7 @@ def _made_again(framing: Framing, files: FileSet, on_corrupt: OnCorrupt, path: P
     """The index anew, where a part of the kept one turned out to be damaged when it was used."""
     warn_of_damage(path)
     path.unlink(missing_ok=True)
-    return _saved(_Built.of(framing, files, on_corrupt), path)
+    return _save(_Built.of(framing, files, on_corrupt), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Built:
         return RecordIndex(self.files, _together(list(self)), content=self.content)
 
 
-def _saved(built: _Built, path: Path) -> RecordIndex:
+def _save(built: _Built, path: Path) -> RecordIndex:
     """The index, kept; a large one as a map of its file, so that it takes no memory of ours."""
     is_kept = write_index(built.files, built, path, built.content)
     is_large = sum(file.records for file in built.files) * 8 > HELD_BYTES
@@ -287,7 +287,7 @@ class _Job:
         begin = self._framing.begin(content.buffer, content.path, last=content.fault is None)
         return content.size if begin < 0 else begin
 
-    def _in_order(self, content: MappedFile | Stream) -> _Found:
+    def _in_order(self, content: MappedFile | ByteStream) -> _Found:
         """One pass over a stream, or over everything in order to skip what is damaged."""
         mode: OnCorrupt = "skip" if self._skip else "raise"
         scan = Scan(self._framing, content, verify=self._skip, on_corrupt=mode, run_bytes=STEP_BYTES)

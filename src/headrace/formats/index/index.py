@@ -300,14 +300,14 @@ def _read(file: FileHead) -> RecordIndex:
     description = json.loads(text.decode("utf-8", "surrogateescape"))
     files = [_file(entry) for entry in description["files"]]
     block_bytes = description["block_bytes"]
-    at = _aligned(HEADER.size + length)
+    at = _align(HEADER.size + length)
     tables = []
     for size, sum_of_table in (description["sums"], description["contents"]):
         table = file.read(at, size)
         if _native.crc32c(table) != sum_of_table:
             raise ValueError("damaged checksums")
         tables.append(np.frombuffer(table, "<u4"))
-        at += _aligned(size)
+        at += _align(size)
     counts = [-(-each.content_bytes // block_bytes) for each in files]
     if sum(counts) != len(tables[1]):
         raise ValueError("checksums of other contents")
@@ -328,5 +328,5 @@ def _read(file: FileHead) -> RecordIndex:
     )
 
 
-def _aligned(size: int) -> int:
+def _align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT

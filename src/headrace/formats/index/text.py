@@ -51,7 +51,7 @@ def read_text_index(path: PathLike, record_file: str) -> RecordIndex:
     """
     content = _plain(record_file)
     with Path(path).open(encoding="ascii", errors="replace") as text:
-        starts, sizes = _parsed(text.read().splitlines(), str(path))
+        starts, sizes = _parse(text.read().splitlines(), str(path))
     _check_chain(starts, sizes, content.size, str(path))
     try:
         _native.gather_tfrecord([content.buffer], None, starts, verify=True)
@@ -84,7 +84,7 @@ def _sizes(content: MappedFile, starts: Indices) -> Indices:
     return lengths.astype(np.int64) + OVERHEAD
 
 
-def _parsed(lines: Sequence[str], path: str) -> tuple[Indices, Indices]:
+def _parse(lines: Sequence[str], path: str) -> tuple[Indices, Indices]:
     pairs = []
     for number, line in enumerate(lines):
         parts = line.split()

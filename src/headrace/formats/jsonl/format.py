@@ -1,4 +1,4 @@
-"""JSON Lines: one JSON object a line, read by pyarrow."""
+"""JSON Lines: one JSON object a line, read by pyarrow. Blank lines do not count."""
 
 from __future__ import annotations
 
@@ -8,33 +8,115 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import DataError, SchemaMismatch, Where
+from headrace.errors import CorruptFile, DataError, Where
+from headrace.formats.framed.framing import Framing
+from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers
 from headrace.formats.jsonl.types import BadLine, Found, array_at, damaged_lines, infer, misfits, parse, parse_types
 from headrace.formats.jsonl.write import JsonLinesWriter
 from headrace.formats.table.arrow import from_arrow
-from headrace.formats.table.lines import LineFraming, line_index
-from headrace.formats.table.values import BadValue, column_of
+from headrace.formats.table.base import TypedTable, verify_rows
+from headrace.formats.table.values import BadValue
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.open import size_on_disk
+from headrace.io.local.mapped import guard_reads
 
-__all__ = ["FORMAT", "JsonLinesTable"]
+__all__ = ["FORMAT", "JsonLinesTable", "LineFraming"]
 
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+NEWLINE = 10
+BLANKS = b" \t\r\n"
+LOOK_BYTES = 64 << 10
 SAMPLE = 256
 """Rows from which types are found."""
 VERIFY_ROWS = 2048
-SCANNED = ("_damaged", "_kept")
 
 
-class JsonLinesTable:
+class LineFraming(Framing):
+    """Lines, as far as making an index is concerned.
+
+    Args:
+        name: Of the format whose index it is.
+    """
+
+    has_checksums = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def is_plain(self, head: bytes) -> bool:
+        """Text does not look like compression."""
+        return not head.startswith(b"\x1f\x8b") and head[:1].isascii() and head[:1] != b"x"
+
+    def scan(
+        self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
+    ) -> tuple[Indices, int]:
+        """Starts of the lines that begin in ``[start, stop)``, where ``start`` is that of a line; and of the next one."""
+        del verify, max_records, last
+        with guard_reads(buffer):
+            return self._scan(buffer, start, stop)
+
+    def _scan(self, buffer: memoryview, start: int, stop: int) -> tuple[Indices, int]:
+        content = np.frombuffer(buffer, np.uint8)
+        starts = np.flatnonzero(content[start:stop] == NEWLINE) + (start + 1)
+        starts = np.concatenate(([start], starts[starts < stop]))
+        if start == 0 and bytes(buffer[:3]) == BYTE_ORDER_MARK:
+            starts[0] = 3
+        return self._not_blank(content, starts), self.next_line(buffer, stop)
+
+    def find(self, buffer: memoryview, start: int) -> int:
+        """The first line from ``start`` on; -1 where none begins there."""
+        with guard_reads(buffer):
+            found = self.next_line(buffer, start)
+        return found if found < len(buffer) else -1
+
+    def next_line(self, buffer: memoryview, at: int) -> int:
+        """Where the first line that is not blank begins at ``at`` or behind it; the end of the buffer if none does."""
+        content = np.frombuffer(buffer, np.uint8)
+        begin = at if at == 0 or content[at - 1 : at] == NEWLINE else self._behind_newline(content, at)
+        while begin < len(content) and not len(self._not_blank(content, np.array([begin]))):
+            begin = self._behind_newline(content, begin)
+        return begin
+
+    def fault_at(self, error: Any, path: str | None, record: int, base: int) -> DataError:
+        """There are no faults in lines as such."""
+        return CorruptFile(Where(path=path, record=record, offset=base), expected="lines", found=str(error))
+
+    def _behind_newline(self, content: npt.NDArray[np.uint8], at: int) -> int:
+        while at < len(content):
+            found = np.flatnonzero(content[at : at + LOOK_BYTES] == NEWLINE)
+            if found.size:
+                return at + int(found[0]) + 1
+            at += LOOK_BYTES
+        return len(content)
+
+    def _not_blank(self, content: npt.NDArray[np.uint8], starts: Indices) -> Indices:
+        starts = starts[starts < len(content)]
+        doubtful = np.flatnonzero(np.isin(content[starts], list(BLANKS)))
+        if not doubtful.size:
+            return starts
+        blank = [at for at in doubtful.tolist() if _is_blank(content, int(starts[at]))]
+        return np.delete(starts, blank)
+
+
+def _is_blank(content: npt.NDArray[np.uint8], at: int) -> bool:
+    """Whether only blanks stand between ``at`` and the end of its line."""
+    while at < len(content) and content[at] != NEWLINE:
+        if content[at] not in BLANKS:
+            return False
+        at += 1
+    return True
+
+
+class JsonLinesTable(TypedTable):
     """The objects of some JSON Lines files, joined in order. Blank lines do not count.
 
     Random access is by an index of lines, built at first need and kept in the user's cache folder.
@@ -47,6 +129,7 @@ class JsonLinesTable:
     """
 
     format = "jsonl"
+    pickled = ("_files", "_damaged", "_kept")
 
     def __init__(
         self,
@@ -56,22 +139,18 @@ class JsonLinesTable:
         on_corrupt: OnCorrupt = "raise",
         given: Schema | None = None,
     ) -> None:
-        self.paths = tuple(paths)
+        super().__init__(paths, given=given)
         self.on_corrupt: OnCorrupt = on_corrupt
-        self.given = given
         self._compression = parse_compression(compression)
-        self._files = FileSet(self.paths, compression=self._compression, is_plain=LineFraming(self.format).is_plain)
 
-    def with_schema(self, schema: Schema) -> JsonLinesTable:
-        """The same rows read as other types."""
-        found = JsonLinesTable(self.paths, compression=self._compression, on_corrupt=self.on_corrupt, given=schema)
-        found.__dict__.update({name: self.__dict__[name] for name in SCANNED if name in self.__dict__})
-        return found
+    @cached_property
+    def _files(self) -> FileSet:
+        return FileSet(self.paths, compression=self._compression, is_plain=LineFraming(self.format).is_plain)
 
     @cached_property
     def index(self) -> RecordIndex:
         """Where the lines are."""
-        return line_index(self.format, self._files, self._compression)
+        return record_index(LineFraming(self.format), self._files, on_corrupt="raise", compression=self._compression)
 
     @cached_property
     def _found(self) -> Found:
@@ -82,11 +161,7 @@ class JsonLinesTable:
         except BadLine as bad:
             raise bad.fault.relocated(self.where(bad.number)) from bad
 
-    @cached_property
-    def schema(self) -> Schema:
-        """The given one, or what the first rows show."""
-        if self.given is not None:
-            return self.given
+    def _own_schema(self) -> Schema:
         features = {}
         for name, (_, feature) in self._found.items():
             if isinstance(feature, DataError):
@@ -134,12 +209,8 @@ class JsonLinesTable:
         buffers, which = self._files.buffers(which)
         return _native.copy_ranges(buffers, which, starts, ends)
 
-    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Rows by index: their lines are parsed anew each time."""
-        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self):
-            raise IndexError(f"rows {indices.min()} to {indices.max()} of {len(self)}")
-        if not len(indices):
-            return {name: column_of([], self.schema[name]) for name in names}
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Lines are parsed anew each time."""
         lines = self._lines(indices)
         try:
             table = parse(lines, self._types(names))
@@ -151,12 +222,15 @@ class JsonLinesTable:
                 self._column(table, name, indices, check=lines)
         return columns
 
+    @cached_property
+    def _types_of(self) -> dict[tuple[str, ...], Any]:
+        return {}
+
     def _types(self, names: tuple[str, ...]) -> Any:
-        """What the JSON reader is told to read; made once for the same names."""
-        known: dict[tuple[str, ...], Any] = self.__dict__.setdefault("_types_of", {})
-        if names not in known:
-            known[names] = parse_types(self.schema, names, self._found)
-        return known[names]
+        """The types that the JSON reader gets; made once for the same names."""
+        if names not in self._types_of:
+            self._types_of[names] = parse_types(self.schema, names, self._found)
+        return self._types_of[names]
 
     def _column(self, table: Any, name: str, indices: Indices, check: Sequence[bytes] | None = None) -> Any:
         """A column; with ``check``, the lines that it was read from, it is held against them first."""
@@ -168,56 +242,18 @@ class JsonLinesTable:
                 check_numbers(array, check, keys, rounds=self.given is not None)
             return from_arrow(array, self.schema[name])
         except BadValue as bad:
-            where = self.where(int(indices[bad.row])).at(feature=name)
-            raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+            raise bad.at(self.where(int(indices[bad.row])).at(feature=name)) from bad
 
     def where(self, index: int) -> Where:
         """Path, number of the row in its file, and where its line begins."""
         return self.index.where(index if self._kept is None else int(self._kept[index]))
 
-    def __getstate__(self) -> dict[str, Any]:
-        kept = {name: self.__dict__[name] for name in SCANNED if name in self.__dict__}
-        return {
-            **{name: getattr(self, name) for name in ("paths", "on_corrupt", "given", "_compression", "_files")},
-            **kept,
-        }
-
-    def __repr__(self) -> str:
-        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"JsonLinesTable({files})"
-
 
 def verify_jsonl(table: JsonLinesTable) -> Iterator[Checked]:
     """Every line of every file: whether it is an object, and of the types that the first ones (or the schema) have."""
     for path in table.paths:
-        yield from _verify_file(JsonLinesTable([path], compression=table._compression, given=table.given), path)
-
-
-def _verify_file(table: JsonLinesTable, path: str) -> Iterator[Checked]:
-    size, counted = size_on_disk(path), 0
-    try:
-        rows, names = len(table), tuple(table.schema)
-    except DataError as fault:
-        yield Checked(path, 0, size, [fault])
-        return
-    for start in range(0, rows, VERIFY_ROWS):
-        stop = min(start + VERIFY_ROWS, rows)
-        part = size * stop // rows - counted
-        counted += part
-        faults = _faults(table, names, np.arange(start, stop))
-        yield Checked(path, stop - start - len(faults), part, faults)
-    yield Checked(path, 0, size - counted)
-
-
-def _faults(table: JsonLinesTable, names: tuple[str, ...], rows: Indices) -> list[DataError]:
-    """One for each row at fault: rows are read together, and where that fails one by one."""
-    try:
-        table.batch(rows, names)
-    except DataError as fault:
-        if len(rows) == 1:
-            return [fault]
-        return [found for row in rows for found in _faults(table, names, np.array([row]))]
-    return []
+        one = JsonLinesTable([path], compression=table._compression, given=table.given)
+        yield from verify_rows(one, path, step=VERIFY_ROWS)
 
 
 def is_jsonl(head: bytes) -> bool:

@@ -60,7 +60,7 @@ def infer(lines: Sequence[bytes]) -> Found:
         keys = _keys(first.schema, leaf.path)
         if arrow().types.is_floating(innermost(leaf.type)) and has_beyond_exact(array_at(table, keys)):
             try:
-                types = _retyped(types, leaf, whole_type(lines, keys, leaf.type))
+                types = _replace_type(types, leaf, whole_type(lines, keys, leaf.type))
             except BadValue as bad:
                 faults[leaf.name] = UnsupportedData(
                     Where(record=bad.row, feature=leaf.name), expected=bad.expected, found=bad.found, hint=bad.hint
@@ -76,13 +76,13 @@ def infer(lines: Sequence[bytes]) -> Found:
 def _feature_at(table: Any, keys: tuple[str, ...], where: Where) -> Feature | DataError:
     array = array_at(table, keys)
     try:
-        feature = feature_of(_known(array.type, where), where)
+        feature = feature_of(_check_known(array.type, where), where)
     except DataError as error:
         return error
     return Feature(feature.dtype, _shape(array, feature.shape))
 
 
-def _retyped(types: Any, leaf: Leaf, kind: Any) -> Any:
+def _replace_type(types: Any, leaf: Leaf, kind: Any) -> Any:
     """The types with another one in the place of a column."""
     pa = arrow()
 
@@ -108,11 +108,11 @@ def _bad_key(lines: Sequence[bytes], error: Exception) -> BadLine:
 
 
 def _not_utf8(text: bytes, fault: UnicodeDecodeError) -> CorruptRecord:
-    found = f"byte 0x{text[fault.start]:02x} in {_shown(text[max(0, fault.start - 20) : fault.start + 20])}"
+    found = f"byte 0x{text[fault.start]:02x} in {_show(text[max(0, fault.start - 20) : fault.start + 20])}"
     return CorruptRecord(Where(), expected="UTF-8 text", found=found)
 
 
-def _known(kind: Any, where: Where) -> Any:
+def _check_known(kind: Any, where: Where) -> Any:
     inner = innermost(kind)
     if arrow().types.is_null(inner):
         raise UnsupportedData(
@@ -217,7 +217,7 @@ def parse(lines: Sequence[bytes], types: Any) -> Any:
     if deep >= 0:
         raise _deep_line(lines, deep)
     try:
-        table = _parsed(joined, types)
+        table = _read_json(joined, types)
     except arrow().ArrowInvalid as error:
         raise _bad_line(lines, types, error) from error
     if table.num_rows != len(lines):
@@ -244,7 +244,7 @@ def _are_objects(lines: Sequence[bytes]) -> bool:
         nothing = arrow().schema(
             [arrow().field("\0", arrow().string())]
         )  # a key that hardly any object has: no value is read
-        return bool(_parsed(joined, nothing).num_rows == len(lines))
+        return bool(_read_json(joined, nothing).num_rows == len(lines))
     except (UnicodeDecodeError, arrow().ArrowInvalid):
         return False
 
@@ -254,12 +254,12 @@ def _deep_line(lines: Sequence[bytes], at: int) -> BadLine:
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     number = min(bisect_right(starts, at) - 1, len(lines) - 1)
     fault = CorruptRecord(
-        Where(), expected="one JSON object a line", found=f"{TOO_DEEP}, {_shown(bytes(lines[number][:SHOWN]))}"
+        Where(), expected="one JSON object a line", found=f"{TOO_DEEP}, {_show(bytes(lines[number][:SHOWN]))}"
     )
     return BadLine(number, fault)
 
 
-def _parsed(joined: bytes, types: Any) -> Any:
+def _read_json(joined: bytes, types: Any) -> Any:
     reader = require("pyarrow.json", extra="arrow")
     behaviour = "infer" if types is None else "ignore"
     if types is not None and not len(types):  # Without columns there would be no rows either.
@@ -280,18 +280,18 @@ def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None) -> Ba
         except UnicodeDecodeError as fault:
             return BadLine(number, _not_utf8(text, fault))
         except ValueError as fault:
-            reason = CorruptRecord(Where(), expected="one JSON object a line", found=_shown(text), hint=f"({fault})")
+            reason = CorruptRecord(Where(), expected="one JSON object a line", found=_show(text), hint=f"({fault})")
             return BadLine(number, reason)
         if not isinstance(value, dict):
-            return BadLine(number, CorruptRecord(Where(), expected="one JSON object a line", found=_shown(text)))
+            return BadLine(number, CorruptRecord(Where(), expected="one JSON object a line", found=_show(text)))
         try:
-            _parsed(bytes(line), types)
+            _read_json(bytes(line), types)
         except arrow().ArrowInvalid as fault:
             return BadLine(number, _mismatch(types, fault))
     # Every line is sound by itself: they differ in a type.
     for stop in range(1, len(lines) + 1):
         try:
-            _parsed(b"\n".join(lines[:stop]), types)
+            _read_json(b"\n".join(lines[:stop]), types)
         except arrow().ArrowInvalid as fault:
             return BadLine(stop - 1, _mismatch(types, fault))
     return BadLine(0, _mismatch(types, error))
@@ -306,7 +306,7 @@ def _mismatch(types: Any, error: Exception | None) -> SchemaMismatch:
     )
 
 
-def _shown(text: bytes) -> str:
+def _show(text: bytes) -> str:
     return repr(text[:SHOWN].decode("utf-8", "replace")) + ("..." if len(text) > SHOWN else "")
 
 

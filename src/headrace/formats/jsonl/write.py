@@ -15,7 +15,7 @@ from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.jsonl.types import misfits
 from headrace.formats.table.base import PackedFile, refuse_misfits
-from headrace.formats.table.values import mapped, point_in_time, rows_in
+from headrace.formats.table.values import map_values, point_in_time, rows_in
 from headrace.io.paths import PathLike
 
 __all__ = ["JsonLinesWriter"]
@@ -69,12 +69,12 @@ class JsonLinesWriter:
     def _rows(self, column: Any, feature: Feature, name: str) -> list[Any]:
         kind = "O" if feature.is_text else feature.numpy_dtype.kind
         if kind == "m":
-            return rows_in(mapped(column, lambda values: _or_null(values.astype(np.int64), np.isnat(values))))
+            return rows_in(map_values(column, lambda values: _or_null(values.astype(np.int64), np.isnat(values))))
         if kind == "M":
-            return rows_in(mapped(column, lambda values: self._points(values, name)))
+            return rows_in(map_values(column, lambda values: self._points(values, name)))
         finite = kind != "f" or _all_finite(column)
         if kind == "f" and feature.numpy_dtype.itemsize < 8:
-            column = mapped(column, _shortest)
+            column = map_values(column, _shortest)
         if finite:
             return rows_in(column)
         return [self._without_nan(row, name) for row in rows_in(column)]

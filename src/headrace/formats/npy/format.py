@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.records import Checked, Format, Skipped
+from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import DataError, SchemaMismatch, Where
 from headrace.formats.npy.header import (
     MAGIC,
-    Field,
-    Layout,
+    ArrayField,
     NpyHeader,
+    RowLayout,
     check_text,
     header_of,
     holds_text,
@@ -31,8 +31,7 @@ from headrace.formats.npy.header import (
     read_header,
 )
 from headrace.formats.npy.write import ArraySink, join_arrays, misfits
-from headrace.io.cache.inflate import parse_compression
-from headrace.io.local.fileset import FileSet
+from headrace.formats.table.base import FileTable
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.open import open_file
 from headrace.io.paths import PathLike
@@ -61,7 +60,7 @@ def verify_npy(records: Any) -> Iterator[Checked]:
 
 
 def check_texts(records: Any) -> None:
-    """Look at all rows of :class:`~headrace.formats.npy.format.NpyRecords`, if they hold text."""
+    """Lister at all rows of :class:`~headrace.formats.npy.format.NpyRecords`, if they hold text."""
     if not holds_text(records.dtype):
         return
     step = max(1, VERIFY_BYTES // max(1, records.headers[0].row_bytes))
@@ -81,7 +80,7 @@ def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader)
     )
 
 
-class NpyRecords:
+class NpyRecords(FileTable):
     """The rows of some ``.npy`` files, joined in order. The files are mapped, never loaded.
 
     A 0-d array is one row of shape ``()``. Every file must have the dtype and row shape of the first (byte order and
@@ -89,7 +88,6 @@ class NpyRecords:
 
     Args:
         paths: The files, as :func:`headrace.io.paths.expand` gives them.
-        compression: ``None`` or ``"none"``: there is no compressed ``.npy``.
 
     Raises:
         CorruptFile: At first use: a header is damaged, or a file has another size than its header says.
@@ -100,25 +98,14 @@ class NpyRecords:
     format = "npy"
     prefers_streaming = False
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        *,
-        compression: str | None = None,
-    ) -> None:
-        if parse_compression(compression) not in (None, "none"):
-            raise UnsupportedData(Where(path=paths[0]), expected="a .npy without compression", found=str(compression))
-        self.paths = tuple(paths)
-        self._files = FileSet(self.paths)
-
     @cached_property
-    def _layout(self) -> Layout:
-        """Read at first need, so that a damaged file can still be named by :mod:`headrace.formats.verify`."""
+    def _layout(self) -> RowLayout:
+        """Read at first need, so that a damaged file can still be named by :func:`headrace.verify`."""
         headers = [self._header(number) for number in range(len(self.paths))]
         for path, header in zip(self.paths, headers, strict=True):
             check_alike(path, header, self.paths[0], headers[0])
         self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
-        return Layout.of(headers)
+        return RowLayout.of(headers)
 
     def _header(self, number: int) -> NpyHeader:
         """What file ``number`` says of its rows, with the place where they begin in the content of the file."""
@@ -139,11 +126,6 @@ class NpyRecords:
         """Of one row."""
         return self._layout.row_shape
 
-    @property
-    def skipped(self) -> Skipped:
-        """Nothing is ever skipped."""
-        return Skipped()
-
     def __len__(self) -> int:
         return int(self._layout.firsts[-1])
 
@@ -158,14 +140,17 @@ class NpyRecords:
         return self.dtype.names is None
 
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Some rows as features; see :attr:`schema`."""
+        """Some rows as features; see :attr:`schema`. Native code checks the range."""
+        return self._rows(indices, names)
+
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         rows = self.take(indices)
         if rows.dtype.names is None:
             return {"values": rows}
         return {name: self._fields[name].of(rows) for name in names}
 
     @cached_property
-    def _fields(self) -> dict[str, Field]:
+    def _fields(self) -> dict[str, ArrayField]:
         """Of a structured array: where each feature is."""
         return self._layout.fields
 
@@ -197,7 +182,7 @@ class NpyRecords:
         check_text(rows, lambda row: self.where(int(indices[row])))
         return rows
 
-    def _bytes(self, layout: Layout, indices: Indices) -> npt.NDArray[np.uint8]:
+    def _bytes(self, layout: RowLayout, indices: Indices) -> npt.NDArray[np.uint8]:
         """The bytes of some rows, one behind the other."""
         # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
         fetches = self._files.worth_fetching()
@@ -215,7 +200,7 @@ class NpyRecords:
             return _native.take_ranges(*self._files.fetched(which, offsets, sizes), layout.row_bytes)
         return self._files.read(which, offsets, sizes)[0]
 
-    def _files_of(self, layout: Layout, indices: Indices) -> npt.NDArray[np.int32]:
+    def _files_of(self, layout: RowLayout, indices: Indices) -> npt.NDArray[np.int32]:
         which = np.searchsorted(layout.firsts, indices, side="right") - 1
         if which.min() < 0 or which.max() >= len(self.paths):
             raise IndexError
@@ -298,12 +283,8 @@ class NpyRecords:
 
     where_in_order = where
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"paths": self.paths, "_files": self._files}
-
     def __repr__(self) -> str:
-        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"NpyRecords({files}, {len(self)} rows of {self.dtype} {self.row_shape})"
+        return f"{super().__repr__()[:-1]}, {len(self)} rows of {self.dtype} {self.row_shape})"
 
 
 def data_offset(path: PathLike) -> int:

@@ -24,9 +24,9 @@ from headrace.io.local.mapped import MappedFile
 __all__ = [
     "MAGIC",
     "MOST_BYTES",
-    "Field",
-    "Layout",
+    "ArrayField",
     "NpyHeader",
+    "RowLayout",
     "check_text",
     "features_of",
     "fields_of",
@@ -186,7 +186,7 @@ def header_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     )
 
 
-class Field(NamedTuple):
+class ArrayField(NamedTuple):
     """One feature of a structured array.
 
     Args:
@@ -204,7 +204,7 @@ class Field(NamedTuple):
         return np.array(rows, order="C")
 
 
-class Layout(NamedTuple):
+class RowLayout(NamedTuple):
     """What the headers of all files say together."""
 
     headers: list[NpyHeader]
@@ -219,7 +219,7 @@ class Layout(NamedTuple):
     row_bytes: int
 
     @classmethod
-    def of(cls, headers: list[NpyHeader]) -> Layout:
+    def of(cls, headers: list[NpyHeader]) -> RowLayout:
         first = headers[0]
         alike = all(header.dtype == first.dtype and not header.is_fortran for header in headers)
         return cls(
@@ -240,7 +240,7 @@ class Layout(NamedTuple):
         return Schema({name: field.feature for name, field in self.fields.items()})
 
     @property
-    def fields(self) -> dict[str, Field]:
+    def fields(self) -> dict[str, ArrayField]:
         """Of a structured array: its features, and where they are."""
         return fields_of(self.dtype, self.row_shape)
 
@@ -255,7 +255,7 @@ def native_endian(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return rows.byteswap(inplace=True).view(rows.dtype.newbyteorder("="))
 
 
-def fields_of(dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None = None) -> dict[str, Field]:
+def fields_of(dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None = None) -> dict[str, ArrayField]:
     """The features of a structured dtype: every field that is none itself. Fields of fields are named with a dot between.
 
     Args:
@@ -266,7 +266,7 @@ def fields_of(dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None
     Raises:
         SchemaMismatch: Two of them get the same name.
     """
-    found: dict[str, Field] = {}
+    found: dict[str, ArrayField] = {}
     for keys, base, shape in _leaves(dtype, (), row_shape):
         name = ".".join(keys)
         if name in found:
@@ -276,20 +276,20 @@ def fields_of(dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None
                 found=f"two that are called {name!r}: fields of a field are named with a dot",
                 hint="Rename one of them, or read the file with numpy.",
             )
-        found[name] = Field(keys, Feature(base, shape))
+        found[name] = ArrayField(keys, Feature(base, shape))
     return found
 
 
 def features_of(
     array: str, dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None = None
-) -> dict[str, Field]:
+) -> dict[str, ArrayField]:
     """The features of an array that has a name: itself, or ``array.field`` for each field of a structured one.
 
     Raises:
         SchemaMismatch: As :func:`fields_of`.
     """
     if dtype.names is None:
-        return {array: Field((), Feature(dtype, row_shape))}
+        return {array: ArrayField((), Feature(dtype, row_shape))}
     return {f"{array}.{name}": field for name, field in fields_of(dtype, row_shape, path).items()}
 
 
@@ -316,7 +316,7 @@ def holds_text(dtype: np.dtype[Any]) -> bool:
 
 
 def check_text(rows: npt.NDArray[Any], place: Callable[[int], Where]) -> None:
-    """Look at every character of some rows.
+    """Lister at every character of some rows.
 
     Args:
         rows: ``(n, ...)`` of any dtype; what is no text is passed.

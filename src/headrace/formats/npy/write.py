@@ -153,12 +153,12 @@ class ArraySink:
 
 def join_arrays(parts: Sequence[str], path: str) -> None:
     """The rows of some ``.npy`` files behind one header."""
-    rows = _mapped(parts[0])
+    rows = _map(parts[0])
     with NpyWriter(path, rows.dtype, rows.shape[1:]) as out:
         for part in parts:
-            out.write(_mapped(part))
+            out.write(_map(part))
 
 
-def _mapped(part: str) -> npt.NDArray[Any]:
+def _map(part: str) -> npt.NDArray[Any]:
     rows: npt.NDArray[Any] = np.load(part, mmap_mode="r", max_header_size=MOST_BYTES)
     return rows

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
 
-__all__ = ["DEFLATED", "STORED", "Member", "joined_crc", "read_directory"]
+__all__ = ["DEFLATED", "STORED", "ArrayMember", "joined_crc", "read_directory"]
 
 
 STORED, DEFLATED = 0, 8
@@ -36,7 +36,7 @@ CUT_OFF = "The file was cut off while it was written or copied, or it is no .npz
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ArrayMember:
     """One file in the archive.
 
     Args:
@@ -79,7 +79,7 @@ class _Entry:
     at: int
 
 
-def read_directory(content: memoryview, path: str) -> tuple[Member, ...]:
+def read_directory(content: memoryview, path: str) -> tuple[ArrayMember, ...]:
     """The members of an archive, in the order of its directory.
 
     Raises:
@@ -194,7 +194,7 @@ class _Directory:
             place += EXTRA.size + size
         raise self.corrupt(at, "a ZIP64 field with the sizes", "none")
 
-    def member(self, entry: _Entry) -> Member:
+    def member(self, entry: _Entry) -> ArrayMember:
         """The member of an entry, both held against the member's own header."""
         name = self._name(entry)
         self._check_readable(entry, name)
@@ -211,7 +211,7 @@ class _Directory:
             extra = self.content[at + LOCAL.size + name_bytes :][:extra_bytes]
             self._check_twin(entry, name, crc, (size, packed), extra)
         sizes = {"packed_bytes": entry.packed_bytes, "size": entry.size}
-        return Member(name=name, method=method, crc=entry.crc, **sizes, offset=offset, header=at, entry=entry.at)
+        return ArrayMember(name=name, method=method, crc=entry.crc, **sizes, offset=offset, header=at, entry=entry.at)
 
     def _check_twin(self, entry: _Entry, name: str, crc: int, sizes: tuple[int, ...], extra: memoryview) -> None:
         wide = [value == MANY32 for value in sizes]
@@ -243,7 +243,7 @@ class _Directory:
             found = f"{entry.packed_bytes} bytes"
             raise self.corrupt(entry.header, f"a stream that can hold the {entry.size} bytes of {name!r}", found)
 
-    def check_apart(self, entries: list[_Entry], members: list[Member]) -> None:
+    def check_apart(self, entries: list[_Entry], members: list[ArrayMember]) -> None:
         """Refuse members that overlap: a few kilobytes could pose as terabytes."""
         stop = 0
         for entry, member in sorted(zip(entries, members, strict=True), key=lambda pair: pair[0].header):

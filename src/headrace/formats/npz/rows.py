@@ -10,14 +10,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.formats.npy.format import NpyRecords
-from headrace.formats.npy.header import MAGIC, Field, NpyHeader, features_of, header_in
-from headrace.formats.npz.directory import DEFLATED, Member, read_directory
-from headrace.io.cache.inflate import parse_compression
+from headrace.formats.npy.header import MAGIC, ArrayField, NpyHeader, features_of, header_in
+from headrace.formats.npz.directory import DEFLATED, ArrayMember, read_directory
+from headrace.formats.table.base import FileTable
 from headrace.io.cache.members import FilePart, check_crc, inflate_to_cache
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile, guard_reads
@@ -37,9 +36,9 @@ class Archives:
         self.paths = tuple(paths)
         self.verify = verify
         self.files = FileSet(self.paths)
-        self._members: dict[int, dict[str, Member]] = {}
+        self._members: dict[int, dict[str, ArrayMember]] = {}
 
-    def members(self, number: int) -> dict[str, Member]:
+    def members(self, number: int) -> dict[str, ArrayMember]:
         """The arrays of file ``number`` by name, in the order of its directory.
 
         Raises:
@@ -55,7 +54,7 @@ class Archives:
             self._members[number] = found
         return found
 
-    def member(self, number: int, name: str) -> Member:
+    def member(self, number: int, name: str) -> ArrayMember:
         """One array of file ``number``.
 
         Raises:
@@ -86,7 +85,7 @@ class Archives:
         self._members = {}
 
 
-def part_of(member: Member) -> FilePart:
+def part_of(member: ArrayMember) -> FilePart:
     """The bytes of a member in its archive."""
     return FilePart(
         name=member.array,
@@ -97,7 +96,7 @@ def part_of(member: Member) -> FilePart:
     )
 
 
-def _check_arrays(file: MappedFile, members: dict[str, Member]) -> None:
+def _check_arrays(file: MappedFile, members: dict[str, ArrayMember]) -> None:
     if members.keys() >= SPARSE:
         raise UnsupportedData(
             Where(path=file.path),
@@ -149,10 +148,13 @@ class ArrayRows(NpyRecords):
     format = "npz"
 
     def __init__(self, archives: Archives, name: str) -> None:
-        self.paths = archives.paths
+        super().__init__(archives.paths)
         self.archives = archives
         self.name = name
-        self._files = _ArrayFiles(archives, name)
+
+    @cached_property
+    def _files(self) -> FileSet:
+        return _ArrayFiles(self.archives, self.name)
 
     def _header(self, number: int) -> NpyHeader:
         file, begin = self.archives.content(number, self.name)
@@ -170,14 +172,11 @@ class ArrayRows(NpyRecords):
             if member.method != DEFLATED:
                 check_crc(self.archives.files.content(number), part_of(member))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "archives": self.archives, "name": self.name}
-
 
 EXAMPLES_HINT = "If every file is one example, say format='npz_folder'; columns=[...] reads only the arrays it names."
 
 
-class NpzRecords:
+class NpzRecords(FileTable):
     """The rows of the arrays of some ``.npz`` files, joined in order. Stored arrays are mapped, never loaded; deflated ones
     are inflated once, into the cache, and mapped from there.
 
@@ -185,7 +184,6 @@ class NpzRecords:
 
     Args:
         paths: The files, as :func:`headrace.io.paths.expand` gives them. All hold the arrays of the first.
-        compression: ``None`` or ``"none"``: what is deflated are the arrays, and that is found from the file.
         verify: Whether the CRC-32 of a stored array is checked before the first of its rows is given. That reads the array
             once; that a large one was sound is remembered in the cache. Deflated arrays are always checked.
         names: Only these arrays; the others are not looked at.
@@ -202,13 +200,10 @@ class NpzRecords:
         self,
         paths: Sequence[str],
         *,
-        compression: str | None = None,
         verify: bool = True,
         names: tuple[str, ...] | None = None,
     ) -> None:
-        if parse_compression(compression) not in (None, "none"):
-            raise UnsupportedData(Where(path=paths[0]), expected="a plain .npz", found=f"compression={compression!r}")
-        self.paths = tuple(paths)
+        super().__init__(paths)
         self.archives = Archives(self.paths, verify=verify)
         self.names = names
         self._sound: set[str] = set()
@@ -279,9 +274,9 @@ class NpzRecords:
                 )
 
     @cached_property
-    def _columns(self) -> dict[str, tuple[str, Field]]:
+    def _columns(self) -> dict[str, tuple[str, ArrayField]]:
         """Of each feature: its array, and where it is in that."""
-        columns: dict[str, tuple[str, Field]] = {}
+        columns: dict[str, tuple[str, ArrayField]] = {}
         for array, rows in self._arrays.items():
             for name, field in features_of(array, rows.dtype, rows.row_shape, self.paths[0]).items():
                 if name in columns:
@@ -299,20 +294,18 @@ class NpzRecords:
         """One feature per array, in the order of the file's directory."""
         return Schema({name: field.feature for name, (_, field) in self._columns.items()})
 
-    @property
-    def skipped(self) -> Skipped:
-        """Nothing is ever skipped."""
-        return Skipped()
-
     def __len__(self) -> int:
         return len(next(iter(self._arrays.values()))) if self._arrays else 0
 
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Some rows of these columns; see :class:`~headrace.contracts.records.Table`.
+        """Some rows of these columns; see :class:`~headrace.contracts.records.Table`. Native code checks the range.
 
         Raises:
             CorruptFile: The CRC-32 of an array is another.
         """
+        return self._rows(indices, names)
+
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         taken: dict[str, Any] = {}
         batch: Batch = {}
         for name in names:
@@ -334,13 +327,6 @@ class NpzRecords:
         for rows in self._arrays.values():
             return rows.where(index)
         return Where(record=index)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"paths": self.paths, "archives": self.archives, "names": self.names, "_sound": self._sound}
-
-    def __repr__(self) -> str:
-        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"NpzRecords({files})"
 
 
 def _array_of(name: str, held: Container[str]) -> str | None:

@@ -9,18 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace._optional import require
-from headrace.contracts.records import Checked, Format, Skipped
+from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import CorruptFile, SchemaMismatch, Where
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
-from headrace.formats.table.arrow_types import KEY, Leaf, arrow, carried, leaves_of, misfits, schema_of_leaves
-from headrace.formats.table.base import BlockTable, KeptColumns
-from headrace.formats.table.values import BadValue, column_of
-from headrace.io.local.fileset import FileSet
+from headrace.formats.table.arrow_types import KEY, Leaf, arrow, embedded_schema, leaves_of, misfits, schema_of_leaves
+from headrace.formats.table.base import BlockTable, verify_blocks
+from headrace.formats.table.values import BadValue
 from headrace.io.local.mapped import guard_reads
-from headrace.io.local.open import size_on_disk
 
 __all__ = ["FORMAT", "ParquetTable"]
 
@@ -43,7 +41,6 @@ class ParquetTable(BlockTable):
 
     Args:
         paths: The files. All must have the columns of the first one.
-        compression: ``None`` or ``"none"``: what the columns are packed with stands in the file.
         verify: ``False`` leaves page checksums (which few writers write) unchecked.
         given: The features to read; by default those that the types of the columns show.
 
@@ -58,26 +55,11 @@ class ParquetTable(BlockTable):
         self,
         paths: Sequence[str],
         *,
-        compression: str | None = None,
         verify: bool = True,
         given: Schema | None = None,
     ) -> None:
-        if compression not in (None, "none"):
-            raise UnsupportedData(Where(path=paths[0]), expected="a plain Parquet file", found=f"one in {compression}")
-        self.paths = tuple(paths)
+        super().__init__(paths, given=given)
         self.verify = verify
-        self.given = given
-        self._files = FileSet(self.paths)
-        self._kept = KeptColumns()
-
-    def with_schema(self, schema: Schema) -> ParquetTable:
-        """The same rows read as other types."""
-        return ParquetTable(self.paths, verify=self.verify, given=schema)
-
-    @property
-    def skipped(self) -> Skipped:
-        """Nothing is ever skipped."""
-        return Skipped()
 
     @cached_property
     def _footers(self) -> list[Any]:
@@ -103,23 +85,18 @@ class ParquetTable(BlockTable):
     def _leaves(self) -> dict[str, Leaf]:
         return {leaf.name: leaf for leaf in leaves_of(self._footers[0].schema.to_arrow_schema())}
 
-    @cached_property
-    def schema(self) -> Schema:
-        """The given one, or what the types of the columns show."""
-        where = Where(path=self.paths[0])
-        if self.given is not None:
-            for name in self.given:
-                if name not in self._leaves:
-                    raise SchemaMismatch(
-                        where.at(feature=name), expected="a column of that name", found=str(list(self._leaves))
-                    )
-            return self.given
-        told = (self._footers[0].metadata or {}).get(KEY.encode())
-        found = schema_of_leaves(
-            list(leaves_of(self._footers[0].schema.to_arrow_schema())), where, carried=carried(told)
-        )
+    def _own_schema(self) -> Schema:
+        """What the types of the columns show."""
+        footer = self._footers[0]
+        written = embedded_schema((footer.metadata or {}).get(KEY.encode()))
+        leaves = list(leaves_of(footer.schema.to_arrow_schema()))
+        found = schema_of_leaves(leaves, Where(path=self.paths[0]), embedded=written)
         self._check_alike()
         return found
+
+    def _check_given(self, given: Schema) -> Schema:
+        self._check_held(tuple(given), self._leaves, "column", Where(path=self.paths[0]))
+        return given
 
     def _check_alike(self) -> None:
         first = [(leaf.name, leaf.type) for leaf in self._leaves.values()]
@@ -164,10 +141,7 @@ class ParquetTable(BlockTable):
     def _leaves_of(self, file: int, names: Sequence[str]) -> list[Leaf]:
         schema = self._footers[file].schema.to_arrow_schema()
         found = {leaf.name: leaf for leaf in leaves_of(schema)}
-        for name in names:
-            if name not in found:
-                where = Where(path=self.paths[file], feature=name)
-                raise SchemaMismatch(where, expected="a column of that name", found=str(list(found)))
+        self._check_held(names, found, "column", Where(path=self.paths[file]))
         return [found[name] for name in names]
 
     def _table(self, group: _Group, leaves: list[Leaf]) -> Any:
@@ -187,14 +161,10 @@ class ParquetTable(BlockTable):
             try:
                 columns[leaf.name] = from_arrow(array, self.schema[leaf.name])
             except BadValue as bad:
-                where = Where(path=self.paths[file], record=first + bad.row, feature=leaf.name)
-                raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+                raise bad.at(Where(path=self.paths[file], record=first + bad.row, feature=leaf.name)) from bad
             except arrow().ArrowException as error:  # An entry that its dictionary does not have.
                 raise self._damaged(file, error, f"sound values of {leaf.name!r}") from error
         return columns
-
-    def _no_rows(self, names: Sequence[str]) -> Batch:
-        return {name: column_of([], self.schema[name]) for name in names}
 
     def blocks(self, names: tuple[str, ...], rows: int) -> Iterator[Batch]:
         """All rows in order, ``rows`` at a time (fewer at the end of each file); holds no more than that decoded."""
@@ -214,39 +184,6 @@ class ParquetTable(BlockTable):
         block = int(np.searchsorted(self._firsts, index, side="right")) - 1
         group = self._groups[block]
         return Where(path=self.paths[group.file], record=index - int(self._firsts[block]) + group.first)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paths", "verify", "given", "_files")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._kept = KeptColumns()
-
-    def __repr__(self) -> str:
-        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"ParquetTable({files})"
-
-
-def verify_parquet(table: ParquetTable) -> Iterator[Checked]:
-    """Every footer, every row group, every value against the schema."""
-    for path in table.paths:
-        one, counted, size = ParquetTable([path], given=table.given), 0, size_on_disk(path)
-        try:
-            groups = len(one._groups)
-            names = tuple(one.schema)
-        except DataError as fault:
-            yield Checked(path, 0, size, [fault])
-            continue
-        for block in range(groups):
-            part = size * (block + 1) // groups - counted
-            counted += part
-            try:
-                one._read_block(block, names)
-            except DataError as fault:
-                yield Checked(path, 0, part, [fault])
-            else:
-                yield Checked(path, int(one._firsts[block + 1] - one._firsts[block]), part)
-        yield Checked(path, 0, size - counted)
 
 
 def is_parquet(head: bytes) -> bool:
@@ -275,5 +212,5 @@ FORMAT = Format(
     compressions=COMPRESSIONS,
     compression_of=compression_of,
     join=join_parquet,
-    verify=verify_parquet,
+    verify=verify_blocks,
 )

@@ -10,8 +10,8 @@ magic word inside a payload for the beginning of a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,9 @@ from headrace._faults import VERIFY_HINT, describe
 from headrace.contracts.records import Format, OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord, DataError, UnsupportedData, Where
-from headrace.formats.framed.records import FramedRecords
+from headrace.formats.framed.framing import RecordFraming
+from headrace.formats.framed.records import FramedRecords, verify_framed
 from headrace.formats.framed.write import FramedWriter
-from headrace.formats.verify import verify_framed
 from headrace.io.local.mapped import guard_reads
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ __all__ = [
     "MAGIC_BYTES",
     "PAYLOAD_LIMIT",
     "Join",
+    "Readable",
     "RecordIOFraming",
     "RecordIORecords",
     "RecordIOWriter",
     "is_recordio",
+    "read_stream",
 ]
 
 
@@ -61,7 +63,7 @@ def is_recordio(head: bytes) -> bool:
     return len(head) >= HEAD and head[:4] == MAGIC_BYTES and head[7] >> 5 <= 1
 
 
-class RecordIOFraming:
+class RecordIOFraming(RecordFraming):
     """RecordIO for scanning, indexing, gathering and writing.
 
     Args:
@@ -72,10 +74,8 @@ class RecordIOFraming:
     """
 
     name = "recordio"
-    index_name = "recordio"
     head = HEAD
     tail = ALIGNMENT - 1
-    has_checksums = True  # a magic number at least
 
     def __init__(self, join: Join = "auto", *, walks: _native.RecordIOWalks | None = None) -> None:
         if join not in ("auto", "magic", "plain"):
@@ -91,11 +91,6 @@ class RecordIOFraming:
     def is_plain(self, head: bytes) -> bool:
         """Whether some first bytes are those of a file that is not compressed."""
         return is_recordio(head)
-
-    def begin(self, buffer: memoryview, path: str, *, last: bool) -> int:
-        """With the first byte."""
-        _ = buffer, path, last
-        return 0
 
     def scan(
         self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
@@ -214,8 +209,6 @@ class RecordIOWriter(FramedWriter):
     """
 
     framing = RecordIOFraming()
-    head = HEAD
-    tail = ALIGNMENT - 1
 
 
 class RecordIORecords(FramedRecords):
@@ -237,6 +230,87 @@ class RecordIORecords(FramedRecords):
         join: Join = "auto",
     ) -> None:
         super().__init__(RecordIOFraming(join), paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
+
+
+FRAMING = RecordIOFraming()
+
+
+class Readable(Protocol):
+    """A binary file."""
+
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+def read_stream(file: Readable, choose: Callable[[bytes, bytes], bytes]) -> Iterator[bytes]:
+    """The payloads, in order. No byte behind a record is read before the next one is asked for.
+
+    Args:
+        file: Read from where it stands to its end. Padding that is missing behind the very last payload is no fault.
+        choose: Decides for a record of several parts: given its payload with the magic word between the parts, and without.
+
+    Raises:
+        CorruptRecord: A record is cut off or damaged; the byte counts from where reading began.
+    """
+    stream = _Stream(file)
+    while head := stream.read(HEAD):
+        body = b""
+        if len(head) == HEAD and head[:4] == MAGIC_BYTES and head[7] < 1 << 5:  # a whole record: nearly all are
+            size = int.from_bytes(head[4:], "little")
+            body = stream.read(size + -size % ALIGNMENT)
+            if len(body) >= size:
+                stream.records += 1
+                yield body[:size]
+                continue
+        yield choose(*stream.joined(head + body))
+
+
+class _Stream:
+    """Bytes of a file, and where they were."""
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+        name = getattr(file, "name", None)
+        self._path = name if isinstance(name, str) else None
+        self._at = 0
+        self.records = 0
+        """How many there were so far."""
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, fewer only at the end: unbuffered pipes give what they have."""
+        part = self._file.read(size) or b""
+        while len(part) < size and (more := self._file.read(size - len(part))):
+            part += more
+        self._at += len(part)
+        return part
+
+    def joined(self, raw: bytes) -> tuple[bytes, bytes]:
+        """The record that begins with ``raw``, with the magic word between its parts and without."""
+        begin = self._at - len(raw)
+        while True:
+            try:
+                _native.scan_recordio(raw, 0, 1, max_records=1)
+                break
+            except _native.FormatError as error:
+                more = self.read(error.expected - error.found) if error.fault == "truncated" else b""
+                if not more and not self._lacks_padding(raw):
+                    raise self._fault(error, begin) from error
+                raw += more or bytes(-len(raw) % ALIGNMENT)
+        self.records += 1
+        first = np.zeros(1, np.int64)
+        with_magic = _native.gather_recordio([raw], None, first, join="magic")
+        return bytes(with_magic.view(0)), bytes(_native.gather_recordio([raw], None, first, join="plain").view(0))
+
+    def _lacks_padding(self, raw: bytes) -> bool:
+        missing = -len(raw) % ALIGNMENT
+        try:
+            return missing > 0 and len(_native.scan_recordio(raw + bytes(missing), 0, 1, max_records=1)[0]) == 1
+        except _native.FormatError:
+            return False
+
+    def _fault(self, error: _native.FormatError, begin: int) -> CorruptRecord:
+        fault = FRAMING.fault_at(error, self._path, self.records, begin)
+        assert isinstance(fault, CorruptRecord)
+        return fault
 
 
 FORMAT = Format(

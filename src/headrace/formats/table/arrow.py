@@ -73,11 +73,11 @@ def _plain(array: Any) -> Any:
         shape = getattr(array.type, "shape", None)
         array = array.storage
         for length in reversed((shape or [])[1:]):
-            array = _folded(array, length)
+            array = _fold(array, length)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _folded(array: Any, length: int) -> Any:
+def _fold(array: Any, length: int) -> Any:
     """A list of ``a * length`` values as one of ``a`` lists of ``length``."""
     pa = arrow()
     inner = pa.FixedSizeListArray.from_arrays(array.flatten(), length)
@@ -107,7 +107,7 @@ def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDAr
     if feature.numpy_dtype.kind in "mM":
         return _times(array, feature, rows)
     if array.null_count:
-        array = _filled(array, feature, rows)
+        array = _fill_nulls(array, feature, rows)
     if not (arrow().types.is_floating(array.type) and feature.numpy_dtype.kind == "f"):  # NumPy knows all floats.
         array = _cast(array, feature, rows)
     if feature.is_text:
@@ -119,14 +119,14 @@ def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDAr
         return column
     found = array.to_numpy(zero_copy_only=False)
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
-    return _narrowed(np.ascontiguousarray(found), feature.numpy_dtype, rows)
+    return _narrow(np.ascontiguousarray(found), feature.numpy_dtype, rows)
 
 
 def _times(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Points in time, or spans of it; what is missing is NaT, or the default."""
     types, dtype = arrow().types, feature.numpy_dtype
     if array.null_count and feature.default is not None and feature.shape == ():
-        array = _filled(array, feature, rows)
+        array = _fill_nulls(array, feature, rows)
     if types.is_string(array.type) or types.is_large_string(array.type):
         return _points_in_text(array, dtype, rows)
     if types.is_integer(array.type):
@@ -155,7 +155,7 @@ def _points_in_text(array: Any, dtype: np.dtype[Any], rows: npt.NDArray[np.int64
     return found
 
 
-def _narrowed(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _narrow(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Floats may be rounded, but not become infinite."""
     with np.errstate(over="ignore"):
         narrow: npt.NDArray[Any] = found.astype(dtype, copy=False)
@@ -176,7 +176,7 @@ def _first_undecodable(array: Any, rows: npt.NDArray[np.int64]) -> int:
     return 0
 
 
-def _filled(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+def _fill_nulls(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
     fill = feature.default if feature.default is not None and feature.shape == () else None
     if fill is None and feature.numpy_dtype.kind == "f":
         fill = fill_of(Feature(feature.dtype))

@@ -34,7 +34,7 @@ from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
 
-__all__ = ["KEY", "Leaf", "arrow", "arrow_type", "carried", "leaves_of", "misfits", "schema_of_leaves"]
+__all__ = ["KEY", "Leaf", "arrow", "arrow_type", "embedded_schema", "leaves_of", "misfits", "schema_of_leaves"]
 
 
 EXACT_DIGITS = 15  # decimal digits that float64 gives back unchanged
@@ -80,7 +80,7 @@ def _leaves(name: str, path: tuple[int, ...], kind: Any) -> Iterator[Leaf]:
         yield Leaf(name, path, kind)
 
 
-def schema_of_leaves(leaves: list[Leaf], where: Where, *, carried: Schema | None = None) -> Schema:
+def schema_of_leaves(leaves: list[Leaf], where: Where, *, embedded: Schema | None = None) -> Schema:
     """The features of some columns. What a schema that travelled with the file says counts where it fits the type.
 
     Raises:
@@ -92,7 +92,7 @@ def schema_of_leaves(leaves: list[Leaf], where: Where, *, carried: Schema | None
             raise UnsupportedData(
                 where.at(feature=leaf.name), expected="every column name once", found="two columns of that name"
             )
-        told = carried[leaf.name] if carried is not None and leaf.name in carried else None
+        told = embedded[leaf.name] if embedded is not None and leaf.name in embedded else None
         if told is not None and _same_storage(told, leaf.type):
             features[leaf.name] = told
         else:
@@ -236,7 +236,7 @@ def _unstorable(dtype: np.dtype[Any]) -> tuple[str, Feature | None] | None:
 KEY = "headrace.schema"
 
 
-def carried(text: bytes | str | None) -> Schema | None:
+def embedded_schema(text: bytes | str | None) -> Schema | None:
     """The schema in the metadata of a file; ``None`` where there is none that can be read.
 
     It only ever refines what the file's own types say, so a damaged one costs shapes and names of types, never values.

@@ -1,30 +1,163 @@
-"""What tables share: random access by blocks, of which the recent ones are kept, and writing."""
+"""What formats of tables share: reading rows of files, by blocks or otherwise, and writing."""
 
 from __future__ import annotations
 
 import io
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from headrace.contracts.records import Misfit
+from headrace._native import bounds
+from headrace.contracts.records import Checked, Misfit, Skipped, Table
+from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged, join, reordered
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.table.values import column_of
 from headrace.io.cache.inflate import deflater, parse_compression
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.open import size_on_disk
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BlockTable", "ByteFile", "KeptColumns", "PackedFile", "refuse_misfits"]
+__all__ = [
+    "BlockTable",
+    "ByteFile",
+    "FileTable",
+    "KeptColumns",
+    "PackedFile",
+    "TypedTable",
+    "refuse_misfits",
+    "verify_blocks",
+    "verify_rows",
+]
 
 
 KEPT_BYTES = 256 << 20
 """Of decoded columns that one table keeps."""
 OBJECT_BYTES = 64  # a Python bytes or str, about, besides what it holds
+
+
+class FileTable(ABC):
+    """The rows of some files, joined in order: a :class:`~headrace.contracts.records.Table`. Picklable; safe in threads and after fork.
+
+    A subclass gives ``schema``, ``__len__``, ``where`` and :meth:`_rows`. What it finds out when it is first used is a
+    ``functools.cached_property``. Pickles leave that out, except what :attr:`pickled` names.
+
+    Args:
+        paths: The files.
+    """
+
+    format: str
+    """The name of the format."""
+    pickled: ClassVar[tuple[str, ...]] = ("_files",)
+    """Cached properties that pickles contain if they are known."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = tuple(paths)
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """The columns and their types."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def where(self, index: int) -> Where:
+        """Path, and number of the row in its file."""
+
+    @abstractmethod
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """These columns of at least one row. The indices are in range."""
+
+    @cached_property
+    def _files(self) -> FileSet:
+        """What is in the files."""
+        return FileSet(self.paths)
+
+    @property
+    def skipped(self) -> Skipped:
+        """What was left out because it is damaged: nothing."""
+        return Skipped()
+
+    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Rows by index (``int64 (n,)``, none negative) of these columns.
+
+        Raises:
+            IndexError: An index is out of range.
+        """
+        if not len(indices):
+            return self._no_rows(names)
+        low, high = bounds(indices)
+        if not 0 <= low <= high < len(self):
+            raise IndexError(f"rows {low} to {high} of {len(self)}")
+        return self._rows(indices, names)
+
+    def _no_rows(self, names: tuple[str, ...]) -> Batch:
+        return {name: column_of([], self.schema[name]) for name in names}
+
+    def __getstate__(self) -> dict[str, Any]:
+        cached = {
+            name
+            for kind in type(self).__mro__
+            for name, value in vars(kind).items()
+            if isinstance(value, cached_property) and name not in self.pickled
+        }
+        return {name: value for name, value in self.__dict__.items() if name not in cached}
+
+    def __repr__(self) -> str:
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"{type(self).__name__}({files})"
+
+
+class TypedTable(FileTable):
+    """A table that can be read under a schema that was given: by default, its own types are those of :meth:`_own_schema`.
+
+    Args:
+        paths: The files.
+        given: The features to read.
+    """
+
+    def __init__(self, paths: Sequence[str], *, given: Schema | None = None) -> None:
+        super().__init__(paths)
+        self.given = given
+
+    def with_schema(self, schema: Schema) -> Self:
+        """The same rows read as other types."""
+        found = copy(self)
+        found.given = schema
+        return found
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The given one, or what the files show."""
+        return self._own_schema() if self.given is None else self._check_given(self.given)
+
+    @abstractmethod
+    def _own_schema(self) -> Schema:
+        """What the files show."""
+
+    def _check_given(self, given: Schema) -> Schema:
+        """The given schema, after a look whether the files can have it."""
+        return given
+
+    def _check_held(self, names: Sequence[str], held: Collection[str], what: str, place: Where) -> None:
+        """Refuse names that are not among the columns of a file.
+
+        Raises:
+            SchemaMismatch: The file has no such column.
+        """
+        for name in names:
+            if name not in held:
+                raise SchemaMismatch(place.at(feature=name), expected=f"a {what} of that name", found=str(list(held)))
 
 
 class KeptColumns:
@@ -59,10 +192,12 @@ class KeptColumns:
             self._bytes -= self._columns.pop(oldest, (None, 0))[1]
 
 
-class BlockTable:
-    """The part of a table that finds rows in blocks. A subclass gives ``_firsts`` and ``_read_block``."""
+class BlockTable(TypedTable):
+    """A table that finds rows in blocks. A subclass gives :attr:`_firsts` and :meth:`_read_block`."""
 
-    _kept: KeptColumns
+    @cached_property
+    def _kept(self) -> KeptColumns:
+        return KeptColumns()
 
     @property
     @abstractmethod
@@ -76,13 +211,9 @@ class BlockTable:
     def __len__(self) -> int:
         return int(self._firsts[-1])
 
-    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Rows by index; each block that is needed is decoded once, and kept."""
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Each block that is needed is decoded once, and kept."""
         firsts = self._firsts
-        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < firsts[-1]:
-            raise IndexError(f"rows {indices.min()} to {indices.max()} of {firsts[-1]}")
-        if not len(indices):
-            return self._no_rows(names)
         which = np.searchsorted(firsts, indices, side="right") - 1
         blocks = np.unique(which).tolist()
         if len(blocks) == 1:
@@ -97,10 +228,6 @@ class BlockTable:
                 parts[name].append(reordered(columns[name], indices[mine] - firsts[block]))
         return {name: reordered(join(columns), order) for name, columns in parts.items()}
 
-    @abstractmethod
-    def _no_rows(self, names: Sequence[str]) -> Batch:
-        """Columns without rows."""
-
     def _block(self, block: int, names: Sequence[str]) -> Batch:
         found = {name: self._kept.get(block, name) for name in names}
         missing = [name for name, column in found.items() if column is None]
@@ -109,6 +236,55 @@ class BlockTable:
                 found[name] = column
                 self._kept.put(block, name, column)
         return found
+
+
+def verify_blocks(table: BlockTable) -> Iterator[Checked]:
+    """Read every block of every file, and check every value against the schema."""
+    for path in table.paths:
+        one, size, counted = type(table)([path], given=table.given), size_on_disk(path), 0
+        try:
+            firsts, names = one._firsts, tuple(one.schema)
+        except DataError as fault:
+            yield Checked(path, 0, size, [fault])
+            continue
+        for block in range(len(firsts) - 1):
+            part = size * (block + 1) // (len(firsts) - 1) - counted
+            counted += part
+            try:
+                one._read_block(block, names)
+            except DataError as fault:
+                yield Checked(path, 0, part, [fault])
+            else:
+                yield Checked(path, int(firsts[block + 1] - firsts[block]), part)
+        yield Checked(path, 0, size - counted)
+
+
+def verify_rows(table: Table, path: str, *, step: int = 1024) -> Iterator[Checked]:
+    """Read all rows of a table of one file, ``step`` at a time; where that fails, those one by one."""
+    size, counted = size_on_disk(path), 0
+    try:
+        rows, names = len(table), tuple(table.schema)
+    except DataError as fault:
+        yield Checked(path, 0, size, [fault])
+        return
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        part = size * stop // rows - counted
+        counted += part
+        faults = _faults(table, names, np.arange(start, stop))
+        yield Checked(path, stop - start - len(faults), part, faults)
+    yield Checked(path, 0, size - counted)
+
+
+def _faults(table: Table, names: tuple[str, ...], rows: Indices) -> list[DataError]:
+    """One for each row at fault."""
+    try:
+        table.batch(rows, names)
+    except DataError as fault:
+        if len(rows) == 1:
+            return [fault]
+        return [found for row in rows for found in _faults(table, names, np.array([row]))]
+    return []
 
 
 def _size_of(column: Any) -> int:

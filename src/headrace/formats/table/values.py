@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
 from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["NAT", "BadValue", "column_of", "fill_of", "mapped", "missing", "point_in_time", "rows_in"]
+__all__ = ["NAT", "BadValue", "column_of", "fill_of", "map_values", "missing", "point_in_time", "rows_in"]
 
 
 NAT = int(np.iinfo(np.int64).min)
@@ -30,6 +31,10 @@ class BadValue(Exception):
         self.expected = expected
         self.found = found
         self.hint = hint
+
+    def at(self, where: Where) -> SchemaMismatch:
+        """The error for this value at its place."""
+        return SchemaMismatch(where, expected=self.expected, found=self.found, hint=self.hint)
 
 
 def fill_of(feature: Feature) -> Any:
@@ -68,11 +73,11 @@ def column_of(values: Sequence[Any], feature: Feature) -> Any:
     Raises:
         BadValue: One does not fit.
     """
-    filled = _filled(values, feature)
-    return _nested(filled, feature.shape, feature, np.arange(len(filled)))
+    filled = _fill_missing(values, feature)
+    return _nest(filled, feature.shape, feature, np.arange(len(filled)))
 
 
-def _filled(values: Sequence[Any], feature: Feature) -> list[Any]:
+def _fill_missing(values: Sequence[Any], feature: Feature) -> list[Any]:
     fill = fill_of(feature)
     if fill is not None and feature.shape and not isinstance(fill, (tuple, list)):
         fill = np.full(tuple(n or 0 for n in feature.shape), fill, feature.numpy_dtype).tolist()
@@ -94,7 +99,7 @@ def missing(row: int) -> BadValue:
     )
 
 
-def _nested(values: list[Any], shape: tuple[int | None, ...], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+def _nest(values: list[Any], shape: tuple[int | None, ...], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
     """Values whose axes are ``shape``; ``rows`` tells which row each belongs to."""
     if not shape:
         return _leaves(values, feature, rows)
@@ -105,7 +110,7 @@ def _nested(values: list[Any], shape: tuple[int | None, ...], feature: Feature, 
         if length is not None and len(value) != length:
             raise BadValue(row, f"{length} values", f"{len(value)}")
     lengths = np.fromiter(map(len, values), np.int64, len(values))
-    inner = _nested(list(chain.from_iterable(values)), shape[1:], feature, np.repeat(rows, lengths))
+    inner = _nest(list(chain.from_iterable(values)), shape[1:], feature, np.repeat(rows, lengths))
     if length is not None and not isinstance(inner, Ragged):
         return inner.reshape(len(values), length, *inner.shape[1:])
     offsets = np.zeros(len(values) + 1, np.int64)
@@ -160,12 +165,12 @@ def _worst(values: list[Any], wanted: np.dtype[Any], rows: npt.NDArray[np.int64]
     return BadValue(int(rows[0]), str(wanted), "values of several types")
 
 
-def mapped(column: Any, function: Callable[[Any], Any]) -> Any:
+def map_values(column: Any, function: Callable[[Any], Any]) -> Any:
     """The column with the arrays of its innermost values through ``function``."""
     if isinstance(column, Ragged):
-        return Ragged(mapped(column.values, function), column.offsets)
+        return Ragged(map_values(column.values, function), column.offsets)
     if isinstance(column, list):
-        return [mapped(np.asarray(row), function) for row in column]
+        return [map_values(np.asarray(row), function) for row in column]
     return function(column) if column.size else column.astype(object)
 
 

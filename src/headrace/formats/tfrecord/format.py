@@ -18,9 +18,9 @@ from headrace._faults import describe
 from headrace.contracts.records import Format, OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord, DataError, Where
-from headrace.formats.framed.records import FramedRecords
+from headrace.formats.framed.framing import RecordFraming
+from headrace.formats.framed.records import FramedRecords, verify_framed
 from headrace.formats.framed.write import FramedWriter
-from headrace.formats.verify import verify_framed
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -49,7 +49,7 @@ def is_tfrecord(head: bytes) -> bool:
     return len(head) >= HEAD and _native.masked_crc32c(head[:8]) == int.from_bytes(head[8:HEAD], "little")
 
 
-class TFRecordFraming:
+class TFRecordFraming(RecordFraming):
     """TFRecord for scanning, indexing, gathering and writing.
 
     Args:
@@ -57,10 +57,8 @@ class TFRecordFraming:
     """
 
     name = "tfrecord"
-    index_name = "tfrecord"
     head = HEAD
     tail = TAIL
-    has_checksums = True
 
     def __init__(self, *, patience: _native.Patience | None = None) -> None:
         self._patience = patience
@@ -74,11 +72,6 @@ class TFRecordFraming:
     def is_plain(self, head: bytes) -> bool:
         """Whether some first bytes are those of a file that is not compressed."""
         return is_tfrecord(head)
-
-    def begin(self, buffer: memoryview, path: str, *, last: bool) -> int:
-        """With the first byte."""
-        _ = buffer, path, last
-        return 0
 
     def scan(
         self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
@@ -166,8 +159,6 @@ class TFRecordWriter(FramedWriter):
     """
 
     framing = TFRecordFraming()
-    head = HEAD
-    tail = TAIL
 
 
 class TFRecordRecords(FramedRecords):

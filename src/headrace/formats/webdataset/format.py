@@ -10,13 +10,13 @@ import numpy as np
 
 from headrace import _native
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Format, Skipped
+from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import SchemaMismatch, Where
+from headrace.formats.table.base import TypedTable
 from headrace.formats.table.values import column_of
-from headrace.formats.webdataset.index import TarIndex, index_of
-from headrace.formats.webdataset.values import KEY, column_from, feature_of, named
+from headrace.formats.webdataset.members import KEY, TarIndex, column_from, feature_names, feature_of, index_of
 from headrace.formats.webdataset.write import WebDatasetWriter, join_tars, misfits
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import FileSet
@@ -31,7 +31,7 @@ SAMPLE = 64
 """Examples from which the types of arrays are found."""
 
 
-class WebDatasetTable:
+class WebDatasetTable(TypedTable):
     """The examples of some WebDataset archives, joined in order.
 
     ``000.image.npy`` and ``000.label.cls`` are the features ``image`` and ``label`` of one example: what stands behind the first
@@ -53,14 +53,12 @@ class WebDatasetTable:
         compression: str | None = None,
         given: Schema | None = None,
     ) -> None:
-        self.paths = tuple(paths)
-        self.given = given
+        super().__init__(paths, given=given)
         self._compression = parse_compression(compression)
-        self._files = FileSet(self.paths, compression=self._compression)
 
-    def with_schema(self, schema: Schema) -> WebDatasetTable:
-        """The same examples, of which these features are read as these types."""
-        return WebDatasetTable(self.paths, compression=self._compression, given=schema)
+    @cached_property
+    def _files(self) -> FileSet:
+        return FileSet(self.paths, compression=self._compression)
 
     @cached_property
     def index(self) -> TarIndex:
@@ -72,13 +70,10 @@ class WebDatasetTable:
     @cached_property
     def _endings(self) -> dict[str, str]:
         """Feature name to what stands behind the first dot of its members."""
-        return named(self.index.endings)
+        return feature_names(self.index.endings)
 
-    @cached_property
-    def schema(self) -> Schema:
-        """The given one, or what names and first examples show."""
-        if self.given is not None:
-            return self.given
+    def _own_schema(self) -> Schema:
+        """What names and first examples show."""
         features = {} if self.index.keys is None else {KEY: Feature("str")}
         sample = np.arange(min(SAMPLE, len(self)))
         for name, ending in self._endings.items():
@@ -88,11 +83,6 @@ class WebDatasetTable:
 
     def _place(self, name: str) -> Callable[[int], Where]:
         return lambda row: self.where(row).at(feature=name)
-
-    @property
-    def skipped(self) -> Skipped:
-        """Nothing is ever skipped."""
-        return Skipped()
 
     def __len__(self) -> int:
         return len(self.index)
@@ -108,18 +98,14 @@ class WebDatasetTable:
             for file, offset, size in zip(files, offsets, sizes, strict=True)
         ]
 
-    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Examples by index; each member is a range of its archive."""
-        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self):
-            raise IndexError(f"examples {indices.min()} to {indices.max()} of {len(self)}")
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Each member is a range of its archive."""
         return {name: self._column(name, indices) for name in names}
 
     def _column(self, name: str, indices: Indices) -> Any:
         feature = self.schema[name]
         if name == KEY and self.index.keys is not None:
             return column_of([self.index.keys[row] for row in indices.tolist()], feature)
-        if not len(indices):
-            return column_of([], feature)
         place = self._place(name)
         members = self._members(name, indices)
         return column_from(members, self._endings[name], feature, lambda row: place(int(indices[row])))
@@ -127,13 +113,6 @@ class WebDatasetTable:
     def where(self, index: int) -> Where:
         """Path, number of the example in its archive, and where its first member's content begins."""
         return self.index.where(index, self.paths)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paths", "given", "_compression", "_files")}
-
-    def __repr__(self) -> str:
-        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"WebDatasetTable({files})"
 
 
 def is_tar(head: bytes) -> bool:

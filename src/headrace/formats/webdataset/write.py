@@ -15,8 +15,7 @@ from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.npy.header import header_bytes
 from headrace.formats.table.base import PackedFile, refuse_misfits
-from headrace.formats.webdataset.index import COUNTED
-from headrace.formats.webdataset.values import IMAGES, KEY
+from headrace.formats.webdataset.members import COUNTED, IMAGES, KEY
 from headrace.io.cache.inflate import wrapper_of
 from headrace.io.paths import PathLike
 
@@ -134,7 +133,7 @@ def misfits(schema: Schema) -> list[Misfit]:
 
 def join_tars(parts: Sequence[str], path: str) -> None:
     """The members of some archives in one; counted keys are counted on."""
-    wrapper = wrapper_of(_head(parts[0]))
+    wrapper = wrapper_of(_read_head(parts[0]))
     out = PackedFile(path, wrapper)
     try:
         rows = 0
@@ -147,7 +146,7 @@ def join_tars(parts: Sequence[str], path: str) -> None:
         raise
 
 
-def _head(path: str) -> bytes:
+def _read_head(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read(64)
 

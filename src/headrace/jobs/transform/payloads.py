@@ -10,8 +10,8 @@ import numpy as np
 
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.formats.framed.framing import Framing
-from headrace.formats.framed.scan import Scan, Stream
+from headrace.formats.framed.framing import RecordFraming
+from headrace.formats.framed.scan import ByteStream, Scan
 from headrace.formats.recordio.format import RecordIOFraming
 from headrace.formats.tfrecord.format import TFRecordFraming
 from headrace.io.cache.inflate import Inflater, Part
@@ -40,7 +40,7 @@ class Chunk:
     stops: Indices
     base: int
     first: int
-    framing: Framing | None = None
+    framing: RecordFraming | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -193,7 +193,7 @@ def too_large(
 
 PART_BYTES = 1 << 20
 NEWLINE, RETURN = 10, 13
-FRAMINGS: dict[Split, Framing] = {"RecordIO": RecordIOFraming(), "TFRecord": TFRecordFraming()}
+FRAMINGS: dict[Split, RecordFraming] = {"RecordIO": RecordIOFraming(), "TFRecord": TFRecordFraming()}
 
 
 def payloads_of(path: Path, *, split: Split, is_gzip: bool, limit: int, is_single: bool) -> Iterator[Payload]:
@@ -212,7 +212,7 @@ def payloads_of(path: Path, *, split: Split, is_gzip: bool, limit: int, is_singl
         DataError: The object is damaged, or a record is larger than ``limit``: after the payloads before it.
         OSError: It cannot be read.
     """
-    stream: Stream = Inflater(str(path), "gzip") if is_gzip else _Plain(path)
+    stream: ByteStream = Inflater(str(path), "gzip") if is_gzip else _Plain(path)
     if split == "None":
         chunks = _whole(stream, limit)
     elif split == "Line":
@@ -237,7 +237,7 @@ class _Plain:
                 yield part
 
 
-def _whole(stream: Stream, limit: int) -> Iterator[Chunk]:
+def _whole(stream: ByteStream, limit: int) -> Iterator[Chunk]:
     parts, size = [], 0
     for part in stream:
         parts.append(part)
@@ -251,7 +251,7 @@ def _whole(stream: Stream, limit: int) -> Iterator[Chunk]:
         yield _chunk(b"".join(parts), np.array([0]), np.array([size]), 0, 0)
 
 
-def _lines(stream: Stream, limit: int) -> Iterator[Chunk]:
+def _lines(stream: ByteStream, limit: int) -> Iterator[Chunk]:
     waiting: list[bytes] = []
     size, base, count = 0, 0, 0
     for part in map(bytes, stream):
@@ -282,7 +282,7 @@ def _chunk_of_lines(text: bytes, base: int, first: int) -> Chunk:
     return _chunk(text, starts[~empty], stops[~empty], base, first)
 
 
-def _framed(framing: Framing, stream: Stream, limit: int) -> Iterator[Chunk]:
+def _framed(framing: RecordFraming, stream: ByteStream, limit: int) -> Iterator[Chunk]:
     watched = _Watched(stream, limit)
     scan = Scan(framing, watched, verify=True)
     for run in scan:
@@ -298,7 +298,7 @@ class _Watched:
     again (that is how the scan looks for its end).
     """
 
-    def __init__(self, stream: Stream, limit: int) -> None:
+    def __init__(self, stream: ByteStream, limit: int) -> None:
         self.path = stream.path
         self.fault: CorruptFile | None = None
         self.passed = 0
@@ -321,6 +321,6 @@ def _chunk(content: bytes, starts: object, stops: object, base: int, first: int)
     return Chunk(memoryview(content), np.asarray(starts, np.int64), np.asarray(stops, np.int64), base, first)
 
 
-def _end(stream: Stream, place: Where) -> None:
+def _end(stream: ByteStream, place: Where) -> None:
     if stream.fault is not None:
         raise stream.fault.relocated(place)
