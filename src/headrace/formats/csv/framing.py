@@ -16,7 +16,7 @@ from headrace import _native
 from headrace.contracts.csv import CsvDialect
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.framed.framing import RecordFraming
+from headrace.formats.framed.scan import RecordFraming
 from headrace.io.encodings import encoding_hint_at
 from headrace.io.local.mapped import guard_reads
 

@@ -17,8 +17,7 @@ from headrace._native import bounds
 from headrace.contracts.records import Checked, OnCorrupt, Skipped
 from headrace.contracts.values import Indices
 from headrace.errors import DataError, UnsupportedData, Where
-from headrace.formats.framed.framing import RecordFraming
-from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordRun, Scan, verify_content
+from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordFraming, RecordRun, Scan, verify_content
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.io.cache.inflate import parse_compression

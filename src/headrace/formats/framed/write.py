@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.values import Indices
-from headrace.formats.framed.framing import RecordFraming
+from headrace.formats.framed.scan import RecordFraming
 from headrace.io.cache.inflate import deflater, parse_compression
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile, Closing

@@ -17,8 +17,7 @@ from headrace import _native
 from headrace.contracts.records import OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import Where
-from headrace.formats.framed.framing import Framing
-from headrace.formats.framed.scan import ByteStream, Scan
+from headrace.formats.framed.scan import ByteStream, Framing, Scan
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, warn_of_damage, write_index
 from headrace.io.cache.folder import cache_folder
 from headrace.io.local.fileset import FileSet

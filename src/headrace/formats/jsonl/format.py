@@ -15,7 +15,7 @@ from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, Where
-from headrace.formats.framed.framing import Framing
+from headrace.formats.framed.scan import Framing
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers

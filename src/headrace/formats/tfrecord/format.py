@@ -18,8 +18,8 @@ from headrace._faults import describe
 from headrace.contracts.records import Format, OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord, DataError, Where
-from headrace.formats.framed.framing import RecordFraming
 from headrace.formats.framed.records import FramedRecords, verify_framed
+from headrace.formats.framed.scan import RecordFraming
 from headrace.formats.framed.write import FramedWriter
 
 if TYPE_CHECKING:

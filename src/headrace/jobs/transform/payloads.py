@@ -10,8 +10,7 @@ import numpy as np
 
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.formats.framed.framing import RecordFraming
-from headrace.formats.framed.scan import ByteStream, Scan
+from headrace.formats.framed.scan import ByteStream, RecordFraming, Scan
 from headrace.formats.recordio.format import RecordIOFraming
 from headrace.formats.tfrecord.format import TFRecordFraming
 from headrace.io.cache.inflate import Inflater, Part
