@@ -12,7 +12,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.formats import registry
 from headrace.formats.registry import format_named
-from headrace.testing.kinds import KINDS, kinds_batch, kinds_schema
+from headrace.testing.data import KINDS, kinds_batch, kinds_schema
 from headrace.writing.fitting import find_misfits
 
 ROWS = 12

@@ -173,15 +173,17 @@ def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indice
     columns = {}
     for leaf in leaves:
         try:
-            columns[leaf.name] = _own(column_from_arrow(leaf_array(table, leaf, leaf.path[0]), schema[leaf.name]))
+            columns[leaf.name] = _make_writable(
+                column_from_arrow(leaf_array(table, leaf, leaf.path[0]), schema[leaf.name])
+            )
         except BadValue as bad:
             where = Where(record=int(indices[bad.row]) if bad.row < len(indices) else None, feature=leaf.name)
             raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
     return columns
 
 
-def _own(column: Any) -> Any:
+def _make_writable(column: Any) -> Any:
     """The column in memory that is not Arrow's: a batch may be written to, a table may not."""
     if isinstance(column, Ragged):
-        return Ragged(_own(column.values), column.offsets)
+        return Ragged(_make_writable(column.values), column.offsets)
     return column if column.flags.writeable else column.copy()

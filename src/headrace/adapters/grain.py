@@ -94,7 +94,7 @@ class GrainShuffled:
                 hint="Grain loses examples of the longer shards and repeats those of the others: use drop_remainder=True.",
             )
         positions = np.arange(start, stop, dtype=np.uint64)
-        return _shuffled(positions, end - begin, (self.seed + epoch) % MAX_SEED) + begin
+        return _shuffle(positions, end - begin, (self.seed + epoch) % MAX_SEED) + begin
 
     @property
     def fingerprint(self) -> str:
@@ -113,7 +113,7 @@ def _check_permutes(n: int) -> None:
         )
 
 
-def _shuffled(positions: Words, n: int, seed: int) -> Indices:
+def _shuffle(positions: Words, n: int, seed: int) -> Indices:
     if n <= 1 or not len(positions):
         return np.zeros(len(positions), np.int64)
     if n < SMALL:
@@ -122,10 +122,10 @@ def _shuffled(positions: Words, n: int, seed: int) -> Indices:
     bits = max(MIN_BITS, (n - 2).bit_length() if n > 2 else 0)  # ceil(log2(n - 1))
     word = (bits + 1) // 2
     keys = _keys(seed, word)
-    found = _enciphered(positions, word, keys)
+    found = _encipher(positions, word, keys)
     outside = np.flatnonzero(found > largest)
     while len(outside):
-        found[outside] = _enciphered(found[outside], word, keys)
+        found[outside] = _encipher(found[outside], word, keys)
         outside = outside[found[outside] > largest]
     return found.astype(np.int64)
 
@@ -137,7 +137,7 @@ def _small(n: int, seed: int) -> Indices:
     So all of them are walked at once, each step twice as far as the one before.
     """
     word = MIN_BITS // 2
-    cipher = _enciphered(np.arange(1 << MIN_BITS, dtype=np.uint64), word, _keys(seed, word)).astype(np.int64)
+    cipher = _encipher(np.arange(1 << MIN_BITS, dtype=np.uint64), word, _keys(seed, word)).astype(np.int64)
     onward = np.where(np.arange(len(cipher)) < n, np.arange(len(cipher)), cipher)
     for _ in range(MIN_BITS + 1):
         onward = onward[onward]
@@ -148,20 +148,20 @@ def _keys(seed: int, word: int) -> list[np.uint64]:
     return [np.uint64(key & ((1 << word) - 1)) for key in _seed_sequence(seed, ROUNDS)]
 
 
-def _enciphered(values: Words, word: int, keys: list[np.uint64]) -> Words:
+def _encipher(values: Words, word: int, keys: list[np.uint64]) -> Words:
     shift, mask = np.uint64(word), np.uint64((1 << word) - 1)
     left, right = values >> shift, values & mask
     for first, second in zip(keys[::2], keys[1::2], strict=True):
-        left = left ^ _mixed(right, word, mask) ^ first
-        right = right ^ _mixed(left, word, mask) ^ second
+        left = left ^ _mix(right, word, mask) ^ first
+        right = right ^ _mix(left, word, mask) ^ second
     return (left << shift) | right
 
 
-def _mixed(values: Words, word: int, mask: np.uint64) -> Words:
-    def turned(by: int) -> Words:
+def _mix(values: Words, word: int, mask: np.uint64) -> Words:
+    def rotate(by: int) -> Words:
         return ((values << np.uint64(by)) | (values >> np.uint64(word - by))) & mask
 
-    return (turned(1) & turned(8)) ^ turned(2)
+    return (rotate(1) & rotate(8)) ^ rotate(2)
 
 
 def _seed_sequence(seed: int, count: int) -> list[int]:
@@ -174,12 +174,12 @@ def _seed_sequence(seed: int, count: int) -> list[int]:
     q = p + t
     m = max(len(seeds) + 1, count)
 
-    def stirred(k: int) -> int:
+    def stir(k: int) -> int:
         mixed = words[k % count] ^ words[(k + p) % count] ^ words[(k - 1) % count]
         return mixed ^ (mixed >> 27)
 
     for k in range(m):
-        r1 = (1664525 * stirred(k)) & mask
+        r1 = (1664525 * stir(k)) & mask
         r2 = (r1 + (len(seeds) if k == 0 else k % count + (seeds[k - 1] if k <= len(seeds) else 0))) & mask
         words[(k + p) % count] = (words[(k + p) % count] + r1) & mask
         words[(k + q) % count] = (words[(k + q) % count] + r2) & mask

@@ -211,13 +211,13 @@ class Feature:
         if self.steps:
             parts.append("steps=True")
         if self.names is not None:
-            parts.append(f"names={_shortened(self.names)}")
+            parts.append(f"names={_shorten(self.names)}")
         if self.keys is not None:
             parts.append(f"keys={self.keys!r}")
         return f"Feature({', '.join(parts)})"
 
 
-def _shortened(names: tuple[str, ...]) -> str:
+def _shorten(names: tuple[str, ...]) -> str:
     return repr(names) if len(names) <= SHOWN_NAMES else f"({', '.join(map(repr, names[:SHOWN_NAMES]))}, ...)"
 
 

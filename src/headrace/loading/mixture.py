@@ -15,8 +15,7 @@ from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, 
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import SchemaMismatch, Where
-from headrace.sampling.mixture import MAX_PERIOD, Interleaving, Onward, Weight, whole_parts
-from headrace.sampling.samplers import InOrder, Shuffled
+from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, InOrder, Interleaving, Shuffled, Weight, whole_parts
 from headrace.sources.stacking import join, reordered
 
 __all__ = ["Mixture", "Stop"]
@@ -197,13 +196,13 @@ class Mixture:
         whole = (*whole, "quotas") if self.quotas else whole
         return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
 
-    def ordered(self, *, shuffle: bool, seed: int) -> tuple[Mixture, Onward]:
+    def ordered(self, *, shuffle: bool, seed: int) -> tuple[Mixture, AcrossEpochs]:
         """This mixture in the order that a loader asks for, and the positions of its epochs."""
         mixture = self
         if shuffle:
             pairs = zip(self.sources, self.parts, strict=True)
             mixture = Mixture(pairs, stop=self.stop, shuffle=True, seed=seed, quotas=self.quotas)
-        return mixture, Onward(len(mixture))
+        return mixture, AcrossEpochs(len(mixture))
 
     def __repr__(self) -> str:
         return (

@@ -1,16 +1,34 @@
-"""The orders in which a loader can go through a source."""
+"""Orders in which a loader reads a source, and which component of a mixture each position belongs to. Integers only, computed per position."""
 
 from __future__ import annotations
 
+import heapq
+import math
+import numbers
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.values import Indices
 
-__all__ = ["MAX_EXAMPLES", "MAX_SEED", "InOrder", "Shuffled"]
+__all__ = [
+    "MAX_EXAMPLES",
+    "MAX_PERIOD",
+    "MAX_SEED",
+    "AcrossEpochs",
+    "InOrder",
+    "Interleaving",
+    "Shuffled",
+    "Weight",
+    "whole_parts",
+]
 
 MAX_EXAMPLES = 1 << 40
 MAX_SEED = 1 << 64
@@ -115,3 +133,144 @@ def _place(i: int, n: int) -> tuple[int, int]:
     if i < 0 or n == 0:
         raise IndexError(f"position {i} of an order of {n}; positions count up from 0 through all epochs")
     return divmod(i, n)
+
+
+Weight: TypeAlias = float | Fraction | Decimal | str
+
+MAX_PERIOD = 1 << 16
+"""Weights are held exactly where their whole parts add up to this at most."""
+
+
+def whole_parts(weights: Sequence[Weight]) -> tuple[int, ...]:
+    """Weights as the smallest whole numbers in the same proportion.
+
+    A weight counts as it is written: ``0.3`` is three tenths. Where the whole numbers would add up to more than 65,536 they
+    are rounded to add up to just that; each share then differs from the one asked for by less than 1/65,536.
+
+    Raises:
+        TypeError: a weight is no number.
+        ValueError: a weight is not positive, or is too small beside the others to be held.
+
+    >>> whole_parts([0.5, 0.3, 0.2])
+    (5, 3, 2)
+    """
+    exact = [_fraction(weight) for weight in weights]
+    if not exact:
+        raise ValueError("a mixture needs at least one component")
+    shared = math.lcm(*(weight.denominator for weight in exact))
+    parts = [int(weight * shared) for weight in exact]
+    if sum(parts) // math.gcd(*parts) > MAX_PERIOD:
+        parts = _round_parts(parts)
+    if min(parts) == 0:
+        raise ValueError(
+            f"weights {list(map(str, weights))} lie too far apart: a share must be at least 1/{MAX_PERIOD}"
+        )
+    return tuple(part // math.gcd(*parts) for part in parts)
+
+
+def _fraction(weight: Weight) -> Fraction:
+    if isinstance(weight, (bool, np.bool_)) or not isinstance(weight, (str, Decimal, numbers.Real, np.number)):
+        raise TypeError(f"a weight is a positive number, got {weight!r}, which is {type(weight).__name__}")
+    try:
+        value = Fraction(str(weight))
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"a weight is a positive number, got {weight!r}") from None
+    if value <= 0:
+        raise ValueError(f"a weight is a positive number, got {weight!r}")
+    return value
+
+
+def _round_parts(parts: Sequence[int]) -> list[int]:
+    """Parts that add up to ``MAX_PERIOD``: rounded down, then one more for those that lost most."""
+    total = sum(parts)
+    floors = [part * MAX_PERIOD // total for part in parts]
+    lost = [part * MAX_PERIOD % total for part in parts]
+    for i in sorted(range(len(parts)), key=lambda i: -lost[i])[: MAX_PERIOD - sum(floors)]:
+        floors[i] += 1
+    return floors
+
+
+class Interleaving:
+    """The components of a mixture, position by position, for ever.
+
+    One period holds ``parts[c]`` positions of component ``c``, spread so evenly that in the first ``k`` positions, for every
+    ``k``, each component's number differs from its exact share of ``k`` by less than one (of two components: by at most 1/2).
+
+    Args:
+        parts: Positions of each component in one period.
+
+    >>> Interleaving((3, 1)).components(np.arange(8)).tolist()
+    [0, 0, 1, 0, 0, 0, 1, 0]
+    """
+
+    def __init__(self, parts: Sequence[int]) -> None:
+        self.parts = tuple(parts)
+        self.period = sum(self.parts)
+        self._pattern = _pattern(self.parts)
+        self._slots = [np.flatnonzero(self._pattern == c) for c in range(len(self.parts))]
+        self._draws = np.empty(self.period, np.int64)
+        for slots in self._slots:
+            self._draws[slots] = np.arange(len(slots))
+
+    def components(self, positions: Indices) -> npt.NDArray[np.int64]:
+        """The component of each position."""
+        pattern: npt.NDArray[np.int64] = self._pattern[positions % self.period]
+        return pattern
+
+    def draws(self, positions: Indices) -> Indices:
+        """For each position, how many positions before it belong to its own component."""
+        turns, slots = np.divmod(positions, self.period)
+        draws: Indices = turns * np.array(self.parts)[self._pattern[slots]] + self._draws[slots]
+        return draws
+
+    def position(self, component: int, draw: int) -> int:
+        """The position of a component's ``draw``-th turn, counted from 0."""
+        turns, slot = divmod(draw, self.parts[component])
+        return turns * self.period + int(self._slots[component][slot])
+
+
+def _pattern(parts: Sequence[int]) -> npt.NDArray[np.int64]:
+    """One period, by Tijdeman's rule for the chairman assignment problem (Discrete Mathematics 32, 1980).
+
+    With ``C`` components the numbers can be held within ``d = 1 - 1 / (2C - 2)`` of their shares: turn ``j`` of a component
+    may not come while that would put it ahead of its share by more than ``d``, and must come before it is behind by more.
+    Of those that may come, the one that must come first is taken.
+    """
+    period, scale = sum(parts), max(2 * len(parts) - 2, 1)
+    waiting = [(-(period // -(scale * part)) - 1, c) for c, part in enumerate(parts)]
+    heapq.heapify(waiting)
+    ready: list[tuple[int, int]] = []
+    turns = [0] * len(parts)
+    pattern = np.empty(period, np.int64)
+    for slot in range(period):
+        while waiting and waiting[0][0] <= slot:
+            _, c = heapq.heappop(waiting)
+            heapq.heappush(ready, ((turns[c] * scale + scale - 1) * period // (scale * parts[c]), c))
+        _, c = heapq.heappop(ready)
+        pattern[slot] = c
+        turns[c] += 1
+        heapq.heappush(waiting, (-((turns[c] * scale + 1) * period // -(scale * parts[c])) - 1, c))
+    return pattern
+
+
+class AcrossEpochs:
+    """Positions that go on from epoch to epoch: ``epoch * n + position``.
+
+    Args:
+        n: Positions in an epoch.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def indices(self, epoch: int, start: int, stop: int) -> Indices:
+        """Positions ``start`` up to ``stop`` of one epoch."""
+        return np.arange(epoch * self.n + start, epoch * self.n + stop, dtype=np.int64)
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this order from another one."""
+        return f"Onward({self.n})"

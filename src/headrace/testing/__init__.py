@@ -10,8 +10,7 @@ import importlib as _importlib
 import typing as _typing
 
 from headrace import _optional
-from headrace.testing.comparing import assert_same
-from headrace.testing.kinds import KINDS, kinds_batch, kinds_schema
+from headrace.testing.data import KINDS, assert_same, kinds_batch, kinds_schema
 
 if _typing.TYPE_CHECKING:
     from headrace.testing.codecs import CodecTests

@@ -12,8 +12,7 @@ import pytest
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError
 from headrace.formats.open import open_records
-from headrace.testing.comparing import assert_same
-from headrace.testing.kinds import kinds_batch, kinds_schema
+from headrace.testing.data import assert_same, kinds_batch, kinds_schema
 from headrace.writing.write import write_records
 
 __all__ = ["CodecTests"]

@@ -19,8 +19,7 @@ from headrace.formats.registry import format_named, format_of_name
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.sources.stacking import row
-from headrace.testing.comparing import assert_same
-from headrace.testing.kinds import KINDS, kinds_batch, kinds_schema
+from headrace.testing.data import KINDS, assert_same, kinds_batch, kinds_schema
 from headrace.testing.sources import SourceTests
 from headrace.testing.strategies import batches, features, schemas
 from headrace.writing.convert import convert

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.sources.source import Source
 from headrace.sources.stacking import row
-from headrace.testing.comparing import assert_same
+from headrace.testing.data import assert_same
 
 __all__ = ["SourceTests"]
 

@@ -43,22 +43,22 @@ def schemas(
 def columns(feature: Feature, rows: int) -> st.SearchStrategy[Any]:
     """Batch columns of one feature. NaN is left out, so that what comes back can be compared with ``==``."""
     if feature.shape[:1] == (None,):
-        return _ragged(feature, rows)
+        return _ragged_columns(feature, rows)
     shape = (rows, *(int(length or 0) for length in feature.shape))
     if feature.is_text:
-        return _texts(feature, shape)
+        return _text_columns(feature, shape)
     return hnp.arrays(feature.numpy_dtype, shape, elements=_numbers(feature.numpy_dtype))
 
 
 @st.composite
-def _ragged(draw: st.DrawFn, feature: Feature, rows: int) -> Ragged:
+def _ragged_columns(draw: st.DrawFn, feature: Feature, rows: int) -> Ragged:
     lengths = draw(st.lists(st.integers(0, 4), min_size=rows, max_size=rows))
     inner = Feature(feature.dtype, feature.shape[1:])
     return Ragged(draw(columns(inner, sum(lengths))), np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
 
 
 @st.composite
-def _texts(draw: st.DrawFn, feature: Feature, shape: tuple[int, ...]) -> Any:
+def _text_columns(draw: st.DrawFn, feature: Feature, shape: tuple[int, ...]) -> Any:
     count = int(np.prod(shape))
     one: st.SearchStrategy[Any] = st.binary(max_size=12)
     if feature.dtype == "str":

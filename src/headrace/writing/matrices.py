@@ -52,11 +52,11 @@ class Matrix:
             ValueError: A Record cannot hold it, or the labels do not suit it.
         """
         array, labels = _as_array(array), _as_array(labels)
-        dtype = _checked(array, labels)
-        values = _unmasked(array)
+        dtype = _check_matrix(array, labels)
+        values = _fill_masked(array)
         _check_range(values, "array")
         row_bytes = values.nbytes // max(1, len(values)) + FRAME_BYTES
-        return cls(values, Feature(dtype, values.shape[1:]), _ranged(labels), row_bytes)
+        return cls(values, Feature(dtype, values.shape[1:]), _check_labels(labels), row_bytes)
 
     @classmethod
     def sparse(cls, array: Any, labels: Any) -> Self:
@@ -66,7 +66,7 @@ class Matrix:
             ValueError: A Record cannot hold it, or the labels do not suit it.
         """
         labels = _as_array(labels)
-        dtype = _checked(array, labels)
+        dtype = _check_matrix(array, labels)
         rows = array.tocsr()
         used = int(rows.indptr[-1])
         indices, width = rows.indices[:used], rows.shape[1]
@@ -74,7 +74,7 @@ class Matrix:
             raise ValueError(f"Column numbers from {indices.min()} to {indices.max()} in a matrix of {width} columns")
         _check_range(rows.data[:used], "array")
         row_bytes = used * (rows.dtype.itemsize + 4) // max(1, rows.shape[0]) + FRAME_BYTES
-        return cls(rows, Feature(dtype, (width,), sparse=True), _ranged(labels), row_bytes)
+        return cls(rows, Feature(dtype, (width,), sparse=True), _check_labels(labels), row_bytes)
 
     def blocks(self) -> Iterator[dict[str, Any]]:
         """A few rows after the other, as columns."""
@@ -99,7 +99,7 @@ def _as_array(array: Any) -> Any:
     return array if array is None or (hasattr(array, "shape") and hasattr(array, "dtype")) else np.asarray(array)
 
 
-def _checked(array: Any, labels: Any) -> str:
+def _check_matrix(array: Any, labels: Any) -> str:
     """Every check that the SDK makes, in its order; returns the dtype in a Record.
 
     Only the number of labels is checked otherwise: the SDK takes as many as there are columns, too.
@@ -115,15 +115,15 @@ def _checked(array: Any, labels: Any) -> str:
     return _record_dtype(array.dtype)
 
 
-def _ranged(labels: Any) -> npt.NDArray[Any] | None:
+def _check_labels(labels: Any) -> npt.NDArray[Any] | None:
     if labels is None:
         return None
-    values = _unmasked(labels)
+    values = _fill_masked(labels)
     _check_range(values, "labels")
     return values
 
 
-def _unmasked(values: Any) -> npt.NDArray[Any]:
+def _fill_masked(values: Any) -> npt.NDArray[Any]:
     """Masked floats are written as NaN, as the SDK does; there is no whole number for that."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         if values.dtype.kind != "f":

@@ -17,10 +17,9 @@ from headrace.contracts.values import Example
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.writing.given import as_examples
 from headrace.writing.sinks import open_writer, rows_of, slice_rows, storable
 from headrace.writing.units import Target
-from headrace.writing.writer import Writer
+from headrace.writing.writer import Writer, as_examples
 
 __all__ = ["write", "write_records"]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.sampling.mixture import MAX_PERIOD, Interleaving, Onward, whole_parts
+from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, Interleaving, whole_parts
 
 PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=8)
 
@@ -99,8 +99,8 @@ def test_draws_count_up(parts):
 
 
 def test_positions_go_on():
-    order = Onward(7)
+    order = AcrossEpochs(7)
     assert len(order) == 7
     assert order.indices(0, 2, 5).tolist() == [2, 3, 4]
     assert order.indices(3, 0, 2).tolist() == [21, 22]
-    assert order.fingerprint != Onward(8).fingerprint
+    assert order.fingerprint != AcrossEpochs(8).fingerprint

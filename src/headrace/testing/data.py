@@ -1,8 +1,8 @@
-"""One feature of every kind, and rows of them: what a format is shown to see what it holds."""
+"""One feature of every kind, rows of them, and whether two batches are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Ragged
 
-__all__ = ["KINDS", "kinds_batch", "kinds_schema"]
+__all__ = ["KINDS", "assert_same", "kinds_batch", "kinds_schema"]
 
 KINDS: dict[str, Feature] = {
     "flag": Feature("bool"),
@@ -61,20 +61,20 @@ def kinds_batch(rows: int, names: Sequence[str] | None = None, *, seed: int = 0)
 def _column(feature: Feature, rows: int, rng: np.random.Generator) -> Any:
     if feature.sparse:
         return _sparse(feature, rows, rng)
-    return _nested(feature.shape, feature, rows, rng)
+    return _column_of_axes(feature.shape, feature, rows, rng)
 
 
-def _nested(shape: tuple[int | None, ...], feature: Feature, rows: int, rng: np.random.Generator) -> Any:
+def _column_of_axes(shape: tuple[int | None, ...], feature: Feature, rows: int, rng: np.random.Generator) -> Any:
     if not shape:
         return _leaves(feature, rows, rng)
     if shape[0] is not None:
-        inner = _nested(shape[1:], feature, rows * shape[0], rng)
+        inner = _column_of_axes(shape[1:], feature, rows * shape[0], rng)
         return inner.reshape(rows, shape[0], *inner.shape[1:])
     lengths = rng.integers(0, 4, rows)
     lengths[:1] = 2
     offsets = np.zeros(rows + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    return Ragged(_nested(shape[1:], feature, int(offsets[-1]), rng), offsets)
+    return Ragged(_column_of_axes(shape[1:], feature, int(offsets[-1]), rng), offsets)
 
 
 def _leaves(feature: Feature, count: int, rng: np.random.Generator) -> Any:
@@ -104,3 +104,46 @@ def _sparse(feature: Feature, rows: int, rng: np.random.Generator) -> Any:
     dense = rng.random((rows, feature.shape[0] or 0)).astype(feature.numpy_dtype)
     dense[dense < 0.9] = 0
     return require("scipy.sparse", extra="sklearn").csr_array(dense)
+
+
+def assert_same(found: Any, expected: Any, *, dtypes: bool = True, what: str = "value") -> None:
+    """Assert that two batches, examples, columns or values are the same: kinds, shapes, dtypes, and values with NaN like NaN.
+
+    Args:
+        found: What came out.
+        expected: What should have.
+        dtypes: ``False`` compares values of different dtypes by value.
+        what: What an error calls it.
+
+    Raises:
+        AssertionError: They are not; says where.
+    """
+    if isinstance(expected, Mapping):
+        assert list(found) == list(expected), f"{what}: features {list(found)}, expected {list(expected)}"
+        for name in expected:
+            assert_same(found[name], expected[name], dtypes=dtypes, what=name)
+    elif isinstance(expected, Ragged):
+        assert isinstance(found, Ragged), f"{what}: {type(found).__name__}, expected Ragged"
+        assert found.offsets.tolist() == expected.offsets.tolist(), f"{what}: rows of other lengths"
+        assert_same(found.values, expected.values, dtypes=dtypes, what=what)
+    elif hasattr(expected, "tocsr"):
+        assert hasattr(found, "tocsr"), f"{what}: {type(found).__name__}, expected a sparse one"
+        assert_same(found.toarray(), expected.toarray(), dtypes=dtypes, what=what)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), f"{what}: {len(found)} rows, expected {len(expected)}"
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other, dtypes=dtypes, what=what)
+    elif isinstance(expected, (bytes, str)):
+        assert type(found) is type(expected), f"{what}: {type(found).__name__}, expected {type(expected).__name__}"
+        assert found == expected, f"{what}: {found!r}, expected {expected!r}"
+    else:
+        _assert_arrays(np.asarray(found), np.asarray(expected), dtypes=dtypes, what=what)
+
+
+def _assert_arrays(found: Any, expected: Any, *, dtypes: bool, what: str) -> None:
+    assert found.shape == expected.shape, f"{what}: shape {found.shape}, expected {expected.shape}"
+    if dtypes and expected.size:
+        assert found.dtype == expected.dtype, f"{what}: {found.dtype}, expected {expected.dtype}"
+    nan_like_nan = found.dtype.kind in "fcmM" and expected.dtype.kind in "fcmM"
+    same = np.array_equal(found, expected, equal_nan=nan_like_nan)
+    assert same, f"{what}: {found.ravel()[:8]}, expected {expected.ravel()[:8]}"
