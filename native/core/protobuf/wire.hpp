@@ -46,9 +46,9 @@ inline std::byte* write_varint(std::byte* to, std::uint64_t value) noexcept {
     return to;
 }
 
-/// The same where `end` is the end of the room: numbers of two to eight bytes take no branch on their size.
-inline std::byte* write_varint(std::byte* to, const std::byte* end, std::uint64_t value) noexcept {
-    if (value < 0x80 || value >= std::uint64_t{1} << 56 || end - to < 8) return write_varint(to, value);
+/// The same without a branch on the size of numbers of two to eight bytes. Writes over the eight bytes from `to` on.
+inline std::byte* write_varint_in_room(std::byte* to, std::uint64_t value) noexcept {
+    if (value < 0x80 || value >= std::uint64_t{1} << 56) return write_varint(to, value);
     const std::size_t size = varint_size(value);
     std::uint64_t bytes = (value & 0x0FFFFFFF) | (value << 4 & 0x0FFFFFFF00000000);
     bytes = (bytes & 0x00003FFF00003FFF) | (bytes << 2 & 0x3FFF00003FFF0000);
@@ -58,13 +58,25 @@ inline std::byte* write_varint(std::byte* to, const std::byte* end, std::uint64_
     return to + size;
 }
 
-/// The same where what is written was measured before, from memory that may be another's: there is room up to `end` and
-/// no further. Throws FormatError{changed} where the value takes more.
-inline std::byte* write_measured_varint(std::byte* to, const std::byte* end, std::uint64_t value) {
-    constexpr std::ptrdiff_t most = 10;
-    if (end - to < most && varint_size(value) > static_cast<std::size_t>(end - to))
-        throw FormatError(Fault::changed, 0);
-    return write_varint(to, end, value);
+/// Writes numbers `first` up to `last` of memory that others may change. They were measured before, and have the bytes
+/// up to `end`. What lies between `end` and `room` is written later, so it may be written over here: only the last
+/// numbers of a block need a check each. Throws FormatError{changed} where they take more or fewer bytes by now.
+/// `write`: write_varint where the sizes of the numbers are alike, write_varint_in_room where they are not.
+template <auto write, typename At>
+std::byte* write_measured(std::byte* to, const std::byte* end, const std::byte* room, std::size_t first,
+                          std::size_t last, const At& number_at) {
+    constexpr std::size_t most = 10; // bytes of a number
+    if ((last - first) * most <= static_cast<std::size_t>(room - to)) [[likely]] {
+        for (; first != last; ++first) to = write(to, number_at(first));
+    } else {
+        for (; first != last; ++first) {
+            const std::uint64_t number = number_at(first);
+            if (varint_size(number) > static_cast<std::size_t>(end - to)) throw FormatError(Fault::changed, 0);
+            to = write_varint(to, number);
+        }
+    }
+    if (to != end) throw FormatError(Fault::changed, 0);
+    return to;
 }
 
 /// Writes the tag of a length-delimited field (number below 16) and its length.

@@ -60,7 +60,8 @@ std::size_t list_size(const Source& source, std::size_t content) {
 
 std::size_t feature_size(const Source& source, std::size_t content) { return field_size(list_size(source, content)); }
 
-std::byte* write_feature(std::byte* to, const Source& source, Values values, std::size_t content) {
+std::byte* write_feature(std::byte* to, const std::byte* room, const Source& source, Values values,
+                         std::size_t content) {
     to = write_head(to, static_cast<std::uint32_t>(source.kind), list_size(source, content));
     if (source.kind == Kind::bytes) {
         for (std::size_t i = values.first; i < values.last; ++i)
@@ -70,11 +71,9 @@ std::byte* write_feature(std::byte* to, const Source& source, Values values, std
     if (content == 0) return to;
     to = write_head(to, 1, content);
     if (source.kind == Kind::float32) return write_bytes(to, {source.numbers + values.first * sizeof(float), content});
-    const std::byte* const end = to + content;
-    for (std::size_t i = values.first; i < values.last; ++i)
-        to = proto::write_measured_varint(to, end, static_cast<std::uint64_t>(int_at(source, i)));
-    if (to != end) throw FormatError(Fault::changed, 0);
-    return to;
+    return proto::write_measured<proto::write_varint_in_room>(
+        to, to + content, room, values.first, values.last,
+        [&](std::size_t i) { return static_cast<std::uint64_t>(int_at(source, i)); });
 }
 
 /// The parts of one example, measured; `contents` remembers sizes in the order in which writing will need them.
@@ -114,9 +113,10 @@ std::size_t entry_size(const Source& source, std::size_t value) {
 
 class Writer {
   public:
-    Writer(const std::vector<Source>& sources, const std::vector<std::size_t>& contents)
+    Writer(const std::vector<Source>& sources, const std::vector<std::size_t>& contents, const std::byte* room)
         : sources_(sources),
-          contents_(contents) {}
+          contents_(contents),
+          room_(room) {}
 
     std::byte* entry(std::byte* to, std::size_t k, std::size_t i) {
         const Source& source = sources_[k];
@@ -125,11 +125,11 @@ class Writer {
         to = write_head(to, 1, entry_size(source, value));
         to = write_bytes(write_head(to, 1, source.name.size()), name_of(source));
         to = write_head(to, 2, value);
-        if (!source.list) return write_feature(to, source, values_at(source, i), content);
+        if (!source.list) return write_feature(to, room_, source, values_at(source, i), content);
         for (std::int64_t step = source.steps[i]; step < source.steps[i + 1]; ++step) {
             const std::size_t inner = contents_[next_++];
             to = write_head(to, 1, feature_size(source, inner));
-            to = write_feature(to, source, values_at(source, static_cast<std::size_t>(step)), inner);
+            to = write_feature(to, room_, source, values_at(source, static_cast<std::size_t>(step)), inner);
         }
         return to;
     }
@@ -137,6 +137,7 @@ class Writer {
   private:
     const std::vector<Source>& sources_;
     const std::vector<std::size_t>& contents_;
+    const std::byte* room_; ///< The end of the block.
     std::size_t next_ = 0;
 };
 
@@ -193,7 +194,7 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
         out.size += head + (size + align - 1) / align * align + tail;
     }
     out.block = pool->take(out.size);
-    Writer writer(sources, contents);
+    Writer writer(sources, contents, out.block.data() + out.size);
     for (std::size_t i = 0; i < n; ++i) {
         std::byte* to = out.block.data() + out.starts[i];
         try {

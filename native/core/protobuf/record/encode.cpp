@@ -25,34 +25,16 @@ std::byte* write_bytes(std::byte* to, Bytes bytes) {
     return to + bytes.size();
 }
 
-/// Writes numbers `first` up to `last`, which were measured before: they take what there is up to `end`. Throws
-/// FormatError{changed} where they take more or less by now.
-template <typename At>
-std::byte* write_measured(std::byte* to, const std::byte* end, std::size_t first, std::size_t last, At&& number_at) {
-    constexpr std::size_t most = 10; // bytes of a number
-    while (first != last) {
-        // So many have room whatever they are.
-        const std::size_t sure = std::min(last - first, static_cast<std::size_t>(end - to) / most);
-        for (const std::size_t stop = first + sure; first != stop; ++first) to = write_varint(to, number_at(first));
-        if (sure != 0) continue;
-        const std::uint64_t number = number_at(first++);
-        if (varint_size(number) > static_cast<std::size_t>(end - to)) throw FormatError(Fault::changed, 0);
-        to = write_varint(to, number);
-    }
-    if (to != end) throw FormatError(Fault::changed, 0);
-    return to;
-}
-
 /// Size of a packed field, or 0 where there is nothing to write.
 std::size_t packed_size(std::size_t content) { return content == 0 ? 0 : field_size(content); }
 
 /// What the parts of one tensor come to, in bytes.
 struct Sizes {
-    std::size_t values = 0; ///< The packed numbers, or all the fields of the texts.
-    std::size_t keys = 0;
-    std::size_t shape = 0;
-    std::size_t tensor = 0; ///< The message that holds them,
-    std::size_t entry = 0;  ///< and the map entry that holds that.
+    std::size_t values; ///< The packed numbers, or all the fields of the texts.
+    std::size_t keys;
+    std::size_t shape;
+    std::size_t tensor; ///< The message that holds them,
+    std::size_t entry;  ///< and the map entry that holds that.
 };
 
 /// One source with its place in the order of the wire.
@@ -81,7 +63,7 @@ class Part {
     /// Measures record `i`.
     [[nodiscard]] Sizes measure(std::size_t i) const {
         const auto [first, last] = values_at(i);
-        Sizes sizes;
+        Sizes sizes{};
         if (source_.kind == Kind::none) {
             const std::size_t size = source_.texts[first].size();
             sizes.entry = size == 0 ? 0 : field_size(size);
@@ -102,7 +84,7 @@ class Part {
     }
 
     /// Writes record `i`, measured before.
-    std::byte* write(std::byte* to, std::size_t i, const Sizes& sizes) const {
+    std::byte* write(std::byte* to, const std::byte* room, std::size_t i, const Sizes& sizes) const {
         const auto [first, last] = values_at(i);
         const auto place = static_cast<std::uint32_t>(source_.place);
         if (source_.kind == Kind::none)
@@ -113,10 +95,11 @@ class Part {
         to = write_bytes(write_head(to, 1, source_.key.size()), std::as_bytes(std::span(source_.key)));
         to = write_head(to, 2, field_size(sizes.tensor));
         to = write_head(to, field_of(source_.kind), sizes.tensor);
-        to = write_values(to, first, last, sizes.values);
+        to = write_values(to, room, first, last, sizes.values);
         if (sizes.keys != 0) {
             to = write_head(to, 2, sizes.keys);
-            to = write_measured(to, to + sizes.keys, first, last, [&](std::size_t at) { return key_at(at, i); });
+            to = proto::write_measured<write_varint>(to, to + sizes.keys, room, first, last,
+                                                     [&](std::size_t at) { return key_at(at, i); });
         }
         if (sizes.shape == 0) return to;
         to = write_head(to, 3, sizes.shape);
@@ -150,7 +133,8 @@ class Part {
         return size;
     }
 
-    std::byte* write_values(std::byte* to, std::size_t first, std::size_t last, std::size_t size) const {
+    std::byte* write_values(std::byte* to, const std::byte* room, std::size_t first, std::size_t last,
+                            std::size_t size) const {
         if (source_.kind == Kind::bytes) {
             for (std::size_t at = first; at < last; ++at)
                 to = write_bytes(write_head(to, 1, source_.texts[at].size()), source_.texts[at]);
@@ -160,7 +144,8 @@ class Part {
         to = write_head(to, 1, size);
         if (source_.kind != Kind::int32)
             return write_bytes(to, {source_.numbers + first * size_of(source_.kind), size});
-        return write_measured(to, to + size, first, last, [this](std::size_t at) { return int_at(at); });
+        return proto::write_measured<write_varint>(to, to + size, room, first, last,
+                                                   [this](std::size_t at) { return int_at(at); });
     }
 
     [[nodiscard]] std::uint64_t key_at(std::size_t at, std::size_t record) const {
@@ -203,7 +188,7 @@ Encoded encode(const std::vector<Source>& sources, std::size_t n, std::size_t he
     Encoded out;
     out.starts.resize(n);
     out.sizes.resize(n);
-    std::vector<Sizes> sizes(n * parts.size());
+    const auto sizes = std::make_unique_for_overwrite<Sizes[]>(n * parts.size());
     for (std::size_t i = 0; i < n; ++i) {
         std::size_t size = 0;
         for (std::size_t k = 0; k < parts.size(); ++k)
@@ -213,10 +198,12 @@ Encoded encode(const std::vector<Source>& sources, std::size_t n, std::size_t he
         out.size += head + (size + align - 1) / align * align + tail;
     }
     out.block = pool->take(out.size);
+    const std::byte* const room = out.block.data() + out.size;
     for (std::size_t i = 0; i < n; ++i) {
         std::byte* to = out.block.data() + out.starts[i];
         try {
-            for (std::size_t k = 0; k < parts.size(); ++k) to = parts[k].write(to, i, sizes[i * parts.size() + k]);
+            for (std::size_t k = 0; k < parts.size(); ++k)
+                to = parts[k].write(to, room, i, sizes[i * parts.size() + k]);
         } catch (FormatError& error) {
             error.record = static_cast<std::int64_t>(i);
             throw;
