@@ -153,8 +153,8 @@ nb::object copy_of_mapped(Bytes bytes, const MappedFile* file) {
 #endif
 }
 
-void raise_if_lost(GuardedRead& guard) {
-    const MappedFile* const file = guard.lost();
+void raise_if_lost(GuardedRead& guard, GuardedRead::Look look) {
+    const MappedFile* const file = guard.lost(look);
     if (file == nullptr) return;
 #ifdef HEADRACE_HAS_MMAP
     if (make_error == nullptr) throw nb::value_error("a mapped file was cut off while it was read");

@@ -138,7 +138,7 @@ struct HeldChunks;
 [[nodiscard]] nb::object copy_of_mapped(Bytes bytes, const MappedFile* file);
 
 /// Throws the Python exception for a file that was cut off while `guard` was there, if one was.
-void raise_if_lost(GuardedRead& guard);
+void raise_if_lost(GuardedRead& guard, GuardedRead::Look look = GuardedRead::Look::everything);
 
 /// Notes the mapped files that an argument of a call has bytes of. Those of buffers note themselves.
 template <typename T> void touch_argument(GuardedRead& guard, const T& argument) {
@@ -161,7 +161,9 @@ template <typename F, typename R, typename... A> auto guarded_as(F function, R (
                 raise_if_lost(guard);
             } else {
                 R result = function(std::forward<A>(arguments)...);
-                raise_if_lost(guard);
+                // Every read of a span looks at the ends of its files.
+                raise_if_lost(guard,
+                              std::same_as<R, HeldSpans> ? GuardedRead::Look::pages : GuardedRead::Look::everything);
                 return result;
             }
         } catch (...) {

@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// NOLINTBEGIN: a compact table of probes takes its place
 namespace headrace {
 namespace {
 
@@ -43,6 +42,9 @@ class Locked {
   private:
     SpinLock& lock_;
 };
+
+// NOLINTNEXTLINE(performance-no-int-to-ptr): no object is there.
+const std::byte* end_of_memory() noexcept { return reinterpret_cast<const std::byte*>(UINTPTR_MAX); }
 
 SpinLock lock;
 MappedFile* first = nullptr; // all registered files, for the handler, which cannot use the map
@@ -119,6 +121,7 @@ struct MappedFiles {
             return false;
         }
         file.set_aside_ = static_cast<std::byte*>(aside);
+        file.aside_size_ = length;
         if (file.zeros_ == nullptr) replaced.fetch_add(1, std::memory_order_acq_rel);
         file.zeros_ = from;
         file.last_event_.store(events.fetch_add(1, std::memory_order_acq_rel) + 1, std::memory_order_release);
@@ -130,7 +133,7 @@ struct MappedFiles {
     static void put_back(const MappedFile& file) noexcept {
 #ifdef MREMAP_MAYMOVE
         if (file.set_aside_ == nullptr) return;
-        const auto length = static_cast<std::size_t>(file.data_ + file.size_ - file.zeros_);
+        const std::size_t length = file.aside_size_;
         if (mremap(file.set_aside_, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, file.zeros_) == MAP_FAILED) return;
         file.set_aside_ = file.zeros_ = nullptr;
         file.last_event_.store(events.fetch_add(1, std::memory_order_acq_rel) + 1, std::memory_order_release);
@@ -216,7 +219,7 @@ MappedFile::~MappedFile() {
     (previous_ != nullptr ? previous_->next_ : first) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
     if (zeros_ != nullptr) replaced.fetch_sub(1, std::memory_order_acq_rel);
-    if (set_aside_ != nullptr) munmap(set_aside_, static_cast<std::size_t>(data_ + size_ - zeros_));
+    if (set_aside_ != nullptr) munmap(set_aside_, aside_size_);
     munmap(data_, size_);
 }
 
@@ -232,10 +235,9 @@ MappedFile::Stretch MappedFile::find(const std::byte* at) {
 
 MappedFile::Stretch MappedFile::look_up(const std::byte* at) {
     const Locked locked(lock);
-    if (by_address == nullptr) return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr};
+    if (by_address == nullptr) return {nullptr, end_of_memory(), nullptr};
     const auto after = by_address->upper_bound(at);
-    const std::byte* const end =
-        after == by_address->end() ? reinterpret_cast<const std::byte*>(UINTPTR_MAX) : after->first;
+    const std::byte* const end = after == by_address->end() ? end_of_memory() : after->first;
     if (after == by_address->begin()) return {nullptr, end, nullptr};
     const MappedFile* const file = std::prev(after)->second;
     const std::byte* const behind = file->data_ + file->size_;
@@ -290,16 +292,8 @@ const MappedFile* GuardedRead::touch(const std::byte* at) {
     return last_.file;
 }
 
-const MappedFile* GuardedRead::lost() noexcept {
-    const MappedFile* found = nullptr;
-#ifndef __SANITIZE_THREAD__                              // which does not know fences
-    std::atomic_thread_fence(std::memory_order_acquire); // The probes are read after everything else.
-#endif
-    const auto look = [&](const MappedFile* file) {
-        if (file->shrank()) found = file;
-    };
-    std::for_each_n(first_.begin(), count_, look);
-    std::ranges::for_each(more_, look);
+const MappedFile* GuardedRead::lost(Look look) noexcept {
+    const MappedFile* found = look == Look::everything ? find_shorter() : nullptr;
     const MappedFile* const hit = hit_.load(std::memory_order_acquire);
     if (hit != nullptr) found = hit;
     const bool is_calm =
@@ -312,8 +306,21 @@ const MappedFile* GuardedRead::lost() noexcept {
         MappedFiles::put_back(*file);
     };
     std::for_each_n(first_.begin(), count_, settle);
-    std::ranges::for_each(more_, settle);
+    std::for_each(more_.begin(), more_.end(), settle);
     if (hit != nullptr) MappedFiles::put_back(*hit);
+    return found;
+}
+
+const MappedFile* GuardedRead::find_shorter() const noexcept {
+    const MappedFile* found = nullptr;
+#ifndef __SANITIZE_THREAD__                              // which does not know fences
+    std::atomic_thread_fence(std::memory_order_acquire); // The probes are read after everything else.
+#endif
+    const auto look = [&](const MappedFile* file) {
+        if (file->shrank()) found = file;
+    };
+    std::for_each_n(first_.begin(), count_, look);
+    std::for_each(more_.begin(), more_.end(), look);
     return found;
 }
 
@@ -326,6 +333,12 @@ GuardedRead::Helper::~Helper() { pthread_setspecific(guard_key, before_); }
 #else // Other systems do not let a mapped file be cut off.
 
 namespace headrace {
+namespace {
+
+// NOLINTNEXTLINE(performance-no-int-to-ptr): no object is there.
+const std::byte* end_of_memory() noexcept { return reinterpret_cast<const std::byte*>(UINTPTR_MAX); }
+
+} // namespace
 
 GuardedRead::GuardedRead() noexcept : outer_(nullptr), entered_(0) {}
 GuardedRead::~GuardedRead() = default;
@@ -333,14 +346,11 @@ GuardedRead* GuardedRead::current() noexcept { return nullptr; }
 void GuardedRead::touch(const MappedFile*) {}
 const MappedFile* GuardedRead::touch(const std::byte*) { return nullptr; }
 void GuardedRead::touch(std::span<const MappedFile* const>) {}
-const MappedFile* GuardedRead::lost() noexcept { return nullptr; }
+const MappedFile* GuardedRead::lost(Look) noexcept { return nullptr; }
 GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
 GuardedRead::Helper::~Helper() {}
-MappedFile::Stretch MappedFile::find(const std::byte*) {
-    return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr};
-}
+MappedFile::Stretch MappedFile::find(const std::byte*) { return {nullptr, end_of_memory(), nullptr}; }
 
 } // namespace headrace
 
 #endif
-// NOLINTEND

@@ -61,7 +61,8 @@ class MappedFile {
                                                 ///< when the file is cut before it, it is.
     std::byte probed_{};                        ///< What it was.
     mutable std::byte* zeros_ = nullptr;        ///< From here on there are zeros in place of what the file lost.
-    mutable std::byte* set_aside_ = nullptr;    ///< Where the mapping of that part is meanwhile.
+    mutable std::byte* set_aside_ = nullptr;    ///< Where the mapping of that part is meanwhile,
+    mutable std::size_t aside_size_ = 0;        ///< and its bytes.
     mutable std::atomic<std::uint64_t> last_event_{0};
     mutable MappedFile *next_ = nullptr, *previous_ = nullptr;
 };
@@ -82,9 +83,12 @@ class GuardedRead {
     /// As touch, by address. Gives the file, or nullptr where the bytes are of none.
     const MappedFile* touch(const std::byte* at);
 
-    /// A file of which something was read that was not there any more, or nullptr. To be called once everything is
-    /// read.
-    [[nodiscard]] const MappedFile* lost() noexcept;
+    /// What `lost` looks for. `pages`: lost pages only, where the bytes of the files are read again later, inside
+    /// another guard: that one reads the last bytes of every file, which costs a cache miss for each.
+    enum class Look : std::uint8_t { pages, everything };
+
+    /// A file of which something was read that was not there any more, or nullptr. Call it after the last read.
+    [[nodiscard]] const MappedFile* lost(Look look = Look::everything) noexcept;
 
     /// That of this thread, or nullptr.
     [[nodiscard]] static GuardedRead* current() noexcept;
@@ -103,6 +107,8 @@ class GuardedRead {
 
   private:
     friend struct MappedFiles;
+
+    [[nodiscard]] const MappedFile* find_shorter() const noexcept;
 
     GuardedRead* outer_;
     std::uint64_t entered_;

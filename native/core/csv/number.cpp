@@ -1,5 +1,6 @@
 #include "core/csv/number.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -11,7 +12,6 @@
 #include <limits>
 #include <string>
 
-// NOLINTBEGIN: std::from_chars takes its place
 namespace headrace::csv {
 namespace {
 
@@ -24,7 +24,6 @@ struct Parts {
     bool infinite = false;
     bool whole = true; ///< Neither decimal mark nor exponent.
     bool padded = false;
-    bool cut = false; ///< There are more than 19 digits that count.
     std::uint64_t mantissa = 0;
     std::int64_t exponent = 0;
     std::size_t size = 0; ///< In bytes; 0: no number.
@@ -67,7 +66,6 @@ class Digits {
                 parts_.mantissa = parts_.mantissa * 10 + static_cast<unsigned>(*at - '0');
                 if (fraction) --parts_.exponent;
             } else {
-                parts_.cut = true;
                 if (!fraction) ++parts_.exponent;
             }
         }
@@ -123,155 +121,63 @@ Parts parts_of(std::string_view text, char decimal) noexcept {
     return parts;
 }
 
-/// What the method below needs to know of a float type.
-template <typename T> struct Format;
-template <> struct Format<double> {
-    using Bits = std::uint64_t;
-    static constexpr int mantissa_bits = 52, least_tie = -4, most_tie = 23;
-    static constexpr std::int64_t bias = 1023, infinite_power = 2047;
-};
-template <> struct Format<float> {
-    using Bits = std::uint32_t;
-    static constexpr int mantissa_bits = 23, least_tie = -17, most_tie = 10;
-    static constexpr std::int64_t bias = 127, infinite_power = 255;
-};
-
-struct Wide {
-    std::uint64_t high = 0;
-    std::uint64_t low = 0;
-};
-
-#if defined(__SIZEOF_INT128__)
-__extension__ using Uint128 = unsigned __int128;
-constexpr Wide product(std::uint64_t a, std::uint64_t b) noexcept {
-    const Uint128 whole = Uint128{a} * b;
-    return {static_cast<std::uint64_t>(whole >> 64), static_cast<std::uint64_t>(whole)};
-}
-#else
-constexpr Wide product(std::uint64_t a, std::uint64_t b) noexcept {
-    const std::uint64_t a0 = a & 0xFFFFFFFF, a1 = a >> 32, b0 = b & 0xFFFFFFFF, b1 = b >> 32;
-    const std::uint64_t low = a0 * b0, middle = a1 * b0 + (low >> 32), other = a0 * b1 + (middle & 0xFFFFFFFF);
-    return {a1 * b1 + (middle >> 32) + (other >> 32), (other << 32) | (low & 0xFFFFFFFF)};
-}
-#endif
-
-constexpr int most_table_power = 27; ///< 5^27 is the last power of five below 2^64.
-
-constexpr std::uint64_t power_of_five(int q) noexcept { return q == 0 ? 1 : 5 * power_of_five(q - 1); }
-
-/// floor(2^(127 + z) / five) + 1 with z = bits of `five` (rounded up to a power of two): 128 bits, by long division.
-constexpr Wide reciprocal(std::uint64_t five) noexcept {
-    const int z = 64 - std::countl_zero(five - 1);
-    Wide quotient;
-    std::uint64_t rest = 0;
-    for (int bit = 127 + z; bit >= 0; --bit) {
-        const bool over = rest >> 63 != 0;
-        rest = (rest << 1) | (bit == 127 + z ? 1 : 0);
-        const bool one = over || rest >= five;
-        if (one) rest -= five;
-        quotient = {(quotient.high << 1) | (quotient.low >> 63), (quotient.low << 1) | (one ? 1U : 0U)};
-    }
-    if (++quotient.low == 0) ++quotient.high;
-    return quotient;
-}
-
-/// 5^q for q in [-27, 27], as 128 bits of which the first is set.
-constexpr std::array<Wide, 2 * most_table_power + 1> table_of_powers() noexcept {
-    std::array<Wide, 2 * most_table_power + 1> table{};
-    for (int q = 0; q <= most_table_power; ++q) {
-        const std::uint64_t five = power_of_five(q);
-        table[static_cast<std::size_t>(most_table_power + q)] = {five << std::countl_zero(five), 0};
-        if (q != 0) table[static_cast<std::size_t>(most_table_power - q)] = reciprocal(five);
-    }
-    return table;
-}
-
-constexpr auto powers = table_of_powers();
-
-/// The nearest float to mantissa * 10^exponent, where the mantissa has up to 19 digits and the exponent is small, which
-/// is nearly always. Source: Lemire, "Number parsing at a gigabyte per second" (2021), where it is shown that 128 bits
-/// of the power suffice.
-template <typename T> bool nearly_always(std::uint64_t mantissa, std::int64_t exponent, T& value) noexcept {
-    using F = Format<T>;
-    if (mantissa == 0) {
-        value = 0;
-        return true;
-    }
-    if (exponent < -most_table_power || exponent > most_table_power) return false;
-    const int zeros = std::countl_zero(mantissa);
-    const Wide power = powers[static_cast<std::size_t>(exponent + most_table_power)];
-    mantissa <<= zeros;
-    Wide whole = product(mantissa, power.high);
-    constexpr std::uint64_t undecided = ~std::uint64_t{0} >> (F::mantissa_bits + 3);
-    if ((whole.high & undecided) == undecided) {
-        const Wide rest = product(mantissa, power.low);
-        whole.low += rest.high;
-        if (rest.high > whole.low) ++whole.high;
-    }
-    const int upper = static_cast<int>(whole.high >> 63);
-    const int shift = upper + 64 - F::mantissa_bits - 3;
-    std::uint64_t bits = whole.high >> shift;
-    std::int64_t power2 = ((217706 * exponent) >> 16) + 63 + upper - zeros + F::bias;
-    if (power2 <= 0) return false; // Subnormal: rare enough to go the long way.
-    const bool exact_tie = whole.low <= 1 && exponent >= F::least_tie && exponent <= F::most_tie && (bits & 3) == 1 &&
-                           bits << shift == whole.high;
-    if (exact_tie) bits &= ~std::uint64_t{1};
-    bits = (bits + (bits & 1)) >> 1;
-    if (bits >= std::uint64_t{2} << F::mantissa_bits) {
-        bits = std::uint64_t{1} << F::mantissa_bits;
-        ++power2;
-    }
-    if (power2 >= F::infinite_power) return false;
-    bits &= ~(std::uint64_t{1} << F::mantissa_bits);
-    value = std::bit_cast<T>(static_cast<F::Bits>(bits | static_cast<std::uint64_t>(power2) << F::mantissa_bits));
-    return true;
-}
-
 #if defined(__cpp_lib_to_chars)
-template <typename T> bool parsed(const char* begin, const char* end, T& value) noexcept {
-    return std::from_chars(begin, end, value).ec == std::errc{};
-}
+using std::from_chars;
 #else
-// Libraries without from_chars for floats: strtod rounds correctly too. It wants the decimal mark of the locale.
-template <typename T> bool parsed(const char* begin, const char* end, T& value) noexcept {
-    std::string text(begin, end);
-    const char mark = *std::localeconv()->decimal_point;
-    for (char& byte : text)
-        if (byte == '.') byte = mark;
+/// Libraries without from_chars for floats: strtod rounds correctly too. It wants the decimal mark of the locale, a
+/// zero at the end, and takes hexadecimal numbers and NaN, which parts_of does not.
+template <typename T> std::from_chars_result from_chars(const char* begin, const char* end, T& value) {
+    std::string text(begin, parts_of({begin, static_cast<std::size_t>(end - begin)}, '.').size);
+    std::ranges::replace(text, '.', *std::localeconv()->decimal_point);
+    if (text.empty()) return {begin, std::errc::invalid_argument};
     if constexpr (sizeof(T) == sizeof(double)) value = std::strtod(text.c_str(), nullptr);
     else value = std::strtof(text.c_str(), nullptr);
-    return true;
+    return {begin + text.size(), {}};
 }
 #endif
 
-/// The slow and certain way, for many digits and large exponents.
-template <typename T> T converted(std::string_view text, const Parts& parts, char decimal) noexcept {
-    const bool is_signed = text.front() == '+' || text.front() == '-';
-    const std::string_view bare = text.substr(is_signed ? 1 : 0, parts.size - (is_signed ? 1 : 0));
-    T value = 0;
-    bool good = false;
-    if (decimal == '.') {
-        good = parsed(bare.data(), bare.data() + bare.size(), value);
-    } else {
-        std::string copy(bare);
-        for (char& byte : copy)
-            if (byte == decimal) byte = '.';
-        good = parsed(copy.data(), copy.data() + copy.size(), value);
+/// Reads a number without a plus sign, with a point as its decimal mark.
+template <typename T> std::size_t read_plain(const char* begin, const char* end, T& value) {
+    const char* const first = begin != end && *begin == '-' ? begin + 1 : begin;
+    if (first == end || lower(*first) == 'n') return 0; // NaN is no number here.
+    const auto [stop, error] = from_chars(begin, end, value);
+    if (error == std::errc::invalid_argument) return 0;
+    if (error == std::errc::result_out_of_range) {
+        const Parts parts = parts_of({begin, end}, '.');
+        value = parts.exponent > 0 ? std::numeric_limits<T>::infinity() : T{0};
+        if (parts.negative) value = -value;
     }
-    if (good) return value;
-    const bool large =
-        parts.mantissa != 0 && parts.exponent > 0; // Beyond the range: far above it, or so small that it is nothing.
-    return large ? std::numeric_limits<T>::infinity() : T{0};
+    return static_cast<std::size_t>(stop - begin);
 }
 
-template <typename T> std::size_t read_float(std::string_view text, char decimal, T& value) noexcept {
-    const Parts parts = parts_of(text, decimal);
-    if (parts.size == 0) return 0;
-    T found = std::numeric_limits<T>::infinity();
-    if (!parts.infinite && (parts.cut || !nearly_always(parts.mantissa, parts.exponent, found)))
-        found = converted<T>(text, parts, decimal);
-    value = parts.negative ? -found : found;
-    return parts.size;
+/// Where a mantissa and a power of ten are floats, so is their exact product or quotient rounded once (Clinger 1990).
+template <typename T> bool product_of(const Parts& parts, T& value) noexcept {
+    constexpr std::uint64_t most = std::uint64_t{1} << std::numeric_limits<T>::digits;
+    constexpr std::array<T, 11> powers{1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F, 1e8F, 1e9F, 1e10F};
+    if (parts.size == 0 || parts.infinite || parts.mantissa > most || parts.exponent > 10 || parts.exponent < -10)
+        return false;
+    value = static_cast<T>(parts.mantissa);
+    if (parts.exponent < 0) value /= powers[static_cast<std::size_t>(-parts.exponent)];
+    else value *= powers[static_cast<std::size_t>(parts.exponent)];
+    if (parts.negative) value = -value;
+    return true;
+}
+
+template <typename T> std::size_t read_float(std::string_view text, char decimal, T& value) {
+    const std::size_t plus = !text.empty() && text.front() == '+' ? 1 : 0;
+    if (plus != 0 && text.size() > 1 && (text[1] == '-' || text[1] == '+')) return 0;
+    text.remove_prefix(plus);
+    std::size_t size = 0;
+    if (decimal == '.') {
+        size = read_plain(text.data(), text.data() + text.size(), value);
+    } else if (const Parts parts = parts_of(text, decimal); product_of(parts, value)) {
+        size = parts.size;
+    } else {
+        std::string copy(text.substr(0, parts.size));
+        std::ranges::replace(copy, decimal, '.');
+        size = read_plain(copy.data(), copy.data() + copy.size(), value);
+    }
+    return size == 0 ? 0 : plus + size;
 }
 
 /// Digits of a number without a sign; false where it does not fit in 64 bits.
@@ -306,7 +212,7 @@ template <typename T> char* shortest(char* to, T value, bool scientific) noexcep
         T back = 0;
         for (char& byte : text)
             if (byte == *std::localeconv()->decimal_point) byte = '.';
-        (void)parsed(text, text + std::strlen(text), back);
+        (void)from_chars(text, text + std::strlen(text), back);
         if (back != value) continue;
         if (scientific) return static_cast<char*>(std::memcpy(to, text, std::strlen(text))) + std::strlen(text);
         const int exponent = std::atoi(std::strchr(text, 'e') + 1);
@@ -368,16 +274,13 @@ std::size_t read_uint64(std::string_view text, std::uint64_t& value) noexcept {
     return static_cast<std::size_t>(digits.data() + digits.size() - text.data());
 }
 
-std::size_t read_float64(std::string_view text, char decimal, double& value) noexcept {
+std::size_t read_float64(std::string_view text, char decimal, double& value) {
     return read_float(text, decimal, value);
 }
 
-std::size_t read_float32(std::string_view text, char decimal, float& value) noexcept {
-    return read_float(text, decimal, value);
-}
+std::size_t read_float32(std::string_view text, char decimal, float& value) { return read_float(text, decimal, value); }
 
 char* write_float64(char* to, double value, char decimal) noexcept { return write_float(to, value, decimal); }
 char* write_float32(char* to, float value, char decimal) noexcept { return write_float(to, value, decimal); }
 
 } // namespace headrace::csv
-// NOLINTEND

@@ -31,8 +31,8 @@ struct NumberFacts {
 /// zero.
 [[nodiscard]] std::size_t read_int64(std::string_view text, std::int64_t& value) noexcept;
 [[nodiscard]] std::size_t read_uint64(std::string_view text, std::uint64_t& value) noexcept;
-[[nodiscard]] std::size_t read_float64(std::string_view text, char decimal, double& value) noexcept;
-[[nodiscard]] std::size_t read_float32(std::string_view text, char decimal, float& value) noexcept;
+[[nodiscard]] std::size_t read_float64(std::string_view text, char decimal, double& value);
+[[nodiscard]] std::size_t read_float32(std::string_view text, char decimal, float& value);
 
 /// Writes a number at `to`, where there is room for `most_digits`, and returns its end. Floats are the shortest text
 /// that reads back as the same float, in the form of Python's repr; "nan", "inf" and "-inf" stand for what is no
