@@ -99,7 +99,7 @@ std::size_t size_of(Kind kind) noexcept {
 
 /// A number of the kind as its bits, from the beginning of a text; returns how many bytes it takes, 0 where there is
 /// none.
-std::size_t read_number(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) noexcept {
+std::size_t read_number(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) {
     std::size_t size = 0;
     if (kind == Kind::float64) {
         double value = 0;
@@ -120,7 +120,7 @@ std::size_t read_number(std::string_view text, Kind kind, char decimal, std::uin
 }
 
 /// Whole numbers that are written as floats, as tables with missing values have them: 3.0.
-bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) noexcept {
+bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) {
     double value = 0;
     constexpr double exact = 9007199254740992.0; // 2^53
     if (read_float64(text, decimal, value) != text.size() || text.empty()) return false;

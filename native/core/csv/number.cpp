@@ -138,15 +138,12 @@ template <typename T> std::from_chars_result from_chars(const char* begin, const
 
 /// Reads a number without a plus sign, with a point as its decimal mark.
 template <typename T> std::size_t read_plain(const char* begin, const char* end, T& value) {
-    const char* const first = begin != end && *begin == '-' ? begin + 1 : begin;
-    if (first == end || lower(*first) == 'n') return 0; // NaN is no number here.
     const auto [stop, error] = from_chars(begin, end, value);
+    if (error == std::errc{}) return std::isnan(value) ? 0 : static_cast<std::size_t>(stop - begin);
     if (error == std::errc::invalid_argument) return 0;
-    if (error == std::errc::result_out_of_range) {
-        const Parts parts = parts_of({begin, end}, '.');
-        value = parts.exponent > 0 ? std::numeric_limits<T>::infinity() : T{0};
-        if (parts.negative) value = -value;
-    }
+    const Parts parts = parts_of({begin, end}, '.');
+    value = parts.exponent > 0 ? std::numeric_limits<T>::infinity() : T{0};
+    if (parts.negative) value = -value;
     return static_cast<std::size_t>(stop - begin);
 }
 
@@ -225,10 +222,10 @@ template <typename T> char* shortest(char* to, T value, bool scientific) noexcep
 #endif
 
 template <typename T> char* write_float(char* to, T value, char decimal) noexcept {
-    if (std::isnan(value)) return static_cast<char*>(std::memcpy(to, "nan", 3)) + 3;
+    if (std::isnan(value)) return std::ranges::copy(std::string_view("nan"), to).out;
     if (std::isinf(value)) {
         if (value < 0) *to++ = '-';
-        return static_cast<char*>(std::memcpy(to, "inf", 3)) + 3;
+        return std::ranges::copy(std::string_view("inf"), to).out;
     }
     const double size = std::abs(static_cast<double>(value));
     const bool scientific = size != 0 && (size < 1e-4 || size >= 1e16); // where Python's repr changes over
