@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,11 +198,11 @@ def show(line: str) -> None:
 
 
 class HostLog:
-    """Lines of one host.
+    """The log of one host. Lines that the disk does not take are shown all the same: a job does not fail for its log.
 
     Args:
-        path: Where they are kept.
-        host: What they begin with when they are shown.
+        path: The file of the lines.
+        host: The prefix of lines that are shown.
         show: Shows a line.
     """
 
@@ -213,11 +214,13 @@ class HostLog:
         self._lock = threading.Lock()  # a container may log from several threads
 
     def write(self, line: str) -> None:
-        """Take a line without its end."""
+        """Write and show a line, given without its end."""
         with self._lock:
-            self._file.write(line + "\n")
+            with suppress(OSError):
+                self._file.write(line + "\n")
             self._show(f"{self._host} | {line}")
 
     def close(self) -> None:
-        """No more lines will come."""
-        self._file.close()
+        """Close the file."""
+        with suppress(OSError):
+            self._file.close()

@@ -92,7 +92,7 @@ def _train(
         record = JobRecord.create(files, spec.name, _described(spec))
         run = _Run(spec, container, store, record, on_line, stop, stop_grace_s)
         try:
-            return run.through()
+            return run.run()
         finally:
             if not keep_tree:
                 _clean(files, spec, whole=record.status != "Failed")
@@ -182,7 +182,7 @@ class _Run:
         self._cause: str | None = None  # why they were told: "Stopped", "MaxRuntimeExceeded" or, for a fault, "Failed"
         self._faults: list[Exception] = []
 
-    def through(self) -> JobRecord:
+    def run(self) -> JobRecord:
         try:
             with ExitStack() as stack:
                 jobs = [self._job(host, stack) for host in self._spec.hosts]
@@ -238,9 +238,9 @@ class _Run:
     def _fail(self, error: Exception) -> None:
         """Something beside the containers went wrong."""
         self._faults.append(error)
-        self._tell("Failed")
+        self._signal_stop("Failed")
 
-    def _tell(self, cause: str) -> None:
+    def _signal_stop(self, cause: str) -> None:
         self._cause = self._cause or cause
         self._stop.set()
 
@@ -274,7 +274,7 @@ class _Run:
         try:
             yield
         except KeyboardInterrupt:
-            self._tell("Stopped")
+            self._signal_stop("Stopped")
             raise
         finally:
             over.set()
@@ -286,11 +286,15 @@ class _Run:
             if self._stop.is_set():
                 continue
             if self._asked.is_set() or self._record.files.stop.exists():
-                self._record.enter("Stopping", "Stopping the training job", status="Stopping")
-                self._tell("Stopped")
+                self._enter_stopping("Stopping the training job")
+                self._signal_stop("Stopped")
             elif time.monotonic() > deadline:
-                self._record.enter("Stopping", "The training job ran longer than it may", status="Stopping")
-                self._tell("MaxRuntimeExceeded")
+                self._enter_stopping("The training job exceeded its maximum runtime")
+                self._signal_stop("MaxRuntimeExceeded")
+
+    def _enter_stopping(self, message: str) -> None:
+        with suppress(OSError):  # a full disk must not keep the job from stopping
+            self._record.enter("Stopping", message, status="Stopping")
 
     def _artifact(self, name: str) -> str:
         return f"{self._spec.output_path.rstrip('/')}/{self._spec.name}/output/{name}"

@@ -28,6 +28,7 @@ __all__ = [
     "files_below",
     "full_disk_as_failure",
     "full_disk_reason",
+    "is_full_disk",
     "lay_out",
     "pack",
     "provide",
@@ -140,10 +141,15 @@ def full_disk_as_failure(place: Path) -> Iterator[None]:
         raise JobFailed(reason) from error
 
 
+def is_full_disk(error: OSError) -> bool:
+    """Whether an error means that a disk is full or a quota is used up."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def full_disk_reason(error: BaseException, place: Path) -> str | None:
     """Why a job failed, if it was because a disk was full or a quota used up, and what to do; else ``None``."""
     disk = error if isinstance(error, OSError) else error.__cause__
-    if not isinstance(disk, OSError) or disk.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if not isinstance(disk, OSError) or not is_full_disk(disk):
         return None
     what = "the disk is full" if disk.errno == errno.ENOSPC else "the quota of the disk is used up"
     return (

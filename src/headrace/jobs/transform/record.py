@@ -1,4 +1,4 @@
-"""What is known of a transform job, on disk, so that other processes can ask, and a killed one can go on."""
+"""The status of a transform job on disk, for other processes, and for resuming a job that was killed."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ Plain = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """What became of one object."""
+    """The result of one object."""
 
     input: str
     """Its URI."""
     output: str
-    """That of its answers, which are there if it is ``Completed``."""
+    """The URI of its answers, which exist if it is ``Completed``."""
     status: str
     """``"Completed"`` or ``"Failed"``."""
     records: int = 0
-    """How many were answered."""
+    """The number of records answered."""
     reason: str | None = None
     """Why it failed, in one line."""
     version: tuple[int, ...] = ()
     """The signature of the object."""
     output_bytes: int = 0
 
-    def stands(self, path: Path, store: Store) -> bool:
-        """Whether the answers are there, and the object at ``path`` is still the one that they belong to."""
+    def is_current(self, path: Path, store: Store) -> bool:
+        """Whether the answers exist, and the object at ``path`` has not changed since."""
         if self.status != "Completed" or self.version != version_of(path):
             return False
         answers = store.resolve(self.output)
@@ -49,18 +49,18 @@ class FileStatus:
 
 
 def version_of(path: Path) -> tuple[int, ...]:
-    """Tells an object from what it was before it changed."""
+    """The signature of an object, which changes with its content."""
     return astuple(Signature.read(str(path)))
 
 
 class TransformRecord:
     """A job's status, in the words of ``DescribeTransformJob``.
 
-    ``content["Files"]`` counts objects: ``{"Total": 3, "Completed": 2, "Failed": 0}``; :meth:`files` says what became of each.
+    ``content["Files"]`` counts objects: ``{"Total": 3, "Completed": 2, "Failed": 0}``; :meth:`files` lists the result of each.
 
     Args:
-        files: Where it is kept.
-        content: What it says.
+        files: The files of the job.
+        content: The status.
     """
 
     def __init__(self, files: JobFiles, content: Plain) -> None:
@@ -69,23 +69,24 @@ class TransformRecord:
 
     @classmethod
     def create(cls, files: JobFiles, spec: TransformSpec) -> Self:
-        """The record of a job that begins, or begins again."""
+        """The record of a job that starts or resumes."""
         record = cls(
-            files, {**_described(spec), "TransformJobStatus": "InProgress", "CreationTime": now(), "Pid": os.getpid()}
+            files, {**_describe(spec), "TransformJobStatus": "InProgress", "CreationTime": now(), "Pid": os.getpid()}
         )
         record.save()
+        record._repair_journal()
         return record
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The record of a job. That of one whose process has died says ``Failed``.
+        """The record of a job. The status of a job whose process has died is ``Failed``.
 
         Raises:
-            FileNotFoundError: There is no such job.
+            FileNotFoundError: The job does not exist.
         """
         record = cls(JobFiles(folder), _load(folder / "status.json"))
         if not record.is_done and record.files_of_job.is_abandoned():
-            # It may have finished between our reading and our looking.
+            # It may have finished after the record was read.
             record.content = _load(folder / "status.json")
             if not record.is_done:
                 record.finish("Failed", reason=ABANDONED)
@@ -112,34 +113,40 @@ class TransformRecord:
         return self.status not in IN_PROGRESS
 
     def files(self) -> list[FileStatus]:
-        """What became of each object that was finished; the last word on each."""
+        """The latest result of each finished object."""
         found = {one.input: one for one in _statuses(self._journal)}
         return list(found.values())
 
     def note(self, status: FileStatus) -> None:
-        """Keep what became of an object."""
+        """Append the result of an object."""
         with self._journal.open("a", encoding="utf-8") as journal:
             journal.write(json.dumps(asdict(status)) + "\n")
 
-    def standing(self, objects: list[InputObject], store: Store) -> list[FileStatus]:
-        """Which of these objects need not be sent again."""
+    def current_files(self, objects: list[InputObject], store: Store) -> list[FileStatus]:
+        """The results of those objects that need not be sent again."""
         known = {one.input: one for one in self.files()}
-        return [known[one.uri] for one in objects if one.uri in known and known[one.uri].stands(one.path, store)]
+        return [known[one.uri] for one in objects if one.uri in known and known[one.uri].is_current(one.path, store)]
 
     def update(self, **content: Any) -> None:
-        """Say something more."""
+        """Add to the status and write it."""
         self.content.update(content)
         self.save()
 
     def finish(self, status: str, *, reason: str | None = None) -> None:
-        """Come to the end."""
+        """Write the final status."""
         if reason is not None:
             self.content["FailureReason"] = reason
         self.update(TransformJobStatus=status, TransformEndTime=now())
 
     def save(self) -> None:
-        """Write it."""
+        """Write the status."""
         write_atomic(self.files_of_job.status, (json.dumps(self.content, indent=1) + "\n").encode(), durable=False)
+
+    def _repair_journal(self) -> None:
+        """End a line that was cut off when its writer was killed or the disk was full."""
+        if self._journal.exists() and not self._journal.read_bytes().endswith(b"\n"):
+            with self._journal.open("a", encoding="utf-8") as journal:
+                journal.write("\n")
 
     @property
     def _journal(self) -> Path:
@@ -147,7 +154,7 @@ class TransformRecord:
 
 
 def now() -> str:
-    """The time, as SageMaker writes it in logs."""
+    """The time, in the form of SageMaker's logs."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -163,11 +170,11 @@ def _statuses(journal: Path) -> Iterator[FileStatus]:
         try:
             plain = json.loads(line)
         except ValueError:
-            continue  # The writer was killed in the middle of it.
+            continue  # The line was cut off.
         yield FileStatus(**{**plain, "version": tuple(plain["version"])})
 
 
-def _described(spec: TransformSpec) -> Plain:
+def _describe(spec: TransformSpec) -> Plain:
     given: Plain = {
         "MaxConcurrentTransforms": spec.max_concurrent_transforms,
         "MaxPayloadInMB": spec.max_payload_mb,

@@ -1,4 +1,4 @@
-"""One run of a transform job, and its log, in the form that SageMaker's has."""
+"""One run of a transform job, with a log in SageMaker's form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.hosting.stage import Stage
 from headrace.io.progress import Progress
 from headrace.jobs.record import HostLog, JobFiles
 from headrace.jobs.store import InputObject, list_objects
-from headrace.jobs.transform.ask import Asking, ContainerOutput, ContainerProcess, Failure, with_environment
+from headrace.jobs.transform.invoke import ContainerOutput, ContainerProcess, Failure, Invoker, with_environment
 from headrace.jobs.transform.jsonpath import JsonPath
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.record import FileStatus, TransformRecord, now
@@ -33,32 +33,36 @@ KINDS = ("ClientError:", "AlgorithmError:", "InternalServerError:")
 
 
 class TransformLog:
-    """Lines about the job (``logs/data-log.log``) and of its containers (``logs/container.log``).
+    """The log of the job (``logs/data-log.log``) and the output of its containers (``logs/container.log``).
 
     Args:
-        files: Of the job.
+        files: The files of the job.
         show: Shows a line.
     """
 
     def __init__(self, files: JobFiles, show: Callable[[str], None]) -> None:
         self._job = HostLog(files.log("data-log"), "data-log", show)
-        self._container = HostLog(files.log("container"), "container", show)
+        try:
+            self._container = HostLog(files.log("container"), "container", show)
+        except OSError:
+            self._job.close()
+            raise
 
-    def say(self, text: str) -> None:
-        """A line about the whole job."""
+    def write(self, text: str) -> None:
+        """Write a line about the job."""
         self._job.write(f"{now()}:[sagemaker logs]: {text}")
 
-    def failed(self, uri: str, failure: Failure) -> None:
-        """Why an object has failed."""
+    def write_failure(self, uri: str, failure: Failure) -> None:
+        """Write why an object failed."""
         name = uri.removeprefix("s3://")
         lines = [failure.title, "", "Frame:", *failure.reason.splitlines()]
         if failure.place:
             lines.append(f"at {failure.place}")
         for line in lines:
-            self.say(f"{name}: {line}")
+            self.write(f"{name}: {line}")
 
-    def from_container(self, line: str) -> None:
-        """A line that a container has printed."""
+    def write_container_line(self, line: str) -> None:
+        """Write a line that a container printed."""
         self._container.write(line)
 
     def __enter__(self) -> Self:
@@ -72,7 +76,7 @@ class TransformLog:
 
 
 def one_line(error: Exception) -> str:
-    """A reason as the API has it."""
+    """The reason of a failure, in the form of the API."""
     text = " ".join((str(error) if isinstance(error, JobFailed) else f"{type(error).__name__}: {error}").split())
     if not text.startswith(KINDS):
         kind = "AlgorithmError" if isinstance(error, JobFailed) else "InternalServerError"
@@ -86,20 +90,20 @@ SUFFIX = ".out"
 
 
 class _Stopped(Exception):
-    """Somebody wants the job to end."""
+    """The job was asked to stop."""
 
 
 class TransformRun:
-    """A job that runs.
+    """One run of a job.
 
     Args:
-        spec: What to do.
+        spec: The job.
         stages: The containers.
-        store: Where objects are and answers go.
-        record: Of the job.
-        log: Of the job.
-        stop: Set to stop it.
-        shows: Whether a bar is shown.
+        store: Holds the objects and the answers.
+        record: The status of the job.
+        log: The log of the job.
+        stop: Set to stop the job.
+        shows: Whether to show a progress bar.
     """
 
     def __init__(
@@ -118,7 +122,7 @@ class TransformRun:
         self._store = store
         self._record = record
         self._log = log
-        self._asked = stop  # by somebody outside
+        self._stop_request = stop
         self._stop = threading.Event()
         self._processes: list[ContainerProcess] = []
         self._shows = shows
@@ -126,41 +130,48 @@ class TransformRun:
         self._counts = {"Total": 0, "Completed": 0, "Failed": 0}
         self._first_failure: tuple[str, Failure] | None = None
 
-    def through(self) -> TransformRecord:
-        """Do everything; the record, finished.
+    def run(self) -> TransformRecord:
+        """Run the job. Returns its record, finished.
 
         Raises:
-            JobFailed: A file, or all of it, failed.
+            JobFailed: An object failed, or the whole job did.
         """
         try:
             with self._while_watched():
                 self._transform()
+            reason = self._first_reason()
+            self._record.content["Files"] = self._counts
+            self._record.finish("Completed" if reason is None else "Failed", reason=reason)
         except _Stopped:
-            self._record.finish("Stopped")
+            self._finish("Stopped")
         except KeyboardInterrupt:
-            self._record.finish("Stopped")
+            self._finish("Stopped")
             raise
         except Exception as error:
-            if self._stop.is_set():  # what fails when the containers are ended is no failure
-                self._record.finish("Stopped")
+            if self._stop.is_set():  # errors while the containers are stopped are not failures
+                self._finish("Stopped")
                 return self._record
             reason = full_disk_reason(error, self._record.files_of_job.folder.parent) or one_line(error)
-            self._log.say(reason)
-            # On a full disk, that it runs is all that the record says: who reads it then finds that nothing runs any more.
-            with suppress(OSError):
-                self._record.finish("Failed", reason=reason)
+            self._log.write(reason)
+            self._finish("Failed", reason=reason)
             raise JobFailed(reason) from error
         else:
-            self._end()
+            if reason is not None:
+                raise JobFailed(reason)
         return self._record
+
+    def _finish(self, status: str, *, reason: str | None = None) -> None:
+        """Write the final status. If the disk is full, the record stays in progress, and readers find that no process runs the job."""
+        with suppress(OSError):
+            self._record.finish(status, reason=reason)
 
     def _transform(self) -> None:
         objects = self._objects()
-        standing = self._record.standing(objects, self._store)
-        self._counts.update(Total=len(objects), Completed=len(standing))
-        if standing:
-            self._log.say(f"{len(standing)} of {len(objects)} files are there already")
-        known = {one.input for one in standing}
+        done = self._record.current_files(objects, self._store)
+        self._counts.update(Total=len(objects), Completed=len(done))
+        if done:
+            self._log.write(f"{len(done)} of {len(objects)} files exist already")
+        known = {one.input for one in done}
         todo = [one for one in objects if one.uri not in known]
         if todo:
             with ExitStack() as stack:
@@ -172,8 +183,8 @@ class TransformRun:
 
     def _send(self, objects: list[InputObject], stack: ExitStack) -> None:
         first, start = self._loader(stack)
-        parameters = Parameters.of(self._spec, first.told.get("execution_parameters"))
-        self._log.say(parameters.line)
+        parameters = Parameters.of(self._spec, first.loaded.get("execution_parameters"))
+        self._log.write(parameters.line)
         self._warn()
         self._record.update(
             MaxConcurrentTransforms=parameters.concurrent,
@@ -184,34 +195,34 @@ class TransformRun:
         )
         processes = [first, *(start() for _ in range(parameters.concurrent - 1))]
         bar = stack.enter_context(self._bar(objects))
-        passed: dict[OutputFile, int] = {}
+        shown: dict[OutputFile, int] = {}
 
-        def advanced(file: OutputFile) -> None:
+        def on_payload(file: OutputFile) -> None:
             if bar.unit == "bytes":
-                bar.advance(file.passed - passed.get(file, 0))
-                passed[file] = file.passed
+                bar.advance(file.passed - shown.get(file, 0))
+                shown[file] = file.passed
             self._check()
 
-        def finished(file: OutputFile) -> None:
-            self._finish(file)
-            whole = file.source.path.stat().st_size if file.source.path.exists() else 0
-            bar.advance(whole - passed.pop(file, 0) if bar.unit == "bytes" else 1)
+        def on_file(file: OutputFile) -> None:
+            self._finish_file(file)
+            size = file.source.path.stat().st_size if file.source.path.exists() else 0
+            bar.advance(size - shown.pop(file, 0) if bar.unit == "bytes" else 1)
 
         send(
             [self._file(one, parameters) for one in objects],
-            [Asking(self._spec, process, parameters.limit, self._stop) for process in processes],
+            [Invoker(self._spec, process, parameters.limit, self._stop) for process in processes],
             limit=parameters.limit,
-            is_many=bool(first.told.get("many")),
-            finished=finished,
-            advanced=advanced,
+            is_many=bool(first.loaded.get("many")),
+            on_file=on_file,
+            on_payload=on_payload,
         )
 
     def _loader(self, stack: ExitStack) -> tuple[ContainerProcess, Callable[[], ContainerProcess]]:
-        """The first process, loaded, and how to make others."""
+        """The first process, loaded, and a function that starts others."""
         variables = variables_of(self._spec)
-        ready = stack.enter_context(prepare_stages(self._stages, log=self._log.from_container))
+        ready = stack.enter_context(prepare_stages(self._stages, log=self._log.write_container_line))
         stages = with_environment(ready, variables)
-        output = ContainerOutput(self._log.from_container)
+        output = ContainerOutput(self._log.write_container_line)
         stack.callback(output.close)
 
         def start() -> ContainerProcess:
@@ -229,7 +240,7 @@ class TransformRun:
         for name in ("input_filter", "output_filter"):
             path = JsonPath.parse(getattr(self._spec, name))
             if path.has_ended_slice:
-                self._log.say(
+                self._log.write(
                     f"{name} {path.text}: the end of a slice is excluded here, as in JSONPath and Python. SageMaker's guide has "
                     "examples that include it; a list of positions, such as $[1,2,3], is the same in both readings"
                 )
@@ -254,8 +265,8 @@ class TransformRun:
     def _output(self, source: InputObject) -> str:
         return f"{self._spec.output_path.rstrip('/')}/{source.name}{SUFFIX}"
 
-    def _finish(self, file: OutputFile) -> None:
-        """An object is through: keep what became of it."""
+    def _finish_file(self, file: OutputFile) -> None:
+        """Finish the output of an object, and record the result."""
         self._check()
         size = file.finish()
         failure = file.failure
@@ -272,7 +283,7 @@ class TransformRun:
         )
         self._counts["Completed" if failure is None else "Failed"] += 1
         if failure is not None:
-            self._log.failed(file.source.uri, failure)
+            self._log.write_failure(file.source.uri, failure)
             self._first_failure = self._first_failure or (file.source.name, failure)
         if time.monotonic() - self._saved > SAVE_EVERY_S:
             self._record.update(Files=self._counts)
@@ -282,21 +293,18 @@ class TransformRun:
         if self._stop.is_set():
             raise _Stopped
 
-    def _end(self) -> None:
-        self._record.content["Files"] = self._counts
+    def _first_reason(self) -> str | None:
+        """Why the job failed, if an object failed."""
         if self._first_failure is None:
-            self._record.finish("Completed")
-            return
+            return None
         name, failure = self._first_failure
         failed, total = self._counts["Failed"], self._counts["Total"]
         which = "" if total == 1 else f"{failed} of {total} files failed; the first: "
-        reason = one_line(JobFailed(f"{failure.kind}: {which}{name}: {failure.line.removeprefix(failure.kind + ': ')}"))
-        self._record.finish("Failed", reason=reason)
-        raise JobFailed(reason)
+        return one_line(JobFailed(f"{failure.kind}: {which}{name}: {failure.line.removeprefix(failure.kind + ': ')}"))
 
     @contextmanager
     def _while_watched(self) -> Iterator[None]:
-        """End the containers when somebody asks for it."""
+        """Stop the containers on request, in a thread."""
         over = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(over,), name="headrace transform watcher", daemon=True)
         watcher.start()
@@ -308,8 +316,9 @@ class TransformRun:
 
     def _watch(self, over: threading.Event) -> None:
         while not over.wait(POLL_S):
-            if self._asked.is_set() or self._record.files_of_job.stop.exists():
-                self._record.update(TransformJobStatus="Stopping")
+            if self._stop_request.is_set() or self._record.files_of_job.stop.exists():
+                with suppress(OSError):  # a full disk must not keep the job from stopping
+                    self._record.update(TransformJobStatus="Stopping")
                 self._stop.set()
                 for process in list(self._processes):
                     process.interrupt()

@@ -15,6 +15,7 @@ from headrace.jobs.record import JobFiles, read_named, show
 from headrace.jobs.transform.record import TransformRecord
 from headrace.jobs.transform.run import TransformLog, TransformRun
 from headrace.jobs.transform.spec import TransformSpec
+from headrace.jobs.tree import full_disk_as_failure
 
 __all__ = ["read_transform", "request_stop_transform", "transform"]
 
@@ -62,6 +63,21 @@ def transform(
     """
     check_stages(stages)
     files = JobFiles(Path(work_dir) / spec.name)
+    with full_disk_as_failure(Path(work_dir)):
+        return _run(files, spec, stages, store, on_line, stop or threading.Event(), resume=resume, shows=progress)
+
+
+def _run(
+    files: JobFiles,
+    spec: TransformSpec,
+    stages: Sequence[Stage],
+    store: Store,
+    on_line: Callable[[str], None],
+    stop: threading.Event,
+    *,
+    resume: bool,
+    shows: bool,
+) -> TransformRecord:
     _claim(files, resume=resume)
     with files.lock.open("w") as held:
         if not lock(held.fileno()):
@@ -70,7 +86,7 @@ def transform(
         files.stop.unlink(missing_ok=True)
         record = TransformRecord.create(files, spec)
         with TransformLog(files, on_line) as log:
-            return TransformRun(spec, stages, store, record, log, stop or threading.Event(), shows=progress).through()
+            return TransformRun(spec, stages, store, record, log, stop, shows=shows).run()
 
 
 def read_transform(work_dir: Path, name: str) -> TransformRecord:

@@ -1,4 +1,4 @@
-"""Payloads of many objects to the containers, a few at a time, and their answers, in order, into files."""
+"""Sends the payloads of many objects to the containers, several at a time, and writes the answers to files, in order."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from pathlib import Path
 from headrace.errors import DataError, Where
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.store import InputObject
-from headrace.jobs.transform.ask import Asking, Failure
+from headrace.jobs.transform.invoke import Failure, Invoker
 from headrace.jobs.transform.payloads import Payload
 from headrace.jobs.transform.record import version_of
+from headrace.jobs.tree import is_full_disk
 
 __all__ = ["OutputFile", "send"]
 
 
-MOST_TOGETHER = 256  # payloads that are answered together: beyond that, there is little left to gain
-MOST_BY_TURNS = 64  # payloads that go to a container together which answers one after the other
-MOST_BYTES = 8 << 20  # of payloads that go together, where requests have no limit
-ENOUGH_S = 0.01  # of work at a time: against that, going from process to process costs nothing
+MOST_TOGETHER = 256  # payloads in one batch for containers that answer batches; more gain little
+MOST_IN_SEQUENCE = 64  # payloads per message for containers that answer them one by one
+MOST_BYTES = 8 << 20  # payload bytes per message, if requests have no limit
+ENOUGH_S = 0.01  # work per message; the cost of passing a message is negligible against that
 
 
 class OutputFile:
@@ -31,8 +32,8 @@ class OutputFile:
 
     Args:
         source: The object.
-        path: Where they go.
-        read: Gives its payloads.
+        path: The file of the answers.
+        read: Yields its payloads.
     """
 
     def __init__(self, source: InputObject, path: Path, read: Callable[[], Iterator[Payload]]) -> None:
@@ -40,63 +41,71 @@ class OutputFile:
         self.path = path
         self.failure: Failure | None = None
         self.records = 0
-        """Answered so far."""
+        """The number answered so far."""
         self.passed = 0
-        """Bytes of the object that were answered, or given up."""
+        """Bytes of the object whose answers were written."""
         self.version: tuple[int, ...] = ()
-        """Of the object, when reading it began."""
+        """The signature of the object when reading began."""
         self.read = read
         self._file: AtomicFile | None = None
 
-    def take(self, payload: Payload, output: bytes | Failure) -> None:
-        """Put an answer behind the last one."""
+    def add(self, payload: Payload, output: bytes | Failure) -> None:
+        """Append an answer.
+
+        Raises:
+            OSError: The disk is full.
+        """
         if self.failure is not None:
             return
         if isinstance(output, Failure):
             self.fail(output)
             return
         try:
-            self._opened().write(output)
+            self._open().write(output)
         except OSError as error:
-            self.fail(_of_writing(error))
+            self.fail(_write_failure(error))
             return
         self.records += len(payload)
         self.passed = payload.end
 
     def fail(self, failure: Failure) -> None:
-        """Keep nothing; only the first failure counts."""
+        """Note a failure and discard the answers. Only the first failure counts."""
         if self.failure is None:
             self.failure = failure
             self.abort()
 
     def finish(self) -> int:
-        """Let the file appear, unless something failed; its size."""
+        """Give the file its name, unless something failed. Returns its size.
+
+        Raises:
+            OSError: The disk is full.
+        """
         if self.failure is not None:
             return 0
         try:
-            file = self._opened()
+            file = self._open()
             file.close()
         except OSError as error:
-            self.fail(_of_writing(error))
+            self.fail(_write_failure(error))
             return 0
         return file.size
 
     def abort(self) -> None:
-        """Let nothing appear."""
+        """Discard the answers."""
         if self._file is not None:
             self._file.abort()
 
-    def _opened(self) -> AtomicFile:
+    def _open(self) -> AtomicFile:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = AtomicFile(self.path)
         return self._file
 
 
-class _Pace:
-    """How many payloads go to a container together: as many as it answers in a moment, where it answers one by one.
+class _BatchSizer:
+    """Chooses the number of payloads per message: as many as a container answers in 10 ms, if it answers them one by one.
 
-    One payload at a time would mean that quick containers spend most of the time with waking each other up.
+    With one payload per message, fast containers would spend most of the time waking up.
     """
 
     def __init__(self, *, is_many: bool) -> None:
@@ -105,17 +114,17 @@ class _Pace:
 
     @property
     def most(self) -> int:
-        """So many."""
+        """The number of payloads for the next message."""
         return MOST_TOGETHER if self._is_many else self._most
 
     def note(self, count: int, seconds: float) -> None:
-        """Learn from how long some of them took."""
-        self._most = max(1, min(MOST_BY_TURNS, 2 * count, int(ENOUGH_S * count / max(seconds, 1e-6))))
+        """Adapt to the time that a message took."""
+        self._most = max(1, min(MOST_IN_SEQUENCE, 2 * count, int(ENOUGH_S * count / max(seconds, 1e-6))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A payload to send, or the end of an object: ``None``, or what is wrong there."""
+    """A payload to send; without one, the end of an object, with the fault that ended it, if any."""
 
     file: OutputFile
     payload: Payload | None = None
@@ -124,43 +133,46 @@ class _Task:
 
 def send(
     files: Sequence[OutputFile],
-    asking: Sequence[Asking],
+    invokers: Sequence[Invoker],
     *,
     limit: int,
     is_many: bool,
-    finished: Callable[[OutputFile], None],
-    advanced: Callable[[OutputFile], None],
+    on_file: Callable[[OutputFile], None],
+    on_payload: Callable[[OutputFile], None],
 ) -> None:
     """Send everything.
 
     Args:
-        files: What is to come of each object.
-        asking: As many payloads are sent at a time.
-        limit: Bytes of payloads that are sent together.
-        is_many: Whether the containers answer several together.
-        finished: Told of each file that is to appear now, or has failed.
-        advanced: Told of each payload that was answered. What it raises ends the sending.
-    """
-    free: queue.SimpleQueue[Asking] = queue.SimpleQueue()
-    for one in asking:
-        free.put(one)
-    pace = _Pace(is_many=is_many)
-    waiting: deque[tuple[list[_Task], Future[list[bytes | Failure | None]]]] = deque()
-    with ThreadPoolExecutor(len(asking), "headrace transform") as threads:
+        files: The outputs, one per object.
+        invokers: Send the payloads, one message at a time each.
+        limit: Payload bytes per message.
+        is_many: Whether the containers answer batches.
+        on_file: Called with each file that is complete or failed.
+        on_payload: Called after each payload. An exception of it stops the sending.
 
-        def settle() -> None:
+    Raises:
+        OSError: The disk is full.
+    """
+    free: queue.SimpleQueue[Invoker] = queue.SimpleQueue()
+    for one in invokers:
+        free.put(one)
+    sizer = _BatchSizer(is_many=is_many)
+    waiting: deque[tuple[list[_Task], Future[list[bytes | Failure | None]]]] = deque()
+    with ThreadPoolExecutor(len(invokers), "headrace transform") as threads:
+
+        def write_next() -> None:
             batch, future = waiting.popleft()
-            _settle(batch, future.result(), finished, advanced)
+            _write(batch, future.result(), on_file, on_payload)
 
         try:
-            for batch in _batches(files, limit, pace):
-                waiting.append((batch, threads.submit(_outputs, batch, free, pace)))
-                if len(waiting) > len(asking):  # one is ready while the others are answered
-                    settle()
+            for batch in _batches(files, limit, sizer):
+                waiting.append((batch, threads.submit(_outputs, batch, free, sizer)))
+                if len(waiting) > len(invokers):  # so that the next batch is ready when one is answered
+                    write_next()
             while waiting:
-                settle()
+                write_next()
         except BaseException:
-            for one in asking:
+            for one in invokers:
                 one.process.interrupt()
             for _, future in waiting:
                 future.cancel()
@@ -170,47 +182,47 @@ def send(
                 file.abort()
 
 
-def _outputs(batch: list[_Task], free: queue.SimpleQueue[Asking], pace: _Pace) -> list[bytes | Failure | None]:
-    """An output for each task that has a payload and is still wanted."""
+def _outputs(batch: list[_Task], free: queue.SimpleQueue[Invoker], sizer: _BatchSizer) -> list[bytes | Failure | None]:
+    """An output for each task with a payload, unless its file has failed already."""
     wanted = {n: task.payload for n, task in enumerate(batch) if task.payload is not None and task.file.failure is None}
     outputs: list[bytes | Failure | None] = [None] * len(batch)
-    asking = free.get()
+    invoker = free.get()
     start = time.perf_counter()
     try:
-        for number, output in zip(wanted, asking.outputs(list(wanted.values())), strict=True):
+        for number, output in zip(wanted, invoker.outputs(list(wanted.values())), strict=True):
             outputs[number] = output
     finally:
-        free.put(asking)
+        free.put(invoker)
     if wanted:
-        pace.note(len(wanted), time.perf_counter() - start)
+        sizer.note(len(wanted), time.perf_counter() - start)
     return outputs
 
 
-def _settle(
+def _write(
     batch: list[_Task],
     outputs: list[bytes | Failure | None],
-    finished: Callable[[OutputFile], None],
-    advanced: Callable[[OutputFile], None],
+    on_file: Callable[[OutputFile], None],
+    on_payload: Callable[[OutputFile], None],
 ) -> None:
     for task, output in zip(batch, outputs, strict=True):
         if task.payload is None:
             if task.fault is not None:
                 task.file.fail(task.fault)
-            finished(task.file)
+            on_file(task.file)
         elif output is not None:
-            task.file.take(task.payload, output)
-            advanced(task.file)
+            task.file.add(task.payload, output)
+            on_payload(task.file)
 
 
-def _batches(files: Sequence[OutputFile], limit: int, pace: _Pace) -> Iterator[list[_Task]]:
-    """Tasks in order: as many payloads as the pace allows, of up to ``limit`` bytes in all, and the ends behind them."""
+def _batches(files: Sequence[OutputFile], limit: int, sizer: _BatchSizer) -> Iterator[list[_Task]]:
+    """Tasks in order, in batches of as many payloads as ``sizer`` allows and up to ``limit`` bytes."""
     batch: list[_Task] = []
     size = count = 0
     for file in files:
         for task in _tasks(file):
             if task.payload is not None:
                 own = task.payload.size
-                if count and (count >= pace.most or size + own > (limit or MOST_BYTES)):
+                if count and (count >= sizer.most or size + own > (limit or MOST_BYTES)):
                     yield batch
                     batch, size, count = [], 0, 0
                 size, count = size + own, count + 1
@@ -220,7 +232,7 @@ def _batches(files: Sequence[OutputFile], limit: int, pace: _Pace) -> Iterator[l
 
 
 def _tasks(file: OutputFile) -> Iterator[_Task]:
-    """The payloads of an object, as long as none of them has failed, and its end."""
+    """The payloads of an object, until one fails, and its end."""
     fault: Failure | None = None
     try:
         file.version = version_of(file.source.path)
@@ -235,5 +247,12 @@ def _tasks(file: OutputFile) -> Iterator[_Task]:
     yield _Task(file, fault=fault)
 
 
-def _of_writing(error: OSError) -> Failure:
+def _write_failure(error: OSError) -> Failure:
+    """The failure of one object.
+
+    Raises:
+        OSError: The disk is full: other objects would fail, too.
+    """
+    if is_full_disk(error):
+        raise error
     return Failure("InternalServerError", f"the answers could not be written: {error}")

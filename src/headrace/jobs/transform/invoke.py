@@ -17,11 +17,11 @@ from headrace.hosting.failures import as_failure
 from headrace.hosting.stage import Stage
 from headrace.hosting.workers.frames import FrameReceiver, answers_from, pack_requests
 from headrace.hosting.workers.process import WorkerProcess, worker_spec
-from headrace.jobs.transform.joining import Joining, RecordFault
+from headrace.jobs.transform.join import Joiner, RecordFault
 from headrace.jobs.transform.payloads import Payload, too_large
 from headrace.jobs.transform.spec import TransformSpec
 
-__all__ = ["Asking", "ContainerOutput", "ContainerProcess", "Failure", "with_environment"]
+__all__ = ["ContainerOutput", "ContainerProcess", "Failure", "Invoker", "with_environment"]
 
 
 END_S = 5.0
@@ -74,8 +74,8 @@ class ContainerProcess:
         self._process: WorkerProcess | None = None
         self._receiver: FrameReceiver | None = None
         self._ended = False
-        self.told: Mapping[str, Any] = {}
-        """What the containers said of themselves when they were loaded."""
+        self.loaded: Mapping[str, Any] = {}
+        """What the containers reported when they were loaded."""
 
     def load(self) -> None:
         """Load the models.
@@ -89,12 +89,12 @@ class ContainerProcess:
             process = self._process = WorkerProcess(self._order, environment=self._variables, output=self._output)
         receiver = self._receiver = FrameReceiver(process.sockets[0])
         message = receiver.receive()
-        told = {"reason": f"its process {self._reap()}"} if message is None else message.head
-        if not told.get("ready"):
+        loaded = {"reason": f"its process {self._reap()}"} if message is None else message.head
+        if not loaded.get("ready"):
             if message is not None:
                 self._reap()
-            raise JobFailed(f"AlgorithmError: the model does not load: {told['reason']}")
-        self.told = told
+            raise JobFailed(f"AlgorithmError: the model does not load: {loaded['reason']}")
+        self.loaded = loaded
 
     def ask(self, requests: Sequence[Request], timeout_s: float) -> list[Response | Exception]:
         """Answers in the order of the requests; what went wrong in the place of an answer. For one thread at a time."""
@@ -190,7 +190,7 @@ class Failure:
         return f"{text} - at {self.place}." if self.place else text
 
 
-class Asking:
+class Invoker:
     """Sends payloads to the containers.
 
     Args:
@@ -205,7 +205,7 @@ class Asking:
         self._spec = spec
         self._limit = limit
         self._stop = stop
-        self._joining = Joining(spec)
+        self._joining = Joiner(spec)
 
     def outputs(self, payloads: Sequence[Payload]) -> list[bytes | Failure]:
         """What is kept of the answers, or why there are none."""

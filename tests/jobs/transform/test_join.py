@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.contracts.serving import Response
-from headrace.jobs.transform.joining import Joining, RecordFault, _cell
+from headrace.jobs.transform.join import Joiner, RecordFault, _cell
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.spec import TransformSpec
 
@@ -29,7 +29,7 @@ def joining(tmp_path):
             spec = TransformSpec(name="a", input_uri="a", output_path="b", content_type=format, accept=accept,
                                  split_type=split, assemble_with=options.pop("assemble_with", assemble), **options)  # fmt: skip
             self.accept = accept
-            self.joining = Joining(spec)
+            self.joining = Joiner(spec)
             (self.payload,) = payloads_of(path, split=split, is_gzip=False, limit=0, is_single=single)
 
         def body(self):
@@ -243,7 +243,7 @@ def test_rows_are_those_of_the_csv_module(tmp_path_factory, rows, quotes):
     path.write_text(buffer.getvalue(), newline="")
     spec = TransformSpec(name="a", input_uri="a", output_path="b", content_type=CSV, input_filter="$[1,0]")
     (payload,) = payloads_of(path, split="None", is_gzip=False, limit=0, is_single=False)
-    found = Joining(spec).body(payload).decode()
+    found = Joiner(spec).body(payload).decode()
     assert list(csv.reader(io.StringIO(found, newline=""))) == [[second, first] for first, second in rows]
 
 

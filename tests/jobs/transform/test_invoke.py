@@ -10,7 +10,7 @@ from headrace.contracts.serving import Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError
 from headrace.jobs.transform import ask as module
-from headrace.jobs.transform.ask import Asking, Failure
+from headrace.jobs.transform.invoke import Failure, Invoker
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.spec import TransformSpec
 
@@ -40,7 +40,7 @@ def ask(tmp_path, monkeypatch):
         path = tmp_path / "object"
         path.write_bytes(content.encode())
         process = Process(answer)
-        asking = Asking(spec, process, limit, stop or threading.Event())
+        asking = Invoker(spec, process, limit, stop or threading.Event())
         payloads = list(payloads_of(path, split=spec.split, is_gzip=False, limit=limit, is_single=single))
         return asking.outputs(payloads), process
 

@@ -18,7 +18,7 @@ from headrace.jobs.transform.jsonpath import JsonPath
 from headrace.jobs.transform.payloads import Payload
 from headrace.jobs.transform.spec import CSV, FORMATS, JSON, JSON_LINES, TransformSpec
 
-__all__ = ["Joining", "RecordFault"]
+__all__ = ["Joiner", "RecordFault"]
 
 INPUT, OUTPUT = "SageMakerInput", "SageMakerOutput"
 NUMBER = re.compile(r" *-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)? *")
@@ -54,7 +54,7 @@ class _Text:
         return [list(map(_cell, row)) for row in self.items] if self.format == CSV else self.items
 
 
-class Joining:
+class Joiner:
     """Filters and join of a job.
 
     Args:
