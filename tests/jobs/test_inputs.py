@@ -13,7 +13,7 @@ from headrace.formats.recordio.format import read_stream
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.store import InputObject, PathStore, augmented_values, list_objects, shuffled
+from headrace.jobs.store import InputObject, PathStore, augmented_values, list_objects, shuffled_order
 
 READ = """
     import os
@@ -84,7 +84,7 @@ def test_shuffling_changes_with_the_epoch_only(piped, store):
     epochs = piped(channel)
     assert len(set(epochs)) == 3
     assert {bytes(sorted(epoch)) for epoch in epochs} == {b"012345678"}
-    assert shuffled(9, channel, 0) == [int(digit) for digit in epochs[0].decode()]
+    assert shuffled_order(9, channel, 0) == [int(digit) for digit in epochs[0].decode()]
 
 
 def test_manifest(run, script, store, model):
@@ -108,7 +108,7 @@ def test_manifest(run, script, store, model):
         ("{}", "must be a JSON list"),
         ("[", "must be a JSON list"),
         ('["a"]', "must be a JSON list"),
-        ('[{"prefix": "s3://in/data/"}, "nothing"]', "s3://in/data/nothing, which is not there"),
+        ('[{"prefix": "s3://in/data/"}, "nothing"]', "s3://in/data/nothing, which does not exist"),
         ('[{"prefix": "s3://in/data/"}, "../../x"]', "no relative path"),
     ],
 )
@@ -315,7 +315,7 @@ def test_augmented_manifests_name_local_files_beside_them_only(tmp_path, begin):
 
     assert values(folder / "images" / "1.jpg") == [[folder / "images" / "1.jpg"]]
     for path in (tmp_path / "secret", folder / ".." / "secret", folder / "link", "/etc/passwd"):
-        with pytest.raises(JobFailed, match=r"line 1 of list\.jsonl names .* outside of the manifest's folder"):
+        with pytest.raises(JobFailed, match=r"line 1 of list\.jsonl names .* outside the manifest's folder"):
             values(path)
     with pytest.raises(JobFailed, match="no file of this store"):
         manifest.write_text(json.dumps({"image-ref": "https://example.com/x"}))
@@ -333,7 +333,7 @@ def test_manifests_name_local_files_beside_them_only(tmp_path):
     assert [one.path for one in list_objects(channel, PathStore(), "channel train")] == [folder / "more" / "a"]
     for prefix in (f"{tmp_path}/", f"file://{tmp_path}/", f"{folder}/../"):
         manifest.write_text(json.dumps([{"prefix": prefix}, "secret"]))
-        with pytest.raises(JobFailed, match="outside of the manifest's folder"):
+        with pytest.raises(JobFailed, match="outside the manifest's folder"):
             list_objects(channel, PathStore(), "channel train")
     manifest.write_text(json.dumps([{"prefix": 5}, "secret"]))
     with pytest.raises(JobFailed):

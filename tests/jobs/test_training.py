@@ -285,7 +285,7 @@ def test_a_missing_script(run, tmp_path):
 
 def test_names_are_unique(run, script):
     run(script("pass"))
-    with pytest.raises(ValueError, match="there is a training job 'job' already.*or remove") as told:
+    with pytest.raises(ValueError, match="the training job 'job' already exists.*or remove") as told:
         run(script("pass"))
     shutil.rmtree(str(told.value).rpartition(" ")[2])
     run(script("pass"))

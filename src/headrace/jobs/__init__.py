@@ -1,1 +1,1 @@
-"""Training jobs: the tree that a container finds, its run, its artifacts, and what is known of it."""
+"""Training jobs and batch transform jobs: inputs, runs, artifacts and status."""

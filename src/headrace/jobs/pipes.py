@@ -1,4 +1,4 @@
-"""Pipe mode: a FIFO per epoch, fed while the container reads."""
+"""Pipe mode: a FIFO for each epoch, written while the container reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, cast
 
 from headrace.contracts.job import Channel, Store
 from headrace.formats.recordio.format import ALIGNMENT, MAGIC, PAYLOAD_LIMIT
-from headrace.jobs.store import InputObject, augmented_values, share, shuffled
+from headrace.jobs.store import InputObject, augmented_values, share, shuffled_order
 
 __all__ = ["PipeFeeder", "epoch_bytes"]
 
@@ -24,14 +24,14 @@ JOIN_S = 0.05
 class PipeFeeder:
     """Feeds one channel of one host.
 
-    ``<folder>/<name>_0`` is there at once, and the FIFO of the next epoch before the one before it can be opened. Each is
-    gone when its epoch is over. A reader that closes before the end goes on to the next epoch.
+    ``<folder>/<name>_0`` exists at once. The FIFO of the next epoch is made before that of the current one can be opened. A FIFO is
+    removed after its epoch. A reader that closes early continues with the next epoch.
 
     Args:
-        folder: Where the FIFOs are.
-        name: The channel's.
-        epoch: Gives the bytes of an epoch.
-        on_error: Called, once, when they cannot be had: the reader then waits instead of taking what there was for all.
+        folder: The folder of the FIFOs.
+        name: The name of the channel.
+        epoch: Yields the bytes of an epoch.
+        on_error: Called once if they cannot be read. The FIFO then stays open, so that the reader does not mistake this for the end.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class PipeFeeder:
         self._thread.start()
 
     def close(self) -> None:
-        """End feeding, and remove the FIFOs."""
+        """Stop feeding and remove the FIFOs."""
         self._ended.set()
         while self._thread.is_alive():
-            # A writer waits in open() until there is a reader: be one, for a moment.
+            # A writer waits in open() for a reader, so open the FIFO for a moment.
             with contextlib.suppress(OSError):
                 os.close(os.open(self._path(self._number), os.O_RDONLY | os.O_NONBLOCK))
             self._thread.join(JOIN_S)
@@ -82,9 +82,9 @@ class PipeFeeder:
                     return
         except BrokenPipeError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the job has to hear of it
+        except Exception as error:  # noqa: BLE001 - passed to the job
             self._on_error(error)
-            self._ended.wait()  # with the pipe open: its end would look like the end of the data
+            self._ended.wait()  # keep the pipe open: closing it would look like the end of the data
 
 
 def _write_all(pipe: IO[bytes], part: bytes) -> None:
@@ -96,18 +96,18 @@ def _write_all(pipe: IO[bytes], part: bytes) -> None:
 def epoch_bytes(
     objects: list[InputObject], channel: Channel, store: Store, host: int, num_hosts: int
 ) -> Callable[[int], Iterator[bytes]]:
-    """What gives the bytes of an epoch: the objects (or values of an augmented manifest) one after the other."""
+    """A function that yields the bytes of an epoch: the objects, or the values of an augmented manifest."""
     if channel.data_type == "AugmentedManifestFile":
         lines = augmented_values(objects, channel, store, host, num_hosts)
         return lambda epoch: (
             part
-            for place in shuffled(len(lines), channel, epoch)
+            for place in shuffled_order(len(lines), channel, epoch)
             for value in lines[place]
             for part in _parts(value, channel)
         )
     mine = share(objects, channel, host, num_hosts)
     return lambda epoch: (
-        part for place in shuffled(len(mine), channel, epoch) for part in _parts(mine[place].path, channel)
+        part for place in shuffled_order(len(mine), channel, epoch) for part in _parts(mine[place].path, channel)
     )
 
 
@@ -128,7 +128,7 @@ def _read(path: Path, channel: Channel) -> Iterator[bytes]:
 
 
 def _record(value: bytes | Path, channel: Channel) -> Iterator[bytes]:
-    """One record of a whole object: its length comes first, so that of a compressed one is found by inflating it twice."""
+    """One record with a whole object. Its length comes first, so a compressed object is inflated twice."""
     size = len(value) if isinstance(value, bytes) else _size(value, channel)
     if size >= PAYLOAD_LIMIT:
         raise ValueError(

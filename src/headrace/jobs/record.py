@@ -1,4 +1,4 @@
-"""What is known of a job, on disk, so that other processes can ask; and the output of its hosts."""
+"""The status of a job on disk, which other processes can read, and the logs of its hosts."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ ABANDONED = "InternalServerError: the process that ran this job ended without fi
 
 @dataclass(frozen=True, slots=True)
 class JobFiles:
-    """Where the files of a job are.
+    """The paths of the files of a job.
 
     Args:
-        folder: The job's own folder.
+        folder: The folder of the job.
     """
 
     folder: Path
 
     @property
     def status(self) -> Path:
-        """The record."""
+        """The record of its status."""
         return self.folder / "status.json"
 
     @property
     def stop(self) -> Path:
-        """There as soon as somebody wants the job to stop."""
+        """Exists once the job was asked to stop."""
         return self.folder / "stop"
 
     @property
     def lock(self) -> Path:
-        """Locked as long as the job's process lives."""
+        """Locked while the process of the job runs."""
         return self.folder / "lock"
 
     def is_abandoned(self) -> bool:
-        """Whether nobody runs the job."""
+        """Whether no process runs the job."""
         try:
             fd = os.open(self.lock, os.O_RDWR)
         except FileNotFoundError:
@@ -65,7 +65,7 @@ class JobFiles:
             os.close(fd)
 
     def log(self, host: str) -> Path:
-        """What a host has written."""
+        """The log of a host."""
         return self.folder / "logs" / f"{host}.log"
 
     def base_dir(self, host: str) -> Path:
@@ -74,11 +74,11 @@ class JobFiles:
 
 
 class JobRecord:
-    """A job's status, in the words of ``DescribeTrainingJob``.
+    """The status of a job, in the terms of ``DescribeTrainingJob``.
 
     Args:
-        files: Where it is kept.
-        content: What it says.
+        files: The files of the job.
+        content: The status.
     """
 
     def __init__(self, files: JobFiles, content: dict[str, Any]) -> None:
@@ -86,8 +86,8 @@ class JobRecord:
         self.content = content
 
     @classmethod
-    def create(cls, files: JobFiles, name: str, described: Mapping[str, Any]) -> Self:
-        """The record of a job that begins."""
+    def create(cls, files: JobFiles, name: str, description: Mapping[str, Any]) -> Self:
+        """The record of a new job."""
         content = {
             "TrainingJobName": name,
             "TrainingJobStatus": "InProgress",
@@ -95,7 +95,7 @@ class JobRecord:
             "SecondaryStatusTransitions": [],
             "CreationTime": _now(),
             "Pid": os.getpid(),
-            **described,
+            **description,
         }
         record = cls(files, content)
         record.enter("Starting", "Preparing the training job")
@@ -103,14 +103,14 @@ class JobRecord:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The record of a job. That of one whose process has died says ``Failed``.
+        """The record of a job. The status of a job whose process has died is ``Failed``.
 
         Raises:
-            FileNotFoundError: There is no such job.
+            FileNotFoundError: The job does not exist.
         """
         record = cls(JobFiles(folder), json.loads((folder / "status.json").read_text(encoding="utf-8")))
         if record.status in IN_PROGRESS and record.files.is_abandoned():
-            # It may have finished between our reading and our looking.
+            # It may have finished after the record was read.
             record.content = json.loads((folder / "status.json").read_text(encoding="utf-8"))
             if record.status in IN_PROGRESS:
                 record.finish("Failed", reason=ABANDONED)
@@ -128,7 +128,7 @@ class JobRecord:
 
     @property
     def secondary_status(self) -> str:
-        """The stage that it is in, or how it ended."""
+        """Its current stage, or how it ended."""
         return str(self.content["SecondaryStatus"])
 
     @property
@@ -148,7 +148,7 @@ class JobRecord:
         return self.status not in IN_PROGRESS
 
     def enter(self, secondary: str, message: str, *, status: str = "InProgress") -> None:
-        """Go on to the next stage."""
+        """Enter the next stage."""
         now = _now()
         transitions = self.content["SecondaryStatusTransitions"]
         if transitions:
@@ -162,7 +162,7 @@ class JobRecord:
     def finish(
         self, status: str, *, secondary: str | None = None, reason: str | None = None, model: str | None = None
     ) -> None:
-        """Come to the end."""
+        """Write the final status."""
         if reason is not None:
             self.content["FailureReason"] = reason
         if model is not None:
@@ -171,7 +171,7 @@ class JobRecord:
         self.enter(secondary or status, reason or f"Training job {status.lower()}", status=status)
 
     def save(self) -> None:
-        """Write it."""
+        """Write the status."""
         write_atomic(self.files.status, (json.dumps(self.content, indent=1) + "\n").encode(), durable=False)
 
 
@@ -179,7 +179,7 @@ def read_named(read: Callable[[Path], Record], work_dir: Path, name: str, kind: 
     """The record of a job, read by ``read`` from its folder.
 
     Raises:
-        ValueError: There is no such job.
+        ValueError: The job does not exist.
     """
     try:
         return read(Path(work_dir) / name)

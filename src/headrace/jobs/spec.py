@@ -1,4 +1,4 @@
-"""What a training job is asked to do, checked against the limits of SageMaker's API."""
+"""The settings of a training job, checked against the limits of SageMaker's API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     for name, annotation in get_type_hints(Channel).items()
     if get_origin(annotation) is Literal
 }
-"""What those settings of a channel that are one of a few words may be."""
+"""The choices of each channel setting."""
 JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 VARIABLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -35,18 +35,18 @@ class TrainingSpec:
     """A training job.
 
     Args:
-        name: 1 to 63 letters, digits and hyphens; no two jobs have the same.
+        name: 1 to 63 letters, digits and hyphens; unique.
         channels: Names to inputs.
-        hyperparameters: Names to texts. See :mod:`headrace.jobs.tree` for making texts of values.
-        output_path: Where the artifacts go: a URI of the store. They get ``<name>/output/model.tar.gz`` behind it.
-        environment: More variables for the container.
-        num_hosts: How many hosts train; each is a process with a tree of its own.
-        max_runtime_s: After so many seconds the job is stopped; what the model is by then is kept.
-        checkpoint_uri: Where checkpoints are kept while the job runs, and found by the next one.
-        instance_type: What the script is told that it runs on.
+        hyperparameters: Names to strings. :mod:`headrace.jobs.tree` converts values to strings.
+        output_path: The URI of the folder of artifacts. The model becomes ``<name>/output/model.tar.gz`` in it.
+        environment: Additional variables for the container.
+        num_hosts: The number of hosts; each is a process with its own tree of folders.
+        max_runtime_s: The job is stopped after this time. The model in its folder at that time is kept.
+        checkpoint_uri: The URI of the folder of checkpoints, which the next job can read.
+        instance_type: The instance type that the script sees.
 
     Raises:
-        ValueError: Something is beyond a limit; the message lists everything that is.
+        ValueError: Settings beyond a limit; the message lists all of them.
     """
 
     name: str
@@ -80,18 +80,18 @@ class TrainingSpec:
     def _of_hyperparameters(self) -> Iterator[str]:
         given = self.hyperparameters
         if len(given) > MOST_HYPERPARAMETERS:
-            yield f"it has {len(given)} hyperparameters, where {MOST_HYPERPARAMETERS} are allowed"
+            yield f"it has {len(given)} hyperparameters; the limit is {MOST_HYPERPARAMETERS}"
         for name, value in given.items():
             if not isinstance(value, str):
-                yield f"hyperparameter {name!r} must be a text, got {type(value).__name__}"  # type: ignore[unreachable]
+                yield f"hyperparameter {name!r} must be a string, got {type(value).__name__}"  # type: ignore[unreachable]
             elif len(value) > VALUE_CHARACTERS:
-                yield f"hyperparameter {name!r} has {len(value)} characters, where {VALUE_CHARACTERS} are allowed"
+                yield f"hyperparameter {name!r} has {len(value)} characters; the limit is {VALUE_CHARACTERS}"
             if len(name) > KEY_CHARACTERS:
-                yield f"the name of hyperparameter {name[:40]!r}... has {len(name)} characters, where {KEY_CHARACTERS} are allowed"
+                yield f"the name of hyperparameter {name[:40]!r}... has {len(name)} characters; the limit is {KEY_CHARACTERS}"
 
     def _of_channels(self) -> Iterator[str]:
         if len(self.channels) > MOST_CHANNELS:
-            yield f"it has {len(self.channels)} channels, where {MOST_CHANNELS} are allowed"
+            yield f"it has {len(self.channels)} channels; the limit is {MOST_CHANNELS}"
         for name, channel in self.channels.items():
             if not CHANNEL_NAME.fullmatch(name) or name in (".", ".."):
                 yield f"channel name {name!r} must be 1 to 64 letters, digits, dots, hyphens and underscores"
@@ -99,12 +99,12 @@ class TrainingSpec:
 
     def _of_variables(self) -> Iterator[str]:
         if len(self.environment) > MOST_VARIABLES:
-            yield f"it has {len(self.environment)} environment variables, where {MOST_VARIABLES} are allowed"
+            yield f"it has {len(self.environment)} environment variables; the limit is {MOST_VARIABLES}"
         for name, value in self.environment.items():
             if not VARIABLE_NAME.fullmatch(name) or len(name) > VARIABLE_CHARACTERS:
-                yield f"environment variable {name[:40]!r} must be letters, digits and underscores, no digit first"
+                yield f"environment variable {name[:40]!r} must have letters, digits and underscores only, and not begin with a digit"
             if len(value) > VARIABLE_CHARACTERS:
-                yield f"environment variable {name!r} has {len(value)} characters, where {VARIABLE_CHARACTERS} are allowed"
+                yield f"environment variable {name!r} has {len(value)} characters; the limit is {VARIABLE_CHARACTERS}"
 
 
 def _of_channel(channel: Channel) -> Iterator[str]:
@@ -122,6 +122,6 @@ def _of_channel(channel: Channel) -> Iterator[str]:
     if channel.input_mode == "FastFile" and channel.data_type != "S3Prefix":
         yield f"input_mode='FastFile' is for data_type='S3Prefix', not {channel.data_type!r}"
     if is_augmented != bool(channel.attribute_names):
-        yield "attribute_names and data_type='AugmentedManifestFile' belong together"
+        yield "attribute_names and data_type='AugmentedManifestFile' need each other"
     if len(channel.attribute_names) > MOST_ATTRIBUTES:
-        yield f"it has {len(channel.attribute_names)} attribute_names, where {MOST_ATTRIBUTES} are allowed"
+        yield f"it has {len(channel.attribute_names)} attribute_names; the limit is {MOST_ATTRIBUTES}"

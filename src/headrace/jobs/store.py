@@ -1,4 +1,4 @@
-"""Files of this machine as a store: the objects of a channel, and those that each host gets."""
+"""A store of local files; the objects of a channel, and those of each host."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from headrace.errors import JobFailed
 from headrace.io.json_text import load_json
 from headrace.io.paths import TEMPORARY_SUFFIX
 
-__all__ = ["InputObject", "PathStore", "augmented_values", "list_objects", "objects_below", "share", "shuffled"]
+__all__ = ["InputObject", "PathStore", "augmented_values", "list_objects", "objects_below", "share", "shuffled_order"]
 
 
 class PathStore:
-    """Paths and ``file://`` URIs, which name what they say."""
+    """A store of local paths and ``file://`` URIs."""
 
     def resolve(self, uri: str, /) -> Path:
-        """The path of a URI. ``file://./data`` and ``file://data`` are relative, as the SDK's local mode takes them.
+        """The path of a URI. ``file://./data`` and ``file://data`` are relative, as in the SDK's local mode.
 
         Raises:
             ValueError: It has another scheme.
@@ -36,10 +36,10 @@ class PathStore:
             return Path(os.path.abspath(unquote(begin + parts.path)))  # noqa: PTH100 - as below
         if "://" in uri:
             raise ValueError(f"{uri} is neither a path nor a file:// URI")
-        return Path(os.path.abspath(Path(uri).expanduser()))  # noqa: PTH100 - absolute() would keep "..", which names nothing
+        return Path(os.path.abspath(Path(uri).expanduser()))  # noqa: PTH100 - absolute() would keep ".."
 
     def objects(self, uri: str, /) -> Sequence[StoredObject]:
-        """The file, or all files in the folder, in order: of this path and, unlike with S3, of none that begins like it."""
+        """The file, or all files in the folder, in order. Unlike in S3, the URI is not a prefix of names."""
         path = self.resolve(uri)
         if path.is_file():
             return [StoredObject(uri=uri, path=path)]
@@ -47,14 +47,14 @@ class PathStore:
 
 
 def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[StoredObject]:
-    """The files whose path begins with a path, as S3 lists keys that begin with a prefix; ordered by URI.
+    """The files whose path begins with a path, as S3 lists keys with a prefix, ordered by URI.
 
-    What is still being written, or was when its writer was killed, is none of them.
+    Temporary files of running or killed writers are left out.
 
     Args:
-        path: What they begin with: a file, a folder, or the first letters of some.
+        path: A file, a folder, or the beginning of names.
         uri: The URI of ``path``.
-        ends_in_slash: Whether only a folder is meant.
+        ends_in_slash: Whether ``path`` is a folder.
     """
     stem = uri.rstrip("/")
     if ends_in_slash:
@@ -82,8 +82,8 @@ class InputObject:
 
     Args:
         name: Its path in the channel's folder.
-        path: Where its bytes are.
-        uri: Its own.
+        path: The file with its bytes.
+        uri: Its URI.
     """
 
     name: str
@@ -95,12 +95,12 @@ def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]
     """All objects of a channel, in the order of their names.
 
     Args:
-        channel: Where they are.
-        store: Knows URIs.
-        name: What the channel is called in errors: ``"channel train"``.
+        channel: The channel.
+        store: Resolves URIs.
+        name: The name of the channel in errors: ``"channel train"``.
 
     Raises:
-        JobFailed: There are none, or a manifest names something that is not there.
+        JobFailed: There are none, or a manifest names a missing object.
     """
     if channel.data_type == "ManifestFile":
         found = list(_of_manifest(channel, store, name))
@@ -119,7 +119,7 @@ def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]
 
 
 def _relative(uri: str, prefix: str) -> str:
-    """The part of an object's URI that becomes its name: what is behind the folder that the prefix ends in."""
+    """The name of an object: its URI relative to the last folder of the prefix."""
     folder = prefix if prefix.endswith("/") else prefix + "/"
     if uri.startswith(folder):
         return uri[len(folder) :]
@@ -131,32 +131,33 @@ def _of_manifest(channel: Channel, store: Store, name: str) -> Iterator[InputObj
     for part in parts:
         if not isinstance(part, str) or ".." in PurePosixPath(part).parts or part.startswith("/"):
             raise JobFailed(
-                f"ClientError: the manifest {channel.uri} of {name} has {part!r}, which is no relative path"
+                f"ClientError: the manifest {channel.uri} of {name} has {part!r}, which is not a relative path"
             )
         uri = f"{prefix['prefix']}{part}"
         path = _named_by(store.resolve(channel.uri), uri, store, f"the manifest of {name}")
         if not path.is_file():
-            raise JobFailed(f"ClientError: the manifest of {name} names {uri}, which is not there")
+            raise JobFailed(f"ClientError: the manifest of {name} names {uri}, which does not exist")
         yield InputObject(name=part, path=path, uri=uri)
 
 
 def _named_by(manifest: Path, uri: str, store: Store, who: str) -> Path:
-    """The file that a manifest names. Its author need not be who runs the job: so it may name objects of the store, which has
-    bounds of its own, and of the other files of this machine only those in the manifest's folder and below.
+    """The file that a manifest names.
+
+    A manifest may come from someone else. So it may name objects of the store, and local files only in its own folder and below.
 
     Raises:
-        JobFailed: It names another one, or none of this store.
+        JobFailed: It names another file, or a URI of another store.
     """
     try:
         path = store.resolve(uri)
     except ValueError as error:
-        raise JobFailed(f"ClientError: {who} names {uri!r}, which is no file of this store: {error}") from error
+        raise JobFailed(f"ClientError: {who} names {uri!r}, which is not a file of this store: {error}") from error
     folder = os.path.realpath(manifest.parent)
     is_local = not uri.startswith("s3://")
     if is_local and os.path.commonpath([folder, os.path.realpath(path)]) != folder:
         raise JobFailed(
-            f"ClientError: {who} names {uri!r}, which is outside of the manifest's folder {folder}. Put the manifest into a folder "
-            "above the files, or the files into the store (s3://)"
+            f"ClientError: {who} names {uri!r}, which is outside the manifest's folder {folder}. Move the manifest to a folder "
+            "above the files, or the files to the store (s3://)"
         )
     return path
 
@@ -177,7 +178,7 @@ def share(objects: Sequence[InputObject], channel: Channel, host: int, num_hosts
     return list(objects) if channel.distribution == "FullyReplicated" else list(objects[host::num_hosts])
 
 
-def shuffled(count: int, channel: Channel, epoch: int) -> list[int]:
+def shuffled_order(count: int, channel: Channel, epoch: int) -> list[int]:
     """The order of objects or lines in an epoch."""
     if channel.shuffle_seed is None:
         return list(range(count))
@@ -188,10 +189,10 @@ def shuffled(count: int, channel: Channel, epoch: int) -> list[int]:
 def augmented_values(
     manifests: Sequence[InputObject], channel: Channel, store: Store, host: int, num_hosts: int
 ) -> list[list[bytes | Path]]:
-    """The lines of augmented manifests: for each the values of the channel's attributes, or the files that they name.
+    """The lines of augmented manifests: for each, the values of the channel's attributes, or the files that they name.
 
     Raises:
-        JobFailed: A line is no JSON object, lacks an attribute, or names a file outside of the store and of its manifest's folder.
+        JobFailed: A line is not a JSON object, lacks an attribute, or names a file outside the store and the manifest's folder.
     """
     lines = [
         _values(line, number, manifest, channel, store)

@@ -1,4 +1,4 @@
-"""Run a training job from its inputs to its artifacts."""
+"""Runs training jobs, and reads and stops them from other processes."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def train(
     stop_grace_s: float = 120.0,
     keep_tree: bool = False,
 ) -> JobRecord:
-    """Train, and wait until it is over.
+    """Train, and wait for the end.
 
     Args:
-        spec: What to do.
-        container: What does it.
-        store: Where inputs are and artifacts go.
-        work_dir: Where jobs have their folders: ``<work_dir>/<name>/status.json``, ``logs/``, and the tree while it runs.
-        on_line: Takes each line of the logs, which begins with the host's name.
-        stop: Set it to stop the job; :func:`request_stop` does so from another process.
+        spec: The job.
+        container: Trains.
+        store: Holds inputs and artifacts.
+        work_dir: The folder of the jobs: ``<work_dir>/<name>/status.json``, ``logs/``, and the tree while it runs.
+        on_line: Called with each line of the logs, which begins with the host's name.
+        stop: Set it to stop the job. :func:`request_stop` stops a job of another process.
         stop_grace_s: How long a container may take to stop.
-        keep_tree: Whether the tree stays. Otherwise that of a failed job stays without its input, others go.
+        keep_tree: Whether to keep the tree of folders. By default only that of a failed job stays, without its input.
 
     Returns:
-        The record of the job, whose status is ``Completed``, or ``Stopped`` where it was stopped or its time was up; what the
-        model is by then is kept.
+        The record of the job, whose status is ``Completed``, or ``Stopped`` if it was stopped or ran too long. A
+        stopped job keeps its model.
 
     Raises:
-        ValueError: There is a job of this name.
-        JobFailed: It failed. The message is the reason, in one line; the record says it too.
+        ValueError: A job of this name exists.
+        JobFailed: It failed. The message is the reason, in one line. The record has it, too.
     """
     with full_disk_as_failure(Path(work_dir)):
         return _train(
@@ -85,11 +85,11 @@ def _train(
         files.folder.mkdir(parents=True)
     except FileExistsError:
         raise ValueError(
-            f"there is a training job {spec.name!r} already: job names are unique; take another name, or remove {files.folder}"
+            f"the training job {spec.name!r} already exists: job names are unique; choose another name, or remove {files.folder}"
         ) from None
     with files.lock.open("w") as held:
         lock(held.fileno())
-        record = JobRecord.create(files, spec.name, _described(spec))
+        record = JobRecord.create(files, spec.name, _describe(spec))
         run = _Run(spec, container, store, record, on_line, stop, stop_grace_s)
         try:
             return run.run()
@@ -99,33 +99,33 @@ def _train(
 
 
 def read_job(work_dir: Path, name: str) -> JobRecord:
-    """What is known of a job, also from another process.
+    """The record of a job, which may run in another process.
 
     Raises:
-        ValueError: There is no such job.
+        ValueError: The job does not exist.
     """
     record = read_named(JobRecord.read, work_dir, name, "training")
-    if record.failure_reason == ABANDONED:  # nobody was left to tidy up: copies of inputs may be large
+    if record.failure_reason == ABANDONED:  # the job could not delete its copies of inputs, which may be large
         for inputs in (record.files.folder / "hosts").glob("*/input/data"):
             shutil.rmtree(inputs, ignore_errors=True)
     return record
 
 
 def request_stop(work_dir: Path, name: str) -> None:
-    """Ask a job to stop, whichever process runs it. Does nothing to one that has ended.
+    """Request a job to stop; it may run in another process. Does nothing if it has ended.
 
     Raises:
-        ValueError: There is no such job.
+        ValueError: The job does not exist.
     """
     record = read_job(work_dir, name)
     if not record.is_done:
         record.files.stop.touch()
 
 
-def _described(spec: TrainingSpec) -> dict[str, object]:
+def _describe(spec: TrainingSpec) -> dict[str, object]:
     return {
         "HyperParameters": dict(spec.hyperparameters),
-        "InputDataConfig": [_described_channel(name, channel) for name, channel in spec.channels.items()],
+        "InputDataConfig": [_describe_channel(name, channel) for name, channel in spec.channels.items()],
         "OutputDataConfig": {"S3OutputPath": spec.output_path},
         "ResourceConfig": {"InstanceCount": spec.num_hosts, "InstanceType": spec.instance_type},
         "StoppingCondition": {"MaxRuntimeInSeconds": spec.max_runtime_s},
@@ -133,7 +133,7 @@ def _described(spec: TrainingSpec) -> dict[str, object]:
     }
 
 
-def _described_channel(name: str, channel: Channel) -> dict[str, object]:
+def _describe_channel(name: str, channel: Channel) -> dict[str, object]:
     source: dict[str, object] = {
         "S3DataType": channel.data_type,
         "S3Uri": channel.uri,
@@ -176,10 +176,10 @@ class _Run:
         self._store = store
         self._record = record
         self._on_line = on_line
-        self._asked = stop  # by somebody outside
-        self._stop = threading.Event()  # told to the containers
+        self._stop_request = stop
+        self._stop = threading.Event()  # passed to the containers
         self._stop_grace_s = stop_grace_s
-        self._cause: str | None = None  # why they were told: "Stopped", "MaxRuntimeExceeded" or, for a fault, "Failed"
+        self._cause: str | None = None  # of the stop: "Stopped", "MaxRuntimeExceeded" or, after a fault, "Failed"
         self._faults: list[Exception] = []
 
     def run(self) -> JobRecord:
@@ -193,7 +193,7 @@ class _Run:
         except Exception as error:
             reason = full_disk_reason(error, self._record.files.folder.parent) or _one_line(error)
             self._save_output()
-            # On a full disk, that it runs is all that the record says: who reads it then finds that nothing runs any more.
+            # If the disk is full, the record stays in progress, and readers find that no process runs the job.
             with suppress(OSError):
                 self._record.finish("Failed", reason=reason)
             if isinstance(error, JobFailed) and str(error) == reason:
@@ -225,18 +225,18 @@ class _Run:
 
     def _prepare(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
         try:
-            self._store.resolve(self._artifact("model.tar.gz"))  # that this is no place should be known before training
+            self._store.resolve(self._artifact("model.tar.gz"))  # an invalid output_path should fail before training
             self._record.enter("Downloading", "Downloading input data")
             for job in jobs:
                 lay_out(job, self._spec, self._store)
                 provide(job, self._store, stack, self._fail)
         except JobFailed:
             raise
-        except ValueError as error:  # a URI that is none of the store's
+        except ValueError as error:  # not a URI of the store
             raise JobFailed(f"ClientError: {error}") from error
 
     def _fail(self, error: Exception) -> None:
-        """Something beside the containers went wrong."""
+        """Note a failure outside the container of this host, and stop all hosts."""
         self._faults.append(error)
         self._signal_stop("Failed")
 
@@ -248,7 +248,7 @@ class _Run:
         with ThreadPoolExecutor(len(jobs), "headrace train") as hosts:
             futures = [hosts.submit(self._train_host, job) for job in jobs]
             with self._while_watched():
-                _all_done(futures)
+                _wait_for_all(futures)
         for future in futures:
             if (error := future.exception()) is not None and error not in self._faults:
                 raise error
@@ -262,12 +262,12 @@ class _Run:
             if self._cause in STOPS:
                 job.log(f"stopped: {error}")
                 return
-            self._fail(error)  # the other hosts would wait for this one
+            self._fail(error)  # the other hosts may wait for this one
             raise
 
     @contextmanager
     def _while_watched(self) -> Iterator[None]:
-        """Tell the containers to stop when somebody asks for it, or their time is up."""
+        """Stop the containers on request or after the maximum runtime, in a thread."""
         over = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(over,), name="headrace job watcher", daemon=True)
         watcher.start()
@@ -285,7 +285,7 @@ class _Run:
         while not over.wait(POLL_S):
             if self._stop.is_set():
                 continue
-            if self._asked.is_set() or self._record.files.stop.exists():
+            if self._stop_request.is_set() or self._record.files.stop.exists():
                 self._enter_stopping("Stopping the training job")
                 self._signal_stop("Stopped")
             elif time.monotonic() > deadline:
@@ -305,7 +305,7 @@ class _Run:
             pack(extra, self._store.resolve(self._artifact("output.tar.gz")))
 
     def _save_output(self) -> None:
-        """Keep what a failed job has put out: it may say more about why."""
+        """Keep the output of a failed job, which may show the reason."""
         try:
             self._pack_output()
         except (OSError, ValueError) as error:
@@ -322,7 +322,7 @@ class _Run:
             self._record.finish("Stopped", secondary=self._cause, model=model)
 
 
-def _all_done(futures: list[Future[None]]) -> None:
+def _wait_for_all(futures: list[Future[None]]) -> None:
     for future in futures:
         future.exception()
 
@@ -330,7 +330,7 @@ def _all_done(futures: list[Future[None]]) -> None:
 def _one_line(error: Exception) -> str:
     text = str(error) if isinstance(error, JobFailed) else f"InternalServerError: {type(error).__name__}: {error}"
     joined = " ".join(text.split())
-    if joined.startswith(CUSTOMER):  # as the built-in algorithms write it down, and SageMaker then calls it
+    if joined.startswith(CUSTOMER):  # built-in algorithms write the one, SageMaker reports the other
         joined = f"ClientError: {joined.removeprefix(CUSTOMER)}"
     if isinstance(error, JobFailed) and not joined.startswith(
         ("ClientError:", "AlgorithmError:", "InternalServerError:")

@@ -1,6 +1,4 @@
-"""The folder below ``SAGEMAKER_BASE_DIR``, as a container finds it when it starts; the archives that a job leaves (the same bytes for the same
-files); hyperparameters as text.
-"""
+"""The tree of folders that a container finds, the archives of artifacts, and hyperparameters as strings."""
 
 from __future__ import annotations
 
@@ -36,24 +34,24 @@ __all__ = [
 ]
 
 
-GROUP = "homogeneousCluster"  # what SageMaker calls the one group of hosts of a job that names none
+GROUP = "homogeneousCluster"  # SageMaker's name for the default group of hosts
 
 
 def lay_out(job: TrainingJob, spec: TrainingSpec, store: Store) -> None:
-    """Make the folders and the JSON files."""
+    """Create the folders and the JSON files below ``SAGEMAKER_BASE_DIR``."""
     for folder in (job.config_dir, job.model_dir, job.output_data_dir, job.code_dir, job.base_dir / "input" / "data"):
         folder.mkdir(parents=True)
     (job.output_dir / "intermediate").mkdir()
     _link_checkpoints(job, spec, store)
     _write(job, "hyperparameters", dict(spec.hyperparameters))
-    _write(job, "inputdataconfig", {name: _described(channel) for name, channel in spec.channels.items()})
+    _write(job, "inputdataconfig", {name: _describe_channel(channel) for name, channel in spec.channels.items()})
     _write(job, "resourceconfig", _resources(job))
     if spec.checkpoint_uri is not None:
         _write(job, "checkpointconfig", {"S3Uri": spec.checkpoint_uri, "LocalPath": str(job.checkpoint_dir)})
 
 
 def _link_checkpoints(job: TrainingJob, spec: TrainingSpec, store: Store) -> None:
-    """Checkpoints are written to where they stay: then no kill can lose them."""
+    """Link the checkpoint folder to its final place, so that a kill loses no checkpoint."""
     if spec.checkpoint_uri is None:
         job.checkpoint_dir.mkdir()
         return
@@ -66,7 +64,7 @@ def _write(job: TrainingJob, name: str, content: Mapping[str, Any]) -> None:
     (job.config_dir / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
 
 
-def _described(channel: Channel) -> dict[str, str]:
+def _describe_channel(channel: Channel) -> dict[str, str]:
     content_type = {} if channel.content_type is None else {"ContentType": channel.content_type}
     return {
         **content_type,
@@ -89,10 +87,10 @@ def _resources(job: TrainingJob) -> dict[str, Any]:
 
 
 def provide(job: TrainingJob, store: Store, stack: ExitStack, on_error: Callable[[Exception], None]) -> None:
-    """Put the channels' files into the tree, or begin to feed their pipes, which the stack ends.
+    """Copy or link the channels' files into the tree, or start feeding their pipes; the stack stops them.
 
     Raises:
-        JobFailed: A channel has no objects, or a manifest is wrong.
+        JobFailed: A channel has no objects, or a manifest is invalid.
         OSError: The disk is full, ...
     """
     host = job.hosts.index(job.current_host)
@@ -107,7 +105,7 @@ def provide(job: TrainingJob, store: Store, stack: ExitStack, on_error: Callable
 
 
 def _copy_or_link(objects: list[InputObject], folder: Path, *, link: bool) -> None:
-    """File mode: the files themselves. FastFile: links to them, so that nothing is copied that is not read."""
+    """File mode copies the files. FastFile mode links them, so that nothing is copied that is not read."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in objects:
         target = folder / one.name
@@ -124,13 +122,13 @@ IS_EXECUTABLE = 0o111
 
 @contextmanager
 def full_disk_as_failure(place: Path) -> Iterator[None]:
-    """Say what to do where a disk is full: a bare OSError names a file that nobody chose.
+    """Convert the OSError of a full disk to a failure with advice.
 
     Args:
         place: The folder of the jobs.
 
     Raises:
-        JobFailed: It is full.
+        JobFailed: The disk is full.
     """
     try:
         yield
@@ -147,7 +145,7 @@ def is_full_disk(error: OSError) -> bool:
 
 
 def full_disk_reason(error: BaseException, place: Path) -> str | None:
-    """Why a job failed, if it was because a disk was full or a quota used up, and what to do; else ``None``."""
+    """The reason and advice for a job that failed because of a full disk or a quota; otherwise ``None``."""
     disk = error if isinstance(error, OSError) else error.__cause__
     if not isinstance(disk, OSError) or not is_full_disk(disk):
         return None
@@ -159,7 +157,7 @@ def full_disk_reason(error: BaseException, place: Path) -> str | None:
 
 
 def files_below(folders: Sequence[Path]) -> dict[str, Path]:
-    """The files in some folders by their path in it; of two of one name, that in the later folder. Links to files are followed."""
+    """The files in some folders by relative path. A file in a later folder replaces one with the same path. Follows links to files."""
     found: dict[str, Path] = {}
     for folder in folders:
         paths = (path for path in folder.rglob("*") if path.is_file())
@@ -168,9 +166,9 @@ def files_below(folders: Sequence[Path]) -> dict[str, Path]:
 
 
 def pack(files: Mapping[str, Path], archive: Path) -> None:
-    """Write a ``.tar.gz`` that is there whole or not at all.
+    """Write a ``.tar.gz`` atomically.
 
-    Owners, times and the order in which files were written leave no trace in it.
+    The same files give the same bytes: owners, times and the order of the files have no effect.
     """
     archive.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -192,24 +190,24 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a ``.tar.gz`` (or ``.tar``) into a folder, which is made where it is missing.
+    """Unpack a ``.tar.gz`` (or ``.tar``) into a folder, which is created if missing.
 
     Raises:
         CorruptFile: It is damaged.
-        UnsupportedData: It is no archive, or one that would write outside the folder, or more than the limits
+        UnsupportedData: It is not an archive, would write outside the folder, or exceeds the limits
             (:class:`headrace.io.archive.unpack.Limits`).
     """
     unpack_into(archive, folder)
 
 
 def as_json(values: Mapping[str, Any]) -> dict[str, str]:
-    """As the SDK's framework estimators do it, for scripts: each value as JSON.
+    """Each value as JSON, as the SDK's framework estimators pass them to scripts.
 
     >>> as_json({"n": 3, "name": "abc", "on": True, "no": None})
     {'n': '3', 'name': '"abc"', 'on': 'true', 'no': 'null'}
 
     Raises:
-        TypeError: A value that JSON does not have; the message names the hyperparameter.
+        TypeError: A value that JSON cannot represent; the message names the hyperparameter.
     """
     return {str(name): _json(name, value) for name, value in values.items()}
 
@@ -218,13 +216,11 @@ def _json(name: str, value: Any) -> str:
     try:
         return json.dumps(value)
     except TypeError as error:
-        raise TypeError(
-            f"hyperparameter {name!r}: {error}; give a number, a text, a list or a dict of Python"
-        ) from None
+        raise TypeError(f"hyperparameter {name!r}: {error}; pass a number, a string, a list or a dict") from None
 
 
 def as_text(values: Mapping[str, Any]) -> dict[str, str]:
-    """As the SDK's generic estimator does it, for built-in algorithms: ``str`` of each value.
+    """``str`` of each value, as the SDK's generic estimator passes them to built-in algorithms.
 
     >>> as_text({"n": 3, "on": True})
     {'n': '3', 'on': 'True'}

@@ -31,7 +31,7 @@ class EchoProcess:
     def load(self):
         pass
 
-    def ask(self, requests, timeout_s):
+    def invoke(self, requests, timeout_s):
         return [Response(body=request.body, content_type="text/csv") for request in requests]
 
     def interrupt(self):

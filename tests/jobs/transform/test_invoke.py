@@ -9,7 +9,7 @@ import pytest
 from headrace.contracts.serving import Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError
-from headrace.jobs.transform import ask as module
+from headrace.jobs.transform import invoke as module
 from headrace.jobs.transform.invoke import Failure, Invoker
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.spec import TransformSpec
@@ -22,7 +22,7 @@ class Process:
         self.answer = answer
         self.asked = []
 
-    def ask(self, requests, timeout_s):
+    def invoke(self, requests, timeout_s):
         assert timeout_s == 7
         self.asked.append([request.body for request in requests])
         self.requests = requests

@@ -155,7 +155,7 @@ def test_an_answer_that_lacks_something_is_named(joining):
 def test_an_answer_of_another_kind_is_refused(joining):
     case = joining("1\n", accept=None, output_filter="$[1]")
     assert case.fault(case.output, b"\x93", "application/x-npy")[0] == (
-        "the algorithm answered with application/x-npy, which filters cannot look into"
+        "the algorithm answered with application/x-npy, which filters do not support"
     )
 
 
@@ -207,7 +207,7 @@ def test_parts_of_what_was_joined(joining):
 
 def test_counts_must_agree(joining):
     case = joining("1\n2\n", join_source="Input")
-    assert case.fault(case.output, "1\n") == ("2 records were answered with 1, which cannot be joined", None)
+    assert case.fault(case.output, "1\n") == ("2 records got 1 answers, which cannot be joined", None)
 
 
 def test_one_document_for_several_records_is_reported(joining):
@@ -218,7 +218,7 @@ def test_one_document_for_several_records_is_reported(joining):
     reason, _ = case.fault(case.output, json.dumps({"predictions": [1, 2]}))
     assert (
         reason
-        == "2 records were answered with 1, which cannot be joined (set accept='application/jsonlines', or strategy='SingleRecord')"
+        == "2 records got 1 answers, which cannot be joined (set accept='application/jsonlines', or strategy='SingleRecord')"
     )
 
 

@@ -229,7 +229,7 @@ def test_a_killed_job_goes_on_where_it_was(jobs, tmp_path):
     after = jobs.store.resolve("s3://out/a.out").stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
     assert (tmp_path / "asked").read_bytes() == b"1\n2\n3\nwait\n3\nwait\n5\n6\n"  # b was restarted
-    assert any("1 of 3 files are there already" in line for line in jobs.lines)
+    assert any("1 of 3 files exist already" in line for line in jobs.lines)
 
 
 def test_a_job_that_runs_cannot_be_resumed(jobs, tmp_path):
@@ -261,8 +261,10 @@ def test_failed_or_changed_objects_are_sent_again(jobs, tmp_path):
 def test_a_job_is_resumed_with_its_settings_only(jobs):
     jobs.put(a="1\n")
     jobs.run("Strict", **LINES)
-    with pytest.raises(ValueError, match=r"begun with other settings \(accept, max_payload_mb\): give it another name"):
+    with pytest.raises(
+        ValueError, match=r"started with other settings \(accept, max_payload_mb\): give this one another name"
+    ):
         jobs.run("Strict", resume=True, accept="text/csv", max_payload_mb=1, **LINES)
-    with pytest.raises(ValueError, match=r"begun with other settings \(the containers\)"):
+    with pytest.raises(ValueError, match=r"started with other settings \(the containers\)"):
         jobs.run("Echo", resume=True, **LINES)
     assert read_transform(jobs.work_dir, "job").status == "Completed"

@@ -50,7 +50,7 @@ def test_objects_of_a_manifest_are_taken(jobs):
 def test_an_object_that_a_manifest_names_in_vain_fails_the_job(jobs):
     jobs.store.put("s3://in/list", json.dumps([{"prefix": "s3://in/data/"}, "gone"]))
     reason = jobs.fail("Strict", input_uri="s3://in/list", data_type="ManifestFile")
-    assert reason == "ClientError: the manifest of the input names s3://in/data/gone, which is not there"
+    assert reason == "ClientError: the manifest of the input names s3://in/data/gone, which does not exist"
 
 
 def test_a_prefix_without_objects_fails_the_job(jobs):
@@ -118,7 +118,7 @@ def test_a_container_of_a_pipeline_that_fails_is_named(jobs):
 def test_no_two_jobs_have_one_name(jobs):
     jobs.put(a="1\n")
     jobs.run("Echo")
-    with pytest.raises(ValueError, match="names are unique; resume=True goes on"):
+    with pytest.raises(ValueError, match="names are unique; resume=True continues"):
         jobs.run("Echo")
 
 

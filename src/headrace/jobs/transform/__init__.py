@@ -1,1 +1,1 @@
-"""Batch transform: the objects of a prefix through a model, and what it answers beside them."""
+"""Batch transform: sends the objects of a prefix through a model and stores the answers."""

@@ -1,4 +1,8 @@
-"""Sends payloads to the container processes of a job: time-outs, retries, and finding the record that causes a failure."""
+"""Sends payloads to the container processes of a job: time-outs, retries, and finding the record that causes a failure.
+
+Containers run in processes, not threads: a call that takes too long can be killed, a crash ends nothing else, and variables such as
+``SAGEMAKER_BATCH`` are seen by the container only.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +33,15 @@ LONGEST_LINE_BYTES = 64 << 10
 
 
 def with_environment(stages: Sequence[Stage], variables: Mapping[str, str]) -> list[Stage]:
-    """The same containers with more variables, which come before their own."""
+    """The same containers with more variables, which override their own."""
     return [replace(stage, environment={**stage.environment, **variables}) for stage in stages]
 
 
 class ContainerOutput:
-    """What containers print, line by line.
+    """The output of containers, line by line.
 
     Args:
-        write: Takes a line, in a thread.
+        write: Called with each line, in a thread.
     """
 
     def __init__(self, write: Callable[[str], None]) -> None:
@@ -47,7 +51,7 @@ class ContainerOutput:
         self._thread.start()
 
     def close(self) -> None:
-        """No more lines will come, once the processes are gone."""
+        """Read the last lines. Call it after the processes have ended."""
         os.close(self.descriptor)
         self._thread.join(END_S)
 
@@ -58,16 +62,16 @@ class ContainerOutput:
 
 
 class ContainerProcess:
-    """One worker. Started at first need; and anew after it has died, or was ended because an answer took too long.
+    """One worker process. It is started when needed, and again after it has died or was killed for taking too long.
 
     Args:
         stages: The containers, their models unpacked.
-        variables: Of the process, on top of ours.
-        output: Descriptor that takes what it prints.
+        variables: Environment variables of the process, added to ours.
+        output: The descriptor for its output.
     """
 
     def __init__(self, stages: Sequence[Stage], variables: Mapping[str, str], output: int) -> None:
-        self._order = worker_spec(stages)
+        self._spec = worker_spec(stages)
         self._variables = dict(variables)
         self._output = output
         self._lock = threading.Lock()
@@ -81,12 +85,12 @@ class ContainerProcess:
         """Load the models.
 
         Raises:
-            JobFailed: One does not load; the message says which, and why.
+            JobFailed: A model does not load; the message has the reason.
         """
         with self._lock:
             if self._ended:
                 raise JobFailed("the job is stopping")
-            process = self._process = WorkerProcess(self._order, environment=self._variables, output=self._output)
+            process = self._process = WorkerProcess(self._spec, environment=self._variables, output=self._output)
         receiver = self._receiver = FrameReceiver(process.sockets[0])
         message = receiver.receive()
         loaded = {"reason": f"its process {self._reap()}"} if message is None else message.head
@@ -96,8 +100,8 @@ class ContainerProcess:
             raise JobFailed(f"AlgorithmError: the model does not load: {loaded['reason']}")
         self.loaded = loaded
 
-    def ask(self, requests: Sequence[Request], timeout_s: float) -> list[Response | Exception]:
-        """Answers in the order of the requests; what went wrong in the place of an answer. For one thread at a time."""
+    def invoke(self, requests: Sequence[Request], timeout_s: float) -> list[Response | Exception]:
+        """Answers in the order of the requests, with an error in place of a missing answer. For one thread at a time."""
         try:
             if self._process is None:
                 self.load()
@@ -106,7 +110,7 @@ class ContainerProcess:
         return self._answers(requests, timeout_s)
 
     def interrupt(self) -> None:
-        """End it for good: who waits for an answer gets an error instead. From any thread."""
+        """Kill it and start no other. A waiting caller gets an error. From any thread."""
         with self._lock:
             self._ended = True
             if self._process is not None:
@@ -114,9 +118,9 @@ class ContainerProcess:
                     os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End it."""
+        """Kill it."""
         if self._process is not None:
-            self._taken().kill()
+            self._take_process().kill()
 
     def _answers(self, requests: Sequence[Request], timeout_s: float) -> list[Response | Exception]:
         assert self._process is not None
@@ -140,27 +144,27 @@ class ContainerProcess:
         reason = f"the process of the container {self._reap()} while it had this request"
         return [RequestError(503, reason, container=name)] * len(requests)
 
-    def _taken(self) -> WorkerProcess:
+    def _take_process(self) -> WorkerProcess:
         with self._lock:
             process, self._process = self._process, None
         assert process is not None
         return process
 
     def _reap(self) -> str:
-        """How it ended."""
-        process = self._taken()
+        """Wait for its end. Returns how it ended, in words."""
+        process = self._take_process()
         try:
             how = process.wait(END_S)
         except subprocess.TimeoutExpired:
-            how = "went silent and was ended"
+            how = "closed its connection and was killed"
         process.kill()
         return how
 
 
 DEFAULT_CONTENT_TYPE = "application/json"
 FIRST_PAUSE_S = 0.05
-PASSING = (408, 429)
-NOT_OF_A_RECORD = (408, 413, 429, 503, 504)
+RETRIED = (408, 429)
+OF_THE_REQUEST = (408, 413, 429, 503, 504)
 MOST_CHARACTERS = 2048
 
 
@@ -169,9 +173,9 @@ class Failure:
     """Why an object failed.
 
     Args:
-        title: ``ClientError: 400``, as SageMaker's log has it.
-        reason: What was wrong.
-        place: Where, for a person; empty where that is not known.
+        title: As in SageMaker's log: ``ClientError: 400``.
+        reason: The reason.
+        place: The record, in words; empty if unknown.
     """
 
     title: str
@@ -180,24 +184,24 @@ class Failure:
 
     @property
     def kind(self) -> str:
-        """Whose fault it is: ``ClientError``, ``AlgorithmError``, ``InternalServerError``."""
+        """The cause: ``ClientError``, ``AlgorithmError`` or ``InternalServerError``."""
         return self.title.partition(":")[0]
 
     @property
     def line(self) -> str:
-        """All of it in one line."""
+        """Title, reason and place in one line."""
         text = " ".join(f"{self.title}: {self.reason}".split())
         return f"{text} - at {self.place}." if self.place else text
 
 
 class Invoker:
-    """Sends payloads to the containers.
+    """Sends payloads to one container process.
 
     Args:
         spec: The job.
-        process: What answers.
-        limit: Bytes of a request; 0: without limit.
-        stop: Set when the job is to end.
+        process: The process.
+        limit: Largest request in bytes; 0: no limit.
+        stop: Set to stop the job.
     """
 
     def __init__(self, spec: TransformSpec, process: ContainerProcess, limit: int, stop: threading.Event) -> None:
@@ -205,24 +209,24 @@ class Invoker:
         self._spec = spec
         self._limit = limit
         self._stop = stop
-        self._joining = Joiner(spec)
+        self._joiner = Joiner(spec)
 
     def outputs(self, payloads: Sequence[Payload]) -> list[bytes | Failure]:
-        """What is kept of the answers, or why there are none."""
+        """The output for each payload, or why it failed."""
         outputs: dict[int, bytes | Failure] = {}
         requests: dict[int, Request] = {}
         for number, payload in enumerate(payloads):
             try:
                 requests[number] = self._request(payload)
             except RecordFault as fault:
-                outputs[number] = self._of_record("ClientError", payload, fault)
-        answers = self._ask(list(requests.values()))
+                outputs[number] = self._record_failure("ClientError", payload, fault)
+        answers = self._answer_all(list(requests.values()))
         for (number, _), answer in zip(requests.items(), answers, strict=True):
             outputs[number] = self._output(payloads[number], answer)
         return [outputs[number] for number in range(len(payloads))]
 
     def _request(self, payload: Payload) -> Request:
-        body = self._joining.body(payload)
+        body = self._joiner.body(payload)
         if self._limit and len(body) > self._limit and len(body) > payload.size:
             raise RecordFault(
                 str(
@@ -240,43 +244,43 @@ class Invoker:
     def _output(self, payload: Payload, answer: Response | RequestError) -> bytes | Failure:
         if isinstance(answer, Response):
             try:
-                return self._joining.output(payload, answer)
+                return self._joiner.output(payload, answer)
             except RecordFault as fault:
-                return self._of_record("ClientError", payload, fault)
+                return self._record_failure("ClientError", payload, fault)
         kind = "ClientError" if answer.status < 500 else "AlgorithmError"
         reason = answer.reason + (f" (from {answer.container})" if answer.container else "")
-        begin, end = self._blamed(payload, answer)
+        begin, end = self._find_record(payload, answer)
         return Failure(f"{kind}: {answer.status}", reason, self._place(payload, begin, end))
 
-    def _ask(self, requests: list[Request]) -> list[Response | RequestError]:
-        """Answers, once those that failed in passing were asked for again."""
+    def _answer_all(self, requests: list[Request]) -> list[Response | RequestError]:
+        """Answers to requests, after retries."""
         if not requests:
             return []
-        answers = self._asked(requests)
-        if len(requests) > 1:  # What ends a process, or takes too long, may be another one's fault.
+        answers = self._send(requests)
+        if len(requests) > 1:  # another request of the batch may have killed the process, or taken too long
             answers = [
-                self._asked([request])[0] if _is_of_all(answer) else answer
+                self._send([request])[0] if _concerns_batch(answer) else answer
                 for request, answer in zip(requests, answers, strict=True)
             ]
-        return [self._repeated(request, answer) for request, answer in zip(requests, answers, strict=True)]
+        return [self._retry(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
-    def _repeated(self, request: Request, answer: Response | RequestError) -> Response | RequestError:
-        """The answer; that to another try, as long as it may become better."""
+    def _retry(self, request: Request, answer: Response | RequestError) -> Response | RequestError:
+        """The answer, after retrying errors that may pass."""
         for retry in range(self._spec.invocations_max_retries):
-            if not isinstance(answer, RequestError) or (answer.status < 500 and answer.status not in PASSING):
+            if not isinstance(answer, RequestError) or (answer.status < 500 and answer.status not in RETRIED):
                 break
             if self._stop.wait(FIRST_PAUSE_S * 2**retry):
                 break
-            (answer,) = self._asked([request])
+            (answer,) = self._send([request])
         return answer
 
-    def _asked(self, requests: list[Request]) -> list[Response | RequestError]:
-        return [_checked(answer) for answer in self.process.ask(requests, self._spec.invocations_timeout_s)]
+    def _send(self, requests: list[Request]) -> list[Response | RequestError]:
+        return [_as_result(answer) for answer in self.process.invoke(requests, self._spec.invocations_timeout_s)]
 
-    def _blamed(self, payload: Payload, error: RequestError) -> tuple[int, int]:
-        """Which of the records it is that the containers refuse: halves are asked again, the first one first."""
+    def _find_record(self, payload: Payload, error: RequestError) -> tuple[int, int]:
+        """The record that the containers refuse, by sending halves of the payload again."""
         begin, end = 0, len(payload)
-        if error.status in NOT_OF_A_RECORD:
+        if error.status in OF_THE_REQUEST:
             return begin, end
         while end - begin > 1 and not self._stop.is_set():
             middle = (begin + end) // 2
@@ -285,13 +289,13 @@ class Invoker:
             elif self._fails(payload.part(middle, end)):
                 begin = middle
             else:
-                break  # Neither alone.
+                break  # Each half alone succeeds.
         return begin, end
 
     def _fails(self, payload: Payload) -> bool:
-        return isinstance(self._asked([self._request(payload)])[0], RequestError)
+        return isinstance(self._send([self._request(payload)])[0], RequestError)
 
-    def _of_record(self, title: str, payload: Payload, fault: RecordFault) -> Failure:
+    def _record_failure(self, title: str, payload: Payload, fault: RecordFault) -> Failure:
         if fault.position is None:
             return Failure(title, fault.reason, self._place(payload, 0, len(payload)))
         if self._spec.split_type == "None":
@@ -308,11 +312,11 @@ class Invoker:
         return f"records {first.record} to {last.record}, bytes {first.offset:#x} to {last.offset:#x}"
 
 
-def _is_of_all(answer: Response | RequestError) -> bool:
-    return isinstance(answer, RequestError) and answer.status in NOT_OF_A_RECORD
+def _concerns_batch(answer: Response | RequestError) -> bool:
+    return isinstance(answer, RequestError) and answer.status in OF_THE_REQUEST
 
 
-def _checked(answer: Response | Exception) -> Response | RequestError:
+def _as_result(answer: Response | Exception) -> Response | RequestError:
     if isinstance(answer, Response):
         if 200 <= answer.status < 300:
             return answer

@@ -1,4 +1,4 @@
-"""What the model sees of a record, and what is kept of its answer: filters, and input and answer side by side."""
+"""Filters and joins: what the model gets of a record, and what is stored of its answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = {CSV: "CSV", JSON: "JSON", JSON_LINES: "JSON Lines"}
 
 
 class RecordFault(Exception):
-    """A record or its answer is not what a filter or a join needs. ``position`` is its place in the payload, if known."""
+    """A record or its answer does not fit a filter or a join. ``position`` is its index in the payload, if known."""
 
     def __init__(self, reason: str, position: int | None = None) -> None:
         self.reason = reason
@@ -36,13 +36,13 @@ class RecordFault(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
-    """A body, taken apart.
+class Content:
+    """The parsed content of a body.
 
     Args:
         format: Its content type.
-        items: CSV rows as lists of texts; JSON values.
-        is_whole: Whether the items make one value (a JSON document) instead of one each.
+        items: CSV rows as lists of strings, or JSON values.
+        is_whole: Whether the only item is a whole JSON document.
     """
 
     format: str
@@ -50,12 +50,12 @@ class _Text:
     is_whole: bool = False
 
     def values(self) -> list[Any]:
-        """The items as JSON has them: numbers in CSV are numbers."""
+        """The items as JSON values: cells of CSV that are numbers become numbers."""
         return [list(map(_cell, row)) for row in self.items] if self.format == CSV else self.items
 
 
 class Joiner:
-    """Filters and join of a job.
+    """The filters and the join of a job.
 
     Args:
         spec: The job.
@@ -69,37 +69,37 @@ class Joiner:
         self._ends_lines = spec.assemble_with == "Line"
 
     def body(self, payload: Payload) -> bytes:
-        """What the model sees.
+        """The body of the request.
 
         Raises:
-            RecordFault: A record is not what the content type says, or lacks what the filter wants.
+            RecordFault: A record does not match the content type, or lacks what the filter selects.
         """
         if self._input_filter.is_everything:
             return payload.body()
         text = self._input(payload)
-        selected = _Text(text.format, _selected(text, self._input_filter, "input_filter"), text.is_whole)
+        selected = Content(text.format, _select(text, self._input_filter, "input_filter"), text.is_whole)
         ends = payload.is_single or not self._by_line or payload.body().endswith(b"\n")
-        return _written(selected, ends=ends)
+        return _format(selected, ends=ends)
 
     def output(self, payload: Payload, answer: Response) -> bytes:
-        """What is kept of an answer.
+        """The output for an answer.
 
         Raises:
-            RecordFault: It cannot be read as what was asked for, or does not fit the input.
+            RecordFault: The answer has another format than requested, or does not match the input.
         """
         if not self._spec.is_joined and self._output_filter.is_everything:
-            return self._ended(answer.body)
+            return self._end_line(answer.body)
         found = self._output(payload, answer)
         if self._spec.is_joined:
-            found = _joined(self._input(payload), found, wants_lines=self._spec.output_format == JSON)
+            found = _join(self._input(payload), found, wants_lines=self._spec.output_format == JSON)
         if not self._output_filter.is_everything:
-            found = _Text(found.format, _selected(found, self._output_filter, "output_filter"), found.is_whole)
-        return _written(found, ends=self._ends_lines or found.format != JSON)
+            found = Content(found.format, _select(found, self._output_filter, "output_filter"), found.is_whole)
+        return _format(found, ends=self._ends_lines or found.format != JSON)
 
-    def _ended(self, body: bytes) -> bytes:
+    def _end_line(self, body: bytes) -> bytes:
         return body + b"\n" if self._ends_lines and not body.endswith(b"\n") else body
 
-    def _input(self, payload: Payload) -> _Text:
+    def _input(self, payload: Payload) -> Content:
         format = str(self._spec.input_format)
         if not self._by_line:
             return _read(payload.body(), format, "input")
@@ -114,12 +114,12 @@ class Joiner:
                     f"Failed to parse input as {NAMES[format]}: a line holds {len(found)} records", position
                 )
             items += found
-        return _Text(format, items)
+        return Content(format, items)
 
-    def _output(self, payload: Payload, answer: Response) -> _Text:
+    def _output(self, payload: Payload, answer: Response) -> Content:
         format = self._spec.output_format or media_type(answer.content_type)
         if format not in FORMATS:
-            raise RecordFault(f"the algorithm answered with {answer.content_type}, which filters cannot look into")
+            raise RecordFault(f"the algorithm answered with {answer.content_type}, which filters do not support")
         is_document = format == JSON and (not self._by_line or len(payload) == 1)
         read_as = JSON_LINES if format == JSON and not is_document else format
         try:
@@ -127,35 +127,31 @@ class Joiner:
         except RecordFault as fault:
             hint = ""
             if read_as != format:
-                hint = (
-                    "; for several records there must be a JSON value on each line: set accept='application/jsonlines'"
-                )
+                hint = "; several records need a JSON value on each line: set accept='application/jsonlines'"
             raise RecordFault(fault.reason + hint) from fault
-        return _Text(found.format, found.items, is_whole=found.is_whole and not self._by_line)
+        return Content(found.format, found.items, is_whole=found.is_whole and not self._by_line)
 
 
-def _joined(given: _Text, answer: _Text, *, wants_lines: bool) -> _Text:
+def _join(given: Content, answer: Content, *, wants_lines: bool) -> Content:
     if given.is_whole or answer.is_whole:
-        return _Text(JSON, [_object(_document(given), _document(answer))], is_whole=True)
+        return Content(JSON, [_object(_document(given), _document(answer))], is_whole=True)
     if len(given.items) != len(answer.items):
         hint = " (set accept='application/jsonlines', or strategy='SingleRecord')" if wants_lines else ""
-        raise RecordFault(
-            f"{len(given.items)} records were answered with {len(answer.items)}, which cannot be joined{hint}"
-        )
+        raise RecordFault(f"{len(given.items)} records got {len(answer.items)} answers, which cannot be joined{hint}")
     if given.format == answer.format == CSV:
-        return _Text(CSV, [row + more for row, more in zip(given.items, answer.items, strict=True)])
-    return _Text(JSON_LINES, list(map(_object, given.values(), answer.values())))
+        return Content(CSV, [row + more for row, more in zip(given.items, answer.items, strict=True)])
+    return Content(JSON_LINES, list(map(_object, given.values(), answer.values())))
 
 
 def _object(given: Any, answer: Any) -> dict[str, Any]:
     return {**given, OUTPUT: answer} if isinstance(given, dict) else {INPUT: given, OUTPUT: answer}
 
 
-def _document(text: _Text) -> Any:
+def _document(text: Content) -> Any:
     return text.items[0] if text.is_whole else text.values()
 
 
-def _selected(text: _Text, path: JsonPath, what: str) -> list[Any]:
+def _select(text: Content, path: JsonPath, what: str) -> list[Any]:
     select: Callable[[Any], Any] = _Columns(path).select if text.format == CSV else path.select
     selected = []
     for position, item in enumerate(text.items):
@@ -167,7 +163,7 @@ def _selected(text: _Text, path: JsonPath, what: str) -> list[Any]:
 
 
 class _Columns:
-    """A path applied to rows: which columns it takes is found out once for each width."""
+    """A path applied to CSV rows. The columns that it selects are computed once for each row width."""
 
     def __init__(self, path: JsonPath) -> None:
         self._path = path
@@ -177,19 +173,19 @@ class _Columns:
         columns = self._known.get(len(row))
         if columns is None:
             if not self._path.takes_columns:
-                raise LookupError("a CSV row has positions, and no names")
+                raise LookupError("a CSV row has positions, not names")
             columns = self._known[len(row)] = self._path.columns(len(row))
         return [row[column] for column in columns]
 
 
-def _read(body: bytes, format: str, what: str) -> _Text:
+def _read(body: bytes, format: str, what: str) -> Content:
     try:
         text = body.decode("utf-8")
         if format == CSV:
-            return _Text(CSV, _rows(text))
+            return Content(CSV, _rows(text))
         if format == JSON:
-            return _Text(JSON, [load_json(text)], is_whole=True)
-        return _Text(JSON_LINES, [load_json(line) for line in text.split("\n") if line.strip()])
+            return Content(JSON, [load_json(text)], is_whole=True)
+        return Content(JSON_LINES, [load_json(line) for line in text.split("\n") if line.strip()])
     except (csv.Error, ValueError) as error:
         raise RecordFault(f"Failed to parse {what} as {NAMES[format]}: {error}") from error
 
@@ -201,7 +197,7 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def _cell(text: str) -> Any:
-    """A number where it is one as JSON writes it, else the text."""
+    """A number if the cell is one in JSON's notation, otherwise the text."""
     found = NUMBER.fullmatch(text)
     if found is None or len(text) > MOST_DIGITS:
         return text
@@ -211,7 +207,7 @@ def _cell(text: str) -> Any:
     return value if math.isfinite(value) else text
 
 
-def _written(text: _Text, *, ends: bool) -> bytes:
+def _format(text: Content, *, ends: bool) -> bytes:
     lines = map(_line, text.items) if text.format == CSV else map(_json, text.items)
     return b"\n".join([*lines, b""] if ends else list(lines))
 
@@ -219,7 +215,7 @@ def _written(text: _Text, *, ends: bool) -> bytes:
 def _json(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can say
+    except UnicodeEncodeError:  # an unpaired surrogate, which needs an escape
         return json.dumps(value).encode()
 
 

@@ -1,11 +1,11 @@
-"""The part of JSONPath that SageMaker's input and output filters know.
+"""The subset of JSONPath that SageMaker's input and output filters support.
 
-``$`` everything · ``$.name``, ``$['name']`` one member · ``$['a','b']`` an object of some · ``$[0]``, ``$[-1]`` one element ·
-``$[1,3,5]``, ``$[1:]``, ``$[:5]``, ``$[0,5:]`` a list of some · ``$.*``, ``$[*]`` all values. Steps follow each other:
-``$.SageMakerOutput.predictions[0].score``. After several elements, the next step goes into each. A CSV row is a list.
+``$`` everything · ``$.name``, ``$['name']`` one member · ``$['a','b']`` an object of some members · ``$[0]``, ``$[-1]`` one
+element · ``$[1,3,5]``, ``$[1:]``, ``$[:5]``, ``$[0,5:]`` a list of some elements · ``$.*``, ``$[*]`` all values. Steps can be chained:
+``$.SageMakerOutput.predictions[0].score``. A step after several elements applies to each. A CSV row is a list.
 
-The end of a slice is excluded, as in RFC 9535, in Jayway's JsonPath (which SageMaker's guide links) and in Python. The examples
-of the same guide read it as included; lists of positions (``$[1,2,3]``) are the same in both readings.
+The end of a slice is excluded, as in RFC 9535, in Jayway's JsonPath (which SageMaker's guide links) and in Python. Some examples in
+that guide include it. Lists of positions (``$[1,2,3]``) mean the same in both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Step: TypeAlias = _Names | _Places | _All
 
 @dataclass(frozen=True, slots=True)
 class JsonPath:
-    """A path, taken apart.
+    """A parsed path.
 
     >>> JsonPath.parse("$[0,2:]").select(["a", "b", "c", "d"])
     ['a', 'c', 'd']
@@ -62,13 +62,13 @@ class JsonPath:
 
     @classmethod
     def parse(cls, text: str) -> JsonPath:
-        """Take a path apart.
+        """Parse a path.
 
         Raises:
-            ValueError: It is longer than 63 characters, or none of this part of JSONPath; says at which character.
+            ValueError: It has more than 63 characters, or is not in this subset of JSONPath; the message names the character.
         """
         if len(text) > MOST_CHARACTERS:
-            raise ValueError(f"a JSONPath of {len(text)} characters, where {MOST_CHARACTERS} are allowed")
+            raise ValueError(f"a JSONPath of {len(text)} characters; the limit is {MOST_CHARACTERS}")
         if not text.startswith("$"):
             raise ValueError(f"a JSONPath begins with $, got {text!r}")
         steps: list[_Step] = []
@@ -85,34 +85,34 @@ class JsonPath:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether it can be applied to a CSV row."""
+        """Whether it applies to CSV rows."""
         return not self.steps or (len(self.steps) == 1 and not isinstance(self.steps[0], _Names))
 
     @property
     def has_ended_slice(self) -> bool:
-        """Whether it matters if ends of slices are included."""
+        """Whether a slice has an end, so that including it would make a difference."""
         places = [place for step in self.steps if isinstance(step, _Places) for place in step.places]
         return any(isinstance(place, slice) and place.stop is not None for place in places)
 
     def select(self, value: Any) -> Any:
-        """What the path finds in a value.
+        """What the path selects from a value.
 
         Raises:
-            LookupError: Something that it names is not there; the message says what.
+            LookupError: The value lacks something that the path names.
         """
         return _select(value, self.steps)
 
     def columns(self, width: int) -> list[int]:
-        """The positions that the path takes of a row of so many columns, in order.
+        """The positions that the path selects from a row of ``width`` columns, in order.
 
         Raises:
-            LookupError: There is no such column, or none is left.
+            LookupError: A column does not exist, or no column is selected.
         """
         row = range(width)
         found = _select(row, self.steps) if self.steps else row
         columns = [found] if isinstance(found, int) else list(found)
         if not columns:
-            raise LookupError(f"{self.text} leaves nothing of {_counted(width, 'column')}")
+            raise LookupError(f"{self.text} selects nothing from {_count_of(width, 'column')}")
         return columns
 
 
@@ -123,7 +123,7 @@ def _step(text: str, at: int) -> tuple[_Step, int]:
         return _Names((found[1],)), found.end()
     if text[at] == "[":
         return _bracket(text, at + 1)
-    raise _unknown(text, at)
+    raise _syntax_error(text, at)
 
 
 def _bracket(text: str, at: int) -> tuple[_Step, int]:
@@ -139,14 +139,14 @@ def _bracket(text: str, at: int) -> tuple[_Step, int]:
         elif found := POSITION.match(text, at):
             places.append(int(found[0]))
         else:
-            raise _unknown(text, at)
+            raise _syntax_error(text, at)
         at = _past_spaces(text, found.end())
         if names and places:
-            raise ValueError(f"{text!r} has names and positions in one pair of brackets")
+            raise ValueError(f"{text!r} mixes names and positions in brackets")
         if text.startswith("]", at):
             return _Names(tuple(names)) if names else _Places(tuple(places)), at + 1
         if not text.startswith(",", at):
-            raise _unknown(text, at)
+            raise _syntax_error(text, at)
         at += 1
 
 
@@ -156,10 +156,10 @@ def _past_spaces(text: str, at: int) -> int:
     return at
 
 
-def _unknown(text: str, at: int) -> ValueError:
+def _syntax_error(text: str, at: int) -> ValueError:
     known = "$ . [ ] names in quotes, positions, slices without a step, *"
     place = f"at character {at + 1}" if at < len(text) else "at its end"
-    return ValueError(f"{text!r} is no JSONPath that filters know {place}: they know {known}")
+    return ValueError(f"{text!r} is not a JSONPath that filters support, {place}: they support {known}")
 
 
 def _select(value: Any, steps: Sequence[_Step]) -> Any:
@@ -196,7 +196,7 @@ def _elements(value: Any, place: int | slice) -> Sequence[Any]:
 def _element(value: Any, place: Any) -> Any:
     values = _list(value)
     if not -len(values) <= place < len(values):
-        raise LookupError(f"expected an element at position {place}, found {_counted(len(values), 'element')}")
+        raise LookupError(f"expected an element at position {place}, found {_count_of(len(values), 'element')}")
     return values[place]
 
 
@@ -211,5 +211,5 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def _counted(count: int, what: str) -> str:
+def _count_of(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")

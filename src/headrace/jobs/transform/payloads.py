@@ -1,4 +1,4 @@
-"""Records of an object (lines, RecordIO, TFRecord, or the whole), gathered into the payloads of requests."""
+"""Splits objects into records (lines, RecordIO, TFRecord, or the whole object) and gathers records into payloads."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from headrace.formats.tfrecord.format import TFRecordFraming
 from headrace.io.cache.inflate import Inflater, Part
 from headrace.jobs.transform.spec import Split
 
-__all__ = ["Chunk", "Payload", "gather", "payloads_of", "too_large"]
+__all__ = ["Payload", "RecordChunk", "gather", "payloads_of", "too_large"]
 
 
 MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """Records that lie in one buffer, in order.
+class RecordChunk:
+    """Records in one buffer, in order.
 
     Args:
         buffer: The bytes.
-        starts, stops: ``int64 (n,)``: where each begins and ends in ``buffer``, what frames it included.
-        base: Where ``buffer`` begins in the (inflated) object.
-        first: Number of the first one in the object.
-        framing: How they are framed, where taking that off means more than cutting.
+        starts, stops: ``int64 (n,)``: the bounds of each record in ``buffer``, with its frame.
+        base: The offset of ``buffer`` in the (inflated) object.
+        first: The number of the first record in the object.
+        framing: Their framing, if unframing is more than slicing.
     """
 
     buffer: memoryview
@@ -44,26 +44,26 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def part(self, begin: int, end: int) -> Chunk:
-        """Some of them."""
+    def part(self, begin: int, end: int) -> RecordChunk:
+        """Some of the records."""
         starts, stops = self.starts[begin:end], self.stops[begin:end]
-        return Chunk(self.buffer, starts, stops, self.base, self.first + begin, self.framing)
+        return RecordChunk(self.buffer, starts, stops, self.base, self.first + begin, self.framing)
 
     def framed(self) -> bytes:
-        """Their bytes, as they are in the object; what lies between them is left out."""
+        """Their bytes with frames, without the bytes between them."""
         if len(self) == 1 or np.array_equal(self.starts[1:], self.stops[:-1]):
             return bytes(self.buffer[int(self.starts[0]) : int(self.stops[-1])])
         return b"".join(self.each())
 
     def bare(self) -> bytes:
-        """The bytes of a single one, without its frame."""
+        """The bytes of a single record, without its frame."""
         if self.framing is None:
             return self.framed()
         (payload,) = self.framing.payloads(self.buffer, self.starts[:1], int(self.stops[0]))
         return bytes(payload)
 
     def each(self) -> list[bytes]:
-        """The bytes of each."""
+        """The bytes of each record."""
         return [
             bytes(self.buffer[begin:end]) for begin, end in zip(self.starts.tolist(), self.stops.tolist(), strict=True)
         ]
@@ -71,43 +71,43 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Records of one object that go into one request."""
+    """The records of one object that are sent in one request."""
 
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[RecordChunk, ...]
     is_single: bool = False
-    """Whether it is sent without what frames the record."""
+    """Whether the record is sent without its frame."""
 
     def __len__(self) -> int:
         return sum(map(len, self.chunks))
 
     @property
     def size(self) -> int:
-        """In bytes, frames included."""
+        """The size in bytes, with frames."""
         return sum(map(_size, self.chunks))
 
     @property
     def end(self) -> int:
-        """Where the last record ends in the object."""
+        """The end offset of the last record in the object."""
         return self.chunks[-1].base + int(self.chunks[-1].stops[-1])
 
     def body(self) -> bytes:
-        """What is sent."""
+        """The bytes to send."""
         if self.is_single:
             return self.chunks[0].bare()
         return self.chunks[0].framed() if len(self.chunks) == 1 else b"".join(one.framed() for one in self.chunks)
 
     def each(self) -> list[bytes]:
-        """The records one by one, as they are in the object."""
+        """The records one by one, with frames."""
         return [record for chunk in self.chunks for record in chunk.each()]
 
     def part(self, begin: int, end: int) -> Payload:
         """Some of the records."""
-        found, passed = [], 0
+        found, skipped = [], 0
         for chunk in self.chunks:
-            one = chunk.part(max(0, begin - passed), max(0, end - passed))
+            one = chunk.part(max(0, begin - skipped), max(0, end - skipped))
             if len(one):
                 found.append(one)
-            passed += len(chunk)
+            skipped += len(chunk)
         return replace(self, chunks=tuple(found))
 
     def where(self, position: int = 0) -> Where:
@@ -119,31 +119,31 @@ class Payload:
         raise IndexError(position)
 
 
-def gather(chunks: Iterable[Chunk], *, limit: int, is_single: bool) -> Iterator[Payload]:
-    """Records in order, in payloads of one or, up to ``limit`` bytes (0: without limit), as many as fit.
+def gather(chunks: Iterable[RecordChunk], *, limit: int, is_single: bool) -> Iterator[Payload]:
+    """Gather records in order, into payloads of one record or of up to ``limit`` bytes (0: no limit).
 
     Raises:
         UnsupportedData: A record is larger than ``limit``.
     """
-    gathering = _Gathering(limit)
+    gatherer = _Gatherer(limit)
     for chunk in chunks:
         _check(chunk, limit)
         if is_single:
             yield from (Payload((chunk.part(i, i + 1),), is_single=True) for i in range(len(chunk)))
         else:
-            yield from gathering.take(chunk)
-    yield from gathering.flush()
+            yield from gatherer.add(chunk)
+    yield from gatherer.flush()
 
 
-class _Gathering:
+class _Gatherer:
     """A payload that is being filled."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._chunks: list[Chunk] = []
+        self._chunks: list[RecordChunk] = []
         self._size = 0
 
-    def take(self, chunk: Chunk) -> Iterator[Payload]:
+    def add(self, chunk: RecordChunk) -> Iterator[Payload]:
         ends = np.cumsum(chunk.stops - chunk.starts)
         begin, passed = 0, 0
         while begin < len(chunk):
@@ -164,13 +164,13 @@ class _Gathering:
             yield payload
 
 
-def _size(chunk: Chunk) -> int:
+def _size(chunk: RecordChunk) -> int:
     if len(chunk) == 1:
         return int(chunk.stops[0]) - int(chunk.starts[0])
     return int((chunk.stops - chunk.starts).sum())
 
 
-def _check(chunk: Chunk, limit: int) -> None:
+def _check(chunk: RecordChunk, limit: int) -> None:
     sizes = chunk.stops - chunk.starts
     if limit and len(sizes) and int(sizes.max()) > limit:
         position = int(np.argmax(sizes > limit))
@@ -181,7 +181,7 @@ def _check(chunk: Chunk, limit: int) -> None:
 def too_large(
     place: Where, found: str, limit: int, *, what: str = "a record", hints: Sequence[str] = ()
 ) -> UnsupportedData:
-    """The error for what does not fit into a request."""
+    """The error for data that does not fit into a request."""
     return UnsupportedData(
         place,
         expected=f"{what} of at most {limit / MEBIBYTE:g} MB, which is the largest request (max_payload_mb)",
@@ -196,32 +196,32 @@ FRAMINGS: dict[Split, RecordFraming] = {"RecordIO": RecordIOFraming(), "TFRecord
 
 
 def payloads_of(path: Path, *, split: Split, is_gzip: bool, limit: int, is_single: bool) -> Iterator[Payload]:
-    """What is sent of an object, in order. Memory is bounded by ``limit`` (0: by the object).
+    """The payloads of an object, in order. Memory is bounded by ``limit`` (0: by the object).
 
-    An empty line is no record, and nothing is sent of an empty object.
+    Empty lines are not records. An empty object has no payloads.
 
     Args:
         path: The object.
         split: What a record is.
-        is_gzip: Whether it is to be inflated.
-        limit: Bytes of a payload.
-        is_single: Whether a payload is one record, without what frames it.
+        is_gzip: Whether to inflate the object.
+        limit: Largest payload in bytes.
+        is_single: Whether a payload is one record, without its frame.
 
     Raises:
-        DataError: The object is damaged, or a record is larger than ``limit``: after the payloads before it.
+        DataError: The object is damaged, or a record is larger than ``limit``. Raised after the payloads before it.
         OSError: It cannot be read.
     """
-    stream: ByteStream = Inflater(str(path), "gzip") if is_gzip else _Plain(path)
+    stream: ByteStream = Inflater(str(path), "gzip") if is_gzip else _PlainFile(path)
     if split == "None":
-        chunks = _whole(stream, limit)
+        chunks = _read_whole(stream, limit)
     elif split == "Line":
-        chunks = _lines(stream, limit)
+        chunks = _read_lines(stream, limit)
     else:
-        chunks = _framed(FRAMINGS[split], stream, limit)
+        chunks = _read_framed(FRAMINGS[split], stream, limit)
     return gather(chunks, limit=limit, is_single=is_single)
 
 
-class _Plain:
+class _PlainFile:
     """The bytes of a file."""
 
     fault: CorruptFile | None = None
@@ -236,27 +236,27 @@ class _Plain:
                 yield part
 
 
-def _whole(stream: ByteStream, limit: int) -> Iterator[Chunk]:
+def _read_whole(stream: ByteStream, limit: int) -> Iterator[RecordChunk]:
     parts, size = [], 0
     for part in stream:
         parts.append(part)
         size += len(part)
         if limit and size > limit:
             found = "a larger one"
-            hint = "Raise max_payload_mb, or set split_type if its records may be sent apart."
+            hint = "Raise max_payload_mb, or set split_type to send its records separately."
             raise too_large(Where(), found, limit, what="an object", hints=[hint])
-    _end(stream, Where(offset=size))
+    _raise_fault(stream, Where(offset=size))
     if size:
         yield _chunk(b"".join(parts), np.array([0]), np.array([size]), 0, 0)
 
 
-def _lines(stream: ByteStream, limit: int) -> Iterator[Chunk]:
+def _read_lines(stream: ByteStream, limit: int) -> Iterator[RecordChunk]:
     waiting: list[bytes] = []
     size, base, count = 0, 0, 0
     for part in map(bytes, stream):
         cut = part.rfind(b"\n") + 1
         if cut:
-            chunk = _chunk_of_lines(b"".join([*waiting, part[:cut]]), base, count)
+            chunk = _split_lines(b"".join([*waiting, part[:cut]]), base, count)
             yield chunk
             base, count = base + len(chunk.buffer), count + len(chunk)
             waiting, size = [], 0
@@ -264,12 +264,12 @@ def _lines(stream: ByteStream, limit: int) -> Iterator[Chunk]:
         size += len(part) - cut
         if limit and size > limit:
             raise too_large(Where(record=count, offset=base), "a longer line", limit)
-    _end(stream, Where(record=count))
+    _raise_fault(stream, Where(record=count))
     if size:
-        yield _chunk_of_lines(b"".join(waiting), base, count)
+        yield _split_lines(b"".join(waiting), base, count)
 
 
-def _chunk_of_lines(text: bytes, base: int, first: int) -> Chunk:
+def _split_lines(text: bytes, base: int, first: int) -> RecordChunk:
     content = np.frombuffer(text, np.uint8)
     stops = np.flatnonzero(content == NEWLINE) + 1
     if content[-1] != NEWLINE:
@@ -281,20 +281,20 @@ def _chunk_of_lines(text: bytes, base: int, first: int) -> Chunk:
     return _chunk(text, starts[~empty], stops[~empty], base, first)
 
 
-def _framed(framing: RecordFraming, stream: ByteStream, limit: int) -> Iterator[Chunk]:
-    watched = _Watched(stream, limit)
-    scan = Scan(framing, watched, verify=True)
+def _read_framed(framing: RecordFraming, stream: ByteStream, limit: int) -> Iterator[RecordChunk]:
+    limited = _LimitedStream(stream, limit)
+    scan = Scan(framing, limited, verify=True)
     for run in scan:
-        watched.passed, watched.records = run.base + run.end, scan.records
+        limited.passed, limited.records = run.base + run.end, scan.records
         stops = np.append(run.starts[1:], run.end)
-        yield Chunk(run.buffer, run.starts, stops, run.base, run.first, framing)
+        yield RecordChunk(run.buffer, run.starts, stops, run.base, run.first, framing)
 
 
-class _Watched:
-    """A stream that ends with an error when a record turns out to be larger than the limit.
+class _LimitedStream:
+    """A stream that raises an error if a record is larger than the limit.
 
-    What has been read of it but belongs to no complete record is, besides the beginning of one record, at most as much
-    again (that is how the scan looks for its end).
+    The scan reads ahead at most the size of the current incomplete record, so more bytes than twice the limit mean a record
+    that is too large.
     """
 
     def __init__(self, stream: ByteStream, limit: int) -> None:
@@ -316,10 +316,10 @@ class _Watched:
         self.fault = self._stream.fault
 
 
-def _chunk(content: bytes, starts: object, stops: object, base: int, first: int) -> Chunk:
-    return Chunk(memoryview(content), np.asarray(starts, np.int64), np.asarray(stops, np.int64), base, first)
+def _chunk(content: bytes, starts: object, stops: object, base: int, first: int) -> RecordChunk:
+    return RecordChunk(memoryview(content), np.asarray(starts, np.int64), np.asarray(stops, np.int64), base, first)
 
 
-def _end(stream: ByteStream, place: Where) -> None:
+def _raise_fault(stream: ByteStream, place: Where) -> None:
     if stream.fault is not None:
         raise stream.fault.relocated(place)

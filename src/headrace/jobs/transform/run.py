@@ -22,7 +22,7 @@ from headrace.jobs.transform.jsonpath import JsonPath
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.record import FileStatus, TransformRecord, now
 from headrace.jobs.transform.send import OutputFile, send
-from headrace.jobs.transform.spec import Parameters, TransformSpec, variables_of
+from headrace.jobs.transform.spec import ExecutionParameters, TransformSpec, variables_of
 from headrace.jobs.tree import full_disk_reason
 
 __all__ = ["TransformLog", "TransformRun", "one_line"]
@@ -183,7 +183,7 @@ class TransformRun:
 
     def _send(self, objects: list[InputObject], stack: ExitStack) -> None:
         first, start = self._loader(stack)
-        parameters = Parameters.of(self._spec, first.loaded.get("execution_parameters"))
+        parameters = ExecutionParameters.of(self._spec, first.loaded.get("execution_parameters"))
         self._log.write(parameters.line)
         self._warn()
         self._record.update(
@@ -251,7 +251,7 @@ class TransformRun:
         total = sum(one.path.stat().st_size for one in objects)
         return Progress("transforming", total, "bytes", show=self._shows)
 
-    def _file(self, source: InputObject, parameters: Parameters) -> OutputFile:
+    def _file(self, source: InputObject, parameters: ExecutionParameters) -> OutputFile:
         read = partial(
             payloads_of,
             source.path,

@@ -1,4 +1,4 @@
-"""Run a batch transform job from its objects to its answers."""
+"""Runs batch transform jobs, and reads and stops them from other processes."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def transform(
     resume: bool = False,
     progress: bool = False,
 ) -> TransformRecord:
-    """Send the objects of a prefix through containers, and wait until it is over.
+    """Send the objects of a prefix through containers, and wait for the end.
 
-    Each object becomes ``<output_path>/<its name>.out``, whole or not at all. One that fails is named, with the record that
-    is to blame, and the others go on. Memory is bounded by the payloads that are under way, not by the objects.
+    Each object becomes ``<output_path>/<its name>.out``, complete or not at all. A failed object is reported with the record that
+    caused it, and the others continue. A full disk ends the job. Memory is bounded by the payloads in progress, not by the objects.
 
     Args:
-        spec: What to do.
-        stages: The containers, 1 to 15, as an endpoint has them. Each request has a process with all of them.
-        store: Where objects are and answers go.
-        work_dir: Where jobs have their folders: ``<work_dir>/<name>/status.json``, ``files.jsonl``, ``logs/``.
-        on_line: Takes each line of the logs, from several threads.
+        spec: The job.
+        stages: The containers, 1 to 15, as for an endpoint. Each process has all of them.
+        store: Holds the objects and the answers.
+        work_dir: The folder of the jobs: ``<work_dir>/<name>/status.json``, ``files.jsonl``, ``logs/``.
+        on_line: Called with each line of the logs, from several threads.
         stop: Set it to stop the job; :func:`request_stop_transform` does so from another process.
-        resume: Go on where a job of this name has ended (killed, stopped, failed): objects whose answers are there and which
-            have not changed since are left alone. Where there is no such job, it begins.
-        progress: Whether a bar is shown, on a terminal.
+        resume: Continue a job of this name that was killed, stopped or failed: objects that have answers and have not changed since
+            are skipped. Without such a job, start one.
+        progress: Whether to show a progress bar, on a terminal.
 
     Returns:
-        The record of the job, whose status is ``Completed``, or ``Stopped`` where it was stopped; what was finished is kept.
+        The record of the job, whose status is ``Completed``, or ``Stopped`` if it was stopped; finished answers are kept.
 
     Raises:
-        ValueError: There is a job of this name; with ``resume``, one that runs, or with other settings.
-        JobFailed: An object failed, or the job could not be run. The message is the reason, in one line; the record says it
-            too, and ``record.files()`` what became of each object.
+        ValueError: A job of this name exists; with ``resume``, it is running or has other settings.
+        JobFailed: An object failed, or the whole job did. The message is the reason, in one line. The record has it, too, and
+            ``record.files()`` has the result of each object.
 
     >>> from headrace.jobs.store import PathStore
     >>> from headrace.hosting.stage import Stage
@@ -90,19 +90,19 @@ def _run(
 
 
 def read_transform(work_dir: Path, name: str) -> TransformRecord:
-    """What is known of a job, also from another process.
+    """The record of a job, which may run in another process.
 
     Raises:
-        ValueError: There is no such job.
+        ValueError: The job does not exist.
     """
     return read_named(TransformRecord.read, work_dir, name, "transform")
 
 
 def request_stop_transform(work_dir: Path, name: str) -> None:
-    """Ask a job to stop, whichever process runs it. Does nothing to one that has ended.
+    """Request a job to stop; it may run in another process. Does nothing if it has ended.
 
     Raises:
-        ValueError: There is no such job.
+        ValueError: The job does not exist.
     """
     record = read_transform(work_dir, name)
     if not record.is_done:
@@ -116,15 +116,15 @@ def _claim(files: JobFiles, *, resume: bool) -> None:
         if not resume:
             name = files.folder.name
             raise ValueError(
-                f"there is a transform job {name!r} already: job names are unique; resume=True goes on with it"
+                f"the transform job {name!r} already exists: job names are unique; resume=True continues it"
             ) from None
 
 
 def _settings(files: JobFiles, spec: TransformSpec, stages: Sequence[Stage]) -> None:
-    """Keep what the job is; one that goes on must be the same.
+    """Store the settings of the job, or compare them if it resumes.
 
     Raises:
-        ValueError: It is not.
+        ValueError: They differ.
     """
     path = files.folder / "settings.json"
     settings = {"spec": spec.to_json(), "stages": [stage.to_json() for stage in stages]}
@@ -135,6 +135,6 @@ def _settings(files: JobFiles, spec: TransformSpec, stages: Sequence[Stage]) -> 
             names = [name for name in plain["spec"] if plain["spec"][name] != before["spec"].get(name)]
             found = ", ".join(names) or "the containers"
             raise ValueError(
-                f"the transform job {spec.name!r} was begun with other settings ({found}): give it another name"
+                f"the transform job {spec.name!r} was started with other settings ({found}): give this one another name"
             )
     write_atomic(path, json.dumps(plain, indent=1).encode(), durable=False)

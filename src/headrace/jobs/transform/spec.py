@@ -1,5 +1,6 @@
-"""What a transform job is asked to do, checked against the limits of SageMaker's API. What the caller asked for comes first, then what the
-container asks for, then the defaults.
+"""The settings of a transform job, checked against the limits of SageMaker's API.
+
+The settings of the caller come first, then those that the container reports, then the defaults.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from headrace.io.json_text import load_json
 from headrace.jobs.spec import JOB_NAME
 from headrace.jobs.transform.jsonpath import JsonPath
 
-__all__ = ["CSV", "FORMATS", "JSON", "JSON_LINES", "Parameters", "Split", "Strategy", "TransformSpec", "variables_of"]
+__all__ = [
+    "CSV",
+    "FORMATS",
+    "JSON",
+    "JSON_LINES",
+    "ExecutionParameters",
+    "Split",
+    "Strategy",
+    "TransformSpec",
+    "variables_of",
+]
 
 
 Split = Literal["None", "Line", "RecordIO", "TFRecord"]
@@ -22,7 +33,7 @@ Strategy = Literal["MultiRecord", "SingleRecord"]
 
 CSV, JSON, JSON_LINES = "text/csv", "application/json", "application/jsonlines"
 FORMATS = (CSV, JSON, JSON_LINES)
-"""What filters and joins can look into."""
+"""The formats that filters and joins support."""
 
 MOST_PAYLOAD_MB = 100
 MOST_VARIABLES = 16
@@ -40,32 +51,31 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformSpec:
-    """A batch transform job, in the words of ``CreateTransformJob``.
+    """A batch transform job, in the terms of ``CreateTransformJob``.
 
     Args:
-        name: 1 to 63 letters, digits and hyphens; no two jobs have the same.
-        input_uri: Where the objects are.
-        data_type: ``"S3Prefix"`` takes all objects whose URI begins with ``input_uri``, ``"ManifestFile"`` those that it lists.
-        content_type: What the objects hold, and what containers are told. ``None``: ``application/json``, as containers take it.
+        name: 1 to 63 letters, digits and hyphens; unique.
+        input_uri: The URI of the objects.
+        data_type: ``"S3Prefix"`` takes all objects whose URI begins with ``input_uri``, ``"ManifestFile"`` those listed in it.
+        content_type: The content type of the objects, sent to the containers. ``None``: containers assume ``application/json``.
         compression: ``"Gzip"`` inflates the objects.
         split_type: What a record is: a line, a RecordIO or TFRecord record; ``"None"``: the whole object.
-        strategy: ``"MultiRecord"`` puts as many records into a request as fit, ``"SingleRecord"`` one. ``None``: what the
-            container asks for, else ``"MultiRecord"``.
-        assemble_with: ``"Line"`` ends every answer with a newline, unless it has one; ``"None"`` takes answers as they are.
-        accept: What the model is asked for; ``None``: whatever it answers by itself.
+        strategy: ``"MultiRecord"`` puts as many records into a request as fit, ``"SingleRecord"`` one. ``None``: as the
+            container reports, else ``"MultiRecord"``.
+        assemble_with: ``"Line"`` ends every answer with a newline, unless it has one; ``"None"`` does not change answers.
+        accept: The content type of the answers; ``None``: the default of the model.
         output_path: URI of the folder of the answers.
-        max_payload_mb: Largest request in MB (of 2^20 bytes), 0 to 100; 0: no limit. ``None``: what the container asks for, else 6.
-        max_concurrent_transforms: Requests at a time, each in a process of its own. ``None`` and 0: what the container asks for,
-            else 1.
+        max_payload_mb: Largest request in MB (of 2^20 bytes), 0 to 100; 0: no limit. ``None``: as the container reports, else 6.
+        max_concurrent_transforms: Concurrent requests, each in its own process. ``None`` and 0: as the container reports, else 1.
         environment: More variables for the containers, up to 16.
-        input_filter: JSONPath of what the model sees of a record. See :mod:`headrace.jobs.transform.jsonpath`.
-        output_filter: JSONPath of what is kept of an answer (of input and answer, where they are joined).
-        join_source: ``"Input"`` puts record and answer side by side.
+        input_filter: JSONPath of the part of a record that the model gets. See :mod:`headrace.jobs.transform.jsonpath`.
+        output_filter: JSONPath of the part of an answer that is stored (of input and answer, if they are joined).
+        join_source: ``"Input"`` stores records together with their answers.
         invocations_timeout_s: How long an answer may take, 1 to 3600.
-        invocations_max_retries: How often a failed request is repeated, 0 to 3.
+        invocations_max_retries: How often to repeat a failed request, 0 to 3.
 
     Raises:
-        ValueError: Something is beyond a limit, or does not go together; the message lists everything that does not.
+        ValueError: Settings beyond a limit or in conflict; the message lists all of them.
     """
 
     name: str
@@ -94,7 +104,7 @@ class TransformSpec:
 
     @property
     def split(self) -> Split:
-        """``split_type``, as type checkers like it."""
+        """``split_type`` with its literal type."""
         return cast("Split", self.split_type)
 
     @property
@@ -104,13 +114,13 @@ class TransformSpec:
 
     @property
     def output_format(self) -> str | None:
-        """The type that is asked for without its parameters; ``None`` where that is left to the model."""
+        """The requested type without its parameters; ``None`` for the default of the model."""
         accept = "" if self.accept is None else media_type(self.accept)
         return accept if accept not in ("", "*/*") else None
 
     @property
     def is_joined(self) -> bool:
-        """Whether input and answer are put side by side."""
+        """Whether records are stored together with their answers."""
         return self.join_source == "Input"
 
     def to_json(self) -> dict[str, Any]:
@@ -126,7 +136,7 @@ class TransformSpec:
         if self.strategy not in (None, *get_args(Strategy)):
             yield f"strategy must be one of {', '.join(get_args(Strategy))}, got {self.strategy!r}"
         elif self.strategy is not None and self.split_type == "None":
-            yield f"strategy={self.strategy!r} needs split_type='Line', 'RecordIO' or 'TFRecord': without, an object is one record"
+            yield f"strategy={self.strategy!r} needs split_type='Line', 'RecordIO' or 'TFRecord': without it, an object is one record"
 
     def _limits(self) -> Iterator[str]:
         payload, concurrent = self.max_payload_mb, self.max_concurrent_transforms
@@ -143,7 +153,7 @@ class TransformSpec:
 
     def _of_variables(self) -> Iterator[str]:
         if len(self.environment) > MOST_VARIABLES:
-            yield f"it has {len(self.environment)} environment variables, where {MOST_VARIABLES} are allowed"
+            yield f"it has {len(self.environment)} environment variables; the limit is {MOST_VARIABLES}"
         for name, value in self.environment.items():
             for what, text in (("name", name), ("value", value)):
                 if len(text) > MOST_VARIABLE_CHARACTERS[what]:
@@ -165,12 +175,12 @@ class TransformSpec:
             elif name == "output_filter" and format not in (None, *FORMATS):
                 yield f"{name}={path!r} needs an accept of {', '.join(FORMATS)}, got {self.accept!r}"
             elif format == CSV and not parsed.takes_columns and not self._becomes_json(name):
-                yield f"{name}={path!r} is for JSON: a CSV row has positions, as in '$[1:]' or '$[0,-1]', and no names"
+                yield f"{name}={path!r} is for JSON: a CSV row has positions, as in '$[1:]' or '$[0,-1]', not names"
             if self.split_type in ("RecordIO", "TFRecord"):
-                yield f"{name}={path!r} is not for split_type={self.split_type!r}, whose records are no text"
+                yield f"{name}={path!r} does not work with split_type={self.split_type!r}, whose records are not text"
 
     def _becomes_json(self, name: str) -> bool:
-        """Whether what is filtered is not a CSV row although the answer is one: it was joined with JSON."""
+        """Whether a CSV answer is JSON when it is filtered, because it was joined with JSON."""
         return name == "output_filter" and self.is_joined and self.input_format != CSV
 
     def _of_join(self) -> Iterator[str]:
@@ -191,44 +201,46 @@ MEBIBYTE = 1 << 20
 DEFAULT_PAYLOAD_MB = 6
 STRATEGIES = {"MULTI_RECORD": "MultiRecord", "SINGLE_RECORD": "SingleRecord"}
 WORDS = {name: word for word, name in STRATEGIES.items()}
-MOST_WORKERS = 100  # a request has at least a MB, and all together have 100
+MOST_WORKERS = 100  # a request has at least 1 MB, and all together have 100 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """What a job is run with."""
+class ExecutionParameters:
+    """The effective settings of a run."""
 
     concurrent: int
     payload_mb: int
     strategy: str
 
     @classmethod
-    def of(cls, spec: TransformSpec, own: Any) -> Parameters:
-        """From a job and what its container answers to ``/execution-parameters`` (``None``: nothing).
+    def of(cls, spec: TransformSpec, own: Any) -> ExecutionParameters:
+        """Combine the settings of a job with the container's answer to ``/execution-parameters`` (``None``: no answer).
 
         Raises:
-            JobFailed: That is not what SageMaker knows.
+            JobFailed: An invalid answer.
         """
-        told = _checked(own)
-        strategy = spec.strategy or STRATEGIES[told.get("BatchStrategy", "MULTI_RECORD")]
-        payload = told.get("MaxPayloadInMB", DEFAULT_PAYLOAD_MB) if spec.max_payload_mb is None else spec.max_payload_mb
-        concurrent = spec.max_concurrent_transforms or told.get("MaxConcurrentTransforms", 0) or 1
+        reported = _parse_parameters(own)
+        strategy = spec.strategy or STRATEGIES[reported.get("BatchStrategy", "MULTI_RECORD")]
+        payload = (
+            reported.get("MaxPayloadInMB", DEFAULT_PAYLOAD_MB) if spec.max_payload_mb is None else spec.max_payload_mb
+        )
+        concurrent = spec.max_concurrent_transforms or reported.get("MaxConcurrentTransforms", 0) or 1
         return cls(concurrent=concurrent, payload_mb=payload, strategy=strategy)
 
     @property
     def limit(self) -> int:
-        """Bytes of a request; 0: without limit."""
+        """Largest request in bytes; 0: no limit."""
         return self.payload_mb * MEBIBYTE
 
     @property
     def line(self) -> str:
-        """As SageMaker's log has it."""
+        """As in SageMaker's log."""
         strategy = WORDS[self.strategy]
         return f"MaxConcurrentTransforms={self.concurrent}, MaxPayloadInMB={self.payload_mb}, BatchStrategy={strategy}"
 
 
 def variables_of(spec: TransformSpec) -> dict[str, str]:
-    """The environment of the containers: of the settings, only those that were asked for."""
+    """The environment of the containers, with the settings that the caller gave."""
     given = {
         "SAGEMAKER_MAX_PAYLOAD_IN_MB": spec.max_payload_mb,
         "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS": spec.max_concurrent_transforms,
@@ -238,24 +250,24 @@ def variables_of(spec: TransformSpec) -> dict[str, str]:
     return {**spec.environment, "SAGEMAKER_BATCH": "true", **settings}
 
 
-def _checked(own: Any) -> Mapping[str, Any]:
+def _parse_parameters(own: Any) -> Mapping[str, Any]:
     if isinstance(own, str):
         try:
             own = load_json(own)
         except ValueError:
-            raise _unknown(own) from None
+            raise _parameters_error(own) from None
     if own is None:
         return {}
     if not isinstance(own, Mapping) or own.get("BatchStrategy", "MULTI_RECORD") not in STRATEGIES:
-        raise _unknown(own)
+        raise _parameters_error(own)
     for name, most in (("MaxPayloadInMB", 100), ("MaxConcurrentTransforms", MOST_WORKERS)):
         value = own.get(name, 0)
         if not isinstance(value, int) or not 0 <= value <= most:
-            raise _unknown(own)
+            raise _parameters_error(own)
     return own
 
 
-def _unknown(own: Any) -> JobFailed:
+def _parameters_error(own: Any) -> JobFailed:
     known = (
         '{"MaxConcurrentTransforms": 1, "BatchStrategy": "MULTI_RECORD" or "SINGLE_RECORD", "MaxPayloadInMB": 0 to 100}'
     )
