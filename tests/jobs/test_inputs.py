@@ -109,7 +109,7 @@ def test_manifest(run, script, store, model):
         ("[", "must be a JSON list"),
         ('["a"]', "must be a JSON list"),
         ('[{"prefix": "s3://in/data/"}, "nothing"]', "s3://in/data/nothing, which does not exist"),
-        ('[{"prefix": "s3://in/data/"}, "../../x"]', "no relative path"),
+        ('[{"prefix": "s3://in/data/"}, "../../x"]', "not a relative path"),
     ],
 )
 def test_manifests_that_are_wrong(store, manifest, words):
@@ -317,7 +317,7 @@ def test_augmented_manifests_name_local_files_beside_them_only(tmp_path, begin):
     for path in (tmp_path / "secret", folder / ".." / "secret", folder / "link", "/etc/passwd"):
         with pytest.raises(JobFailed, match=r"line 1 of list\.jsonl names .* outside the manifest's folder"):
             values(path)
-    with pytest.raises(JobFailed, match="no file of this store"):
+    with pytest.raises(JobFailed, match="not a file of this store"):
         manifest.write_text(json.dumps({"image-ref": "https://example.com/x"}))
         augmented_values([InputObject(name="list.jsonl", path=manifest)], channel, PathStore(), 0, 1)
 
