@@ -28,7 +28,7 @@ from headrace import _native
 __all__ = ["ERRORS", "Faults"]
 
 BY_FD = ("read", "pread", "write", "fsync", "ftruncate", "fstat", "lseek", "close")
-BY_PATH = ("open", "stat", "replace", "rename", "unlink", "mkdir", "rmdir", "listdir", "scandir", "utime")
+BY_PATH = ("open", "stat", "replace", "rename", "link", "unlink", "mkdir", "rmdir", "listdir", "scandir", "utime")
 ERRORS = {
     "read": (errno.EIO,),
     "pread": (errno.EIO,),
@@ -42,6 +42,7 @@ ERRORS = {
     "stat": (errno.EACCES, errno.EIO),
     "replace": (errno.EACCES, errno.ENOSPC),
     "rename": (errno.EACCES,),
+    "link": (errno.EPERM,),
     "unlink": (errno.EACCES,),
     "mkdir": (errno.ENOSPC, errno.EACCES),
     "rmdir": (errno.EACCES,),

@@ -18,6 +18,7 @@ from headrace.contracts.schema import Schema
 from headrace.datasets.building import DatasetBuilder
 from headrace.datasets.building.order import Ordering
 from headrace.errors import HeadraceError, UnsupportedData
+from headrace.formats.registry import format_named
 from headrace.io.cache.folder import CacheEntry
 from headrace.io.cache.inflated import InflatedStream
 from headrace.io.write import pending
@@ -85,6 +86,20 @@ def every_fault(faults, run, reset):
                 reset()
                 with faults.failing(kind, number, way):
                     yield kind, number, way
+
+
+def pairs_of_faults(faults, run, reset, count=40):
+    """Pairs of calls of a clean run, and a context in which both fail, and the first removal of a file, too."""
+    reset()
+    with faults.counting():
+        run()
+    calls = [(kind, number) for kind, found in faults.counts.items() for number in range(found)]
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        first, second = (calls[at] for at in rng.choice(len(calls), 2, replace=False))
+        reset()
+        fail = {first: ERRORS[first[0]][0], second: ERRORS[second[0]][-1], ("unlink", 0): 13, ("rmdir", 0): 13}
+        yield first, second, faults.failing_at(fail)
 
 
 @pytest.fixture(autouse=True)
@@ -182,16 +197,12 @@ def test_two_faults_while_one_file_is_written(tmp_path, cache, name):
     data = tmp_path / "data"
     data.mkdir()
     path = data / name
-    hr.write(path, OLD)
-    faults = Faults(data, cache)
-    with faults.counting():
-        hr.write(path, COLUMNS)
-    calls = [(kind, number) for kind, count in faults.counts.items() for number in range(count)]
-    hr.write(path, OLD)
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        first, second = (calls[at] for at in rng.choice(len(calls), 2, replace=False))
-        with faults.failing_at({first: ERRORS[first[0]][0], second: ERRORS[second[0]][-1], ("unlink", 0): 13}):
+
+    def reset():
+        hr.write(path, OLD)
+
+    for first, second, fails in pairs_of_faults(Faults(data, cache), lambda: hr.write(path, COLUMNS), reset, 60):
+        with fails:
             try:
                 hr.write(path, COLUMNS)
             except (HeadraceError, OSError) as error:
@@ -349,6 +360,66 @@ def test_writing_folders(tmp_path, cache, format, is_there):
     assert told
 
 
+@pytest.mark.parametrize("format", FOLDERS)
+def test_joining_folders(tmp_path, cache, format):
+    """The parts of a conversion are joined, or are still there for the next call."""
+    data = tmp_path / "data"
+    parts, path = [data / "0", data / "1"], data / "whole"
+    join = format_named(format).join
+
+    def reset():
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+        for part in parts:
+            write_folder(part, format)
+
+    reset()
+    part = {name: values for name, values in read_folder(parts[0]).items() if name in FOLDERS[format][0]}
+    faults = Faults(data, cache)
+    told = []
+    for fault in every_fault(faults, lambda: join(list(map(str, parts)), str(path)), reset):
+        try:
+            join(list(map(str, parts)), str(path))
+        except (HeadraceError, OSError) as error:
+            assert names_a_file(error, data), (fault, repr(error))
+            told.append(error)
+        faults._watching = False
+        there = {each.name for each in data.iterdir()}
+        if "whole" not in there:
+            assert there == {"0", "1"}, fault
+        for found, times in ((path, 2), *(((each, 1) for each in parts) if "whole" not in there else ())):
+            if found.exists():
+                columns = read_folder(found)
+                assert {name: sorted(columns[name]) for name in part} == {
+                    name: sorted(values * times) for name, values in part.items()
+                }, fault
+    assert told
+
+
+@pytest.mark.parametrize("format", FOLDERS)
+def test_two_faults_while_a_folder_is_written(tmp_path, cache, format):
+    """What clears up after the first fault meets the second."""
+    data = tmp_path / "data"
+    path = data / "folder"
+    write_folder(tmp_path / "wanted", format)
+    wanted = read_folder(tmp_path / "wanted")
+
+    def reset():
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+
+    for first, second, fails in pairs_of_faults(Faults(data, cache), lambda: write_folder(path, format), reset):
+        error = None
+        with fails:
+            try:
+                write_folder(path, format)
+            except (HeadraceError, OSError) as raised:
+                error = raised
+        assert error is None or names_a_file(error, data), (first, second, repr(error))
+        if error is None or path.exists():  # complete: what follows its rename has failed
+            assert read_folder(path) == wanted, (first, second)
+
+
 @pytest.mark.parametrize("spills", [False, True])
 def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
     if spills:
@@ -385,6 +456,30 @@ def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
         prepare()
         assert values() == list(range(5)), fault
     assert told
+
+
+def test_two_faults_while_a_dataset_is_prepared(tmp_path, cache):
+    data = tmp_path / "data"
+    rows = [{"x": number} for number in range(5)]
+
+    def prepare():
+        builder = DatasetBuilder(name="made", features={"x": "int64"}, splits={"train": rows})
+        builder.download_and_prepare(data_dir=data, progress=False)
+
+    def reset():
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+
+    for first, second, fails in pairs_of_faults(Faults(data, cache), prepare, reset):
+        with fails, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                prepare()
+            except (HeadraceError, OSError) as error:
+                assert names_a_file(error, data, cache), (first, second, repr(error))
+        prepare()
+        found = sorted(int(row["x"]) for row in hr.data_source("made", "train", data_dir=data))
+        assert found == list(range(5)), (first, second)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from headrace.datasets.prepared import INFO_FILE
 from headrace.errors import NoFiles, UnsupportedData, Where, did_you_mean
+from headrace.io.faults import name_in_errors
 from headrace.io.json_text import load_json
 
 __all__ = ["KNOWN_NAMES", "data_folders", "find_prepared", "prepared_names"]
@@ -125,9 +127,11 @@ def _config_in(dataset: Path, config: str | None) -> Path:
 
 
 def _default_config(dataset: Path) -> str | None:
+    path = dataset / ".config" / "metadata.json"
     try:
-        found = load_json((dataset / ".config" / "metadata.json").read_bytes())
-    except (OSError, ValueError):
+        with name_in_errors(str(path)):
+            found = load_json(path.read_bytes())
+    except (FileNotFoundError, ValueError):
         return None
     return found.get("default_config_name") if isinstance(found, dict) else None
 
@@ -155,15 +159,17 @@ def _versions(folder: Path) -> Iterator[Path]:
 
 def _subfolders(folder: Path) -> list[Path]:
     try:
-        with os.scandir(folder) as entries:
+        with name_in_errors(str(folder)), os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return [folder / name for name in names if not name.startswith("incomplete.")]
 
 
 def _unknown_name_error(name: str, roots: list[Path]) -> NoFiles:
-    known = sorted({folder.name for root in roots for folder in _subfolders(root) if _holds_prepared(folder)})
+    known: list[str] = []
+    with contextlib.suppress(OSError):  # Names for the message: an unreadable neighbour is no reason for another error.
+        known = sorted({folder.name for root in roots for folder in _subfolders(root) if _holds_prepared(folder)})
     return NoFiles(
         Where(path=os.pathsep.join(map(str, roots))),
         expected=f"a prepared dataset {name!r}",

@@ -17,6 +17,7 @@ from headrace.datasets.source import PreparedSource, SplitNode
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.parquet.payloads import ParquetPayloads
 from headrace.formats.registry import format_named
+from headrace.io.faults import name_in_errors
 from headrace.io.progress import say
 from headrace.sources.node import Node
 from headrace.sources.splits import SplitLike, resolve_split, split_names
@@ -260,9 +261,9 @@ def _absent(paths: list[str]) -> list[str]:
 
 def _files_in(folder: str) -> set[str]:
     try:
-        with os.scandir(folder) as entries:
+        with name_in_errors(folder), os.scandir(folder) as entries:
             return {entry.name for entry in entries if entry.is_file()}
-    except (OSError, ValueError):  # no such folder, or a name with a zero byte in it
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a name with a zero byte in it
         return set()
 
 

@@ -24,7 +24,7 @@ from headrace.io.store.upload import (
     staging_folder,
     upload_folder,
 )
-from headrace.io.system import sync_folder
+from headrace.io.system import discard_folder, sync_folder
 from headrace.io.urls import Url, base_name, is_listing, is_url
 from headrace.io.write.pending import remove_abandoned, temporary_name
 
@@ -215,6 +215,19 @@ class AtomicFolder:
         with name_in_errors(os.path.join(self.path, name)), open(self.place(name), "xb") as file:
             file.write(content)
 
+    def add(self, source: str, name: str) -> None:
+        """Add a file that exists already: by a hard link, or as a copy where the file system has no links.
+
+        The source stays, so that nothing is lost if the folder is never closed.
+        """
+        target = self.place(name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        try:
+            os.link(source, target)
+        except OSError:
+            with name_in_errors(source):
+                shutil.copyfile(source, target)
+
     def close(self) -> None:
         """Put the folder into its place. A second call does nothing."""
         if self.closed:
@@ -241,7 +254,7 @@ class AtomicFolder:
         """Leave nothing behind. Does nothing after ``close``."""
         if not self.closed:
             self.closed = True
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            discard_folder(self._temporary)
 
 
 def first_existing(paths: Sequence[str]) -> str | None:

@@ -6,9 +6,11 @@ and by those of every group above it, up to where its hierarchy is mounted; what
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ from headrace.io.faults import close_quietly, name_in_errors
 __all__ = [
     "as_pool_thread",
     "cpu_limit",
+    "discard_folder",
     "lock",
     "memory_limit",
     "spare_cores",
@@ -28,6 +31,7 @@ __all__ = [
     "unlock",
     "usable_cores",
     "usable_memory",
+    "walk",
     "whole_cpus",
 ]
 
@@ -225,3 +229,23 @@ def sync_folder(folder: str) -> None:
             os.fsync(fd)
         finally:
             close_quietly(fd)
+
+
+def walk(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """``os.walk``, but a folder that cannot be listed raises its error, where ``os.walk`` passes over its files.
+
+    Raises:
+        OSError: A folder cannot be listed.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    return os.walk(os.fspath(folder), onerror=fail)
+
+
+def discard_folder(folder: str | os.PathLike[str]) -> None:
+    """Remove a folder as far as possible, after an error that must not be hidden by another one."""
+    for _ in range(2):  # rmtree gives up where closing a folder fails
+        with contextlib.suppress(OSError):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -30,6 +30,7 @@ from headrace.datasets.prepared import (
 )
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.formats.registry import format_named
+from headrace.io.faults import name_in_errors
 from headrace.sources.open import open as open_source
 
 __all__ = ["write_metadata"]
@@ -156,7 +157,8 @@ def _find_shards(folder: Path, template: str, name: str | None) -> _Shards:
     """
     where = Where(path=str(folder))
     pattern = _pattern(template)
-    there = sorted(os.listdir(folder)) if folder.is_dir() else []
+    with name_in_errors(str(folder)):
+        there = sorted(os.listdir(folder)) if folder.is_dir() else []
     matches = [match for match in map(pattern.fullmatch, there) if match]
     if not matches:
         raise NoFiles(

@@ -28,7 +28,7 @@ from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.progress import Progress, say
-from headrace.io.system import lock, sync_folder
+from headrace.io.system import discard_folder, lock, sync_folder
 from headrace.io.write.atomic import write_atomic
 
 __all__ = ["Examples", "Preparation", "prepare"]
@@ -101,7 +101,7 @@ def _make(wanted: Preparation) -> None:
                 raise
         sync_folder(str(wanted.folder.parent))
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        discard_folder(temporary)
     if wanted.default_config:
         _note_default(wanted.folder.parent.parent, wanted.default_config)
 
@@ -197,9 +197,10 @@ def _lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder that is being made; waits for whoever makes it."""
     fd = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        if not lock(fd):
-            say(f"waiting for another process, which prepares {folder}")
-            lock(fd, wait=True)
+        with name_in_errors(str(folder)):
+            if not lock(fd):
+                say(f"waiting for another process, which prepares {folder}")
+                lock(fd, wait=True)
         yield
     finally:
         close_quietly(fd)
@@ -208,7 +209,7 @@ def _lock(folder: Path) -> Iterator[None]:
 def _remove_unfinished(folder: Path) -> None:
     """What a process left behind that was killed: only who holds the lock may do that."""
     for left in folder.parent.glob(f"{UNFINISHED}*_{folder.name}"):
-        shutil.rmtree(left, ignore_errors=True)
+        discard_folder(left)
 
 
 def _note_default(dataset: Path, config: str) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from headrace.datasets.downloading.fetch import LONGEST_WAIT_S, Attempt, Patience, Refused, Unfinished, fetch
 from headrace.errors import CorruptFile, DownloadFailed, UnsupportedData, Where
 from headrace.io.archive.unpack import Limits, unpack
-from headrace.io.faults import close_quietly
+from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.progress import Progress
 from headrace.io.system import lock
 from headrace.io.write.atomic import write_atomic
@@ -104,7 +104,7 @@ class Resource:
         if self.size is not None and size != self.size:
             raise CorruptFile(where, expected=f"{self.size} bytes", found=str(size))
         digests = {"sha256": hashlib.sha256(), "md5": hashlib.md5(usedforsecurity=False)}
-        with path.open("rb") as file:
+        with name_in_errors(str(path)), path.open("rb") as file:
             while block := file.read(BLOCK_BYTES):
                 for name, digest in digests.items():
                     if name == "sha256" or self.md5 is not None:
@@ -281,9 +281,11 @@ class Downloads:
 
     def _noted(self, resource: Resource) -> str | None:
         """The checksum of what came the first time."""
+        path = self._notes(resource)
         try:
-            noted = json.loads(self._notes(resource).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            with name_in_errors(str(path)):
+                noted = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
             return None
         return noted.get("sha256") if isinstance(noted, dict) else None
 
@@ -325,7 +327,8 @@ def _lock(path: Path) -> Iterator[None]:
     """Hold the lock on a file, waiting for other processes and threads that do."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        lock(fd, wait=True)
+        with name_in_errors(str(path)):
+            lock(fd, wait=True)
         yield
     finally:
         close_quietly(fd)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from headrace.io.faults import name_in_errors
 from headrace.io.write.atomic import write_atomic
 
 __all__ = ["Attempt", "Patience", "Refused", "Unfinished", "fetch"]
@@ -186,7 +187,8 @@ def _receive(attempt: Attempt, response: Any, start: int, total: int | None) -> 
     from http.client import HTTPException
 
     limit = attempt.size if attempt.size is not None else total
-    with attempt.part.open("r+b" if attempt.part.exists() else "xb") as file:
+    mode = "r+b" if attempt.part.exists() else "xb"
+    with name_in_errors(str(attempt.part)), attempt.part.open(mode) as file:
         file.truncate(start)
         file.seek(start)
         there, window, since = start, start, time.monotonic()

@@ -14,6 +14,7 @@ from headrace.contracts.values import Ragged
 from headrace.datasets.features.base import BYTES, DtypeLike, Stored, shape_json
 from headrace.datasets.features.tensor import Tensor
 from headrace.errors import UnsupportedData, Where
+from headrace.io.faults import name_in_errors
 
 __all__ = ["Audio"]
 
@@ -106,9 +107,13 @@ class Audio(Tensor):
             if self.lazy_decode:
                 raise self.misfit("an array", expected="a path or an open file, as decoding is lazy")
             return super().encode_example(np.asarray(value))
-        content = (
-            value if isinstance(value, bytes) else value.read() if hasattr(value, "read") else Path(value).read_bytes()
-        )
+        if isinstance(value, bytes):
+            content = value
+        elif hasattr(value, "read"):
+            content = value.read()
+        else:
+            with name_in_errors(str(value)):
+                content = Path(value).read_bytes()
         return content if self.lazy_decode else super().encode_example(self._from_file(content, None))
 
     def content(self) -> tuple[str, dict[str, Any]]:

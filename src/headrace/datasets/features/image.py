@@ -16,6 +16,7 @@ from headrace.datasets.features.base import BYTES, DtypeLike, LeafFeature, Store
 from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.pixels import decode_images
 from headrace.errors import UnsupportedData, Where
+from headrace.io.faults import name_in_errors
 
 __all__ = ["Image", "LabeledImage"]
 
@@ -101,7 +102,8 @@ class Image(LeafFeature):
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value)
         if isinstance(value, (str, os.PathLike)):
-            return Path(value).read_bytes()
+            with name_in_errors(os.fspath(value)):
+                return Path(value).read_bytes()
         if isinstance(value, np.ndarray):
             return self._encode_array(value)
         if hasattr(value, "read"):

@@ -24,6 +24,7 @@ from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.tensor import Text
 from headrace.errors import CorruptFile, Where
+from headrace.io.faults import name_in_errors
 
 __all__ = ["cifar10", "cifar100"]
 
@@ -128,7 +129,8 @@ def _splits(layout: _Layout, downloads: Downloads) -> Mapping[str, Examples]:
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
     """That the classes are called as we call them, in the same order."""
-    found = [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
+    with name_in_errors(str(path)):
+        found = [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
     if found != list(names):
         raise CorruptFile(Where(path=str(path)), expected=f"the classes {list(names)}", found=str(found)[:200])
 
@@ -136,7 +138,8 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 def _examples(split: str, paths: list[Path], labels: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     for path in paths:
-        found = np.fromfile(path, np.uint8)
+        with name_in_errors(str(path)):
+            found = np.frombuffer(path.read_bytes(), np.uint8)
         row = len(labels) + IMAGE_BYTES
         if found.size == 0 or found.size % row:
             raise CorruptFile(Where(path=str(path)), expected=f"rows of {row} bytes", found=f"{found.size} bytes")

@@ -25,6 +25,7 @@ from headrace.datasets.features.image import Image
 from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.errors import CorruptFile, Where
+from headrace.io.faults import name_in_errors
 
 __all__ = ["EMNIST_CONFIGS", "emnist", "fashion_mnist", "kmnist", "mnist", "read_idx"]
 
@@ -196,7 +197,7 @@ def read_idx(path: Path, *, axes: int) -> npt.NDArray[np.uint8]:
     import zlib
 
     where = Where(path=str(path))
-    with gzip.open(path) as file:
+    with name_in_errors(str(path)), gzip.open(path) as file:
         try:
             return _idx(file, axes, where)  # type: ignore[arg-type]
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:

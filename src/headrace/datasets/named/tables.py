@@ -13,6 +13,7 @@ from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.tensor import Tensor
 from headrace.errors import CorruptFile, Where
+from headrace.io.faults import name_in_errors
 
 __all__ = ["abalone", "iris"]
 
@@ -93,7 +94,8 @@ def _abalone(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _rows(path: Path, width: int) -> Iterator[tuple[int, list[str]]]:
-    lines = path.read_text(encoding="ascii", errors="replace").splitlines()
+    with name_in_errors(str(path)):
+        lines = path.read_text(encoding="ascii", errors="replace").splitlines()
     for number, line in enumerate(line for line in lines if line.strip()):
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != width:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,8 +18,10 @@ from headrace.formats.image_folder.write import SPLITS
 from headrace.formats.npy.header import header_bytes
 from headrace.formats.npz.write import packed_arrays
 from headrace.formats.table.empty_folder import NOTE, leave_note
+from headrace.io.faults import name_in_errors
 from headrace.io.folders import AtomicFolder, Listing, is_visible
 from headrace.io.paths import PathLike
+from headrace.io.system import discard_folder
 
 __all__ = ["MANIFEST", "NpyFolderSink", "NpzFolderSink", "join_folders", "npy_misfits", "npz_misfits"]
 
@@ -187,40 +189,45 @@ def _json_value(value: Any) -> Any:
 
 
 def join_folders(parts: Sequence[str], path: str) -> None:
-    """Put the files of some folders into one, numbered on."""
+    """Join folders into one, and number their files consecutively. After an error all parts are as they were."""
     whole = AtomicFolder(path)
-    so_far, lines = 0, []
+    with contextlib.ExitStack() as stack:
+        stack.callback(whole.abort)
+        count, lines = 0, []
+        for part in parts:
+            rows = _read_manifest(part)
+            lines += [
+                json.dumps({**row, FILE: f"{count + at:08d}.npy"}, ensure_ascii=False) for at, row in enumerate(rows)
+            ]
+            count += max(_add_files(whole, part, count), len(rows))
+        if lines:
+            whole.write(MANIFEST, ("\n".join(lines) + "\n").encode())
+        note = os.path.join(parts[0], NOTE)
+        if not count and os.path.exists(note):
+            whole.add(note, NOTE)
+        whole.close()
     for part in parts:
-        listing = Listing.of(part)
-        for folder in ("", *listing.folders):
-            inside = listing if not folder else Listing.of(os.path.join(part, folder))
-            os.makedirs(whole.place(folder), exist_ok=True)
-            for name in inside.named((".npy", ".npz")):
-                number, ending = os.path.splitext(name)
-                target = os.path.join(folder, f"{int(number) + so_far:08d}{ending}")
-                os.rename(os.path.join(inside.folder, name), whole.place(target))
-        rows = _lines_of(part)
-        lines += [
-            json.dumps({**row, FILE: f"{so_far + at:08d}.npy"}, ensure_ascii=False) for at, row in enumerate(rows)
-        ]
-        so_far += _count(whole, so_far)
-    if lines:
-        whole.write(MANIFEST, ("\n".join(lines) + "\n").encode())
-    note = os.path.join(parts[0], NOTE)
-    if not so_far and os.path.exists(note):
-        os.rename(note, whole.place(NOTE))
-    whole.close()
-    for part in parts:
-        shutil.rmtree(part)
+        discard_folder(part)
 
 
-def _lines_of(part: str) -> list[dict[str, Any]]:
+def _add_files(whole: AtomicFolder, part: str, first: int) -> int:
+    """Add the files of a part with numbers from ``first``, and return their count."""
+    listing = Listing.of(part)
+    whole.make_folders(listing.folders)
+    count = 0
+    for folder in ("", *listing.folders):
+        inside = listing if not folder else Listing.of(os.path.join(part, folder))
+        for name in inside.named((".npy", ".npz")):
+            number, ending = os.path.splitext(name)
+            whole.add(os.path.join(inside.folder, name), os.path.join(folder, f"{int(number) + first:08d}{ending}"))
+            count += 1
+    return count
+
+
+def _read_manifest(part: str) -> list[dict[str, Any]]:
+    path = os.path.join(part, MANIFEST)
     try:
-        with open(os.path.join(part, MANIFEST), encoding="utf-8") as file:
+        with name_in_errors(path), open(path, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
     except FileNotFoundError:
         return []
-
-
-def _count(whole: AtomicFolder, so_far: int) -> int:
-    return sum(len(names) for _, _, names in os.walk(whole.place(""))) - so_far

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,9 +14,10 @@ from headrace.contracts.images import encoding_of, is_image_name
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.table.empty_folder import NOTE, leave_note, remove_note
+from headrace.formats.table.empty_folder import NOTE, leave_note
 from headrace.io.folders import AtomicFolder, is_visible
 from headrace.io.paths import PathLike
+from headrace.io.system import discard_folder, walk
 
 __all__ = ["CLASSES_NOTE", "SPLITS", "ImageFolderSink", "join_folders", "misfits"]
 
@@ -196,37 +197,38 @@ def _check_name(name: str, record: int, feature: str) -> str:
 
 
 def join_folders(parts: Sequence[str], path: str) -> None:
-    """Put the images of some folders into one. Numbered ones are numbered on."""
-    first, *others = parts
-    so_far = _count(first)
-    for part in others:
-        files = [
-            os.path.relpath(os.path.join(folder, name), part)
-            for folder, _, names in os.walk(part)
-            for name in names
-            if name not in (NOTE, CLASSES_NOTE)
-        ]
-        stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
-        are_numbers = sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
-        for file, stem in zip(files, stems, strict=True):
-            folder, name = os.path.split(file)
-            target = f"{int(stem) + so_far:08d}{name[len(stem) :]}" if are_numbers else name
-            _move(os.path.join(part, file), os.path.join(first, folder, target))
-        so_far += len(files)
-        shutil.rmtree(part)
-    if so_far:
-        remove_note(first)
-    os.replace(first, path)
+    """Join folders into one. Numbered images are numbered consecutively. After an error all parts are as they were."""
+    whole = AtomicFolder(path)
+    with contextlib.ExitStack() as stack:
+        stack.callback(whole.abort)
+        count = 0
+        for part in parts:
+            count += _add_images(whole, part, count)
+        for note in (CLASSES_NOTE, *(() if count else (NOTE,))):
+            if os.path.exists(place := os.path.join(parts[0], note)):
+                whole.add(place, note)
+        whole.close()
+    for part in parts:
+        discard_folder(part)
 
 
-def _move(source: str, target: str) -> None:
-    if os.path.exists(target):
-        raise SchemaMismatch(
-            Where(path=target, feature=NAME), expected="a name of its own for every image", found="two"
-        )
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    os.rename(source, target)
-
-
-def _count(folder: str) -> int:
-    return sum(name not in (NOTE, CLASSES_NOTE) for _, _, names in os.walk(folder) for name in names)
+def _add_images(whole: AtomicFolder, part: str, first: int) -> int:
+    """Add the images of a part, numbered ones with numbers from ``first``, and return their count."""
+    files = []
+    for folder, folders, names in walk(part):
+        within = os.path.relpath(folder, part)
+        whole.make_folders(os.path.join(within, name) for name in folders)
+        files += [os.path.normpath(os.path.join(within, name)) for name in names if name not in (NOTE, CLASSES_NOTE)]
+    stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
+    are_numbers = sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
+    for file, stem in zip(files, stems, strict=True):
+        folder, name = os.path.split(file)
+        target = os.path.join(folder, f"{int(stem) + first:08d}{name[len(stem) :]}" if are_numbers else name)
+        if os.path.exists(whole.place(target)):
+            raise SchemaMismatch(
+                Where(path=os.path.join(whole.path, target), feature=NAME),
+                expected="a different name for every image",
+                found="two with this name",
+            )
+        whole.add(os.path.join(part, file), target)
+    return len(files)

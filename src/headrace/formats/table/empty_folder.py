@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, Where
@@ -12,7 +11,7 @@ from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
 from headrace.io.urls import child_of
 
-__all__ = ["NOTE", "is_noted", "leave_note", "noted_schema", "remove_note"]
+__all__ = ["NOTE", "is_noted", "leave_note", "noted_schema"]
 
 
 NOTE = "headrace-empty.json"
@@ -22,12 +21,6 @@ def leave_note(folder: AtomicFolder, format: str, schema: Schema) -> None:
     """Say in a folder that is being written that it is one of this format, with no example."""
     text = json.dumps({"format": format, **json.loads(schema.to_json())}, ensure_ascii=False)
     folder.write(NOTE, text.encode())
-
-
-def remove_note(folder: str) -> None:
-    """Take the note away, where there is one: there are examples after all."""
-    if os.path.exists(place := os.path.join(folder, NOTE)):
-        os.unlink(place)
 
 
 def is_noted(listing: Listing, format: str) -> bool:

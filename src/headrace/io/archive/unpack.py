@@ -29,6 +29,7 @@ from headrace.io.archive.members import (
 )
 from headrace.io.cache.folder import size_setting
 from headrace.io.progress import Progress
+from headrace.io.system import walk
 
 __all__ = ["Limits", "archive_names", "unpack", "unpack_into"]
 
@@ -105,7 +106,7 @@ def unpack_into(archive: Path, folder: Path, *, limits: Limits | None = None, wh
     with tempfile.TemporaryDirectory(prefix=f".{folder.name[:80]}.", dir=folder.parent) as temporary:
         fresh = Path(temporary, "content")
         unpack(archive, fresh, limits=limits, what=what)
-        for below, _, names in os.walk(fresh):
+        for below, _, names in walk(fresh):
             target = folder / Path(below).relative_to(fresh)
             target.mkdir(exist_ok=True)
             for name in names:
@@ -277,7 +278,7 @@ class _Unpacking:
 
     def copy_folder(self, there: Path, parts: list[str]) -> None:
         self.make_folder(parts)
-        for folder, folders, files in os.walk(there):
+        for folder, folders, files in walk(there):
             self.copied += len(folders) + len(files)
             if self.copied > MOST_COPIED:
                 expected = f"links to folders of at most {MOST_COPIED:,} files and folders in all"

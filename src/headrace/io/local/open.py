@@ -26,6 +26,7 @@ from headrace.io.local.mapped import MappedFile, check_regular, open_to_read
 from headrace.io.store.listing import objects_exist, size_below
 from headrace.io.store.object import RemoteFile, fetch_heads
 from headrace.io.store.requests import RangeRequest, fetch
+from headrace.io.system import walk
 from headrace.io.urls import is_listing, is_url
 
 __all__ = [
@@ -273,7 +274,7 @@ def _size_in_store(file: RemoteFile) -> int:
 def _size(path: str) -> int:
     try:
         if os.path.isdir(path):
-            return sum(Path(folder, name).stat().st_size for folder, _, names in os.walk(path) for name in names)
+            return sum(Path(folder, name).stat().st_size for folder, _, names in walk(path) for name in names)
         return Path(path).stat().st_size
     except FileNotFoundError as error:
         raise NoFiles(Where(path=path), expected="a file", found="none of that name") from error

@@ -14,6 +14,7 @@ from headrace.io.faults import as_headrace_error
 from headrace.io.names import SIDECARS
 from headrace.io.store.client import client_for, obstore_for, run_all, store_of
 from headrace.io.store.listing import list_below, objects_exist
+from headrace.io.system import walk
 from headrace.io.urls import Url, child_of, is_listing, scheme_of
 
 __all__ = [
@@ -166,7 +167,7 @@ def folder_exists_error(url: str) -> UnsupportedData:
 def _files_of(folder: str, url: str) -> list[str]:
     """The files in a folder and below, by their names from there."""
     found: list[str] = []
-    for place, folders, names in os.walk(folder):
+    for place, folders, names in walk(folder):
         within = os.path.relpath(place, folder).replace(os.sep, "/")
         if not folders and not names and place != folder:
             raise UnsupportedData(
