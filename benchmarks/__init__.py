@@ -1,1 +1,1 @@
-"""Measurements of Headrace: alone (``micro``, ``flows``) and beside its peers (``compare``)."""
+"""Benchmarks of Headrace: alone (``micro``, ``flows``) and compared with other libraries (``compare``)."""

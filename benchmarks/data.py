@@ -1,6 +1,6 @@
 """The files that the benchmarks read, made once per size and kept between runs.
 
-They are made here with NumPy alone, by neither Headrace nor a peer, so that reading them right is a check of both.
+They are made with NumPy alone, by neither Headrace nor a peer, so that reading them checks both.
 They live under ``HEADRACE_BENCH_DIR`` (default: ``headrace-bench`` in the temporary folder), never in the checkout.
 """
 
@@ -40,7 +40,7 @@ class Sizes:
         shards: Files into which the same examples are split.
         sparse_rows: Rows of the sparse matrix.
         sparse_width: Its columns.
-        images: Pictures.
+        images: Number of images.
         files: Small npy files, one for each example.
     """
 
@@ -66,7 +66,7 @@ def bench_folder() -> Path:
 
 
 class Files:
-    """The data files of one size, each made when it is first asked for."""
+    """The data files of one size, each made on first use."""
 
     def __init__(self, folder: Path, sizes: Sizes = FULL) -> None:
         self.sizes = sizes
@@ -85,7 +85,7 @@ class Files:
 
     @cached_property
     def image_checks(self) -> np.ndarray:
-        """CRC-32 of the bytes of each image, uint32 (rows,): says which row it is, and that no bit of it changed."""
+        """CRC-32 of the bytes of each image, uint32 (rows,): identifies the row and shows that no bit changed."""
         return np.load(self._made("image-checks.npy", lambda path: _save(path, row_checks(self.images))))
 
     @cached_property
@@ -101,14 +101,14 @@ class Files:
 
     @property
     def tfrecord_label_first(self) -> Path:
-        """The same examples with the other order of features, which TensorFlow's writer also gives."""
+        """The same examples with the other order of features, which TensorFlow's writer also produces."""
         return self._made("label-first.tfrecord", lambda path: self._write_tfrecord(path, label_first=True))
 
     @property
     def array_record(self) -> Path:
         """The same payloads as ArrayRecord, one in each chunk, under Zstandard: the defaults of its own writer.
 
-        Written by Headrace, which makes the very bytes of the `array_record` package (`tests/peers`).
+        Written by Headrace, with the same bytes as the `array_record` package (`tests/peers`).
         """
         return self._made("all.array_record", self._write_array_record)
 
@@ -153,7 +153,7 @@ class Files:
 
     @property
     def shards(self) -> Path:
-        """A folder in which the same examples lie as ``shards`` files, ``all.tfrecord-00000-of-01000`` and so on."""
+        """A folder with the same examples in ``shards`` files, ``all.tfrecord-00000-of-01000`` and so on."""
         return self._made("shards", self._write_shards)
 
     @property
@@ -178,7 +178,7 @@ class Files:
 
     @property
     def npy_offset(self) -> int:
-        """Where in the npy file the first row begins."""
+        """The offset of the first row in the npy file."""
         return self.npy.stat().st_size - self.sizes.npy_rows * ROW_BYTES
 
     def prepare(self) -> None:
@@ -216,7 +216,7 @@ class Files:
                 file.write(framed_examples(self.images[part], self.labels[part], label_first=label_first))
 
     def _write_array_record(self, path: Path) -> None:
-        from headrace.formats.array_record.write import ArrayRecordWriter  # the processes of peers do without
+        from headrace.formats.array_record.write import ArrayRecordWriter  # not imported in the processes of peers
 
         records = np.memmap(self.tfrecord, np.uint8, "r").reshape(self.sizes.rows, self.record_bytes)
         with ArrayRecordWriter(path) as writer:

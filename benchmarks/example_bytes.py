@@ -1,6 +1,6 @@
-"""TFRecord files of tf.Example records made with NumPy alone: slow, plain, and independent of what is measured.
+"""TFRecord files of tf.Example records made with NumPy alone: slow, plain, and independent of the measured code.
 
-All records are equally long, so the framing and the protobuf bytes round the values are one template, and the
+All records are equally long, so the framing and the protobuf bytes around the values are one template, and the
 checksums of a block of records are computed side by side, one byte column at a time.
 """
 
@@ -36,12 +36,12 @@ def framed_examples(images: np.ndarray, labels: np.ndarray, *, label_first: bool
 
 
 def image_offset(width: int) -> int:
-    """Where in a framed record the floats of the image begin, in bytes."""
+    """The offset of the image's floats in a framed record."""
     return 12 + _template(width)[1]
 
 
 def _template(width: int, *, label_first: bool = False) -> tuple[bytes, int, int]:
-    """Payload with zero values, and where the floats and the label byte stand in it."""
+    """A payload of zeros, and the offsets of its floats and label byte."""
     floats = bytes(width * 4)
     image = field(1, field(1, b"image") + field(2, field(2, field(1, floats))))
     label = field(1, field(1, b"label") + field(2, field(3, field(1, b"\0"))))

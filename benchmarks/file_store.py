@@ -1,6 +1,6 @@
-"""A file store for benchmarks: an HTTP server of a folder that waits before every answer, in a process of its own.
+"""A file store for benchmarks: an HTTP server of a folder, in a separate process, that waits before every response.
 
-It is also S3 as far as reading goes, with the folder as the bucket ``store``: it lists keys in pages of 1,000.
+It also supports reading by S3, with the folder as the bucket ``store``, and lists keys in pages of 1,000.
 
 python -m benchmarks.file_store FOLDER PORT DELAY_MS
 """
@@ -29,7 +29,7 @@ class FileStore:
 
     Args:
         folder: What is served.
-        delay_s: Waited before every answer.
+        delay_s: Seconds to wait before every response.
     """
 
     def __init__(self, folder: Path, delay_s: float) -> None:
@@ -91,7 +91,7 @@ class FileStore:
 
 @contextmanager
 def store_of(folder: Path, delay_ms: float) -> Iterator[str]:
-    """The URL of a folder, served by another process meanwhile."""
+    """The URL of a folder, served by another process."""
     command = [sys.executable, "-m", "benchmarks.file_store", str(folder), "0", str(delay_ms)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

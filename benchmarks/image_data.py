@@ -1,8 +1,8 @@
-"""The pictures that the image benchmarks read: synthetic, but about as hard to compress as photographs.
+"""The images of the image benchmarks: synthetic, but about as hard to compress as photographs.
 
 Smooth noise at several scales, flat shapes and faint grain, as JPEG of quality 90. One file each in folders of classes, a CSV of their
-paths, and the same bytes as records. The records are written by Headrace, which makes the bytes of the reference writers
-(`tests/peers`); the pictures by Pillow.
+paths, and the same bytes as records. The records are written by Headrace, with the same bytes as the reference writers
+(`tests/peers`); the images by Pillow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IMAGE_BYTES = SIDE * SIDE * 3 + 8
 
 
 class ImageFiles:
-    """The pictures of one size, made when they are first asked for. The label of a picture is its number."""
+    """The images of one size, made on first use. The label of an image is its number."""
 
     def __init__(self, files: Files) -> None:
         self.count = files.sizes.images
@@ -41,23 +41,23 @@ class ImageFiles:
 
     @cached_property
     def paths(self) -> list[str]:
-        """Every picture's path, by number."""
+        """The path of every image, by number."""
         return [str(self.root / f"{i % CLASSES}" / f"{i:05d}.jpg") for i in range(self.count)]
 
     @cached_property
     def encoded(self) -> list[bytes]:
-        """Every picture's bytes, by number."""
+        """The bytes of every image, by number."""
         return [Path(path).read_bytes() for path in self.paths]
 
     @cached_property
     def means(self) -> np.ndarray:
-        """The mean colour of every picture before it was encoded, float64 (n, 3)."""
+        """The mean colour of every image before encoding, float64 (n, 3)."""
         _ = self.root
         return np.load(self.folder / "means.npy")
 
     @property
     def csv(self) -> Path:
-        """``path,label`` of every picture, with a header."""
+        """``path,label`` of every image, with a header."""
         path = self.root.parent / "train.csv"
         if not path.exists():
             with path.with_suffix(".tmp").open("w", newline="") as file:
@@ -74,7 +74,7 @@ class ImageFiles:
 
     @property
     def array_record(self) -> Path:
-        """The same as ArrayRecord, one in each chunk."""
+        """The same as ArrayRecord, one per chunk."""
         return self._records("all.array_record")
 
     def prepare(self) -> None:

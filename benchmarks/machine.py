@@ -1,4 +1,4 @@
-"""On what, and with which code, a run was made."""
+"""The machine and commit of a run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def commit() -> str:
-    """The commit of this checkout, and whether the code differs from it."""
+    """The commit of this checkout, and whether the code differs."""
     dirty = _git("status", "--porcelain", "--", "src", "native")
     return (_git("rev-parse", "--short=12", "HEAD") or "unknown") + (" with local changes" if dirty else "")
 
 
 def machine() -> str:
-    """Processor, cores that may be used, memory, system."""
+    """Processor, available cores, memory, system."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return f"{_processor()}, {cores} cores, {memory:.0f} GB memory, {platform.system()} {platform.release()}"

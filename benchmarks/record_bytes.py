@@ -1,4 +1,4 @@
-"""RecordIO files of SageMaker Records made with NumPy alone: slow, plain, and independent of what is measured."""
+"""RecordIO files of SageMaker Records made with NumPy alone: slow, plain, and independent of the measured code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def framed_dense(images: np.ndarray, labels: np.ndarray) -> bytes:
 
 
 def dense_template(width: int) -> tuple[bytes, int, int]:
-    """A framed record of zeros, and where its values and its label stand in it."""
+    """A framed record of zeros, and the offsets of its values and label."""
     floats = bytes(width * 4)
     head = _features(field(1, floats))
     payload = head + _label(0.0)
@@ -42,7 +42,7 @@ def framed_sparse(values: np.ndarray, columns: np.ndarray, labels: np.ndarray, w
 
     Args:
         values: float32 (n, entries).
-        columns: Where in the row each value is, (n, entries).
+        columns: The column of each value, (n, entries).
         labels: float32 (n,).
         width: Of the matrix.
     """

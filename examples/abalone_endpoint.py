@@ -1,9 +1,9 @@
-"""From a table to an endpoint that takes raw rows: featurize, learn, chain the two, ask.
+"""From a table to an endpoint for raw rows: featurize, train, build a pipeline, predict.
 
 python examples/abalone_endpoint.py [abalone.csv]
 
-Give it the Abalone table of UCI (4,177 rows, no header, rings in the last column), or let it make one of the same shape. The
-same lines run on SageMaker with `import sagemaker` in place of `from headrace import sagemaker`.
+Pass the Abalone table of UCI (4,177 rows, no header, rings in the last column), or let it generate a similar one. The
+same code runs on SageMaker with `import sagemaker` instead of `from headrace import sagemaker`.
 """
 
 import os
@@ -22,7 +22,7 @@ ROW = "M, 0.44, 0.365, 0.125, 0.516, 0.2155, 0.114, 0.155"
 
 
 def make_table(path, rows=1500):
-    """Shells whose sizes and weights hang together, and rings that depend on them but for luck."""
+    """Shells with correlated sizes and weights, and rings that depend on them plus noise."""
     random = np.random.default_rng(7)
     length = random.normal(0.52, 0.12, rows).clip(0.1, 0.8)
     diameter, height = length * 0.78 + random.normal(0, 0.01, rows), length * 0.27 + random.normal(0, 0.01, rows)
@@ -38,7 +38,7 @@ def make_table(path, rows=1500):
 
 
 def split(table, folder):
-    """Two tables in a folder: every fifth row is for the test."""
+    """Split a table in two: every fifth row is for testing."""
     rows = Path(table).read_text().splitlines(keepends=True)
     parts = {"train": [row for number, row in enumerate(rows) if number % 5], "test": rows[::5]}
     for name, part in parts.items():
@@ -48,7 +48,7 @@ def split(table, folder):
 
 
 def flow(session, train, test):
-    """Four jobs and an endpoint; gives what the endpoint answers, and the learner's error beside that of least squares."""
+    """Run four jobs and an endpoint. Returns the endpoint's answer, and the errors of the learner and of least squares."""
     train, test = (session.upload_data(part, key_prefix=f"abalone/{part.stem}") for part in (train, test))
 
     featurizer = sagemaker.SKLearn(
@@ -77,7 +77,7 @@ def flow(session, train, test):
 
 
 def errors(session, features, learner):
-    """Root mean squared errors on the test rows: the learner's, and that of least squares on the features of the train rows."""
+    """Root mean squared errors on the test rows, of the learner and of least squares fitted to the training features."""
     labels, known = {}, {}
     for channel, given in features.items():
         rows = np.concatenate([np.loadtxt(one.path, delimiter=",") for one in session.objects(given.s3_data)])

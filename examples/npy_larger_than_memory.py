@@ -1,4 +1,4 @@
-"""Train on a .npy that does not fit into memory: mapped or read by rows, globally shuffled, stopped and resumed.
+"""Train on a .npy that does not fit into memory: mapped or read by row, globally shuffled, stopped and resumed.
 
 python examples/npy_larger_than_memory.py
 python examples/npy_larger_than_memory.py --gigabytes 100 --folder /scratch
@@ -18,11 +18,11 @@ import headrace as hr
 
 WIDTH = 256
 BATCH = 512
-STEP = 16_384  # rows that are made at a time
+STEP = 16_384  # rows generated at a time
 
 
 def make(path: Path, rows: int) -> None:
-    """Write rows as they come, never holding all of them. Row i begins with the number i."""
+    """Write rows without holding all of them in memory. Row i begins with the number i."""
     with hr.Writer(path) as out:
         for start in range(0, rows, STEP):
             part = np.random.default_rng(start).random((min(STEP, rows - start), WIDTH), np.float32)
@@ -31,7 +31,7 @@ def make(path: Path, rows: int) -> None:
 
 
 def peak_mb() -> float:
-    """The most memory that this process has had of its own, in megabytes; pages of mapped files do not count."""
+    """The peak memory of this process in megabytes, without pages of mapped files."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return int(status.partition("RssAnon:")[2].split()[0]) / 1024
@@ -52,7 +52,7 @@ def main() -> None:
         source = hr.open(path)
         print(f"{len(source):,} rows of {WIDTH} float32, {path.stat().st_size / 1e6:,.0f} MB")
 
-        # The order is computed, position by position: no list of it exists, however many rows there are.
+        # The order is computed per position: it takes no memory, however many rows there are.
         loader = hr.Loader(source, BATCH, shuffle=True, seed=7)
         total = np.zeros(WIDTH)
         seen = 0
@@ -70,7 +70,7 @@ def main() -> None:
             total += batch["values"].sum(axis=0, dtype=np.float64)
             seen += len(batch["values"])
         assert seen == rows
-        # Every row exactly once: the numbers that rows begin with add up.
+        # Every row exactly once: the row numbers add up.
         numbers = np.arange(rows, dtype=np.int64) % (1 << 20)
         assert total[0] == numbers.sum()
         print(f"resumed: {seen:,} rows in all, mean {total[1:].mean() / rows:.4f}; {peak_mb():,.0f} MB of memory")

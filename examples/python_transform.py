@@ -1,4 +1,4 @@
-"""A transform in plain Python, in this process and in two workers: the same batches, and where the time went.
+"""A transform in plain Python, in this process and in two workers: same batches, and a time report.
 
 python examples/python_transform.py
 """
@@ -16,14 +16,14 @@ WORDS = ["the", "pipe", "that", "brings", "water", "from", "the", "reservoir", "
 
 
 def make_data(path: Path) -> None:
-    """Sentences out of a few words."""
+    """Random sentences of a few words."""
     chance = np.random.default_rng(0)
     sentences = [" ".join(chance.choice(WORDS, chance.integers(3, 30))) for _ in range(3000)]
     hr.write(path, ({"text": sentence} for sentence in sentences), schema=hr.Schema({"text": hr.Feature("str")}))
 
 
 def tokenized(example: hr.Example) -> hr.Example:
-    """Word numbers in a loop of plain Python, which holds the interpreter's lock all the time."""
+    """Number the words in plain Python, which holds the GIL."""
     return {"tokens": np.array([1 + WORDS.index(word) for word in example["text"].split()], np.int32)}
 
 

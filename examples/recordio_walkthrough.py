@@ -1,4 +1,4 @@
-"""The walk-through of RecordIO-protobuf: two rows in, two records out, and the matrix back. No AWS, no SageMaker SDK.
+"""RecordIO-protobuf step by step: two rows in, two records out, and the matrix back. No AWS, no SageMaker SDK.
 
 pip install "headrace[sagemaker,sklearn]"
 python examples/recordio_walkthrough.py

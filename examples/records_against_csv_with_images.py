@@ -1,6 +1,6 @@
-"""The same pictures twice: a CSV with one file for each, and one TFRecord. Reads both, shuffled, and compares.
+"""The same images twice: a CSV with one file per image, and one TFRecord. Reads both shuffled and compares.
 
-On a local disk the two are close, since decoding takes most of the time. Over a network, where every file is a request, they are not.
+On a local disk they are close, because decoding takes most of the time. Over a network, where every file is a request, they are not.
 
 python examples/records_against_csv_with_images.py
 """
@@ -23,7 +23,7 @@ SIDE = 64
 
 
 def make_pictures(folder: Path) -> Path:
-    """A CSV of paths and labels, and the JPEGs that it speaks of."""
+    """A CSV of paths and labels, and its JPEGs."""
     rng = np.random.default_rng(0)
     (folder / "jpegs").mkdir()
     with (folder / "train.csv").open("w", newline="") as file:
@@ -39,7 +39,7 @@ def make_pictures(folder: Path) -> Path:
 
 
 def timed_epoch(source: hr.Source) -> float:
-    """Milliseconds for all pictures in batches of 32, in a shuffled order."""
+    """Milliseconds for all images in shuffled batches of 32."""
     start = time.perf_counter()
     found = sum(len(batch["image"]) for batch in hr.Loader(source, 32, shuffle=True))
     assert found == PICTURES
@@ -50,7 +50,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         table = make_pictures(folder)
-        hr.convert(table, folder / "train.tfrecord")  # the JPEGs as they are, not encoded anew
+        hr.convert(table, folder / "train.tfrecord")  # the original JPEGs, not encoded again
 
         files, records = hr.open(table), hr.open(folder / "train.tfrecord")
         print(files.schema)

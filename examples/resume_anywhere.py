@@ -1,4 +1,4 @@
-"""A run on four ranks is stopped in mid-epoch and goes on on two, with another batch size. No example is lost or read twice.
+"""Stop a run on four ranks in the middle of an epoch and resume it on two, with another batch size. No example is lost or read twice.
 
 python examples/resume_anywhere.py
 """
@@ -15,7 +15,7 @@ EXAMPLES = 1003
 
 
 def loaders(source: hr.Source, batch_size: int, world: int) -> list[hr.Loader]:
-    """One loader for each rank. In a real run each rank is a process of its own, and makes one of them."""
+    """One loader per rank. In a real run, each rank is a process that makes its own."""
     return [hr.Loader(source, batch_size, shuffle=True, seed=42, shard=hr.Shard(rank, world)) for rank in range(world)]
 
 

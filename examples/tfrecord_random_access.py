@@ -1,4 +1,4 @@
-"""Any record of a sharded TFRecord, plain or compressed, by its number.
+"""Read any record of a sharded TFRecord, plain or compressed, by its number.
 
 python examples/tfrecord_random_access.py
 """
@@ -25,7 +25,7 @@ def main() -> None:
         for name in ("plain.tfrecord@4", "packed.tfrecord.gz"):
             begun = time.perf_counter()
             source = hr.open(Path(folder) / name)
-            first = source[EXAMPLES - 1]  # builds the index, and inflates what is compressed, once
+            first = source[EXAMPLES - 1]  # builds the index and inflates compressed files, once
             between = time.perf_counter()
             chosen = np.random.default_rng(1).integers(0, EXAMPLES, 1000)
             batch = source.batch(chosen)

@@ -2,8 +2,8 @@
 
 python examples/train_jax.py
 
-Over several processes: call ``jax.distributed.initialize()`` first, and make ``device`` a ``NamedSharding`` over ``jax.devices()``. Each
-process then reads its own part, its batches are its parts of global arrays, and nothing else changes.
+With several processes, call ``jax.distributed.initialize()`` first, and make ``device`` a ``NamedSharding`` over ``jax.devices()``. Each
+process then reads its own part, and its batches are parts of global arrays. Nothing else changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PIXELS, CLASSES, BATCH, EPOCHS, RATE = 64, 10, 64, 20, 0.5
 
 
 def make_data(path: Path) -> None:
-    """1,797 digits of 8 x 8 pixels, in an order that has nothing to do with their labels."""
+    """1,797 digits of 8 x 8 pixels, in an order unrelated to their labels."""
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
     images = (digits.images.reshape(-1, PIXELS) / 16).astype(np.float32)
@@ -46,7 +46,7 @@ def main() -> None:
         make_data(path)
         train, test = (hr.open(path, split=split) for split in ("train[:80%]", "train[80%:]"))
         weights = {"w": jnp.zeros((PIXELS, CLASSES)), "b": jnp.zeros(CLASSES)}
-        # Batches of one size, so that the step is compiled once; each is on its way to the device before it is asked for.
+        # Batches of equal size, so that the step compiles once; each is copied to the device ahead of time.
         device = jax.devices()[0]
         for batch in hr.Loader(
             train, BATCH, shuffle=True, seed=1, epochs=EPOCHS, drop_last=True, to="jax", device=device

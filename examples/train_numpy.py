@@ -16,7 +16,7 @@ CLASSES, PIXELS = 4, 16
 
 
 def make_data(path: Path) -> None:
-    """Points round four centres, one class each."""
+    """Points around four centres, one class each."""
     chance = np.random.default_rng(0)
     labels = chance.integers(0, CLASSES, 4000)
     centres = chance.standard_normal((CLASSES, PIXELS))

@@ -1,9 +1,9 @@
-"""Train and test a linear classifier with PyTorch: on fashion_mnist where it is prepared, else on handwritten digits.
+"""Train and test a linear classifier with PyTorch: on fashion_mnist if it is prepared, otherwise on handwritten digits.
 
 python examples/train_torch.py
 headrace prepare fashion_mnist && python examples/train_torch.py
 
-Twice: with our own loader, which hands over tensors, and with torch's DataLoader over the same source.
+Twice: with our loader, which gives tensors, and with torch's DataLoader over the same source.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLASSES, BATCH, STEPS = 10, 64, 180
 
 
 def make_data(path: Path) -> None:
-    """1,797 digits of 8 x 8 pixels, in an order that has nothing to do with their labels."""
+    """1,797 digits of 8 x 8 pixels, in an order unrelated to their labels."""
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
     images = (digits.images.reshape(-1, 64) / 16).astype(np.float32)
@@ -30,7 +30,7 @@ def make_data(path: Path) -> None:
 
 
 def splits(folder: Path) -> tuple[str, hr.Source, hr.Source]:
-    """What there is to learn from: its name, the examples to train on and those to test with."""
+    """The dataset: its name, training examples and test examples."""
     try:
         fashion = hr.data_source("fashion_mnist", download=False)
     except hr.NoFiles:
@@ -64,7 +64,7 @@ def train(batches) -> torch.nn.Module:
 
 
 def accuracy(model: torch.nn.Module, source: hr.Source) -> float:
-    """The share of examples that are recognised."""
+    """The accuracy."""
     with torch.no_grad():
         hits = [
             int((model(inputs(batch)).argmax(1) == batch["label"]).sum())

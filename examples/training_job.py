@@ -1,4 +1,4 @@
-"""Train with an unmodified SageMaker script, look at the job, and answer requests with what it learned.
+"""Train with an unmodified SageMaker script, inspect the job, and serve the model.
 
 The script is examples/scripts/sklearn_abalone_featurizer.py. Run: python examples/training_job.py [abalone.csv]
 """
@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "sklearn_abalone_featurizer.py"
 
 
 def write_table(path):
-    """A table of the form of the abalone one: sex, seven measures, rings."""
+    """A table like Abalone's: sex, seven measurements, rings."""
     rng = np.random.default_rng(0)
     measures, rings = rng.random((200, 7)), rng.integers(1, 20, 200)
     rows = (

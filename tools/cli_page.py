@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the help of the commands; ``--check`` says whether it would change."""
+"""Write docs/cli.md from the help of the commands; ``--check`` fails if it would change."""
 
 from __future__ import annotations
 

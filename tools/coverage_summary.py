@@ -1,6 +1,6 @@
-"""What the tests reached of C++ and Python, by folder: a table, and with `--files` every file with the lines that nothing reached.
+"""Coverage of C++ and Python by folder, and with `--files` the uncovered lines of every file.
 
-Reads what gcc's instrumented build left in build/coverage, and what `coverage json` wrote there. `make coverage` makes both.
+Reads the data of gcc's instrumented build and of `coverage json` in build/coverage. `make coverage` creates both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Lines = dict[str, dict[int, bool]]
 
 
 def native_lines() -> Lines:
-    """Of native code. A header's line counts as reached where one of the files that include it reached it."""
+    """Coverage of native code. A line of a header is covered if any file that includes it covers it."""
     found: Lines = defaultdict(dict)
     notes = sorted(map(str, BUILD.rglob("*.gcno")))
     for start in range(0, len(notes), AT_ONCE):
@@ -40,7 +40,7 @@ def native_lines() -> Lines:
 
 
 def python_lines() -> Lines:
-    """Of Python code; nothing where it was not measured."""
+    """Coverage of Python code; empty if it was not measured."""
     report = BUILD / "python.json"
     if not report.exists():
         return {}
@@ -57,7 +57,7 @@ def folder_of(path: str) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> Iterator[str]:
-    """Rising numbers as in 3-5."""
+    """Ascending numbers as ranges, such as 3-5."""
     for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         run = [number for _, number in group]
         yield f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Run libFuzzer harnesses for some seconds each, seeded with the golden files and with what was found before, and print a summary.
+# Run libFuzzer harnesses for some seconds each, seeded with golden files and earlier findings, and print a summary.
 #
-#     tools/fuzz.sh SECONDS [HARNESS...]     all of them where none is named
+#     tools/fuzz.sh SECONDS [HARNESS...]     by default all harnesses
 #
-# Ends with 1 where one of them found something; the input lies beside the log then, as build/fuzz/HARNESS-crash-*.
+# Exits with 1 if one of them found something; the input is then in build/fuzz/HARNESS-crash-*.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}

@@ -1,6 +1,6 @@
-"""Write `tests/corpus` anew: of what `make fuzz` found, the small inputs that reach most of each decoder.
+"""Rewrite `tests/corpus` with the small inputs found by `make fuzz` that cover most of each decoder.
 
-python tools/fuzz_corpus.py [FOLDER]: with the corpora in FOLDER (build/fuzz/corpus), one folder for each harness.
+python tools/fuzz_corpus.py [FOLDER]: with the corpora in FOLDER (build/fuzz/corpus), one folder per harness.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_INPUTS = 60
 
 
 def smallest(harness: Path, corpus: Path) -> list[bytes]:
-    """A few small inputs that together reach what all small ones of a corpus do."""
+    """A few small inputs that together cover what all small inputs of a corpus cover."""
     with tempfile.TemporaryDirectory() as folder:
         small, chosen = Path(folder) / "small", Path(folder) / "chosen"
         small.mkdir()
@@ -32,7 +32,7 @@ def smallest(harness: Path, corpus: Path) -> list[bytes]:
 
 
 def main() -> None:
-    """Choose for each decoder, and write one input a line."""
+    """Choose inputs for each decoder, and write one per line."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "fuzz" / "corpus"
     for name in DECODERS:
         inputs = smallest(ROOT / "build" / "fuzz" / "native" / f"fuzz_{name}", folder / f"fuzz_{name}")

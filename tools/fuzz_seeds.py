@@ -1,4 +1,4 @@
-"""Copy the golden files, and the payloads of the records in them, into a folder as seeds for fuzzing."""
+"""Copy the golden files and their payloads into a folder as fuzzing seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = 64 << 10
 
 
 def payloads(path: Path) -> list[bytes]:
-    """The payloads of a plain TFRecord or RecordIO file; none of anything else."""
+    """The payloads of a plain TFRecord or RecordIO file; empty for other files."""
     data = path.read_bytes()
     if path.parent.name == "tfrecord":
         head, length_at, kind, tail = 12, 0, "<Q", 4
@@ -42,7 +42,7 @@ def chunks(path: Path) -> list[bytes]:
     if path.parent.name != "array_record":
         return []
     data = path.read_bytes()[:LARGEST]
-    out, at = [data[: LARGEST // 4]], 64  # behind the signature
+    out, at = [data[: LARGEST // 4]], 64  # after the signature
     while at + 40 <= len(data):
         _, size, _, kind, decoded = struct.unpack_from("<5Q", data, at)
         if at + 40 + size > len(data):
@@ -82,14 +82,14 @@ def streams() -> list[bytes]:
 
 
 def corpus() -> list[bytes]:
-    """What fuzzing found before, and what only a plain writer makes."""
+    """Earlier findings, and inputs that only a plain writer makes."""
     lines = [line for path in sorted(CORPUS.glob("*.txt")) for line in path.read_text(encoding="ascii").split()]
     found = [bytes.fromhex(line) for line in lines]
     return [*found, *(extreme_jpeg(seed) for seed in range(40))]
 
 
 def main() -> None:
-    """Write the seeds into the folder that the command line names."""
+    """Write the seeds into the folder given on the command line."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate([*streams(), *corpus()]):

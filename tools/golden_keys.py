@@ -1,6 +1,6 @@
-"""Writes tests/golden/tfrecord/keys.tfrecord and what TensorFlow reads in it with SparseFeature and RaggedFeature.
+"""Write tests/golden/tfrecord/keys.tfrecord, and what TensorFlow reads from it with SparseFeature and RaggedFeature.
 
-Run once, in an environment of its own: pip install tensorflow-cpu; python tools/golden_keys.py tests/golden/tfrecord
+Run once, in a separate environment: pip install tensorflow-cpu; python tools/golden_keys.py tests/golden/tfrecord
 """
 
 import base64
@@ -24,7 +24,7 @@ def feature(key, values):
 
 
 def record(chance, number):
-    """Ten cells of a sparse vector, cells of a sparse matrix, and values in rows of rows. Each third one lacks some keys."""
+    """Ten cells of a sparse vector, cells of a sparse matrix, and values in rows of rows. Every third one lacks some keys."""
     out = {}
     count = number % 5
     cells = [chance.randrange(10) for _ in range(count)]  # in any order, some of them twice
@@ -42,7 +42,7 @@ def record(chance, number):
     out["outer_splits"] = [sum(outer[:i]) for i in range(len(outer) + 1)]
     out["ids"] = sorted(chance.randrange(4) for _ in range(total))
     out["pairs"] = [chance.randrange(100) / 4 for _ in range(number % 3 * 6)]
-    if number % 6 == 0:  # nothing at all, or lists that are there and empty
+    if number % 6 == 0:  # nothing, or empty lists
         out = {key: [] for key in ("cell", "weight", "values", "splits")} if number % 12 else {}
     return {key: values for key, values in out.items() if values or number % 2}
 

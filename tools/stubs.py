@@ -1,4 +1,4 @@
-"""Write src/headrace/_native.pyi from the built module, or check that the committed one is what would be written."""
+"""Write src/headrace/_native.pyi from the built module, or check the committed one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STUB = Path(__file__).parent.parent / "src" / "headrace" / "_native.pyi"
 HEAD = '"""Made by tools/stubs.py from the compiled module. Do not edit: run `make stubs`."""\n\n'
 
 
-# What the generator cannot see: attributes that are set on each exception.
+# Not visible to the generator: attributes set on each exception.
 FAULT_ATTRIBUTES = """
     fault: str
     offset: int

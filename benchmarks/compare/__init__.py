@@ -1,1 +1,1 @@
-"""Headrace beside its peers: the same data, one run, each system in a process of its own, checked before it is timed."""
+"""Headrace and its peers: same data, one run, each system in its own process, checked before it is timed."""

@@ -1,4 +1,4 @@
-"""Clocks and memory of a process, and what else the machine is doing. Linux; elsewhere memory and load read as 0."""
+"""Clocks and memory of a process, and the load of the machine. On systems other than Linux, memory and load are 0."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def memory_mb() -> dict[str, float]:
     """Memory of this process in MB (10^6 bytes).
 
     Returns:
-        ``peak``: the most that was resident, pages of mapped files included (VmHWM); ``anonymous``: what the
-        process holds now that is not a page of a file (RssAnon).
+        ``peak``: the peak resident memory, including pages of mapped files (VmHWM); ``anonymous``: memory that the
+        process holds now without file pages (RssAnon).
     """
     fields = {"VmHWM": "peak", "RssAnon": "anonymous"}
     found = dict.fromkeys(fields.values(), 0.0)
@@ -35,7 +35,7 @@ def memory_mb() -> dict[str, float]:
 
 
 def forget_peak() -> None:
-    """Let the peak of `memory_mb` begin anew at what is resident now, where the system allows it."""
+    """Reset the peak of `memory_mb` to the current memory, if the system allows it."""
     gc.collect()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -44,10 +44,10 @@ def forget_peak() -> None:
 def wait_until_quiet(limit: float = 0.1, patience: float = 20.0) -> float:
     """Wait until the machine uses less than ``limit`` cores, at most ``patience`` seconds.
 
-    Call it while none of the measured systems runs.
+    Call it while no measured system runs.
 
     Returns:
-        The load that was seen last, in cores.
+        The last load, in cores.
     """
     end = time.monotonic() + patience
     while True:

@@ -38,10 +38,10 @@ class Run:
         size: Which of `benchmarks.data.SIZES`.
         rounds: Turns of every system.
         turn_s: Seconds after which a turn starts no further epoch.
-        timeout_s: Seconds after which a system that does not answer is given up.
+        timeout_s: Seconds after which an unresponsive system is given up.
         quiet_s: How long to wait for other programs before each turn.
         roles: Which systems.
-        say: Takes a line on what is going on.
+        say: Receives progress lines.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class Run:
 
 
 class WorkerError(Exception):
-    """The process of a system did not do what it was asked."""
+    """The process of a system failed."""
 
 
 class Worker:
@@ -134,7 +134,7 @@ def measure(workload: str, run: Run) -> Table:
         run: How.
 
     Returns:
-        A result for every system, with its error where it failed; one failure does not stop the others.
+        A result for every system, with its error if it failed; one failure does not stop the others.
     """
     systems = [system for system in WORKLOADS[workload].systems if system.role in run.roles]
     entries = [_Entry(s, SystemResult(name=s.name, role=s.role, note=s.note)) for s in systems]
@@ -163,7 +163,7 @@ class _Bench:
     cache: Path
 
     def check(self, entry: _Entry) -> None:
-        """Start the process and check what it reads; the process of a ``fresh`` system ends here."""
+        """Start the process and check its data; the process of a ``fresh`` system ends here."""
         with self._failures(entry):
             worker = entry.worker = self._start(entry, self.cache)
             worker.ask("check")
@@ -172,7 +172,7 @@ class _Bench:
             self._close(entry)
 
     def turn(self, entry: _Entry) -> None:
-        """One turn, in the standing process or in a fresh one."""
+        """One turn, in the running process or a new one."""
         if entry.result.error or entry.most() < 1:
             return
         wait_until_quiet(patience=self.run.quiet_s)
@@ -183,7 +183,7 @@ class _Bench:
                 entry.result.timings += entry.worker.turn(self.run.turn_s, entry.most())
 
     def finish(self, entry: _Entry) -> None:
-        """Note the memory and end the process."""
+        """Record the memory and end the process."""
         with self._failures(entry):
             if entry.worker is not None:
                 self._note_memory(entry, entry.worker)

@@ -1,4 +1,4 @@
-"""What is measured where every example is a file of its own, and the targets."""
+"""The workloads with one file per example, and their targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured with pictures, and the targets."""
+"""The workloads with images, and their targets."""
 
 from __future__ import annotations
 

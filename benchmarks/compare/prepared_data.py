@@ -1,6 +1,6 @@
-"""Datasets that TensorFlow Datasets prepares with its own builder: 28 x 28 PNG shaped as Fashion-MNIST is, and 256 x 256 JPEG.
+"""Datasets that TensorFlow Datasets prepares with its own builder: 28 x 28 PNG in the layout of Fashion-MNIST, and 256 x 256 JPEG.
 
-``python -m benchmarks.compare.prepared_data FOLDER ROWS JPEGS`` makes them, in a process of its own, as it imports TensorFlow.
+``python -m benchmarks.compare.prepared_data FOLDER ROWS JPEGS`` makes them in a separate process, because it imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PHOTO_COUNT = 1_000
 
 
 class PreparedFiles:
-    """The prepared folders of one size, made when they are first asked for."""
+    """The prepared folders of one size, made on first use."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -31,7 +31,7 @@ class PreparedFiles:
 
     @property
     def folder(self) -> Path:
-        """What ``data_dir`` is."""
+        """The ``data_dir``."""
         if not (self.root / "done").exists():
             images = ImageFiles(self.files)
             arguments = [str(self.root), str(self.rows), *images.paths[: self.photos]]
@@ -51,7 +51,7 @@ class PreparedFiles:
 
 
 def clothes(rows: int) -> np.ndarray:
-    """Pictures with as much to compress as Fashion-MNIST has: a shape with a texture on black."""
+    """Images that compress about as well as Fashion-MNIST: a textured shape on black."""
     rng = np.random.default_rng(5)
     y, x = np.mgrid[:28, :28]
     out = np.empty((rows, 28, 28, 1), np.uint8)

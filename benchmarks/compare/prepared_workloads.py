@@ -1,4 +1,4 @@
-"""What is measured with datasets that TFDS prepared, and the targets."""
+"""The workloads with datasets prepared by TFDS, and their targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run found, and what is required of it."""
+"""Results of a run, and targets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class SystemResult:
         role: As in `System`.
         note: As in `System`.
         timings: The epochs, in the order of the run.
-        peak_mb: The most that was resident, mapped file pages included; the median over fresh processes.
-        anonymous_mb: What was held at the end besides pages of files.
-        error: Why there are no figures, or None.
+        peak_mb: Peak resident memory, including mapped file pages; the median over new processes.
+        anonymous_mb: Memory at the end, without file pages.
+        error: Why figures are missing, or None.
     """
 
     name: str
@@ -49,7 +49,7 @@ class SystemResult:
 
     @property
     def first_s(self) -> float | None:
-        """Median seconds to the first batch, or None where there are no batches."""
+        """Median seconds to the first batch, or None if there are no batches."""
         firsts = [timing.first_s for timing in self.timings if timing.first_s is not None]
         return median(firsts) if firsts else None
 
@@ -70,8 +70,8 @@ class Target:
     Attributes:
         text: What is measured.
         required: The number it must reach.
-        measure: Finds the number in the table of the workload; raises KeyError where a row is missing.
-        at_most: The number must not be passed, instead of reached.
+        measure: Computes the number from the table of the workload; raises KeyError if a row is missing.
+        at_most: The bound is an upper bound.
         unit: ``x`` for a ratio, ``ms``, ``MB``.
     """
 
@@ -84,7 +84,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A target and what was found; ``found`` is None where a row it needs has no figures."""
+    """A target and its result; ``found`` is None if a row it needs has no figures."""
 
     text: str
     required: float
@@ -94,14 +94,14 @@ class Verdict:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met, or None where it was not measured."""
+        """Whether the target is met, or None if it was not measured."""
         if self.found is None:
             return None
         return self.found <= self.required if self.at_most else self.found >= self.required
 
 
 def judge(target: Target, table: Table) -> Verdict:
-    """Hold a target against the table of its workload."""
+    """Compare a target with the table of its workload."""
     measured = {name: result for name, result in table.items() if result.timings and not result.error}
     try:
         found = target.measure(measured)
@@ -116,5 +116,5 @@ def faster(fast: str, *slow: str) -> Callable[[Table], float]:
 
 
 def fastest_peer(table: Table) -> SystemResult:
-    """The peer with the highest rate (ValueError where no peer has figures)."""
+    """The peer with the highest rate (ValueError if no peer has figures)."""
     return max((result for result in table.values() if result.role == "peer"), key=lambda result: result.rate)

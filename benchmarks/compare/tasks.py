@@ -1,4 +1,4 @@
-"""What a system does in one epoch, how it is checked and how it is timed."""
+"""The task of a system in one epoch: its work, check and timing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Task(Protocol):
     """One system at work on one workload, in its own process."""
 
     def check(self) -> None:
-        """Run one untimed epoch and raise AssertionError where it does not give exactly the data."""
+        """Run one untimed epoch and raise AssertionError unless it gives exactly the data."""
 
     def run(self) -> Timing:
         """Run one timed epoch."""
@@ -58,14 +58,14 @@ class System:
 
     Attributes:
         name: What the row is called.
-        role: ``headrace``, ``peer``, or ``limit``: NumPy or plain writes that know the layout; a floor for the work.
-        start: ``module:function`` under `benchmarks.compare.systems`: makes the task, in the process that is measured.
-            What it does is not timed. Named, not imported, so that no process holds more than its own libraries.
-        fresh: Time one epoch in each of several fresh processes, instead of several in one.
-        empty_cache: Give every fresh process a cache folder with nothing in it.
-        epochs: Stop after so many timed epochs (for the slow ones), or None.
-        note: What a reader must know of the row.
-        environment: The system needs another environment than `.venv-peers`: the end of that one's name.
+        role: ``headrace``, ``peer``, or ``limit``: NumPy or plain writes that know the layout; a lower bound.
+        start: ``module:function`` under `benchmarks.compare.systems`: makes the task, in the measured process.
+            It is not timed. A name, not an import, so that each process holds only its own libraries.
+        fresh: Time one epoch in each of several new processes, instead of several in one.
+        empty_cache: Give every new process an empty cache folder.
+        epochs: Stop after this many timed epochs (for slow systems), or None.
+        note: A note for readers of the row.
+        environment: The suffix of the environment it needs instead of `.venv-peers`.
     """
 
     name: str
@@ -94,7 +94,7 @@ class System:
 
 
 def import_all() -> None:
-    """Import what lies behind all of Headrace's names: it is loaded at first use, and importing is no part of what is timed."""
+    """Import the modules of all of Headrace's names, which are loaded on first use, so that imports are not timed."""
     headrace = import_module("headrace")
     for name in headrace.__all__:
         getattr(headrace, name)
@@ -107,9 +107,9 @@ class ReadTask:
     Attributes:
         epoch: Starts an epoch: an iterable of (image, label) batches.
         checks: Expected row checks in the order of the file, uint32 (rows,).
-        labels: Expected labels, int64 (rows,), or None where the data have none.
-        order: The order that the rows must come in.
-        times: How many times over the file holds the rows.
+        labels: Expected labels, int64 (rows,), or None if the data have none.
+        order: The required order.
+        times: How many times the file holds the rows.
     """
 
     epoch: Callable[[], Iterable[Pair]]
@@ -130,14 +130,14 @@ class ReadTask:
             expect(_is_global(found[0], expected[0]), "rows from all over the file in every part of the epoch")
 
     def run(self) -> Timing:
-        """Iterate, looking at nothing but the number of rows."""
+        """Iterate, counting rows only."""
         return timed(self.epoch, self._rows())
 
     def _rows(self) -> int:
         return len(self.checks) * self.times
 
     def _collect(self) -> np.ndarray:
-        """Row checks and labels as they come, int64 (2, rows)."""
+        """Row checks and labels in arrival order, int64 (2, rows)."""
         checks, labels, sizes = [], [], []
         for image, label in self.epoch():
             rows = np.asarray(image)
@@ -157,7 +157,7 @@ class RecordsTask:
     """Read records in a random order, without decoding them.
 
     Attributes:
-        read: Gives the payloads of the records at these indices, as bytes.
+        read: Returns the payloads at these indices as bytes.
         calls: The indices of each call.
         checks: CRC-32 of every record of the file, uint32 (rows,).
     """
@@ -173,7 +173,7 @@ class RecordsTask:
             expect(found == self.checks[indices].tolist(), "the records asked for")
 
     def run(self) -> Timing:
-        """Read, looking at nothing but the number of records."""
+        """Read, counting records only."""
         gc.collect()
         rows = 0
         cpu, start = cpu_seconds(), time.perf_counter()
@@ -189,8 +189,8 @@ class MatrixTask:
 
     Attributes:
         read: Gives both.
-        matrix: What the matrix must be: an array, or a sparse matrix of SciPy's in CSR form.
-        labels: What the labels must be.
+        matrix: The expected matrix: an array, or a SciPy matrix in CSR form.
+        labels: The expected labels.
     """
 
     read: Callable[[], tuple[Any, Any]]
@@ -208,7 +208,7 @@ class MatrixTask:
         expect(labels.dtype == self.labels.dtype and np.array_equal(labels, self.labels), "every label")
 
     def run(self) -> Timing:
-        """Read, looking at nothing but the number of rows."""
+        """Read, counting rows only."""
         gc.collect()
         cpu, start = cpu_seconds(), time.perf_counter()
         matrix, _ = self.read()
@@ -224,7 +224,7 @@ class WriteTask:
     Attributes:
         write: Writes the file at the path.
         path: Where to.
-        references: Files one of which the result must equal byte for byte.
+        references: Files; the result must equal one of them byte for byte.
         rows: Examples in it.
     """
 
@@ -240,7 +240,7 @@ class WriteTask:
         expect(any(data == path.read_bytes() for path in self.references), "the bytes of the reference file")
 
     def run(self) -> Timing:
-        """Write anew, with no dirty pages of an earlier write waiting."""
+        """Write again, without dirty pages of an earlier write."""
         self.path.unlink(missing_ok=True)
         os.sync()
         gc.collect()
@@ -251,7 +251,7 @@ class WriteTask:
 
 
 def timed(epoch: Callable[[], Iterable[Pair]], expected: int) -> Timing:
-    """One epoch, of which nothing but the number of examples is looked at."""
+    """One epoch, counting examples only."""
     gc.collect()
     clock = time.perf_counter
     rows, first, last = 0, None, 0.0
@@ -277,9 +277,9 @@ def _sorted(columns: np.ndarray) -> np.ndarray:
 
 
 def _is_global(found: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether rows are far from their place in the file: a third of its length on the average in a random order."""
+    """Whether rows are far from their position in the file: in random order, a third of its length on average."""
     if len(np.unique(expected)) < 0.9 * len(expected):
-        return not np.array_equal(found, expected)  # repeated rows have no one place
+        return not np.array_equal(found, expected)  # repeated rows have several positions
     moved = np.empty(len(found), np.int64)
     moved[np.argsort(found, kind="stable")] = np.argsort(expected, kind="stable")
     return float(np.abs(moved - np.arange(len(moved))).mean()) > 0.25 * len(moved)

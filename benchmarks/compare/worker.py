@@ -1,4 +1,4 @@
-"""The process of one system: takes ``check``, ``turn`` and ``memory`` as lines of JSON, answers each with one."""
+"""The process of one system: reads ``check``, ``turn`` and ``memory`` as JSON lines, and answers each with one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.data import SIZES, Files
 
 
 def turn(task: Task, seconds: float, most: int) -> list[Timing]:
-    """Run at least one epoch, and more until ``seconds`` have gone by or ``most`` are done."""
+    """Run at least one epoch, and more until ``seconds`` have passed or ``most`` are done."""
     end = time.monotonic() + seconds
     timings = [task.run()]
     while time.monotonic() < end and len(timings) < most:
@@ -37,7 +37,7 @@ def serve(task: Task, requests: TextIO, replies: TextIO) -> None:
 
 def _check(task: Task) -> None:
     task.check()
-    forget_peak()  # what the check held is none of the system's
+    forget_peak()  # the memory of the check does not belong to the system
 
 
 def _answer(task: Task, request: dict[str, float]) -> object:
@@ -51,10 +51,10 @@ def _answer(task: Task, request: dict[str, float]) -> object:
 
 def _main(folder: str, size: str, workload: str, name: str) -> None:
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print must not get among the replies
+    os.dup2(2, 1)  # output of libraries must not mix with replies
     systems = {system.name: system for system in WORKLOADS[workload].systems}
     serve(systems[name].task(Files(Path(folder), SIZES[size])), sys.stdin, replies)
-    os._exit(0)  # some libraries take seconds to take their threads down
+    os._exit(0)  # some libraries take seconds to stop their threads
 
 
 if __name__ == "__main__":

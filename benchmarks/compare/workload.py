@@ -17,8 +17,8 @@ class Workload:
         systems: Its rows, in the order of the run.
         targets: What is required.
         row_bytes: Bytes delivered per example, or 0 where there are none.
-        note: What a reader must know of all rows.
-        needs_images: Whether it reads the pictures.
+        note: A note for readers of all rows.
+        needs_images: Whether it reads the images.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""What is measured: the systems of each workload, and the targets for Headrace."""
+"""The workloads: their systems, and the targets for Headrace."""
 
 from __future__ import annotations
 

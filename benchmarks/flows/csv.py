@@ -1,6 +1,6 @@
 """``python -m benchmarks.flows.csv``: a CSV of floats to batches and one row at random, beside pandas, PyArrow and the csv module.
 
-All run on one core, in turn, so that the noise of the machine meets all of them alike.
+All run on one core, in turn, so that noise affects all alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS, COLUMNS, BATCH, ROUNDS, PICKED = 200_000, 20, 1024, 5, 2_000
 
 
 def write_table(path: Path, rows: int) -> np.ndarray:
-    """Normal numbers with all their digits, under a header."""
+    """Normal numbers with all digits, under a header."""
     table = np.random.default_rng(0).normal(size=(rows, COLUMNS))
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -31,7 +31,7 @@ def write_table(path: Path, rows: int) -> np.ndarray:
 
 
 def epoch(path: Path) -> float:
-    """Headrace: opened anew (types found, index loaded or built), one epoch in batches. Gives the sum of a column."""
+    """Headrace: open (infer types, load or build the index), one epoch in batches. Returns the sum of a column."""
     source = hr.open(path)
     return sum(float(batch["f3"].sum()) for batch in hr.Loader(source, BATCH))
 
@@ -52,7 +52,7 @@ def with_arrow(path: Path) -> float:
 
 
 def with_csv_module(path: Path) -> float:
-    """A loop over csv.reader, floats made of every field, in batches."""
+    """A loop over csv.reader that converts every field to float, in batches."""
     total, rows = 0.0, []
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.reader(file)
@@ -73,7 +73,7 @@ def row_by_headrace(path: Path) -> Callable[[int], float]:
 
 
 def row_by_seeking(path: Path) -> Callable[[int], float]:
-    """An array of line offsets, a read at one, split, floats: what people write with linecache in mind."""
+    """An array of line offsets, a read at one, split, floats: the usual hand-written solution."""
     ends = np.flatnonzero(np.fromfile(path, np.uint8) == ord("\n")) + 1
     longest = int(np.diff(ends).max())
 
@@ -90,7 +90,7 @@ ROW_READERS = {"Headrace": row_by_headrace, "open, seek, split": row_by_seeking}
 
 
 def measure(path: Path, table: np.ndarray, rounds: int) -> dict[str, float]:
-    """Seconds of one epoch, after a check that all read the same."""
+    """Seconds of one epoch, after checking that all read the same."""
     taken: dict[str, list[float]] = {name: [] for name in EPOCHS}
     for _ in range(rounds + 1):
         for name, read in EPOCHS.items():

@@ -24,7 +24,7 @@ class Flow:
 
     Attributes:
         format: One of `FORMATS`.
-        shuffle: In a global random order, another one in each epoch.
+        shuffle: In a global random order, different in each epoch.
         batch: Examples per batch.
         threads: As for `headrace.Loader`.
         prefetch: As for `headrace.Loader`.
@@ -64,7 +64,7 @@ class Flow:
 
 
 def show(flow: Flow, files: Files, epochs: int) -> str:
-    """Run a flow and say in one line what it took; the first epoch is shown apart, the others by their median."""
+    """Run a flow and print one line: the first epoch, and the median of the others."""
     forget_peak()
     cpu = cpu_seconds()
     cold, *warm = flow.epochs(files, epochs + 1)

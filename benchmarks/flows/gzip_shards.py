@@ -1,7 +1,7 @@
-"""A first pass over compressed shards, with one inflated at a time and with one for each core: ``python -m benchmarks.flows.gzip_shards``.
+"""A first pass over compressed shards, with one inflated at a time and with one per core: ``python -m benchmarks.flows.gzip_shards``.
 
-Eight shards of GZIP TFRecord with 64,000 pictures of 28 x 28 float32 in all, noise of 8 bits (about 3 to 1); the cache is empty before every
-pass. One run takes the sides by turns; what is printed are medians and the ratio of neighbours.
+Eight shards of GZIP TFRecord with 64,000 images of 28 x 28 float32 in all, 8-bit noise (about 3 to 1); the cache is empty before every
+pass. One run alternates between the variants and prints medians and the ratio of neighbours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def first_pass(path: str, cores: int, cache: Path) -> float:
-    """Seconds of an epoch in order, with nothing in the cache."""
+    """Seconds of a sequential epoch with an empty cache."""
     shutil.rmtree(cache, ignore_errors=True)
     read_ahead.usable_cores = lambda: cores  # type: ignore[attr-defined]
     start = perf_counter()

@@ -1,8 +1,8 @@
-"""The same pictures as records and as a CSV plus one file each, on this disk and over a file store with 10 ms a request.
+"""The same images as records and as a CSV with one file each, on a local disk and over a file store with 10 ms per request.
 
     python -m benchmarks.flows.image_stores [--images N] [--rounds N]
 
-Writes the table and the picture into `benchmarks/images_over_a_store.md` and `.svg`.
+Writes the table and the chart to `benchmarks/images_over_a_store.md` and `.svg`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def measured(images: int, rounds: int) -> tuple[dict[Key, float], dict[str, float]]:
-    """Pictures a second of every form, place and order (the middle of all rounds); seconds to the first shuffled batch."""
+    """Images per second for every form, place and order (the median of all rounds); seconds to the first shuffled batch."""
     pictures = ImageFiles(Files(bench_folder() / f"stores-{images}", Sizes(images=images)))
     pictures.prepare()
     folder = pictures.root.parent
@@ -105,7 +105,7 @@ def _epoch(source: hr.Source, images: int, *, shuffled: bool) -> float:
 
 
 def _plain_epoch(base: str, names: list[str]) -> float:
-    """What people write without a library: two threads, each of which reads and decodes one file after the other."""
+    """The usual hand-written loop: two threads, each reading and decoding one file after another."""
     local = threading.local()
 
     def read(name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.flows.linear_learner``: how many examples a second the 32 models of Linear Learner learn from."""
+"""``python -m benchmarks.flows.linear_learner``: how many examples per second the 32 models of Linear Learner train on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDIO, CSV = "application/x-recordio-protobuf", "text/csv"
 
 
 def measure(folder: Path, examples: int, *, predictor: str, content_type: str) -> float:
-    """Examples a second of one job of ten epochs, and of the pass that scores its model."""
+    """Examples per second of one job of ten epochs, and of the pass that scores its model."""
     random = np.random.default_rng(0)
     features = random.normal(size=(examples, FEATURES)).astype(np.float32)
     labels = (features @ random.normal(size=FEATURES) + random.normal(size=examples)).astype(np.float32)

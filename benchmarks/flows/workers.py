@@ -1,7 +1,7 @@
-"""What a second worker brings: ``python -m benchmarks.flows.workers``.
+"""The gain from a second worker: ``python -m benchmarks.flows.workers``.
 
-Every example goes through a function that keeps Python busy for a given CPU time (counted, not slept). One run takes the sides by turns;
-what is printed are medians and the ratio of neighbours.
+Every example goes through a function that keeps Python busy for a given CPU time. One run alternates between the variants
+and prints medians and the ratio of neighbours.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ SIDE = 28
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Keeps Python busy, then gives the example back.
+    """Keeps Python busy, then returns the example.
 
     Attributes:
-        turns: How often to go round; see `turns_for`.
+        turns: Iterations; see `turns_for`.
     """
 
     turns: int
 
     def __call__(self, example: hr.Example) -> hr.Example:
-        """The example, and a number that needed the work."""
+        """The example, plus a number that required the work."""
         number = 0
         for turn in range(self.turns):
             number = (number * 31 + turn) & 0xFFFF
@@ -40,7 +40,7 @@ class Busy:
 
 
 def turns_for(seconds: float) -> int:
-    """How many turns take so much CPU time here, by the fastest of some tries."""
+    """The iterations for a CPU time on this machine, by the fastest of some tries."""
     probe, best = Busy(20_000), float("inf")
     for _ in range(20):
         begun = time.process_time()
@@ -50,7 +50,7 @@ def turns_for(seconds: float) -> int:
 
 
 def cpu_seconds() -> float:
-    """What this process and the ones that it has ended have computed."""
+    """CPU seconds of this process and its ended children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 

@@ -1,1 +1,1 @@
-"""Single steps of the core, one thread, on data that stay in the cache: what each costs per byte or per item."""
+"""Single steps of the core, one thread, on data that stay in the CPU cache: the cost per byte or per item."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.micro [words]``: time the steps whose names hold one of the words (all by default)."""
+"""``python -m benchmarks.micro [words]``: time the steps whose names contain one of the words (all by default)."""
 
 from __future__ import annotations
 

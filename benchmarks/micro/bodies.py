@@ -1,4 +1,4 @@
-"""The steps that are timed, each prepared to be called again and again."""
+"""The timed steps, each prepared for repeated calls."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _records(files: Files) -> Iterator[Body]:
             name=f"scan of a TFRecord file, verify={verify}",
             call=lambda verify=verify: _native.scan_tfrecord(data, 0, len(data), verify=verify, max_records=rows),
             items=rows,
-            item_bytes=size if verify else 0,  # without checksums it only hops over the payloads
+            item_bytes=size if verify else 0,  # without checksums it only skips over the payloads
         )
     records = hr.records(files.tfrecord)
     chosen = _chosen(rows)

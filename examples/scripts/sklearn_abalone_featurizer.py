@@ -1,4 +1,4 @@
-"""Featurizes the abalone table: scaled numbers, one column per sex. Runs as it is on SageMaker and on Headrace."""
+"""Featurizes the abalone table: scaled numbers, one column per sex. Runs unchanged on SageMaker and Headrace."""
 
 from __future__ import print_function
 
@@ -54,7 +54,7 @@ def make_preprocessor():
 
 
 def input_fn(input_data, content_type):
-    """A table, with names for its columns whether it has labels or not."""
+    """A table with named columns, with or without labels."""
     if content_type == "text/csv":
         table = pd.read_csv(StringIO(input_data), header=None)
         if len(table.columns) == len(FEATURES) + 1:
@@ -66,7 +66,7 @@ def input_fn(input_data, content_type):
 
 
 def predict_fn(input_data, model):
-    """Features; the label goes first where there is one."""
+    """Features, after the label if there is one."""
     features = model.transform(input_data)
     if LABEL in input_data:
         return np.insert(features, 0, input_data[LABEL], axis=1)
@@ -74,7 +74,7 @@ def predict_fn(input_data, model):
 
 
 def output_fn(prediction, accept):
-    """What the algorithm behind takes: json by default, csv where asked for."""
+    """The next algorithm's input: JSON by default, CSV on request."""
     if accept == "application/json":
         instances = [{"features": row} for row in prediction.tolist()]
         return worker.Response(json.dumps({"instances": instances}), accept, mimetype=accept)

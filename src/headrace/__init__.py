@@ -1,12 +1,12 @@
-"""Brings training data from record files to models, and serves trained models.
+"""Feeds models with training data from record files, and serves trained models.
 
-Three doors to data: :func:`records` (bytes by index), :func:`open` (examples by index), :class:`Loader` (batches by iteration).
-:func:`data_source` opens what TFDS prepared; :func:`write`, :func:`convert` and :func:`verify` are the way back. Formats: TFRecord,
-RecordIO, ArrayRecord, npy, npz, CSV, folders of images and of arrays, Parquet, JSON Lines, Avro, WebDataset.
+There are three ways in: :func:`records` (bytes by index), :func:`open` (examples by index), :class:`Loader` (batches by iteration).
+:func:`data_source` opens datasets prepared by TFDS. :func:`write`, :func:`convert` and :func:`verify` write and check files. Formats:
+TFRecord, RecordIO, ArrayRecord, npy, npz, CSV, folders of images and arrays, Parquet, JSON Lines, Avro, WebDataset.
 
-Beside this: ``headrace.jobs`` (training jobs), ``headrace.hosting`` (endpoints), ``headrace.containers`` (scripts and algorithms),
-``headrace.sagemaker`` (the SDK's functions), ``headrace.adapters`` (other libraries), ``headrace.testing`` (suites for formats of
-your own).
+Subpackages: ``headrace.jobs`` (training jobs), ``headrace.hosting`` (endpoints), ``headrace.containers`` (scripts and algorithms),
+``headrace.sagemaker`` (the SageMaker SDK), ``headrace.adapters`` (other libraries), ``headrace.testing`` (test suites for your own
+formats).
 """
 
 import importlib as _importlib

@@ -1,6 +1,6 @@
-"""Take `headrace._native` from the file that HEADRACE_NATIVE names: one built for sanitizers, or to measure coverage.
+"""Load `headrace._native` from the file in HEADRACE_NATIVE, which is built for sanitizers or coverage.
 
-Python imports this by itself, in every process, where PYTHONPATH has this folder.
+Python imports this file in every process if PYTHONPATH has this folder.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ NATIVE = "headrace._native"
 
 
 class NativeFinder:
-    """Finds that one module, before any other finder is asked."""
+    """Finds that one module, before any other finder."""
 
     @staticmethod
     def find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-        """The module from the named file."""
+        """The module from that file."""
         return spec_from_file_location(name, os.environ["HEADRACE_NATIVE"]) if name == NATIVE else None
 
 

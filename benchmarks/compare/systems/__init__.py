@@ -1,1 +1,1 @@
-"""The systems that are measured: one module for each library, imported only in the processes that run it."""
+"""The measured systems: one module per library, imported only in the processes that run it."""

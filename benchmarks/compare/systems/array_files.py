@@ -17,7 +17,7 @@ _SEEDS = count()
 
 def headrace(files: Files) -> ReadTask:
     """``Loader(open(folder, format="npy_folder"), 128)``; the folder is opened once."""
-    import headrace as hr  # the processes of peers do without
+    import headrace as hr  # not imported in the processes of peers
 
     source = hr.open(files.npy_files, format="npy_folder")
     return expected.files_of_rows(files, lambda: ((batch["values"], None) for batch in hr.Loader(source, BATCH)))
@@ -61,7 +61,7 @@ def np_load(files: Files) -> ReadTask:
 
 
 def open_and_read(files: Files) -> ReadTask:
-    """Open, read behind the header (whose length is known) into one reused batch, close."""
+    """Open, read after the header (of known length) into one reused batch, close."""
     names, header = files.npy_file_names, os.path.getsize(files.npy_file_names[0]) - ROW_BYTES
 
     def epoch() -> Iterator[Pair]:

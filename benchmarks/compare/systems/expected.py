@@ -1,4 +1,4 @@
-"""Tasks over the data files: what each must give, whoever reads them."""
+"""Tasks over the data files, and their expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FFCV over its own file of the pictures, in an environment of its own (`setup_peers.sh`)."""
+"""FFCV over its own file of the images, in a separate environment (`setup_peers.sh`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUALITY = 90
 
 
 def sequential(files: Files) -> ImageTask:
-    """``ffcv.Loader`` with two workers over JPEGs of quality 90, which FFCV encodes itself from the decoded pictures."""
+    """``ffcv.Loader`` with two workers over JPEGs of quality 90, which FFCV encodes from the decoded images."""
     from ffcv.fields.decoders import IntDecoder, SimpleRGBImageDecoder
     from ffcv.loader import Loader, OrderOption
     from ffcv.transforms import ToTensor
@@ -31,7 +31,7 @@ def sequential(files: Files) -> ImageTask:
 
 
 def _written(images: ImageFiles) -> Path:
-    """The pictures as FFCV's file, made when it is first asked for. Their numbers are the labels."""
+    """The images as FFCV's file, made on first use. Their numbers are the labels."""
     path = images.root.parent / "all.beton"
     if not path.exists():
         from ffcv.fields import IntField, RGBImageField

@@ -1,4 +1,4 @@
-"""The task over the pictures: what each system must give."""
+"""The task over the images, and its expected results."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from benchmarks.compare.tasks import Order, Pair, Timing, expect, timed
 from benchmarks.image_data import IMAGE_BATCH, SIDE, ImageFiles
 
-TOLERANCE = 3.0  # of a mean colour from 0 to 255: decoders differ by rounding, another picture by far more
+TOLERANCE = 3.0  # of a mean colour from 0 to 255: decoders differ by rounding, other images by far more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageTask:
-    """Read every picture once, as ``uint8 (n, 256, 256, 3)`` in RGB and its number.
+    """Read every image once, as ``uint8 (n, 256, 256, 3)`` in RGB, with its number.
 
     Attributes:
         epoch: Starts an epoch: an iterable of (pixels, numbers).
         files: The pictures.
-        order: The order that they must come in.
-        exact: Whether pixels must be those that simplejpeg decodes.
+        order: The required order.
+        exact: Whether pixels must equal simplejpeg's.
     """
 
     epoch: Callable[[], Iterable[Pair]]
@@ -33,7 +33,7 @@ class ImageTask:
         """Shape, dtype, the mean colour of every picture, every number, and the order."""
         numbers = []
         for pixels, labels in self.epoch():
-            images, found = np.asarray(pixels), np.array(labels).reshape(-1)  # a copy: some use their memory again
+            images, found = np.asarray(pixels), np.array(labels).reshape(-1)  # a copy: some systems reuse their memory
             expect(images.dtype == np.uint8 and images.shape[1:] == (SIDE, SIDE, 3), "uint8 pixels of 256 x 256 x 3")
             expect(len(images) == len(found) <= IMAGE_BATCH, "batches of 64")
             far = np.abs(images.mean(axis=(1, 2)) - self.files.means[found]).max()
@@ -52,5 +52,5 @@ class ImageTask:
         expect(np.array_equal(image, simplejpeg.decode_jpeg(self.files.encoded[number])), "simplejpeg's pixels")
 
     def run(self) -> Timing:
-        """Iterate, looking at nothing but the number of pictures."""
+        """Iterate, counting images only."""
         return timed(self.epoch, self.files.count)

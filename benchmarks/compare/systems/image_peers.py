@@ -1,4 +1,4 @@
-"""The peers over the pictures, each at its best and as its tutorial has it."""
+"""The peers over the images, each in its fastest form and as in its tutorial."""
 
 from __future__ import annotations
 

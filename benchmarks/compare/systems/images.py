@@ -1,4 +1,4 @@
-"""Headrace over the pictures, and the floor: bare decoding of bytes in memory."""
+"""Headrace over the images, and the limit: bare decoding of bytes in memory."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def table_shuffled(files: Files) -> ImageTask:
 
 
 def bare(files: Files) -> ImageTask:
-    """``simplejpeg.decode_jpeg`` of bytes in memory, in two threads, each into a batch that it fills again and again."""
+    """``simplejpeg.decode_jpeg`` of bytes in memory, in two threads, each into a reused batch."""
     images = ImageFiles(files)
     encoded = images.encoded
     starts = range(0, images.count, IMAGE_BATCH)
@@ -106,7 +106,7 @@ def bare(files: Files) -> ImageTask:
 
 class _Bare(ImageTask):
     def check(self) -> None:
-        """It keeps nothing that could be checked: the other rows are checked against what it calls."""
+        """It keeps nothing to check: other rows are checked against its decoder."""
 
 
 def _in_order(images: ImageFiles, path: Path) -> ImageTask:
@@ -129,6 +129,6 @@ def _pairs(loader: hr.Loader) -> Iterator[Pair]:
 
 
 def _numbered(loader: hr.Loader) -> Iterator[Pair]:
-    """With the number of each picture, which is its file's name."""
+    """Adds the number of each image, which is its file name."""
     for batch in loader:
         yield batch["image"], np.array([int(name[-9:-4]) for name in batch["name"]])

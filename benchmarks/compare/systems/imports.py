@@ -1,4 +1,4 @@
-"""What an import costs: whole fresh interpreters, so that the bare one can be taken off."""
+"""The cost of an import, as whole interpreters, so that the bare one can be subtracted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def headrace(_files: Files) -> ImportTask:
 
 
 def doors(_files: Files) -> ImportTask:
-    """Headrace, and what lies behind its three doors: they are loaded when they are first asked for."""
+    """Headrace with the modules of `records`, `open` and `Loader`, which are loaded on first use."""
     return ImportTask("headrace", then="headrace.records, headrace.open, headrace.Loader")
 
 

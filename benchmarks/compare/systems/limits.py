@@ -1,4 +1,4 @@
-"""Floors for the work: NumPy and plain writes that know the layout and reuse one buffer. No usable products."""
+"""Lower bounds: NumPy and plain writes that know the layout and reuse one buffer. Not usable products."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def strided_copy(files: Files) -> ReadTask:
 
 
 def strided_copy_new_map(files: Files) -> ReadTask:
-    """The same; the file is mapped anew in every epoch, so that its pages have to be found again."""
+    """The same, mapping the file again in every epoch, which costs page faults."""
     labels = files.labels
     first = image_offset(WIDTH)
 
@@ -49,7 +49,7 @@ def strided_copy_new_map(files: Files) -> ReadTask:
 
 
 def strided_copy_read(files: Files) -> ReadTask:
-    """The same from blocks that are read into one reused buffer instead of mapped."""
+    """The same, reading blocks into one reused buffer instead of mapping."""
     labels = files.labels
     first = image_offset(WIDTH)
 
@@ -94,7 +94,7 @@ def slice_copy(files: Files) -> ReadTask:
 
 
 def slice_copy_new_map(files: Files) -> ReadTask:
-    """The same, with the file mapped anew in every epoch."""
+    """The same, mapping the file again in every epoch."""
     return expected.rows(files, lambda: _slices(_rows(files)))
 
 

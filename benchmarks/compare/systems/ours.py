@@ -1,4 +1,4 @@
-"""Headrace, with nothing set that its defaults do not set."""
+"""Headrace with its defaults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_order(files: Files) -> ReadTask:
 
 
 def opened_in_order(files: Files) -> ReadTask:
-    """The same, opening the file in every epoch: with ``fresh``, all that a program pays after its imports."""
+    """The same, opening the file in every epoch; with ``fresh``, the full cost after imports."""
     path = files.tfrecord
     return expected.examples(files, lambda: _pairs(hr.Loader(hr.open(path), BATCH)))
 
@@ -119,11 +119,11 @@ def write(files: Files) -> WriteTask:
 
 
 def write_undurable(files: Files) -> WriteTask:
-    """The same, which leaves bringing the bytes to the disk to the system, as a bare write does: only for the comparison with one."""
+    """The same without fsync, for the comparison with a bare write."""
     columns = {"image": files.images, "label": files.labels}
 
     def write_all(path: Path) -> None:
-        # Put back after each file: whoever runs this may go on to write files that have to last.
+        # Restored after each file: the process may later write files that must be durable.
         with patch.object(os, "fsync", lambda _: None), patch.object(_native, "start_writing_back", lambda *_: True):
             hr.write(path, columns)
 

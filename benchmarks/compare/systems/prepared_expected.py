@@ -25,7 +25,7 @@ class ExamplesTask:
     """Read examples in a random order.
 
     Attributes:
-        read: Gives the images and labels of the examples at these indices, stacked.
+        read: Returns the images and labels at these indices, stacked.
         calls: The indices of each call.
         files: What they come from.
         photos: Whether they are the JPEGs.
@@ -37,7 +37,7 @@ class ExamplesTask:
     photos: bool
 
     def check(self) -> None:
-        """Every label, every pixel of the PNGs, the pixels of some JPEGs as nearly as decoders agree."""
+        """Check every label, every pixel of the PNGs, and the pixels of some JPEGs within the tolerance of decoders."""
         clothes = None if self.photos else self.files.clothes()
         for indices in self.calls[: 20 if self.photos else None]:
             images, labels = self.read(indices)
@@ -51,7 +51,7 @@ class ExamplesTask:
                 assert difference < JPEG_TOLERANCE, "expected the picture asked for"
 
     def run(self) -> Timing:
-        """Read, looking at nothing but the number of examples."""
+        """Read, counting examples only."""
         gc.collect()
         rows = 0
         cpu, start = cpu_seconds(), time.perf_counter()
@@ -106,7 +106,7 @@ class EpochTask:
 
 
 def examples(files: PreparedFiles, read: Read, *, photos: bool, at_once: int) -> ExamplesTask:
-    """All examples in a random order, so many in each call (one at a time: at most 5,000)."""
+    """All examples in random order, with a number per call (one at a time: at most 5,000)."""
     count = files.photos if photos else files.rows
     order = np.random.default_rng(11).permutation(count)[: None if at_once > 1 else 5_000].tolist()
     calls = [order[i : i + at_once] for i in range(0, len(order), at_once)]

@@ -1,4 +1,4 @@
-"""RecordIO: Headrace with nothing set that its defaults do not set, and the floors for the work."""
+"""RecordIO: Headrace with its defaults, and the limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCK_BYTES = 1 << 20
 
 
 def dense_read(files: Files) -> MatrixTask:
-    """``open(path).to_numpy()``, the file opened anew in every epoch."""
+    """``open(path).to_numpy()``, opening the file again in every epoch."""
     import headrace as hr
 
     return MatrixTask(read=lambda: hr.open(files.recordio).to_numpy(), matrix=files.images, labels=files.float_labels)
@@ -47,7 +47,7 @@ def dense_write_columns(files: Files) -> WriteTask:
 
 
 def sparse_read(files: Files) -> MatrixTask:
-    """``open(path).to_csr()``, the file opened anew in every epoch."""
+    """``open(path).to_csr()``, opening the file again in every epoch."""
     import headrace as hr
 
     matrix, labels = csr_of(files)

@@ -1,4 +1,4 @@
-"""tf.data and TensorFlow's writer: as tutorials use them, and at their best on this kind of data."""
+"""tf.data and TensorFlow's writer, as in tutorials and in their fastest form."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def npy_files_tuned(files: Files) -> ReadTask:
 
 
 def npy_files_raw(files: Files) -> ReadTask:
-    """Without NumPy: ``read_file``, ``substr`` behind a header whose length the user knows, ``decode_raw``; AUTOTUNE."""
+    """Without NumPy: ``read_file``, ``substr`` after a header of known length, ``decode_raw``; AUTOTUNE."""
     header = Path(files.npy_file_names[0]).stat().st_size - ROW_BYTES
 
     def load(path: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""torch's DataLoader over the mapped npy file, with batched indexing that the user writes."""
+"""torch's DataLoader over the mapped npy file, with batched indexing written by the user."""
 
 from __future__ import annotations
 

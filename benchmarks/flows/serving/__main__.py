@@ -50,7 +50,7 @@ def main(arguments=None):
 
 
 def measure(names, folder, answers, options):
-    """Slices by name and number of connections. All these servers are up all the time."""
+    """Slices by name and number of connections. All these servers stay up."""
     found = {}
     with contextlib.ExitStack() as stack:
         running = {name: stack.enter_context(Running(SYSTEMS[name], answers, folder / f"{name}.log")) for name in names}
@@ -68,9 +68,9 @@ def measure(names, folder, answers, options):
 
 
 def by_turns_with_the_loop(server, answers, seconds):
-    """So many seconds at one connection and as many of the plain loop, in short turns.
+    """Some seconds at one connection and as many of the plain loop, in short turns.
 
-    On a shared machine the cores are slower for seconds at a time: both are to see the same of that, or their ratio says
+    On a shared machine the cores are slower for seconds at a time. Both must see the same of that, or their ratio says
     more about the neighbours than about the server.
     """
     whole = Outcome()
@@ -95,7 +95,7 @@ def plain_loop(answers, seconds):
 
 
 class Running:
-    """A server that is up, and waits for its turn."""
+    """A running server that waits for its turn."""
 
     def __init__(self, system, answers, log):
         self._system, self._answers = system, answers
@@ -153,7 +153,7 @@ def described(outcome):
 
 
 def wait_for(address, body, content_type, processes, log):
-    """Until a request is answered."""
+    """Wait until a request is answered."""
     deadline = time.monotonic() + READY_S
     while True:
         try:
@@ -167,7 +167,7 @@ def wait_for(address, body, content_type, processes, log):
 
 
 def end(processes):
-    """Stop servers and everything that they have started: each leads a group of its own."""
+    """Stop servers and everything that they started: each leads a process group."""
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -180,7 +180,7 @@ def end(processes):
 
 
 def free_ports(count):
-    """The first of some ports in a row that nobody uses."""
+    """The first of some consecutive free ports."""
     for port in range(9100, 20000, count):
         try:
             for offset in range(count):

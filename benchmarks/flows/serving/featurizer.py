@@ -1,4 +1,4 @@
-"""The well-known featurizer script of SageMaker's serial-inference notebook, as it is written for the scikit-learn container."""
+"""The well-known featurizer script of SageMaker's serial-inference notebook, for the scikit-learn container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many connections from one thread: each sends its next request as soon as it has its answer, and every answer is checked."""
+"""Many connections from one thread: each sends its next request after the answer, and every answer is checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SILENCE_S = 120.0
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a load."""
+    """The outcome of a load."""
 
     latencies_s: list[float] = field(default_factory=list)
     statuses: Counter = field(default_factory=Counter)
@@ -28,7 +28,7 @@ class Outcome:
     """Calls of the chain without a server, timed in between."""
 
     def add(self, other):
-        """Take in what came of more of the same load."""
+        """Add the outcome of more of the same load."""
         self.latencies_s += other.latencies_s
         self.statuses += other.statuses
         self.wrong += other.wrong
@@ -84,7 +84,7 @@ class Load:
         ]
 
     def run(self, connections: int, *, most: int | None = None, seconds: float | None = None) -> Outcome:
-        """Ask until there are ``most`` answers, or ``seconds`` are over."""
+        """Send requests until there are ``most`` answers, or ``seconds`` have passed."""
         outcome = Outcome()
         cpu, start = _cpu_s(), time.perf_counter()
         end = start + (seconds if seconds is not None else float("inf"))
@@ -120,7 +120,7 @@ class Load:
         connection.socket.sendall(self._requests[number % len(self._requests)])
 
     def _read(self, connection, outcome):
-        """Take what has come; whether that ends the request."""
+        """Receive data; returns whether the request is complete."""
         try:
             part = connection.socket.recv(1 << 16)
         except ConnectionError:

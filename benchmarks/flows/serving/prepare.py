@@ -1,4 +1,4 @@
-"""Make data of Abalone's shape, fit both stages, and know the right answer to every row."""
+"""Generate data like Abalone's, fit both stages, and compute the right answer to every row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = 4177
 
 
 def make_frame(rows=ROWS, seed=0):
-    """Shells: a sex, seven measures that go with the size, a number of rings."""
+    """Shells: a sex, seven measurements correlated with size, a number of rings."""
     random = np.random.default_rng(seed)
     length = random.beta(6, 4, rows) * 0.75 + 0.05
     weight = 3.0 * length**3 * random.lognormal(0, 0.15, rows)

@@ -1,4 +1,4 @@
-"""What a run of the serving flow found: targets and tables, printed and kept in the README."""
+"""The results of the serving flow: targets and tables, printed and kept in the README."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Row:
 
     @property
     def times_slower(self):
-        """Made within each round, then the median."""
+        """The median of the ratios within each round."""
         pairs = zip(self.ours, self.slices, strict=True)
         return median(mine.per_second / one.per_second for mine, one in pairs)
 
     @property
     def over_loop(self):
-        """The p50 over that of the chain in a plain loop, within each round; ``None`` where there was no loop."""
+        """The p50 over that of the chain in a plain loop, within each round; ``None`` without a loop."""
         found = [one.quantile_ms(0.5) / (1e3 * median(one.loop_s)) for one in self.slices if one.loop_s]
         return median(found) if found else None
 
@@ -87,7 +87,7 @@ def _line(row):
 
 
 def _targets(tables):
-    """The targets that this run can tell about."""
+    """The targets that this run covers."""
     verdicts = []
     few = {row.name: row for row in tables.get(FEWEST, ())}.get(OURS)
     if few is not None and few.over_loop is not None:
@@ -114,7 +114,7 @@ def _targets(tables):
 
 
 def setting(options, load_before):
-    """When and on what a run was made."""
+    """Time, commit, machine and versions of a run."""
     versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
     servers = ", ".join(filter(None, map(_version, ("starlette", "gunicorn", "bentoml", "litserve", "ray"))))
     return (

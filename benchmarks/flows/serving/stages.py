@@ -1,4 +1,4 @@
-"""The two stages without any server: CSV text to JSON instances to JSON predictions. What the peers call."""
+"""The two stages without a server, as the peers call them: CSV text to JSON instances to JSON predictions."""
 
 from __future__ import annotations
 

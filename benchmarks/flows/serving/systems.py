@@ -1,4 +1,4 @@
-"""How each server is started, asked and understood."""
+"""How each server is started and queried."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class System:
     """One server.
 
     Attributes:
-        text: What the table calls it.
+        text: Its name in the table.
         commands: ``commands(port)``: what to run, each with its environment variables.
-        body: A row of CSV as the server wants it.
+        body: A CSV row in the server's format.
         content_type: What that is.
         score: The number in its answer.
-        needs: Module without which it is left out, or the path of a program.
-        is_never_idle: Whether it takes processor time while nobody asks: then only Headrace is up beside it.
-        is_peer: Whether it is somebody else's.
+        needs: The module or program that it requires.
+        is_never_idle: Whether it uses processor time when idle: then only Headrace runs beside it.
+        is_peer: Whether it is another project's server.
     """
 
     text: str
@@ -49,7 +49,7 @@ def _program(name):
     return str(Path(sys.executable).parent / name)
 
 
-# Its pins do not go together with those of the others.
+# Its pinned versions conflict with the others'.
 MLFLOW = Path(sys.prefix).parent / ".venv-peers-mlflow" / "bin"
 
 
@@ -71,7 +71,7 @@ def _ray(port):
     variables = {
         "PORT": str(port),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_worker_niceness": "0",  # it is 15 otherwise, and the client of this benchmark would push it aside
+        "RAY_worker_niceness": "0",  # the default is 15, and the client of this benchmark would starve it
     }
     return [([sys.executable, "-m", f"{HERE}.peers.ray_both"], variables)]
 

@@ -1,1 +1,1 @@
-"""The same two stages in other servers. They run in an environment of their own: see ``setup_peers.sh``."""
+"""The same two stages in other servers. They run in a separate environment: see ``setup_peers.sh``."""
