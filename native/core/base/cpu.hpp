@@ -11,7 +11,7 @@
 
 // Where a function may use instructions of x86 that not every processor has.
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define HEADRACE_X86 1
+#define HEADRACE_X86
 #define HEADRACE_FOR_BMI2 __attribute__((target("bmi,bmi2,lzcnt")))
 #endif
 

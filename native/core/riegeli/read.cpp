@@ -133,7 +133,7 @@ void Chunks::read_whole(Bytes file, const Wanted& wanted) {
     std::vector<Single> singles;
     singles.reserve(numbers.size());
     for (std::size_t k = 0; k < numbers.size(); ++k)
-        singles.push_back({file, chunks_[numbers[k]].header.begin, chunks_[numbers[k]].header, rooms[k]});
+        singles.push_back({file, chunks_[numbers[k]].header.begin, chunks_[numbers[k]].header, rooms[k], {}});
     read_singles(singles, wanted.verify, threads_);
     bool is_used = false;
     for (std::size_t k = 0; k < singles.size(); ++k) {

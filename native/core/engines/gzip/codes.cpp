@@ -165,7 +165,7 @@ bool Codes::read(Bytes data, std::uint64_t& at, bool quick) noexcept {
     if (share_of(lengths_bits, length_count) != 128) return false;
     LengthCodes length_codes;
     length_codes.make(lengths_bits, length_count);
-    at += 3 * length_count;
+    at += std::uint64_t{3} * length_count;
 
     std::array<std::uint8_t, most_literals + most_distances + 138> lengths;
     const unsigned count = literal_count + distance_count;
@@ -211,20 +211,24 @@ void Codes::fix() noexcept {
     make_distances(lengths.data(), 32);
 }
 
-// The bits at which something looks like the beginning of such a block: not the last of its stream, with codes of its
-// own, and not more of them than there may be. Right for all but the 12 highest bits.
-constexpr std::uint64_t candidates(std::uint64_t word) {
+namespace {
+
+// The bits where a block may begin: not the last one of its stream, with codes of its own, and no more of them than
+// there may be. Valid for all but the 12 highest bits.
+constexpr std::uint64_t find_candidates(std::uint64_t word) {
     const std::uint64_t kind = ~word & ~(word >> 1) & word >> 2;
     const std::uint64_t too_many_literals = word >> 4 & word >> 5 & word >> 6 & word >> 7;
     const std::uint64_t too_many_distances = word >> 9 & word >> 10 & word >> 11 & word >> 12;
     return kind & ~too_many_literals & ~too_many_distances;
 }
 
+} // namespace
+
 std::uint64_t find_block(Bytes data, std::uint64_t from, std::uint64_t until, Codes& room) noexcept {
     constexpr unsigned at_once = 57 - 17 + 1; // the first 17 bits of each are in the word
     for (std::uint64_t begin = from; begin < until; begin += at_once) {
         const std::uint64_t word = bits_at(data, begin);
-        std::uint64_t left = candidates(word) & ((std::uint64_t{1} << at_once) - 1);
+        std::uint64_t left = find_candidates(word) & ((std::uint64_t{1} << at_once) - 1);
         for (; left != 0; left &= left - 1) {
             const auto behind = static_cast<unsigned>(std::countr_zero(left));
             const std::uint64_t at = begin + behind;

@@ -10,7 +10,7 @@ namespace headrace::deflate {
 /// The bits of a Deflate stream from bit `at` on, the first lowest: 57 of them at least, with zeros for those behind
 /// the end.
 [[nodiscard]] inline std::uint64_t bits_at(Bytes data, std::uint64_t at) noexcept {
-    const std::size_t byte = static_cast<std::size_t>(at >> 3);
+    const auto byte = static_cast<std::size_t>(at >> 3);
     if (byte + 8 <= data.size()) [[likely]]
         return load_le<std::uint64_t>(data.data() + byte) >> (at & 7);
     std::uint64_t word = 0;

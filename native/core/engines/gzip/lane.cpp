@@ -148,9 +148,8 @@ void Lane::step() noexcept {
     const std::uint64_t bits = bits_at(input_, now_.at);
     const Entry entry = codes_.literals[bits & (codes_.literals.size() - 1)];
     Symbol found{0, 0};
-    if ((entry & other_flag) == 0) found = codes_.long_literals.find(bits); // the first of two, perhaps
-    else if (entry >> 25 != 0) found = {entry >> 16 & 0x1FF, entry >> 25};
-    else found = codes_.long_literals.find(bits);
+    if ((entry & other_flag) != 0 && entry >> 25 != 0) found = {entry >> 16 & 0x1FF, entry >> 25};
+    else found = codes_.long_literals.find(bits); // a long code, or the first of two literals
     state_ = State::stuck;
     if (found.bits == 0 || now_.at + found.bits > std::uint64_t{input_.size()} * 8) return;
     if (found.value < end_of_block) {
@@ -218,7 +217,7 @@ void Lane::begin_block() noexcept {
 }
 
 bool Lane::copy_stored() noexcept {
-    const std::size_t from = static_cast<std::size_t>((now_.at + 7) >> 3);
+    const auto from = static_cast<std::size_t>((now_.at + 7) >> 3);
     if (input_.size() < 4 || from > input_.size() - 4) return false;
     const auto length = load_le<std::uint16_t>(input_.data() + from);
     const auto check = load_le<std::uint16_t>(input_.data() + from + 2);

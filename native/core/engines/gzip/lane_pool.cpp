@@ -18,7 +18,7 @@ LanePool::LanePool(std::size_t room, std::size_t most_idle)
 std::shared_ptr<Lane> LanePool::take() {
     std::unique_ptr<Lane> lane;
     {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         if (!idle_.empty()) {
             lane = std::move(idle_.back());
             idle_.pop_back();
@@ -32,7 +32,7 @@ std::shared_ptr<Lane> LanePool::take() {
 void LanePool::take_back(std::unique_ptr<Lane> lane) noexcept {
     if (process_ != process_id())
         return; // Another thread of the parent may have held the lock when this child was forked.
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     if (idle_.size() < most_idle_) idle_.push_back(std::move(lane));
 }
 

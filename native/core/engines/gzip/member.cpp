@@ -156,7 +156,7 @@ unsigned Inflater::Code<DirectBits, Symbols>::counted(Bits& bits) const {
     throw bits.bad(code);
 }
 
-void Inflater::stored(Bits& bits, std::span<std::byte> out, std::size_t& done) const {
+void Inflater::copy_stored(Bits& bits, std::span<std::byte> out, std::size_t& done) {
     const Bytes rest = bits.rest();
     Cursor cursor(rest);
     const auto size = cursor.le<std::uint16_t>(), inverse = cursor.le<std::uint16_t>();
@@ -209,7 +209,7 @@ void Inflater::fixed_codes() {
     distances_.make(distances, false);
 }
 
-void Inflater::compressed(Bits& bits, std::span<std::byte> out, std::size_t& done) const {
+void Inflater::inflate_block(Bits& bits, std::span<std::byte> out, std::size_t& done) const {
     std::size_t at = done;
     const std::size_t size = out.size();
     while (true) {
@@ -247,12 +247,12 @@ void Inflater::inflate(Bytes stream, std::span<std::byte> out) {
         bits.fill();
         is_last = bits.take(1) != 0;
         switch (bits.take(2)) {
-        case 0: stored(bits, out, done); continue;
+        case 0: copy_stored(bits, out, done); continue;
         case 1: fixed_codes(); break;
         case 2: read_codes(bits); break;
         default: throw bits.bad(3);
         }
-        compressed(bits, out, done);
+        inflate_block(bits, out, done);
     }
     const Bytes rest = bits.rest();
     if (done != out.size()) throw FormatError(Fault::wrong_count, 0, out.size(), done);

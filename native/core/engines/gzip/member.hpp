@@ -38,10 +38,10 @@ class Inflater {
         [[nodiscard]] unsigned counted(Bits& bits) const;
     };
 
-    void stored(Bits& bits, std::span<std::byte> out, std::size_t& done) const;
+    static void copy_stored(Bits& bits, std::span<std::byte> out, std::size_t& done);
     void read_codes(Bits& bits);
     void fixed_codes();
-    void compressed(Bits& bits, std::span<std::byte> out, std::size_t& done) const;
+    void inflate_block(Bits& bits, std::span<std::byte> out, std::size_t& done) const;
 
     Code<7, 19> lengths_;
     Code<10, 288> values_;

@@ -63,16 +63,16 @@ GzipInflater::~GzipInflater() {
         return;
     }
     {
-        const std::lock_guard lock(shared_->mutex);
+        const std::scoped_lock lock(shared_->mutex);
         shared_->stop = true;
     }
     shared_->given_more.notify_all();
     for (std::thread& worker : workers_) worker.join();
 }
 
-std::unique_ptr<GzipInflater::Part> GzipInflater::new_part() const {
+std::unique_ptr<GzipInflater::Part> GzipInflater::new_part() {
     auto part = std::make_unique<Part>();
-    part->found_codes.reset(new deflate::Codes);
+    part->found_codes = std::make_unique_for_overwrite<deflate::Codes>();
     return part;
 }
 
@@ -91,7 +91,7 @@ void GzipInflater::give(Bytes data, std::size_t own, bool last) {
     part->progress = Part::Progress::waiting;
     if (judged_) start_workers();
     {
-        const std::lock_guard lock(shared_->mutex);
+        const std::scoped_lock lock(shared_->mutex);
         queue_.push_back(std::move(part));
     }
     // Only now: without memory for the part, nothing was given.
@@ -185,12 +185,12 @@ const std::vector<GzipInflater::Piece>& GzipInflater::take() {
     release_last();
     Part* oldest = nullptr;
     {
-        const std::lock_guard lock(shared_->mutex);
+        const std::scoped_lock lock(shared_->mutex);
         oldest = queue_.front().get();
     }
     wait_for(*oldest);
     {
-        const std::lock_guard lock(shared_->mutex);
+        const std::scoped_lock lock(shared_->mutex);
         last_taken_ = std::move(queue_.front());
         queue_.pop_front();
     }
@@ -226,7 +226,7 @@ void GzipInflater::go_through(Part& part) {
 }
 
 bool GzipInflater::take_header(const Part& part) {
-    const std::size_t begin = static_cast<std::size_t>(at_ >> 3);
+    const auto begin = static_cast<std::size_t>(at_ >> 3);
     if (begin > part.data.size()) return false;
     const Bytes data = part.data.subspan(begin);
     const std::size_t size = header_end(data);
@@ -240,7 +240,7 @@ bool GzipInflater::take_header(const Part& part) {
 
 bool GzipInflater::take_trailer(const Part& part) {
     at_ = (at_ + 7) & ~std::uint64_t{7};
-    const std::size_t at = static_cast<std::size_t>(at_ >> 3);
+    const auto at = static_cast<std::size_t>(at_ >> 3);
     if (at > part.data.size() || part.data.size() - at < trailer_bytes) return false;
     const std::byte* const found = part.data.data() + at;
     if (load_le<std::uint32_t>(found) != crc_ || load_le<std::uint32_t>(found + 4) != size_) return false;

@@ -80,7 +80,7 @@ class GzipInflater {
         enum class Progress { waiting, running, ready } progress = Progress::waiting;
     };
 
-    [[nodiscard]] std::unique_ptr<Part> new_part() const;
+    [[nodiscard]] static std::unique_ptr<Part> new_part();
     void run(Part& part) const noexcept;
     void inflate(Part& part) const;
     void work() noexcept;

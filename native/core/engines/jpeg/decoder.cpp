@@ -143,7 +143,8 @@ HEADRACE_FOR_BMI2
 #endif
 bool Decoder::read_blocks_bmi2(const Header& header) { return scan<1>(header); }
 
-std::uint8_t* Decoder::chroma(Plane& plane, const Header& header, std::size_t row, std::vector<std::uint8_t>& wide) {
+std::uint8_t* Decoder::chroma(Plane& plane, const Header& header, std::size_t row,
+                              std::vector<std::uint8_t>& wide) const {
     const Component& luma = header.components[0];
     if (luma.across == 1) return plane.row(row);
     const auto ready = [&](std::size_t number) {

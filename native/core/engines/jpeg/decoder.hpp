@@ -46,7 +46,7 @@ class Decoder {
     template <int> [[nodiscard]] bool scan(const Header& header);
     void pixels(const Header& header, std::uint8_t* out);
     [[nodiscard]] std::uint8_t* chroma(Plane& plane, const Header& header, std::size_t row,
-                                       std::vector<std::uint8_t>& wide);
+                                       std::vector<std::uint8_t>& wide) const;
 
     const Kernels& kernels_;
     std::array<CodeTable, 4> dc_;

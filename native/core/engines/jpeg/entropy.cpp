@@ -63,9 +63,8 @@ Entry CodeTable::longer(std::uint64_t bits) const noexcept {
     const auto next = static_cast<unsigned>(bits >> 48);
     for (unsigned length = peeked_bits + 1; length <= 16; ++length) {
         if (next >= limits_[length]) continue;
-        const auto place =
-            static_cast<std::size_t>(static_cast<std::int32_t>(next >> (16 - length)) + offsets_[length]);
-        return entry_of(codes_.symbols[place], length, is_ac_);
+        const std::int32_t place = static_cast<std::int32_t>(next >> (16 - length)) + offsets_[length];
+        return entry_of(codes_.symbols[static_cast<std::size_t>(place)], length, is_ac_);
     }
     return {};
 }

@@ -14,12 +14,18 @@ constexpr std::array<std::uint8_t, 64 + 2 * 16 + beyond> make_zigzag() {
     for (std::size_t k = 0; k < 64; ++k) {
         order[k] = static_cast<std::uint8_t>(row * 8 + column);
         const bool rises = (row + column) % 2 == 0;
-        if (rises && column == 7) ++row;
-        else if (rises && row == 0) ++column;
-        else if (rises) --row, ++column;
-        else if (row == 7) ++column;
-        else if (column == 0) ++row;
-        else ++row, --column;
+        const bool is_at_edge = rises ? row == 0 || column == 7 : row == 7 || column == 0;
+        const bool turns_down = rises ? column == 7 : row != 7;
+        if (is_at_edge) {
+            if (turns_down) ++row;
+            else ++column;
+        } else if (rises) {
+            --row;
+            ++column;
+        } else {
+            ++row;
+            --column;
+        }
     }
     return order;
 }
@@ -132,7 +138,7 @@ class Reader {
         only.across = only.down = 1;
     }
 
-    void colours() {
+    void colours() const {
         const auto& [luma, blue, red] = header_.components;
         need(blue.across == 1 && blue.down == 1 && red.across == 1 && red.down == 1);
         need((luma.across == 1 || luma.across == 2) && luma.down >= 1 && luma.down <= luma.across);
@@ -189,7 +195,8 @@ class Reader {
             component.ac = static_cast<std::uint8_t>(tables & 15);
             need(header_.dc[component.dc] && header_.ac[component.ac] && has_steps_[component.steps]);
         }
-        need(byte(inside) == 0 && byte(inside) == 63 && byte(inside) == 0);
+        const unsigned first = byte(inside), last = byte(inside), approximation = byte(inside);
+        need(first == 0 && last == 63 && approximation == 0); // all coefficients at once
         need(header_.channels == 1 || are_luma_and_chroma());
         header_.scan = static_cast<std::size_t>(inside.position() - file_.data());
     }

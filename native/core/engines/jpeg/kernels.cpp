@@ -84,7 +84,8 @@ void widen(const std::uint8_t* row, std::size_t columns, std::uint8_t* out) {
 
 void widen_two(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns, std::uint8_t* out) {
     const auto sum = [&](std::ptrdiff_t i) { return 3 * near[i] + far[i]; };
-    for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(columns); ++i) {
+    const auto end = static_cast<std::ptrdiff_t>(columns);
+    for (std::ptrdiff_t i = 0; i < end; ++i) {
         *out++ = static_cast<std::uint8_t>((3 * sum(i) + sum(i - 1) + 8) >> 4);
         *out++ = static_cast<std::uint8_t>((3 * sum(i) + sum(i + 1) + 7) >> 4);
     }

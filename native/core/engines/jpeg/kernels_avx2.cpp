@@ -35,7 +35,7 @@ struct Pairs {
     HEADRACE_AVX2_INLINE Pairs(Vector a, Vector b)
         : low(_mm256_unpacklo_epi16(a, b)),
           high(_mm256_unpackhi_epi16(a, b)) {}
-    HEADRACE_AVX2_INLINE Wide times(int first, int second) const {
+    [[nodiscard]] HEADRACE_AVX2_INLINE Wide times(int first, int second) const {
         const Vector by = factors(first, second);
         return {_mm256_madd_epi16(low, by), _mm256_madd_epi16(high, by)};
     }

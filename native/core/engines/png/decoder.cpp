@@ -10,8 +10,8 @@ namespace {
 
 using Byte = std::uint8_t;
 
-/// Of left, above and upper left, the one that is nearest to left + above - upper left. Without branches: which one it
-/// is cannot be foretold.
+/// The one of left, above and upper left that is nearest to left + above - upper left. Without branches, because a
+/// processor cannot predict it.
 [[nodiscard]] int paeth(int left, int above, int corner) noexcept {
     const int from_left = above - corner, from_above = left - corner;
     const int to_left = std::abs(from_left), to_above = std::abs(from_above),
@@ -49,20 +49,18 @@ void add_paeth(const Byte* in, std::size_t size, std::size_t pixel, const Byte* 
     }
 }
 
-/// One row; `above` is null for the first.
+/// Undoes the filter of one row; `above` is null for the first.
 void unfilter_row(Byte filter, const Byte* in, std::size_t size, std::size_t pixel, const Byte* above, Byte* out) {
+    if (above == nullptr && filter == 2) filter = 0; // Nothing is above.
+    if (above == nullptr && filter == 4) filter = 1; // Without a row above, left is nearest.
     switch (filter) {
     case 0: std::memcpy(out, in, size); return;
     case 1: std::memcpy(out, in, pixel); return add_left(in, size, pixel, out);
     case 2:
-        if (above == nullptr) return unfilter_row(0, in, size, pixel, above, out);
         for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<Byte>(in[i] + above[i]);
         return;
     case 3: return add_average(in, size, pixel, above, out);
-    default:
-        if (above == nullptr)
-            return unfilter_row(1, in, size, pixel, above, out); // Without a row above, left is nearest.
-        return add_paeth(in, size, pixel, above, out);
+    default: return add_paeth(in, size, pixel, above, out);
     }
 }
 
@@ -92,7 +90,7 @@ namespace {
 constexpr std::uint64_t most_expansion = 1032, least_stream = 64;
 constexpr std::size_t kind_bytes = 4;
 
-/// The types of chunks as they are read here, with their first letter lowest.
+/// The type of a chunk as a number, the first letter lowest.
 constexpr std::uint32_t kind_of(const char (&name)[5]) {
     std::uint32_t kind = 0;
     for (unsigned i = 0; i < kind_bytes; ++i) kind |= static_cast<std::uint32_t>(name[i]) << (8 * i);
@@ -132,12 +130,12 @@ bool PngReader::read(Bytes file, std::byte* out) {
     for (unsigned parts = 0;;) {
         const std::uint32_t size = number(cursor);
         const Bytes checked = cursor.take(std::uint64_t{size} + kind_bytes);
-        const std::uint32_t told = number(cursor), kind = load_le<std::uint32_t>(checked.data());
+        const std::uint32_t stored = number(cursor), kind = load_le<std::uint32_t>(checked.data());
         if (kind == transparency) return false;
         if (kind == end) break;
         if (kind != pixels) continue;
         const std::uint32_t found = crc32(checked);
-        if (told != found) throw FormatError(Fault::payload_checksum, cursor.offset(), told, found);
+        if (stored != found) throw FormatError(Fault::payload_checksum, cursor.offset(), stored, found);
         const Bytes part = checked.subspan(kind_bytes);
         if (++parts == 2) joined_.assign(stream.begin(), stream.end());
         if (parts >= 2) joined_.insert(joined_.end(), part.begin(), part.end());

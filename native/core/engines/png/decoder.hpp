@@ -1,7 +1,5 @@
 #pragma once
 
-#include "core/engines/png/decoder.hpp"
-
 #include <vector>
 
 #include "core/base/cursor.hpp"
@@ -9,8 +7,7 @@
 
 namespace headrace {
 
-/// How the rows of a PNG lie in its decompressed stream: each is one byte for its filter and `row_bytes` of filtered
-/// samples.
+/// The rows of a PNG in its decompressed stream. Each is one byte for its filter and `row_bytes` of filtered samples.
 struct PngRows {
     std::size_t height = 0;      ///< Rows of one image.
     std::size_t row_bytes = 0;   ///< Bytes of one row without the filter's byte.
@@ -23,24 +20,23 @@ void unfilter_png(Bytes stream, const PngRows& rows, std::byte* out);
 
 /// Reads PNG images that have one header: 8 or 16 bits, gray or colours, with or without alpha, not interlaced.
 ///
-/// The checksums of the pixels' chunks and of the pixels are checked. What it allocates it keeps for the next image.
+/// It checks the checksums of the pixels' chunks and of the pixels, and keeps its memory for the next image.
 class PngReader {
   public:
     static constexpr std::size_t head_bytes = 33; ///< Of the signature and the header's chunk.
 
-    /// `head` is how all files begin; `rows` what that says. Throws FormatError{header} when that is more than memory
-    /// can hold.
+    /// `head` is the beginning of every file, and `rows` is what it declares. Throws FormatError{header} if that is
+    /// more than memory can hold.
     PngReader(Bytes head, const PngRows& rows);
 
     /// Bytes of the samples of one image.
     [[nodiscard]] std::size_t image_bytes() const noexcept { return rows_.height * rows_.row_bytes; }
 
-    /// Whether there can be so many bytes in a file that begins so: deflate makes at most 1032 of one. Ask before
-    /// memory is taken.
+    /// Whether the file is large enough for the image it declares: deflate expands a byte to at most 1032. Ask this
+    /// before allocating memory.
     [[nodiscard]] bool may_hold(Bytes file) const noexcept;
 
-    /// Writes the samples of one image to `out`; false when it has another header, or a colour that stands for
-    /// transparency.
+    /// Writes the samples of one image to `out`. False if it has another header, or a transparent colour.
     ///
     /// Throws FormatError{truncated, payload_checksum, wrong_count, structure} for a damaged file, {range} for an
     /// unknown filter.

@@ -18,7 +18,8 @@ struct Sequences::Kind {
 namespace {
 
 template <std::size_t size>
-constexpr std::array<std::uint32_t, 53> sums(std::uint32_t first, const std::array<std::uint8_t, size>& extra) {
+constexpr std::array<std::uint32_t, 53> sums(std::uint32_t first,
+                                             const std::array<std::uint8_t, size>& extra) noexcept {
     std::array<std::uint32_t, 53> values{};
     for (std::size_t i = 0; i < size; ++i) {
         values[i] = first;
@@ -33,13 +34,13 @@ constexpr std::array<std::uint8_t, 53> match_extra = {0, 0, 0, 0, 0, 0, 0, 0, 0,
                                                       0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,  1,  1,  1, 1,
                                                       2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-constexpr std::array<std::uint32_t, 53> powers() {
+constexpr std::array<std::uint32_t, 53> powers() noexcept {
     std::array<std::uint32_t, 53> values{};
     for (unsigned i = 0; i < 32; ++i) values[i] = 1U << i;
     return values;
 }
 
-constexpr std::array<std::uint8_t, 53> numbers() {
+constexpr std::array<std::uint8_t, 53> numbers() noexcept {
     std::array<std::uint8_t, 53> values{};
     for (std::uint8_t i = 0; i < 32; ++i) values[i] = i;
     return values;
@@ -179,6 +180,15 @@ bool Sequences::read_table(Bytes& section, unsigned mode, const Kind& kind, Tabl
     return true;
 }
 
+namespace {
+
+// The number of elements from `from` up to `to`.
+std::size_t count_between(const std::byte* from, const std::byte* to) noexcept {
+    return static_cast<std::size_t>(to - from);
+}
+
+} // namespace
+
 std::size_t Sequences::decompress(Bytes section, Literals literals, const std::byte* begin,
                                   std::span<std::byte> target) noexcept {
     std::size_t count = 0;
@@ -209,12 +219,11 @@ std::size_t Sequences::decompress(Bytes section, Literals literals, const std::b
             const std::size_t match = matches.now->value + bits.take(matches.now->extra);
             const std::size_t length = lengths.now->value + bits.take(lengths.now->extra);
             const std::size_t back = distance(recent_, value, length == 0);
-            if (length > static_cast<std::size_t>(literals_end - literal) ||
-                length > static_cast<std::size_t>(end - to) || match > static_cast<std::size_t>(end - to) - length ||
-                back == 0 || back > static_cast<std::size_t>(to - begin) + length)
+            if (length > count_between(literal, literals_end) || length > count_between(to, end) ||
+                match > count_between(to, end) - length || back == 0 || back > count_between(begin, to) + length)
                 return unsound;
-            if (static_cast<std::size_t>(end - to) - length - match >= slack &&
-                static_cast<std::size_t>(readable_end - literal) - length >= 16) {
+            if (count_between(to, end) - length - match >= slack &&
+                count_between(literal, readable_end) - length >= 16) {
                 copy_rough(to, literal, length);
                 copy_match_rough(to + length, back, match);
             } else {
@@ -233,10 +242,10 @@ std::size_t Sequences::decompress(Bytes section, Literals literals, const std::b
     } else if (!section.empty()) {
         return unsound;
     }
-    const auto rest = static_cast<std::size_t>(literals_end - literal);
-    if (rest > static_cast<std::size_t>(end - to)) return unsound;
+    const auto rest = count_between(literal, literals_end);
+    if (rest > count_between(to, end)) return unsound;
     if (rest != 0) std::memcpy(to, literal, rest);
-    return static_cast<std::size_t>(to - target.data()) + rest;
+    return count_between(target.data(), to) + rest;
 }
 
 namespace {

@@ -1,0 +1,123 @@
+#include "core/engines/jpeg/entropy.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "check.hpp"
+
+using namespace headrace;
+using namespace headrace::jpeg;
+using namespace headrace::testing;
+
+namespace {
+
+/// Going back over bits and reading them again gives the same bits.
+void bits_rewind() {
+    std::vector<std::byte> bytes(64);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + 11);
+    for (unsigned skipped = 0; skipped < 40; ++skipped) {
+        for (unsigned back = 1; back <= std::min(skipped, 11U); ++back) {
+            Bits straight{bytes.data()};
+            straight.refill();
+            straight.drop(skipped - back);
+            Bits bits{bytes.data()};
+            bits.refill();
+            bits.drop(skipped);
+            bits.rewind(back);
+            check(bits.consumed(bytes.data()) == straight.consumed(bytes.data()));
+            bits.refill();
+            straight.refill();
+            check(bits.next >> 8 == straight.next >> 8);
+        }
+    }
+}
+
+// A code of some shape: as many lengths as there are leaves in a random tree. All ones is no code (ITU T.81, annex C).
+Codes random_codes(std::mt19937& random, bool is_ac) {
+    std::vector<unsigned> leaves = {1, 1};
+    const std::size_t wanted = 2 + random() % 160;
+    while (leaves.size() < wanted) {
+        const std::size_t at = random() % 3 == 0 ? leaves.size() - 1 : random() % leaves.size();
+        if (leaves[at] == 16) continue;
+        leaves.push_back(++leaves[at]);
+    }
+    leaves.erase(std::max_element(leaves.begin(), leaves.end()));
+    Codes codes;
+    for (const unsigned length : leaves) ++codes.counts[length - 1];
+    for (std::size_t i = 0; i < codes.symbols.size(); ++i)
+        codes.symbols[i] = static_cast<std::uint8_t>((is_ac ? random() % 16 << 4 : 0) | random() % 11);
+    return codes;
+}
+
+struct Found {
+    unsigned bits = 0;
+    std::uint8_t symbol = 0;
+};
+
+// The code that some bits begin with, as the standard has it.
+Found find_plainly(const Codes& codes, std::uint64_t bits) {
+    unsigned code = 0, place = 0;
+    for (unsigned length = 1; length <= 16; ++length) {
+        const unsigned count = codes.counts[length - 1];
+        const auto next = static_cast<unsigned>(bits >> (64 - length));
+        if (next >= code && next - code < count) return {length, codes.symbols[place + next - code]};
+        place += count;
+        code = (code + count) << 1;
+    }
+    return {};
+}
+
+int value_of(unsigned size, std::uint64_t bits) {
+    if (size == 0) return 0;
+    const auto magnitude = static_cast<int>(bits >> (64 - size));
+    return (bits >> 63) != 0 ? magnitude : magnitude - (1 << size) + 1;
+}
+
+// Every lookup of a table against the code itself.
+void lookups_are_those_of_the_code() {
+    std::mt19937 random(1);
+    std::mt19937_64 words(2);
+    for (int round = 0; round < 60; ++round) {
+        const bool is_ac = round % 2 == 0;
+        const Codes codes = random_codes(random, is_ac);
+        CodeTable table;
+        table.build(codes, is_ac);
+        table.build(codes, is_ac); // The same again changes nothing.
+        for (int i = 0; i < 4000; ++i) {
+            const std::uint64_t word = words();
+            const Found wanted = find_plainly(codes, word);
+            Entry entry = table.next(word);
+            check((entry.bits() == 0) == (wanted.bits == 0 || wanted.bits > peeked_bits));
+            if (entry.bits() == 0) entry = table.longer(word);
+            check((entry.bits() == 0) == (wanted.bits == 0));
+            if (wanted.bits == 0) continue;
+            const unsigned size = wanted.symbol & 15;
+            Bits bits{nullptr, word, 64};
+            const Values values = consume(entry, bits);
+            check(values.first == value_of(size, word << wanted.bits));
+            check(64 - bits.count == entry.bits());
+            if (entry.second_step() == 0) check(entry.bits() == wanted.bits + size);
+            else check(entry.first_bits() == wanted.bits + size && entry.bits() > entry.first_bits());
+        }
+    }
+}
+
+void scans_become_stretches() {
+    Stretches stretches;
+    check(stretches.fill(from_hex("11 ff00 22 ffd0 33 ffd1 44 ffd9")));
+    check(stretches.ends == std::vector<std::size_t>{3, 4, 5});
+    check(std::equal(stretches.bytes.begin(), stretches.bytes.begin() + 5, from_hex("11 ff 22 33 44").begin()));
+    check(stretches.bytes.size() >= 5 + Stretches::room);
+    // No end of the image; a restart marker out of order; another marker.
+    for (const char* scan :
+         {"", "11", "11 ff", "11 ff00", "11 ffd1 22 ffd9", "11 ffd0 22 ffd0 33 ffd9", "11 ffc0 22 ffd9"})
+        check(!stretches.fill(from_hex(scan)), scan);
+}
+
+} // namespace
+
+int main() {
+    bits_rewind();
+    lookups_are_those_of_the_code();
+    scans_become_stretches();
+}
