@@ -10,11 +10,13 @@ import pytest
 import simplejpeg
 
 import headrace as hr
+from headrace.formats import registry
 
 
 @pytest.fixture
 def prepared_files(tmp_path, monkeypatch):
     """Prepare the working directory with the files of the pages. Returns the names that the README assumes."""
+    monkeypatch.setattr(registry, "_registered", {})  # A page registers a format.
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
     folder = tmp_path / "pages"

@@ -225,14 +225,15 @@ def detect(path: str) -> Format:
     head = bytes(file.read(0, HEAD_BYTES))
     wrapper = wrapper_of(head)
     # No format begins as GZIP does, and asking all formats would load them all.
-    found = None if wrapper == "gzip" else format_of_content(head)
+    found = None if wrapper == "gzip" else format_of_content(head, installed=False)
     if found is not None:
         return found
     inner = b"" if wrapper == "none" else head_of(head, wrapper, HEAD_BYTES)
-    found = format_of_content(inner)
+    own_name = format_of_name(path, installed=False)
+    found = format_of_content(inner, installed=False) or (None if own_name else format_of_content(inner or head))
     if found is not None:
-        return _check_compressible(found, path, wrapper)
-    if format_of_name(path) != "csv" and _holds_rows(file, wrapper if inner else "none"):
+        return _check_compressible(found, path, wrapper) if inner else found
+    if own_name != "csv" and _holds_rows(file, wrapper if inner else "none"):
         return format_named("csv")
     return _by_name(path, inner or head, file.size)
 

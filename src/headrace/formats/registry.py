@@ -176,7 +176,7 @@ def _load_entry(name: str) -> Format:
     if name in OWN:
         raise _broken(by, "a name that no format of Headrace itself has", repr(name), f"Uninstall {by}.")
     if others:
-        every = [by, *map(_distribution, others)]
+        every = sorted([by, *map(_distribution, others)])
         raise _broken(
             None, f"one distribution with a format {name!r}", ", ".join(every), "Uninstall all but one of them."
         )
@@ -186,7 +186,7 @@ def _load_entry(name: str) -> Format:
     except Exception as error:
         raise _broken(by, place, f"{type(error).__name__}: {error}", f"Update or uninstall {by}.") from error
     if not isinstance(found, Format) or found.name != name or not NAME.fullmatch(name):
-        shown = f"a format named {found.name!r}" if isinstance(found, Format) else f"a {type(found).__name__}"
+        shown = f"a format named {found.name!r}" if isinstance(found, Format) else f"an object of type {type(found).__name__}"
         raise _broken(by, place, shown, f"Update or uninstall {by}.")
     return found
 
@@ -208,10 +208,10 @@ def csv_options(name: str | CSV | None) -> CSV | None:
     return CSV.parse(options) if mark and format.lower() == "csv" else None
 
 
-def format_of_content(head: bytes) -> Format | None:
-    """The format that the first bytes of a file show; ``None`` where they show none."""
+def format_of_content(head: bytes, *, installed: bool = True) -> Format | None:
+    """The format that the first bytes of a file show; ``None`` where they show none. ``installed``: as of :func:`format_of_name`."""
     if head:
-        for found in each_format():
+        for found in each_format(installed=installed):
             if found.knows(head):
                 return found
     return None
