@@ -186,7 +186,11 @@ def _load_entry(name: str) -> Format:
     except Exception as error:
         raise _broken(by, place, f"{type(error).__name__}: {error}", f"Update or uninstall {by}.") from error
     if not isinstance(found, Format) or found.name != name or not NAME.fullmatch(name):
-        shown = f"a format named {found.name!r}" if isinstance(found, Format) else f"an object of type {type(found).__name__}"
+        shown = (
+            f"a format named {found.name!r}"
+            if isinstance(found, Format)
+            else f"an object of type {type(found).__name__}"
+        )
         raise _broken(by, place, shown, f"Update or uninstall {by}.")
     return found
 
