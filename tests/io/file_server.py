@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -15,8 +16,16 @@ from tests.local_server import LocalServer
 __all__ = ["FileServer", "serving"]
 
 
+CERTIFICATE = Path(__file__).with_name("localhost.pem")
+"""Signed by itself, for tests only: ``openssl req -x509 -newkey ec -nodes -days 36500 -addext subjectAltName=IP:127.0.0.1``."""
+
+
 class FileServer:
     """The files of a folder.
+
+    Args:
+        root: The folder.
+        https: Whether to serve them over TLS, with a certificate that no client trusts by itself.
 
     Attributes:
         url: Of the folder.
@@ -27,7 +36,7 @@ class FileServer:
         fault: Called with the handler before a response; true if it responded itself.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, https: bool = False) -> None:
         self.root = root
         self.asked: list[tuple[str, str, str | None]] = []
         self.has_ranges = True
@@ -40,6 +49,11 @@ class FileServer:
         handler = type("Handler", (_Handler,), {"files": server})
         self._server = LocalServer(handler)
         self.url = self._server.url
+        if https:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            self.url = self.url.replace("http://", "https://")
 
     def note(self, method: str, path: str, asked_range: str | None) -> None:
         with self._lock:
@@ -111,8 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(root: Path):
-    server = FileServer(root)
+def serving(root: Path, *, https: bool = False):
+    server = FileServer(root, https=https)
     try:
         yield server
     finally:

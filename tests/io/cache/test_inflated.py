@@ -3,6 +3,7 @@
 import gzip
 import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from headrace.io.cache import inflate as compression
 from headrace.io.cache import inflated as module
 from headrace.io.cache.folder import cache_folder
 from headrace.io.cache.inflated import InflatedStream, find_inflated, inflate_file
+from headrace.io.local.signatures import Signature
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 3_000_000, dtype=np.uint8).tobytes()
 
@@ -149,3 +151,21 @@ def test_an_entry_of_before_a_restart_is_not_trusted(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "boot_id", lambda: "another start of the machine")
     assert find_inflated(str(path), "gzip") is None
     assert bytes(inflate_file(str(path), "gzip").read(0, 7)) == b"content"
+
+
+def test_a_change_within_one_tick_of_the_clock_is_not_cached_as_the_earlier_content(path, monkeypatch):
+    """Size, times and both ends are equal. So nothing is read before a further change would show."""
+    fixed = Signature(1, 2, 3, time.time_ns())
+    monkeypatch.setattr(Signature, "of", classmethod(lambda cls, path: fixed))
+    monkeypatch.setattr(Signature, "read", classmethod(lambda cls, path: fixed))
+    slept = []
+
+    def change(seconds):
+        slept.append(seconds)
+        Path(path).write_bytes(gzip.compress(b"other", 1))
+
+    monkeypatch.setattr("headrace.io.local.signatures.time.time_ns", lambda: fixed.ctime_ns + 1)
+    monkeypatch.setattr("headrace.io.local.signatures.time.sleep", change)
+    assert b"".join(InflatedStream(path, "gzip")) == b"other"
+    assert bytes(find_inflated(path, "gzip").buffer) == b"other"
+    assert len(slept) == 1

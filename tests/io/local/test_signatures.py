@@ -244,3 +244,23 @@ def test_a_block_is_compared_once():
 def test_sums_of_another_size_are_refused(count):
     with pytest.raises(ValueError, match="checksums for 100 bytes"):
         BlockSums(100, np.zeros(count, np.uint32), 10)
+
+
+@pytest.mark.parametrize(
+    ("ctime_ns", "waits_ns"),
+    [
+        (1_000_000_001, 20_000_000 - 4_999_999),
+        (985_000_001, 1),
+        (900_000_001, 0),
+        (1_000_000_000, 995_000_000),  # whole seconds: the file system may store no more
+        (0, 0),
+        (2_000_000_001, 0),  # of another machine's clock
+        (-1, 0),
+    ],
+)
+def test_waiting_until_a_further_change_would_show(monkeypatch, ctime_ns, waits_ns):
+    slept = []
+    monkeypatch.setattr(signatures.time, "time_ns", lambda: 1_005_000_000)
+    monkeypatch.setattr(signatures.time, "sleep", slept.append)
+    signatures.wait_for_tick(Signature(1, 2, 3, ctime_ns))
+    assert [round(seconds * 1e9) for seconds in slept] == ([waits_ns] if waits_ns else [])

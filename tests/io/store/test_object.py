@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from email.utils import formatdate
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -302,11 +303,10 @@ def test_files_pickle_with_their_version(server):
 
 
 def test_requests_take_one_thread(server):
-    before = {thread.name for thread in threading.enumerate()}
     for number in range(20):
         RemoteFile(f"{server.url}/x.bin").read(5000 + number, 10)
-    new = {thread.name for thread in threading.enumerate()} - before
-    assert {name for name in new if "headrace" in name} <= {"headrace-requests"}
+    requests = [thread for thread in threading.enumerate() if thread.name == "headrace-requests"]
+    assert requests == [client.client_for(server.url).thread]
 
 
 ENDS = """
@@ -516,3 +516,62 @@ def test_redirections_to_another_scheme_are_refused(server, monkeypatch, target)
     server.fault = redirect
     with pytest.raises(Unreachable, match="302 Found|builder error"):
         RemoteFile(f"{server.url}/x.bin").read(0, 10)
+
+
+@pytest.fixture
+def secure(server, monkeypatch):
+    """The same files over https, and clients that trust the server's certificate."""
+    options = client._options
+
+    def trusting(scheme):
+        found = options(scheme)
+        found["client_options"]["allow_invalid_certificates"] = True
+        return found
+
+    monkeypatch.setattr(client, "_options", trusting)
+    monkeypatch.setattr(client, "RETRIES", 0)
+    with serving(server.root, https=True) as secure:
+        yield secure
+
+
+def redirect_to(url):
+    def redirect(handler):
+        if not handler.path.endswith("/x.bin") or handler.path == urlsplit(url).path:
+            return False
+        handler.send_response(302)
+        handler.send_header("Location", url)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return True
+
+    return redirect
+
+
+def test_https_redirects_to_https_only(server, secure):
+    (server.root / "y.bin").write_bytes(b"other content")
+    assert bytes(RemoteFile(f"{secure.url}/y.bin").read(0, 5)) == b"other"
+    secure.fault = redirect_to(f"{secure.url}/y.bin")
+    assert bytes(RemoteFile(f"{secure.url}/x.bin").read(0, 5)) == b"other"
+    secure.fault = redirect_to(f"{server.url}/y.bin")
+    with pytest.raises(Unreachable):
+        RemoteFile(f"{secure.url}/x.bin").read(0, 5)
+    assert server.asked == [], "a request went to http"
+
+
+def test_http_redirects_to_https(server, secure):
+    (server.root / "y.bin").write_bytes(b"other content")
+    server.fault = redirect_to(f"{secure.url}/y.bin")
+    assert bytes(RemoteFile(f"{server.url}/x.bin").read(0, 5)) == b"other"
+
+
+def test_an_endpoint_of_a_cloud_over_https_redirects_to_https_only(server, secure, monkeypatch):
+    """Even where the environment allows endpoints over http."""
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", secure.url)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    (server.root / "y.bin").write_bytes(b"other content")
+    secure.fault = redirect_to(f"{server.url}/y.bin")
+    with pytest.raises(Unreachable):
+        RemoteFile("s3://bucket/x.bin").read(0, 5)
+    assert server.asked == []

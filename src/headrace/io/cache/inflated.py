@@ -31,7 +31,7 @@ from headrace.io.cache.inflate import (
 )
 from headrace.io.faults import file_changed_error, name_in_errors
 from headrace.io.local.mapped import MappedFile
-from headrace.io.local.signatures import Signature
+from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.paths import absolute
 from headrace.io.threads import prefetch
 
@@ -280,6 +280,8 @@ class InflatedStream:
 
     def _claim(self) -> CacheEntry | None:
         try:
+            if self._packed is None:
+                wait_for_tick(Signature.of(self.path))
             return CacheEntry.claim(_entry_path(self.path, self._compression, self._packed), wait=self._wait)
         except OSError:
             if self._wait:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -29,11 +30,12 @@ from headrace.contracts.values import Indices
 from headrace.errors import NoFiles, Where
 from headrace.io.faults import close_quietly, file_changed_error, name_in_errors
 
-__all__ = ["SUMMED_BYTES", "BlockSums", "Signature", "Sums", "block_sums", "no_such_file"]
+__all__ = ["SUMMED_BYTES", "BlockSums", "Signature", "Sums", "block_sums", "no_such_file", "wait_for_tick"]
 
 
 BLOCK_BYTES = 4096
 FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+TICK_NS = 20 * 10**6  # Linux ticks every 10 ms or faster
 HAS_CTIME = sys.platform != "win32"  # where it is the time of creation
 
 
@@ -141,6 +143,20 @@ def _read_at(fd: int, size: int, offset: int) -> bytes:
     found = os.read(fd, size)
     os.lseek(fd, before, os.SEEK_SET)
     return found
+
+
+def wait_for_tick(signature: Signature) -> None:
+    """Wait until any further change of the file would show in its ``ctime``.
+
+    File systems count that time in ticks. A file that changed within the last tick may change again under the same time: what is made of it
+    must be read after that.
+    """
+    if signature.ctime_ns < 0:
+        return
+    tick_ns = TICK_NS if signature.ctime_ns % 10**9 else 10**9  # Some file systems store whole seconds.
+    left_ns = signature.ctime_ns + tick_ns - time.time_ns()
+    if 0 < left_ns <= tick_ns:  # A time in the future is that of another machine's clock.
+        time.sleep(left_ns / 1e9)
 
 
 def no_such_file(path: str) -> NoFiles:

@@ -50,7 +50,6 @@ IDENTITIES = {
     ),
 }
 """Variables that say who asks. Whoever is refused sets others and asks again: that is another store."""
-ALLOWING = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
 T = TypeVar("T")
 
 
@@ -213,9 +212,9 @@ def _options(scheme: str) -> dict[str, Any]:
     endpoint = _endpoint(scheme)
     seconds = float(os.environ.get("HEADRACE_TIMEOUT") or TIMEOUT_S)
     client = {"timeout": f"{seconds:g}s", "connect_timeout": f"{min(seconds, 10):g}s"}
-    allowed = os.environ.get(ALLOWING.get(scheme, ""), "").lower() == "true"
-    if scheme == "http" or allowed or endpoint.lower().startswith("http://"):
-        client["allow_http"] = "true"  # Whoever names such an endpoint means it.
+    # Only for servers that are asked over http themselves: with it, https servers could redirect to http.
+    is_http = scheme == "http" or endpoint.lower().startswith("http://")
+    client["allow_http"] = "true" if is_http else "false"
     retries = {
         "max_retries": RETRIES,
         "retry_timeout": timedelta(seconds=2 * seconds),
