@@ -3,8 +3,10 @@
 import gzip
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -208,6 +210,95 @@ def test_two_faults_while_one_file_is_written(tmp_path, cache, name):
             except (HeadraceError, OSError) as error:
                 assert names_a_file(error, data), (first, second, repr(error))
         assert read_all(path) in (wanted(OLD), wanted(COLUMNS)), (first, second)
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord.gz", "x.csv.gz", "x.npz", "x.rec"])
+def test_two_faults_while_one_file_is_read(tmp_path, cache, name):
+    """The cleanup after the first fault meets the second, also of what the cache holds."""
+    data = tmp_path / "data"
+    data.mkdir()
+    path = data / name
+    hr.write(path, COLUMNS, **options_of(name))
+    faults = Faults(data, cache)
+    with faults.counting():
+        read_all(path)
+    calls = [(kind, number) for kind, count in faults.counts.items() for number in range(count)]
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        first, second = (calls[at] for at in rng.choice(len(calls), 2, replace=False))
+        shutil.rmtree(cache, ignore_errors=True)
+        with faults.failing_at({first: ERRORS[first[0]][0], second: ERRORS[second[0]][-1], ("unlink", 0): 13}):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found = read_all(path)
+            except (HeadraceError, OSError) as error:
+                assert names_a_file(error, data, cache), (first, second, repr(error))
+            else:
+                assert found == wanted(COLUMNS), (first, second)
+        assert read_all(path) == wanted(COLUMNS), (first, second)
+
+
+@pytest.fixture
+def signals():
+    """Signals all the time; each interrupts the system call that the main thread waits in."""
+    count = [0]
+
+    def note(*_):
+        count[0] += 1
+
+    before = signal.signal(signal.SIGALRM, note)
+    signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
+    yield count
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals that come by themselves")
+@pytest.mark.parametrize("name", NAMES)
+def test_signals_change_nothing(tmp_path, cache, signals, name):
+    before = signals[0]
+    while signals[0] < before + 3:
+        hr.write(tmp_path / name, COLUMNS, **options_of(name))
+        assert read_all(tmp_path / name) == wanted(COLUMNS)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_signals_interrupt_no_reading_of_a_pipe(tmp_path, signals):
+    hr.write(tmp_path / "x.tfrecord", COLUMNS)
+    content = (tmp_path / "x.tfrecord").read_bytes()
+    os.mkfifo(tmp_path / "pipe.tfrecord")
+
+    def write():
+        with open(tmp_path / "pipe.tfrecord", "wb", buffering=0) as pipe:
+            for start in range(0, len(content), 700):
+                seen = signals[0]
+                while signals[0] < seen + 2:  # the reader waits, and is interrupted
+                    os.sched_yield()
+                pipe.write(content[start : start + 700])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    found = [bytes(payload) for payload in hr.records(tmp_path / "pipe.tfrecord")]
+    writer.join()
+    assert found == [bytes(payload) for payload in hr.records(tmp_path / "x.tfrecord")]
+
+
+def test_signals_interrupt_no_waiting_for_a_cache_entry(tmp_path, signals):
+    entry = CacheEntry.claim(tmp_path / "x.inflated", wait=True)
+
+    def make():
+        seen = signals[0]
+        while signals[0] < seen + 5:
+            os.sched_yield()
+        entry.write(b"content")
+        assert entry.commit(1 << 20)
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    assert CacheEntry.claim(tmp_path / "x.inflated", wait=True) is None
+    maker.join()
+    assert (tmp_path / "x.inflated").read_bytes() == b"content"
 
 
 @pytest.mark.parametrize(("name", "target"), [("x.csv.gz", "y.npy"), ("x.tfrecord", "y.jsonl")])

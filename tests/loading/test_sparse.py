@@ -1,10 +1,14 @@
 """Sparse features through a loader."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 import headrace as hr
+from headrace.contracts.feature import Feature
+from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
 from headrace.testing import kinds_batch, kinds_schema
 
 N = 500
@@ -53,3 +57,42 @@ def test_they_stay_scipys_for_other_libraries(source, whole, to):
     assert isinstance(batch["sparse"], scipy.sparse.csr_array)
     assert not isinstance(batch["int32"], np.ndarray)
     assert np.array_equal(batch["sparse"].toarray(), whole["sparse"].toarray()[:32])
+
+
+KEYS = Path(__file__).resolve().parents[1] / "golden" / "tfrecord" / "keys.tfrecord"
+KEY_FEATURES = {
+    "vector": Feature("float32", keys=SparseKeys("cell", "weight", 10)),
+    "matrix": Feature("int64", keys=SparseKeys(["row", "column"], "number", [3, 4])),
+    "lengths": Feature("int64", keys=RaggedKeys("values", [("row_lengths", "lengths")])),
+    "nested": Feature("int64", keys=RaggedKeys("values", [("row_splits", "outer_splits"), ("row_lengths", "lengths")])),
+    "text": Feature("bytes", keys=RaggedKeys("texts", [("row_splits", "splits")])),
+}
+
+
+def as_lists(value):
+    if isinstance(value, hr.Ragged):
+        return [as_lists(row) for row in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+@pytest.mark.parametrize(
+    "to", [pytest.param("torch", marks=pytest.mark.torch), pytest.param("jax", marks=pytest.mark.jax)]
+)
+@pytest.mark.parametrize("name", KEY_FEATURES)
+def test_features_of_several_lists_in_other_libraries(name, to):
+    source = hr.open(KEYS, schema={name: KEY_FEATURES[name]})
+    expected = source.batch(range(len(source)))[name]
+    (batch,) = hr.Loader(source, len(source), to=to)
+    found = batch[name]
+    if KEY_FEATURES[name].sparse:
+        assert isinstance(found, scipy.sparse.csr_array)
+        assert (found != expected).nnz == 0
+        return
+    assert as_lists(found) == as_lists(expected)
+    values, offsets = found.values, [found.offsets]
+    while isinstance(values, hr.Ragged):
+        values, offsets = values.values, [*offsets, values.offsets]
+    assert isinstance(values, np.ndarray) == (name == "text"), "numbers are arrays of the library"
+    if name != "text":
+        assert type(values).__module__.partition(".")[0] in (to, "jaxlib")
+    assert all(isinstance(each, np.ndarray) == (to == "jax") for each in offsets)

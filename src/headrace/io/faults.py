@@ -56,7 +56,7 @@ def close_quietly(fd: int) -> None:
 
 
 def file_changed_error(
-    path: str, *, size: int | None, found: str | int, what: Literal["file", "object"]
+    path: str, *, size: int | None, found: str | int, what: Literal["file", "object", "copy in the cache"]
 ) -> CorruptFile:
     """The error for another version than the one that was opened.
 

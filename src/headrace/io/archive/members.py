@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
+from headrace.io.faults import name_in_errors
 
 __all__ = [
     "BLOCK_BYTES",
@@ -66,7 +67,7 @@ def read_members(archive: Path, what: str | None = None) -> Iterator[ArchiveMemb
         UnsupportedData: It is none, or a member is a device, encrypted, or a link to an absolute path.
         Exception: What the libraries raise for a damaged one: see :func:`damage_as_corrupt_file`.
     """
-    with archive.open("rb") as file:
+    with name_in_errors(str(archive)), archive.open("rb") as file:
         head = file.read(512)
     stream = _decompress(archive, head)
     # A tar whose last member is a small zip ends as a zip does, so what a file begins with is asked first.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.errors import CorruptFile, DataError
 from headrace.io.cache.inflate import Part
 from headrace.io.cache.inflated import InflatedStream
-from headrace.io.faults import close_quietly
+from headrace.io.faults import close_quietly, file_changed_error, name_in_errors
 from headrace.io.local.mapped import MappedFile
 from headrace.io.store.stream import RemoteStream
 from headrace.io.system import usable_cores
@@ -111,7 +111,11 @@ class BackgroundInflater:
                 self._changed.notify_all()
                 return found
             wanted = min(READ_BYTES, self._copied - at)
-        return os.pread(self._copy, wanted, at)
+        with name_in_errors(self.path):
+            part = os.pread(self._copy, wanted, at)
+        if not part:
+            raise file_changed_error(self.path, size=None, found="no bytes", what="copy in the cache")
+        return part
 
     def stop(self) -> None:
         """Tell the thread to stop."""

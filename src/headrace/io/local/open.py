@@ -326,9 +326,14 @@ class PipeStream:
         yield from list(self._kept)
         if self._file is None:
             self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - as long as this object
-        while part := self._file.read(PIPE_BYTES):
+        while part := self._read():
             self._keep(part)
             yield part
+
+    def _read(self) -> bytes:
+        assert self._file is not None
+        with name_in_errors(self.path):
+            return self._file.read(PIPE_BYTES)
 
     def _keep(self, part: bytes) -> None:
         self._kept_bytes += len(part)
