@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.loading.fakes import Damaged, Numbers, indices_of, loader_threads, wait_for_threads
+from tests.loading.fakes import Damaged, Numbers, indices_of, wait_for_threads
 
 from headrace.contracts.records import Shard
 from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
@@ -57,7 +57,7 @@ def test_contents_of_a_batch(n, size, threads, prefetch, cuts_cleanly, seed, dro
     if drop_last:
         expected = [batch for batch in expected if len(batch) == size]
     assert found == expected
-    assert not loader_threads()
+    assert wait_for_threads()
 
 
 def test_each_loop_runs_the_next_epochs():
@@ -172,14 +172,14 @@ def test_a_source_that_gives_too_few():
 
 @THREADS
 @pytest.mark.parametrize("cuts_cleanly", [True, False])
-def test_damage_comes_in_place_of_its_batch(threads, cuts_cleanly):
+def test_damage_comes_in_place_of_its_batch(threads, cuts_cleanly, own_threads):
     loader = Loader(Damaged(100, {50}, cuts_cleanly=cuts_cleanly), 3, threads=threads)
     batches = iter(loader)
     assert indices_of(next(batches) for _ in range(16)) == batches_of(48, 3)
     with pytest.raises(CorruptRecord, match=r"numbers, record 50") as caught:
         next(batches)
     assert caught.value.where == Where(path="numbers", record=50)
-    assert not loader_threads()
+    assert not own_threads()
     assert next(batches, None) is None
     # The state is before the failed batch: a new loop tries it again.
     assert loader.state_dict()["position"] == 48
@@ -333,7 +333,7 @@ def test_an_iterator_handed_to_another_thread():
     assert indices_of(first + rest) == batches_of(50, 2)
 
 
-def test_interrupts_leave_no_threads():
+def test_interrupts_leave_no_threads(own_threads):
     assert wait_for_threads()
     interrupted = threading.Event()
 
@@ -349,7 +349,7 @@ def test_interrupts_leave_no_threads():
     with pytest.raises(KeyboardInterrupt):
         for _ in loader:
             pass
-    assert not loader_threads()
+    assert not own_threads()
 
 
 def test_batches_are_ones_own():

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.loading.fakes import loader_threads, wait_for_threads
+from tests.loading.fakes import wait_for_threads
 
 from headrace.io.threads import start_thread
 from headrace.loading.prefetch import Prefetcher
@@ -76,11 +76,10 @@ def test_no_further_ahead_than_asked(ahead):
     made.close()
 
 
-def test_nothing_happens_before_the_first_result_is_asked_for():
+def test_nothing_happens_before_the_first_result_is_asked_for(own_threads):
     begun = []
-    before = set(loader_threads())
     made = Prefetcher((partial(begun.append, i) for i in range(5)), threads=2, ahead=4)
-    assert set(loader_threads()) <= before
+    assert not own_threads()
     assert not begun
     made.close()
 
@@ -143,11 +142,10 @@ def test_jobs_that_must_not_overlap():
     made.close()
 
 
-def test_close_waits_for_the_threads():
-    before = set(loader_threads())  # of earlier tests, about to end
+def test_close_waits_for_the_threads(own_threads):
     made = Prefetcher(numbers(50), threads=2, ahead=8)
     next(made)
-    threads = set(loader_threads()) - before
+    threads = own_threads()
     assert len(threads) == 2
     made.close()
     assert not any(thread.is_alive() for thread in threads)
@@ -214,11 +212,10 @@ def test_threads_end_when_ctrl_c_interrupts_the_start_of_one(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="a thread's own clock")
-def test_threads_sleep_when_there_is_nothing_to_do():
-    assert wait_for_threads()
+def test_threads_sleep_when_there_is_nothing_to_do(own_threads):
     made = Prefetcher(numbers(1000), threads=3, ahead=6)
     next(made)
-    clocks = [time.pthread_getcpuclockid(thread.ident) for thread in loader_threads()]
+    clocks = [time.pthread_getcpuclockid(thread.ident) for thread in own_threads()]
     assert len(clocks) == 3
     # Once they have done their work, their CPU time stays constant, whatever else happens.
     used, before = [time.clock_gettime_ns(clock) for clock in clocks], None

@@ -6,7 +6,7 @@ import threading
 from itertools import islice
 
 import pytest
-from tests.loading.fakes import Streaming, indices_of, loader_threads, wait_for_threads
+from tests.loading.fakes import Streaming, indices_of, wait_for_threads
 from tests.loading.test_loader import batches_of
 
 from headrace.contracts.records import Shard
@@ -18,7 +18,7 @@ THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
 
 @THREADS
 @pytest.mark.parametrize("n", [0, 1, 5, 6, 7, 50])
-def test_the_first_epoch_is_streamed(threads, n):
+def test_the_first_epoch_is_streamed(threads, n, own_threads):
     source = Streaming(n)
     loader = Loader(source, 3, epochs=3, threads=threads)
     assert indices_of(loader) == batches_of(n, 3) * 3
@@ -27,7 +27,7 @@ def test_the_first_epoch_is_streamed(threads, n):
     if n > 3 and threads:
         assert len(source.threads) == 1
         assert threading.main_thread() not in source.threads
-    assert not loader_threads()
+    assert not own_threads()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 9])
@@ -82,14 +82,14 @@ def test_other_orders_are_never_streamed(options):
 
 
 @THREADS
-def test_damage_comes_in_place_of_its_batch(threads):
+def test_damage_comes_in_place_of_its_batch(threads, own_threads):
     source = Streaming(20, bad_at=9)
     batches = iter(Loader(source, 3, threads=threads))
     assert indices_of([next(batches) for _ in range(3)]) == batches_of(9, 3)
     with pytest.raises(CorruptRecord, match="numbers, record 9"):
         next(batches)
     assert next(batches, None) is None
-    assert not loader_threads()
+    assert not own_threads()
 
 
 def test_damage_in_the_first_batch():

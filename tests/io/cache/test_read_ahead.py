@@ -1,7 +1,7 @@
 """Consecutive compressed files: same bytes and faults whichever thread inflates them, and nothing left running."""
 
 import gzip
-import threading
+import os
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from headrace.io.cache.folder import cache_folder
 from headrace.io.cache.inflated import InflatedStream
 from headrace.io.cache.read_ahead import BackgroundInflater, FilesInOrder
 from headrace.io.local.fileset import FileSet
+from headrace.io.threads import start_thread
 
 CONTENT = [bytes(np.random.default_rng(number).integers(0, 9, 3_500_000, dtype=np.uint8)) for number in range(4)]
 
@@ -28,6 +29,19 @@ def packed(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _some_cores(monkeypatch):
     monkeypatch.setattr(read_ahead, "usable_cores", lambda: 3)
+
+
+@pytest.fixture(autouse=True)
+def running(monkeypatch):
+    """Lists the threads of this test that still inflate."""
+    started = []
+
+    def start(*args, **options):
+        started.append(start_thread(*args, **options))
+        return started[-1]
+
+    monkeypatch.setattr(read_ahead, "start_thread", start)
+    return lambda: [thread for thread in started if thread.is_alive()]
 
 
 def files_of(folder):
@@ -46,18 +60,14 @@ def _parts(content):
     return [content.buffer] if hasattr(content, "buffer") else content
 
 
-def running():
-    return [thread for thread in threading.enumerate() if thread.name == "headrace-inflating"]
-
-
-def test_the_contents_are_the_same_and_stay_in_the_cache(packed):
+def test_the_contents_are_the_same_and_stay_in_the_cache(packed, running):
     assert pass_over(files_of(packed)) == CONTENT
     assert not running()
     assert len(list(cache_folder("inflated").glob("*.inflated"))) == 4
     assert not files_of(packed).waits_for_inflating()
 
 
-def test_the_next_files_begin_with_the_second_part(packed):
+def test_the_next_files_begin_with_the_second_part(packed, running):
     order = FilesInOrder(files_of(packed))
     parts = iter(order.content(0))
     first = next(parts)
@@ -72,7 +82,7 @@ def test_the_next_files_begin_with_the_second_part(packed):
 
 @pytest.mark.parametrize("limit", ["0", "1M", "5M"])
 @pytest.mark.filterwarnings("ignore:.*is inflated anew each time")
-def test_without_room_in_the_cache_memory_is_bounded_and_the_contents_are_the_same(packed, monkeypatch, limit):
+def test_without_room_in_the_cache_memory_is_bounded_and_the_contents_are_the_same(packed, monkeypatch, limit, running):
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", limit)
     monkeypatch.setattr(read_ahead, "MOST_WAITING", 1)
     assert pass_over(files_of(packed)) == CONTENT
@@ -87,7 +97,7 @@ def test_a_file_that_another_process_inflates_is_read_too(packed):
     held.close()
 
 
-def test_leaving_stops_what_was_begun(packed):
+def test_leaving_stops_what_was_begun(packed, running):
     order = FilesInOrder(files_of(packed))
     parts = iter(order.content(0))
     next(parts), next(parts)
@@ -126,7 +136,7 @@ def test_a_file_that_is_gone_is_missed_when_it_is_its_turn(packed, tmp_path):
     order.close()
 
 
-def test_an_error_of_the_thread_is_raised_where_the_parts_are_used(packed, monkeypatch):
+def test_an_error_of_the_thread_is_raised_where_the_parts_are_used(packed, monkeypatch, running):
     def fail(*_):
         raise OSError("the disk is on fire")
         yield b""
@@ -137,7 +147,7 @@ def test_an_error_of_the_thread_is_raised_where_the_parts_are_used(packed, monke
     assert not running()
 
 
-def test_records_of_compressed_shards_are_those_of_plain_ones(tmp_path, monkeypatch):
+def test_records_of_compressed_shards_are_those_of_plain_ones(tmp_path, monkeypatch, running):
     rng = np.random.default_rng(1)
     examples = {"x": rng.integers(0, 50, (6000, 300)), "label": np.arange(6000)}
     hr.write(tmp_path / "p.tfrecord@5", examples)
@@ -156,7 +166,7 @@ def test_records_of_compressed_shards_are_those_of_plain_ones(tmp_path, monkeypa
     assert not running()
 
 
-def test_the_first_bytes_are_to_be_had_without_threads_and_without_a_copy(packed, monkeypatch):
+def test_the_first_bytes_are_to_be_had_without_threads_and_without_a_copy(packed, monkeypatch, running):
     monkeypatch.setattr(inflated, "SMALL_BYTES", 1000)
     parts = iter(files_of(packed).head(0))
     assert CONTENT[0].startswith(next(parts) + next(parts))
@@ -187,3 +197,16 @@ def test_opening_inflates_no_more_than_it_looks_at(tmp_path, monkeypatch):
     monkeypatch.setattr(InflatedStream, "parts", lambda stream, opened=None: begun.append(stream))
     assert hr.open(tmp_path / "rows.tfrecord.gz").schema["image"].shape == (784,)
     assert not begun
+
+
+def test_a_failing_or_shortened_copy_is_an_error_that_names_the_file(packed, monkeypatch):
+    def fail(fd, size, offset):
+        raise OSError(5, "Input/output error")
+
+    path = str(packed / "0.gz")
+    for pread, error, words in ((fail, OSError, "Input/output error"), (lambda *_: b"", CorruptFile, "no bytes")):
+        monkeypatch.setattr(os, "pread", pread)
+        parts = iter(BackgroundInflater(InflatedStream(path, "gzip")))
+        with pytest.raises(error, match=words) as caught:
+            list(parts)
+        assert path in str(caught.value)
