@@ -12,7 +12,7 @@ formats).
 import importlib as _importlib
 import typing as _typing
 
-from headrace import _hooks, _interrupts  # noqa: F401 - before everything that takes time
+from headrace import _hooks, _interrupts  # noqa: F401 - before the slow imports
 
 if _typing.TYPE_CHECKING:
     from headrace.contracts.csv import CSV
@@ -134,7 +134,7 @@ _HOMES = {
     "writing.write": ("write", "write_records"),
     "writing.writer": ("Writer",),
 }
-"""Where what is not an error lives."""
+"""The module of each public name, errors excepted."""
 
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -151,7 +151,7 @@ _hooks.find_schema = _find_schema
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Load what is asked for when it is first asked for (as SPEC 1 has it): all of Headrace takes longer to import than NumPy."""
+    """Load a name on first use (SPEC 1): importing all of Headrace would take longer than importing NumPy."""
     if name in _PACKAGES:
         return _importlib.import_module(f"headrace.{name}")
     if name not in __all__:
