@@ -87,12 +87,12 @@ def test_many_objects_come_in_pages(store):
     for number in range(40):
         store.objects[f"many/{number}.tfrecord"] = b""
         store.objects[f"many/{number % 9}/inner.tfrecord"] = b""
-    objects, folders = listing.names_under(f"{store.base}/many/")
+    objects, folders = listing.list_folder(f"{store.base}/many/")
     assert (len(objects), len(folders)) == (40, 9)
-    assert len(listing.keys_below(f"{store.base}/many")) == 49
-    assert len(listing.keys_below(f"{store.base}/many", most=10)) == 10
-    assert listing.bytes_below(f"{store.base}/many") == 0
-    assert listing.is_there([f"{store.base}/{name}" for name in ("many", "many/3.tfrecord", "man", "many/3")]) == [
+    assert len(listing.list_below(f"{store.base}/many")) == 49
+    assert len(listing.list_below(f"{store.base}/many", most=10)) == 10
+    assert listing.size_below(f"{store.base}/many") == 0
+    assert listing.objects_exist([f"{store.base}/{name}" for name in ("many", "many/3.tfrecord", "man", "many/3")]) == [
         True,
         True,
         False,
@@ -265,7 +265,7 @@ def test_convert_between_stores_and_here(store, tmp_path):
     assert done.bytes == sum(len(content) for name, content in store.objects.items() if name.startswith("out"))
     hr.convert(f"{store.base}/x.tfrecord", tmp_path / "y.array_record")
     assert alike(f"{store.base}/out/y.array_record@3", tmp_path / "y.array_record") == ROWS
-    with pytest.raises(UnsupportedData, match="no such file yet"):
+    with pytest.raises(UnsupportedData, match="already exists"):
         hr.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3")
     hr.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3", overwrite=True)
 
@@ -374,11 +374,11 @@ def test_a_folder_that_fails_on_its_way_is_taken_back(s3):
 def test_late_uploads_are_removed_too(s3, monkeypatch):
     """Requests in flight when another one fails."""
     seen, failed, arrived = threading.Event(), threading.Event(), threading.Event()
-    worded, remove_objects = upload.worded, upload.remove_objects
+    as_headrace_error, remove_objects = upload.as_headrace_error, upload.remove_objects
 
     def fails(*args, **options):
         failed.set()
-        return worded(*args, **options)
+        return as_headrace_error(*args, **options)
 
     def removes(urls):
         assert arrived.is_set()
@@ -397,7 +397,7 @@ def test_late_uploads_are_removed_too(s3, monkeypatch):
             arrived.set()
         return False
 
-    monkeypatch.setattr(upload, "worded", fails)
+    monkeypatch.setattr(upload, "as_headrace_error", fails)
     monkeypatch.setattr(upload, "remove_objects", removes)
     s3.fault = fault
     with pytest.raises(Unreachable, match="00000005"):

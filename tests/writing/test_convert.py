@@ -188,7 +188,7 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
         patch.setattr("headrace.writing.convert.open_sink", full)
         with pytest.raises(OSError, match="No space") as caught:
             hr.convert(tmp_path / "x.npy", tmp_path / "y.npz", threads=1)
-    assert caught.value.__notes__ == ["What is finished is kept: the same call goes on from here."]
+    assert caught.value.__notes__ == ["Finished work is kept: the same call resumes it."]
     assert hr.convert(tmp_path / "x.npy", tmp_path / "y.npz").resumed == 30
 
 

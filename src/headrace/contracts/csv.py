@@ -1,4 +1,4 @@
-"""How rows of text are cut and understood: what a caller says, and what was found out."""
+"""The dialect of CSV files: the options that a caller gives, and those that were found."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from headrace.errors import did_you_mean
 __all__ = ["CSV", "MISSING", "CsvDialect", "Marks", "is_direct"]
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None")
-"""What stands for a missing value unless the caller says otherwise."""
+"""Texts that mean a missing value, by default."""
 
 Marks = tuple[str, str, str]
-"""Delimiter, quote (or nothing), decimal mark: what native code takes."""
+"""Delimiter, quote (or nothing) and decimal mark, for native code."""
 
 WORDS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "none": "", "crlf": "\r\n", "lf": "\n"}
 OPTIONS = ("header", "delimiter", "quote", "encoding", "floats", "decimal", "newline")
@@ -34,22 +34,22 @@ UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CSV:
-    """What to take for granted about a CSV file, given as ``format=``. What is left out is found out by reading.
+    """The dialect of a CSV file, given as ``format=``. What is left out is found by reading.
 
     Args:
-        header: ``True``: the first row names the columns; ``False``: it does not, and they are ``c0``, ``c1``, ...; names:
-            it does not, and these are the names. To write: whether a first row with the names is written (``None``: yes).
-        delimiter: One character between the fields of a row; to write, ``","`` when left out, or a tab in a ``.tsv``.
-        quote: What may stand round a field, doubled inside it; ``""`` where quotes are ordinary text.
-        encoding: Any text encoding that Python has: ``"utf-8"``, ``"utf-8-sig"`` (with a byte order mark), ``"utf-16"``,
-            ``"latin-1"``, ``"cp1252"``, ``"cp932"``, ``"euc_jp"``, ``"gb18030"``, ... When left out: UTF-8, or UTF-16 where the
+        header: ``True``: the first row names the columns; ``False``: it is data, and they are ``c0``, ``c1``, ...; names: it is data, and
+            these are the names. To write: whether the first row has the names (``None``: yes).
+        delimiter: One character between the fields of a row; to write, by default ``","``, or a tab in a ``.tsv``.
+        quote: The character around quoted fields, doubled inside them; ``""`` if quotes are ordinary text.
+        encoding: Any text encoding of Python: ``"utf-8"``, ``"utf-8-sig"`` (with a byte order mark), ``"utf-16"``,
+            ``"latin-1"``, ``"cp1252"``, ``"cp932"``, ``"euc_jp"``, ``"gb18030"``, ... By default UTF-8, or UTF-16 if the
             file begins with its byte order mark.
-        missing: Texts that stand for a missing number. Text columns keep them as they are.
+        missing: Texts that mean a missing number. Text columns keep them.
         types: Types of some columns, instead of those found by reading: names to dtypes or to
             :class:`~headrace.Feature` values.
         floats: The dtype of columns that are found to be floats: ``"float64"`` or ``"float32"``, the nearest in either case.
-        decimal: What stands between the whole and the fraction of a number: ``"."`` or ``","``.
-        newline: To write: what ends each row.
+        decimal: The decimal mark: ``"."`` or ``","``.
+        newline: To write: the end of each row.
 
     Raises:
         ValueError: The parts do not fit together.
@@ -118,21 +118,21 @@ class CSV:
         return cls(**given)
 
     def with_delimiter(self, delimiter: str) -> CSV:
-        """The same, with a delimiter where there was none."""
+        """The same, with this delimiter if it has none."""
         return self if self.delimiter is not None else replace(self, delimiter=delimiter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvDialect:
-    """How the rows of some files are cut and understood, all of it known.
+    """The complete dialect of some files.
 
     Args:
         names: Of the columns.
-        header: The first row of each file, as it stands there; ``None`` where the first row is data.
+        header: The bytes of the first row of each file; ``None`` where it is data.
         delimiter, quote, decimal, floats: As in :class:`CSV`.
-        encoding: Of the texts as they are decoded: UTF-16 has become UTF-8 by then.
-        transcode: What the files are where that is read as UTF-8, as UTF-16 is; else ``""``.
-        missing: Texts that stand for a missing number.
+        encoding: Of the rows. Files in UTF-16 are read as UTF-8.
+        transcode: The encoding of the files where rows are transcoded to UTF-8; else ``""``.
+        missing: Texts that mean a missing number.
         types: Types of some columns.
     """
 
@@ -149,7 +149,7 @@ class CsvDialect:
 
     @property
     def marks(self) -> Marks:
-        """What native code takes."""
+        """The marks, for native code."""
         return (self.delimiter, self.quote, self.decimal)
 
     @property
@@ -164,7 +164,7 @@ class CsvDialect:
 
     @property
     def key(self) -> str:
-        """Tells dialects apart whose rows begin in other places, or that find other rows damaged."""
+        """Differs between dialects that find other rows, or other damage."""
         return repr((self.header, self.marks, self.width, self.encoding, self.transcode))
 
 
@@ -184,10 +184,10 @@ def _feature(given: Any) -> Feature:
 
 
 def _known_encoding(name: str) -> str:
-    """The one spelling of an encoding.
+    """The normal name of an encoding.
 
     Raises:
-        ValueError: There is none of that name, or it is none of text.
+        ValueError: There is no such encoding, or it is not one of text.
     """
     try:
         codec = codecs.lookup(name)
@@ -203,7 +203,7 @@ def _known_encoding(name: str) -> str:
 
 
 def is_direct(encoding: str) -> bool:
-    """Whether rows can be found in text of this encoding as it is: UTF-8, or one byte a character that begins with ASCII."""
+    """Whether rows are found without transcoding: in UTF-8, and in encodings of one byte a character that extend ASCII."""
     return encoding in UTF_8 or _is_one_byte(encoding)
 
 

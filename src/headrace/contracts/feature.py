@@ -21,7 +21,7 @@ ENCODINGS: tuple[str, ...] = ("jpeg", "png", "gif", "bmp", "webp", "tiff")
 SEVERAL_KINDS: Encoding = "image"
 IMAGE_AXES = 3
 MOST_AXES = 31
-"""Of an example. NumPy 1 has arrays of up to 32, of which a batch takes one."""
+"""Of an example. NumPy 1 has arrays of up to 32 axes, and a batch adds one."""
 SHOWN_NAMES = 4
 PIXELS = ("uint8", "uint16")
 
@@ -34,17 +34,17 @@ class Feature:
         dtype: A NumPy dtype (name or object; kept as its native-endian name), ``"bytes"``, ``"str"`` for UTF-8 text, or
             ``"examples"`` for sequences of examples inside an example, read lazily (the steps of an episode).
         shape: Axis lengths. ``None`` is a length that varies from example to example; ``()`` is a scalar.
-        default: What an example that lacks the feature gets: a scalar that fills ``shape``, or values of that shape.
+        default: The value where an example lacks the feature: a scalar that fills ``shape``, or values of that shape.
             ``None``: a missing feature of fixed shape is an error, one of varying length is empty.
-        encoding: What an image is stored as: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"``, ``"webp"``, ``"tiff"``, or ``"image"``
+        encoding: The encoding of stored images: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"``, ``"webp"``, ``"tiff"``, or ``"image"``
             where there are several kinds. On ``"bytes"`` the values are the encoded images; on ``uint8`` and ``uint16`` they
             are decoded when they are read, and the last three axes are height, width and channels.
-        sparse: The feature is a sparse vector: rows come as ``scipy.sparse`` rows, batches as ``csr_array``.
-        steps: The first axis counts the steps of a sequence. A record format that tells the two apart stores such a feature
-            as a list of steps: a tf.Example file as a feature list of a SequenceExample.
-        names: What whole numbers from 0 stand for: the classes of a label.
-        keys: Where a tf.Example holds a feature that takes several of its lists: :class:`SparseKeys`, or :class:`RaggedKeys`.
-            They say the shape, too.
+        sparse: The feature is a sparse vector: rows are ``scipy.sparse`` rows, batches ``csr_array``.
+        steps: The first axis counts the steps of a sequence. tf.Example files store such a feature as a feature list of a
+            SequenceExample.
+        names: The names of whole numbers from 0: the classes of a label.
+        keys: The lists of a tf.Example that hold the feature, if there are several: :class:`SparseKeys`, or :class:`RaggedKeys`.
+            They also give the shape.
 
     Raises:
         ValueError, TypeError: the parts do not fit together.
@@ -76,14 +76,14 @@ class Feature:
     ) -> None:
         put = object.__setattr__  # frozen: this is the one place that may set
         put(self, "dtype", _dtype_name(dtype))
-        put(self, "shape", _checked_shape(shape) or getattr(keys, "shape", ()))
+        put(self, "shape", _parse_shape(shape) or getattr(keys, "shape", ()))
         put(self, "keys", keys)
         put(self, "encoding", encoding)
         sparse = sparse or isinstance(keys, SparseKeys)
         put(self, "sparse", sparse)
         put(self, "steps", steps)
         put(self, "names", None if names is None else tuple(names))
-        put(self, "default", self._checked_default(default))
+        put(self, "default", self._parse_default(default))
         self._check_encoding()
         self._check_keys()
         self._check_names()
@@ -104,7 +104,7 @@ class Feature:
 
     @property
     def stored(self) -> Feature:
-        """The feature as it lies in a file: encoded images for decoded ones, itself for any other."""
+        """The feature as it is stored in a file: encoded images for decoded ones, itself for any other."""
         if not self.is_image:
             return self
         return Feature("bytes", self.shape[:-IMAGE_AXES], encoding=self.encoding, steps=self.steps)
@@ -156,7 +156,7 @@ class Feature:
         if self.sparse and isinstance(self.keys, RaggedKeys):
             raise ValueError("RaggedKeys make no sparse feature")
 
-    def _checked_default(self, default: Any) -> Any:
+    def _parse_default(self, default: Any) -> Any:
         """The default as plain Python values (hashable, JSON), after a check that it fits dtype and shape."""
         if default is None:
             return None
@@ -244,7 +244,7 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
 
 
 def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
-    """Whether a dtype can hold values of the kind that a default is: whole numbers by their size, others by their kind."""
+    """Whether a dtype can hold the values of a default: whole numbers by their size, others by their kind."""
     wanted = np.dtype(dtype)
     if wanted.kind in "iu" and values.dtype.kind in "iu":
         limits = np.iinfo(wanted)
@@ -252,7 +252,7 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
     return np.can_cast(values.dtype, wanted, "same_kind")
 
 
-def _checked_shape(shape: Any) -> tuple[int | None, ...]:
+def _parse_shape(shape: Any) -> tuple[int | None, ...]:
     if isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
         raise TypeError(f"a shape is a tuple of axis lengths, got {shape!r}")
     checked = tuple(None if length is None else operator.index(length) for length in shape)

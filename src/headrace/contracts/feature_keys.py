@@ -1,4 +1,4 @@
-"""Which lists of a tf.Example hold one feature together."""
+"""The lists of a tf.Example that together hold one feature."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MOST_CELLS = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, init=False)
 class SparseKeys:
-    """Where a tf.Example holds a sparse feature: one list of values, and a list of their positions for each axis.
+    """The lists of a tf.Example that hold a sparse feature: one of values, and one of their positions for each axis.
 
-    This is what TensorFlow calls ``tf.io.SparseFeature``.
+    TensorFlow calls this ``tf.io.SparseFeature``.
 
     Args:
         indices: The key of the positions; a list of keys for several axes.
         values: The key of the values.
-        size: How many positions there are; a list of lengths for several axes. Positions on several axes are flattened
+        size: The number of positions; a list of lengths for several axes. Positions on several axes are flattened
             row by row, as ``numpy.ravel_multi_index`` does: the feature is a row of ``prod(size)`` cells.
-        is_sorted: The positions in each record ascend, so they are taken in the order of the record.
+        is_sorted: The positions in each record ascend, so they need not be sorted.
 
     >>> SparseKeys(["row", "column"], "value", [3, 4]).shape
     (12,)
@@ -63,7 +63,7 @@ class SparseKeys:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Everything that is read from a record: the values, then the positions."""
+        """All keys that are read from a record: the values, then the positions."""
         return (self.values, *self.indices)
 
     @property
@@ -90,9 +90,9 @@ class SparseKeys:
 
 @dataclass(frozen=True, slots=True, init=False)
 class RaggedKeys:
-    """Where a tf.Example holds rows of rows: one flat list of values, and lists of numbers that cut it into rows.
+    """The lists of a tf.Example that hold rows of rows: one flat list of values, and lists of numbers that cut it into rows.
 
-    This is what TensorFlow calls ``tf.io.RaggedFeature``.
+    TensorFlow calls this ``tf.io.RaggedFeature``.
 
     Args:
         values: The key of the values.
@@ -110,7 +110,7 @@ class RaggedKeys:
     def __init__(self, values: str, partitions: Sequence[tuple[Partition, str | int]] = ()) -> None:
         put = object.__setattr__
         put(self, "values", values)
-        put(self, "partitions", tuple(map(_checked_partition, partitions)))
+        put(self, "partitions", tuple(map(_parse_partition, partitions)))
         if not isinstance(values, str):
             raise TypeError(f"the key of the values is a string, got {values!r}")
         if len(set(self.keys)) != len(self.keys):
@@ -118,7 +118,7 @@ class RaggedKeys:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Everything that is read from a record: the values, then what cuts them."""
+        """All keys that are read from a record: the values, then the partitions."""
         return (self.values, *(key for _, key in self.partitions if isinstance(key, str)))
 
     @property
@@ -139,7 +139,7 @@ class RaggedKeys:
         return f"RaggedKeys({self.values!r}, {list(self.partitions)!r})"
 
 
-def _checked_partition(given: Any) -> tuple[Partition, str | int]:
+def _parse_partition(given: Any) -> tuple[Partition, str | int]:
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or len(given) != 2:
         raise TypeError(f"a partition is a pair such as ('row_splits', 'key'), got {given!r}")
     kind, key = given

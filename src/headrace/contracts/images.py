@@ -23,7 +23,7 @@ SUFFIXES: dict[str, Encoding] = {
     ".tif": "tiff",
     ".tiff": "tiff",
 }
-"""Ends of file names, in lower case, that mean an image."""
+"""The suffixes of images, in lower case."""
 
 HEAD_BYTES = 32
 BMP_HEAD_BYTES = 26
@@ -31,11 +31,11 @@ TIFF_HEAD_BYTES = 8
 
 
 def encoding_of(image: bytes, size: int | None = None) -> Encoding | None:
-    """What an encoded image is; ``None`` for what is none. Native code tells by the same rules.
+    """The encoding of an image; ``None`` if the bytes are not an image. Native code has the same rules.
 
     Args:
-        image: Its bytes; the first 32 will do.
-        size: How many it has, if these are not all.
+        image: Its bytes; the first 32 are enough.
+        size: The number of bytes, if these are not all.
 
     >>> encoding_of(b"GIF89a...")
     'gif'
@@ -57,7 +57,7 @@ def encoding_of(image: bytes, size: int | None = None) -> Encoding | None:
 
 
 def encoding_of_all(images: Iterable[bytes | memoryview]) -> Encoding | None:
-    """What all of some values are; ``"image"`` where they are of several kinds, ``None`` where one is no image."""
+    """The encoding of all values; ``"image"`` if there are several, ``None`` if one is not an image."""
     kinds: set[Encoding] = set()
     for image in images:
         kind = encoding_of(bytes(image[:HEAD_BYTES]), len(image))
@@ -68,7 +68,7 @@ def encoding_of_all(images: Iterable[bytes | memoryview]) -> Encoding | None:
 
 
 def encoding_by_counts(values: int, images: Sequence[int]) -> Encoding | None:
-    """The same from what native code counts: ``values`` in all, and of each kind ``(none, *ENCODINGS)`` so many."""
+    """The same from the counts of native code: of all ``values``, and of those of each kind, ``(not an image, *ENCODINGS)``."""
     if not values or sum(images[1:]) != values:
         return None
     kinds = [encoding for encoding, count in zip(ENCODINGS, images[1:], strict=True) if count]
@@ -76,7 +76,7 @@ def encoding_by_counts(values: int, images: Sequence[int]) -> Encoding | None:
 
 
 def is_image_name(name: str) -> bool:
-    """Whether a file name ends as images do."""
+    """Whether a file name has the suffix of an image."""
     _, dot, end = name.rpartition(".")
     return dot + end.lower() in SUFFIXES
 
@@ -86,21 +86,19 @@ CHANNELS = (None, 1, 2, 3, 4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageOptions:
-    """How :func:`headrace.open` decodes images, where the defaults do not suit: ``open(path, decode=ImageOptions(channels=3))``.
+    """How :func:`headrace.open` decodes images: ``open(path, decode=ImageOptions(channels=3))``.
 
     Args:
-        channels: Give every image so many: 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGBA). What an image lacks is added
-            (grey is repeated, alpha is opaque), what it has too much is taken away (alpha is dropped, colours become the
-            luma of ITU-R BT.601). ``None``: as many as the first images have at most; one with more is then an error.
-        any_size: Images may have any size, even if the first ones are all of one size. Without it, where the first ones
-            are, an image of another size is an error.
-        oriented: Turn and mirror images as their EXIF orientation says. Off by default, as in TensorFlow: what is read is
-            what the pixels are.
-        most_pixels: Larger images are refused before anything is allocated for them. By default the number beyond which
-            Pillow warns; Pillow's own limit, ``PIL.Image.MAX_IMAGE_PIXELS``, holds besides for all but JPEG.
+        channels: Convert every image to 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGBA) channels. Missing channels are added (grey is
+            repeated, alpha is opaque), others are dropped (colours become the luma of ITU-R BT.601). ``None``: the largest number
+            found in the first images; an image with more is an error.
+        any_size: Images may have any size. Otherwise, if the first images have one size, an image of another size is an error.
+        oriented: Turn and mirror images by their EXIF orientation. Off by default, as in TensorFlow.
+        most_pixels: Larger images are refused before memory is allocated for them. The default is the number above which
+            Pillow warns; Pillow's own limit, ``PIL.Image.MAX_IMAGE_PIXELS``, also holds for all but JPEG.
 
     Raises:
-        TypeError, ValueError: An option is none of those.
+        TypeError, ValueError: An option has another type or value.
 
     >>> ImageOptions(channels=3).channels
     3

@@ -81,11 +81,11 @@ class TrainingJob:
         environment: More variables for the container.
         hosts: The names of all hosts, sorted.
         current_host: This one.
-        instance_type: What the script is told that it runs on.
+        instance_type: The instance type that the script reads.
         job_arn: The job's ARN.
         log: Takes one line of output, without its end.
-        stop: Set when the job is to end early (a stop was asked for, or the time is up). Containers save and return.
-        stop_grace_s: How long a container has for that.
+        stop: Set when the job must end early (it was stopped, or its time is up). Containers save and return.
+        stop_grace_s: How long a container may take for that.
     """
 
     name: str
@@ -107,12 +107,12 @@ class TrainingJob:
 
     @property
     def config_dir(self) -> Path:
-        """Where the three JSON files are that describe the job."""
+        """The folder of the three JSON files that describe the job."""
         return self.base_dir / "input" / "config"
 
     @property
     def model_dir(self) -> Path:
-        """What is put here becomes ``model.tar.gz``."""
+        """Files in this folder become ``model.tar.gz``."""
         return self.base_dir / "model"
 
     @property
@@ -122,12 +122,12 @@ class TrainingJob:
 
     @property
     def output_data_dir(self) -> Path:
-        """What is put here becomes ``output.tar.gz``."""
+        """Files in this folder become ``output.tar.gz``."""
         return self.base_dir / "output" / "data"
 
     @property
     def checkpoint_dir(self) -> Path:
-        """What is put here outlives the job, whatever comes of it."""
+        """Files in this folder are kept after the job, even if it fails."""
         return self.base_dir / "checkpoints"
 
     @property
@@ -146,7 +146,7 @@ class TrainingJob:
 
 @runtime_checkable
 class Container(Protocol):
-    """What trains models and answers with them: a user's script, or a built-in algorithm."""
+    """Trains models and serves them: a user's script, or a built-in algorithm."""
 
     @property
     def name(self) -> str:
@@ -162,12 +162,12 @@ class Container(Protocol):
         """Train, leaving the model in ``job.model_dir``.
 
         Raises:
-            JobFailed: It came to nothing; the message is the reason.
+            JobFailed: Training failed; the message is the reason.
         """
         ...
 
     def handler(self, model_dir: Path, /) -> Handler:
-        """Load what ``train`` left, ready to answer.
+        """Load the model that ``train`` saved, ready to answer requests.
 
         Raises:
             JobFailed: It cannot be loaded; the message lists everything that is wrong.

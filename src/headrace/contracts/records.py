@@ -1,4 +1,4 @@
-"""What formats give and sources build on: records (bytes by index), tables (typed columns), and the shard of one process."""
+"""What formats offer and sources use: records (bytes by index), tables (typed columns), and the shard of one process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OnCorrupt = Literal["raise", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What ``on_corrupt="skip"`` left out so far.
+    """Damage that ``on_corrupt="skip"`` has left out so far.
 
     Args:
         records: Damaged stretches. One stretch is one record where its length can be trusted; where it cannot,
@@ -61,11 +61,11 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Salvaged:
-    """What was saved of a damaged file.
+    """The result of salvaging a damaged file.
 
     Args:
         records: How many are in the new file.
-        lost_records: How many were lost; ``None`` where the file no longer tells how many it had.
+        lost_records: How many were lost; ``None`` where the file no longer says how many it had.
         lost_bytes: How much of the file is damaged.
     """
 
@@ -81,10 +81,10 @@ class Checked:
     Args:
         path: The file.
         records: Sound records in the stretch.
-        bytes: How much of the file, as it lies on the disk, was checked since the last stretch.
+        bytes: How many bytes of the file on disk were checked since the last stretch.
         faults: What was found since the last stretch.
         spans: ``_native.Spans`` of the sound records, for checks by a codec; ``None`` where there are none.
-        run: Tells the place of a sound record by its position: anything with ``where(position)``.
+        run: Has ``where(position)``, the place of a sound record.
     """
 
     path: str
@@ -136,7 +136,7 @@ class RecordWriter(Protocol):
     head: int
     """Bytes that :meth:`write_block` needs before each payload."""
     tail: int
-    """Bytes that it needs behind each."""
+    """Bytes that it needs after each."""
 
     def write(self, payload: Buffer, /) -> None: ...
     def write_many(self, payloads: Sequence[Buffer], /) -> None: ...
@@ -292,7 +292,7 @@ class BatchWriter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """A feature that a format cannot hold as it is.
+    """A feature that a format cannot hold unchanged.
 
     Args:
         feature: Its name.
@@ -312,10 +312,10 @@ class Misfit:
 
 
 def check_given(found: Schema, given: Schema, where: Where) -> None:
-    """Hold a schema that was given against the one that a file has.
+    """Check a given schema against the one of a file.
 
     Raises:
-        NoSuchFeature, SchemaMismatch: A feature is not there, or something else.
+        NoSuchFeature, SchemaMismatch: A feature does not exist, or has another type.
     """
     for name, feature in given.items():
         other = found[name]
@@ -324,7 +324,7 @@ def check_given(found: Schema, given: Schema, where: Where) -> None:
 
 
 def is_table(records: Any) -> TypeGuard[Table]:
-    """Whether what a format opened is a :class:`Table` rather than records of bytes. Reads nothing."""
+    """Whether an opened file is a :class:`Table` rather than records of bytes. Reads nothing."""
     kind = type(records)
     return hasattr(kind, "schema") and hasattr(kind, "batch")
 
@@ -340,7 +340,7 @@ class Shard:
 
     Raises:
         ValueError: ``rank`` is not in ``[0, world)``.
-        TypeError: One of them is no whole number.
+        TypeError: One of them is not a whole number.
 
     >>> Shard(1, 4)
     Shard(rank=1, world=4)

@@ -1,4 +1,4 @@
-"""What endpoints, pipelines and batch transform ask of what answers requests."""
+"""Requests, responses, and the handlers that endpoints, pipelines and batch transform call."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Response:
 
 @runtime_checkable
 class Handler(Protocol):
-    """A loaded model that answers requests; called from several threads only where its container says that it may be.
+    """A loaded model that answers requests; called from several threads only if its container allows that.
 
-    Raises :class:`headrace.errors.RequestError` for what is to be answered with another status than 200.
+    Raises :class:`headrace.errors.RequestError` for an answer with another status than 200.
     """
 
     def __call__(self, request: Request, /) -> Response: ...

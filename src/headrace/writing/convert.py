@@ -1,4 +1,4 @@
-"""Any format to any format, in parallel; a killed run goes on where it stopped."""
+"""Conversion of any format to any other, in parallel; a killed run is resumed by the same call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["Converted", "convert"]
 
 BATCH = 1024
 FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
-"""What the same call would meet again: nothing is kept for it."""
+"""Errors that the same call would raise again: no finished work is kept for it."""
 
 
 def _versions(source: Source) -> str:
@@ -51,16 +51,16 @@ def _versions(source: Source) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """What a conversion did.
+    """The result of a conversion.
 
     Attributes:
         examples: Examples in the new files.
         paths: The new files.
-        bytes: Their size together.
-        resumed: Examples that an earlier, interrupted run had converted already.
+        bytes: Their total size.
+        resumed: Examples that an interrupted run had converted before.
         skipped: Damaged records that were left out (``on_corrupt="skip"``).
-        lost: What the new files do not hold as it was (``allow_loss=True``), a sentence for each feature.
-        schema: Of what was written. Formats that do not keep it whole give the same back under it: ``hr.open(dst, schema=...)``.
+        lost: Features that were changed or left out (``allow_loss=True``), a sentence each.
+        schema: Of the written examples. Where a format does not keep all of it, ``hr.open(dst, schema=...)`` restores the rest.
     """
 
     examples: int
@@ -90,25 +90,24 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
 ) -> Converted:
     """Write the examples of ``src`` into new files.
 
-    Record payloads that need no other codec are passed through byte for byte. The work is cut into units that are
-    finished one by one in a hidden folder beside ``dst``, or in the cache folder if ``dst`` is a URL: the same call after a kill
-    or a power cut goes on with the units that are missing. The files of ``dst`` get their names when they are whole. Of a
-    conversion that is refused, or meets damage, nothing is left.
+    Record payloads that need no other codec are copied byte for byte. Work is done in units, which wait in a hidden folder beside
+    ``dst`` (in the cache folder if ``dst`` is a URL). After a kill or a power cut, the same call does only the missing units. Files
+    get their names when they are complete. A conversion that is refused, or finds damage, leaves nothing behind.
 
     Args:
-        src: Anything :func:`headrace.open` takes, or a source.
+        src: What :func:`headrace.open` takes, or a source.
         dst: As for :func:`headrace.write`.
-        format, codec, compression, shards: Of the new files; by default what the name says.
+        format, codec, compression, shards: Of the new files; by default found from the name.
         schema, columns: As for :func:`headrace.open`.
         on_corrupt: ``"skip"`` leaves damaged records out and counts them.
-        allow_loss: Store what the new format cannot hold as something that it can (float64 as float32), or leave it out, and
-            say so in ``lost``. Without it, that is an error.
-        threads: How many units are worked on at once; by default one per core.
-        overwrite: Replace files that exist. Without it they are an error.
+        allow_loss: Store features that the new format cannot hold as other types (float64 as float32), or leave them out, and
+            list them in ``lost``. By default they are an error.
+        threads: How many units are written at once; by default one per core.
+        overwrite: Replace existing files. By default they are an error.
         progress: Show a progress bar.
 
     Raises:
-        UnsupportedData: ``dst`` exists, or something would be lost: the message says what, and why.
+        UnsupportedData: ``dst`` exists, or a feature would be lost; the message says which, and why.
     """
     word(codec, "codec")
     names(columns, "columns")
@@ -143,14 +142,14 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         "csv": repr(target.csv),
     }
     work = WorkFolder.open(target, len(source), plan)
-    # In the folder of an interrupted run, a file that has its final name already is that run's own.
+    # A run that is resumed may have given files their final names before it was interrupted.
     existing = first_existing(target.paths) if work.fresh and not overwrite else None
     if existing is not None:
         work.remove_if_fresh()
         raise UnsupportedData(
             Where(path=existing),
-            expected="no such file yet",
-            found="one",
+            expected="a new file",
+            found="one that already exists",
             hint="Pass overwrite=True to replace it.",
         )
     resumed = work.finished_examples()
@@ -167,7 +166,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
             raise
         except BaseException as error:
             if not work.discard_if_empty():
-                error.add_note("What is finished is kept: the same call goes on from here.")
+                error.add_note("Finished work is kept: the same call resumes it.")
             raise
     return Converted(
         examples=len(source),
@@ -181,7 +180,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
 
 
 def _passes(source: Source, format: str) -> bool:
-    """Whether payloads can stay as they are: raw ones, and those of the codec that the format has by default."""
+    """Whether payloads are copied unchanged: raw ones, and those of the codec that the format has by default."""
     node = source.node
     if not isinstance(node, RecordNode) or format_named(format).sink is not None:
         return False
@@ -189,7 +188,7 @@ def _passes(source: Source, format: str) -> bool:
 
 
 def _run(work: WorkFolder, threads: int, write_unit: Callable[[Unit], None]) -> None:
-    """Do the missing units, several at a time; a shard is put together as soon as its last unit is there."""
+    """Do the missing units, several at a time, then put the files together."""
     missing = work.missing()
     with ThreadPool(max(1, min(threads, len(missing) or 1)), thread_name_prefix="headrace-convert") as pool:
         waiting = [pool.submit(write_unit, unit) for unit in missing]
@@ -199,9 +198,9 @@ def _run(work: WorkFolder, threads: int, write_unit: Callable[[Unit], None]) -> 
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    for shard in work.shards():
-        if not work.is_done(shard.path):
-            join_units(shard, work)
+    for file in work.files():
+        if not work.is_done(file.path):
+            join_units(file, work)
     work.remove()
 
 

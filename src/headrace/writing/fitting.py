@@ -1,4 +1,4 @@
-"""Whether a format holds what a source has, and what of it would be lost."""
+"""Which features of a source a format can hold, and how the others are changed to fit."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ STEPS = 4  # sparse to dense, times to whole numbers, wide to narrow ones
 
 @dataclass(frozen=True, slots=True)
 class FeatureLoss:
-    """What a conversion does not keep of one feature.
+    """One feature that a conversion changes or leaves out.
 
     Args:
         feature: Its name.
-        was: What it is in the source.
-        stored: What it is in the new files; ``None``: it is left out.
+        was: In the source.
+        stored: In the new files; ``None``: it is left out.
     """
 
     feature: str
@@ -48,9 +48,9 @@ class FeatureLoss:
 
 
 def find_misfits(schema: Schema, format: str, codec: str | None = None) -> list[Misfit]:
-    """The features that the files of a format do not hold as they are.
+    """The features that a format cannot hold unchanged.
 
-    Those with ``certain=False`` are a matter of their values: they fit if ``instead`` holds all of them exactly.
+    Those with ``certain=False`` depend on their values: they fit if ``instead`` holds all of them exactly.
     """
     found = format_named(format)
     if found.sink is not None:
@@ -92,7 +92,7 @@ def _codec_misfit(codec: Any, name: str, feature: Feature) -> Misfit | None:
 
 
 def _simpler(feature: Feature) -> Feature | None:
-    """What a feature can be instead, one step away."""
+    """The nearest simpler feature that holds the values of this one; ``None`` where there is none."""
     if feature.sparse:
         return Feature(feature.dtype, feature.shape)
     if feature.is_text:
@@ -117,19 +117,19 @@ def _narrow(codec: Any, feature: Feature) -> Feature | None:
 def convert_to_fit(
     source: Source, path: str, format: str, codec: str | None = None, *, allow_loss: bool = False
 ) -> tuple[Source, tuple[FeatureLoss, ...]]:
-    """The source as a format holds it.
+    """The source with its features changed to what a format holds.
 
     Args:
         source: Of the examples.
         path: Of the new files, for messages.
         format, codec: Of the new files.
-        allow_loss: Store what does not fit as something that does, or leave it out.
+        allow_loss: Store features that do not fit as other types, or leave them out.
 
     Returns:
-        The source, and what is lost by that: nothing unless it is allowed.
+        The source, and the features that are changed (none, unless that is allowed).
 
     Raises:
-        UnsupportedData: Something would be lost. For features whose values decide, on reading the first that does.
+        UnsupportedData: Something would be lost. For features that depend on their values, on reading the first value that does not fit.
     """
     features: dict[str, Feature] = dict(source.schema)
     checked: dict[str, Misfit] = {}
@@ -224,9 +224,7 @@ def _cast(column: Any, dtype: np.dtype[Any]) -> Any:
         cast = column.tocsr().copy()
         cast.data = _cast(cast.data, dtype)
         return cast
-    if (
-        dtype.kind in "iu" and column.dtype.kind in "iu"
-    ):  # What is too large is as large as can be, and not another number.
+    if dtype.kind in "iu" and column.dtype.kind in "iu":  # clip, rather than wrap around to another number
         limits, own = np.iinfo(dtype), np.iinfo(column.dtype)
         column = np.clip(column, max(limits.min, own.min), min(limits.max, own.max))
     with np.errstate(over="ignore"):
@@ -234,7 +232,7 @@ def _cast(column: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _first_changed(column: Any, cast: Any) -> int | None:
-    """The first row of which a value is another than before."""
+    """The first row in which a value has changed."""
     if isinstance(column, list):
         return next((row for row, pair in enumerate(zip(column, cast, strict=True)) if _changes(*pair).any()), None)
     if hasattr(column, "tocsr"):
@@ -250,7 +248,7 @@ def _first_changed(column: Any, cast: Any) -> int | None:
 
 
 def _first_value(column: Any, cast: Any, row: int) -> str:
-    """The first value of this row that is another than before."""
+    """The first value of this row that has changed."""
     if hasattr(column, "tocsr"):
         column, cast, row = column.tocsr()[[row]].toarray(), cast.tocsr()[[row]].toarray(), 0
     was, now = column[row], cast[row]

@@ -1,4 +1,4 @@
-"""What the writers take: checked, and turned into what a Record can hold, before a byte is written."""
+"""Matrices to be written as Records: checked and converted before a byte is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.formats.recordio.format import ALIGNMENT, RecordIOFraming
 
 __all__ = ["Matrix", "Writable", "write_matrix"]
 
-BLOCK_BYTES = 1 << 20  # of records that are encoded and written at once: what stays in the processor's cache
+BLOCK_BYTES = 1 << 20  # of records encoded and written at once: they stay in the processor's cache
 FRAME_BYTES = 64  # of a record besides its numbers, about
 FRAMING = RecordIOFraming()
 
@@ -46,10 +46,10 @@ class Matrix:
 
     @classmethod
     def dense(cls, array: Any, labels: Any) -> Self:
-        """From a NumPy array, or what becomes one.
+        """From a NumPy array, or a value that converts to one.
 
         Raises:
-            ValueError: A Record cannot hold it, or the labels do not suit it.
+            ValueError: A Record cannot hold it, or the labels do not fit it.
         """
         array, labels = _as_array(array), _as_array(labels)
         dtype = _check_matrix(array, labels)
@@ -63,7 +63,7 @@ class Matrix:
         """From a SciPy matrix of any format.
 
         Raises:
-            ValueError: A Record cannot hold it, or the labels do not suit it.
+            ValueError: A Record cannot hold it, or the labels do not fit it.
         """
         labels = _as_array(labels)
         dtype = _check_matrix(array, labels)
@@ -77,7 +77,7 @@ class Matrix:
         return cls(rows, Feature(dtype, (width,), sparse=True), _check_labels(labels), row_bytes)
 
     def blocks(self) -> Iterator[dict[str, Any]]:
-        """A few rows after the other, as columns."""
+        """Blocks of rows, as columns."""
         rows = self.values.shape[0]
         step = max(1, BLOCK_BYTES // self.row_bytes)
         for start in range(0, rows, step):
@@ -100,9 +100,9 @@ def _as_array(array: Any) -> Any:
 
 
 def _check_matrix(array: Any, labels: Any) -> str:
-    """Every check that the SDK makes, in its order; returns the dtype in a Record.
+    """Make every check that the SDK makes, in its order; returns the dtype in a Record.
 
-    Only the number of labels is checked otherwise: the SDK takes as many as there are columns, too.
+    The number of labels is checked otherwise: the SDK also takes as many labels as there are columns.
     """
     if len(array.shape) != 2:
         raise ValueError("Array must be a Matrix")
@@ -124,7 +124,7 @@ def _check_labels(labels: Any) -> npt.NDArray[Any] | None:
 
 
 def _fill_masked(values: Any) -> npt.NDArray[Any]:
-    """Masked floats are written as NaN, as the SDK does; there is no whole number for that."""
+    """Masked floats become NaN, as in the SDK; whole numbers have no such value."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         if values.dtype.kind != "f":
             raise ValueError(f"Masked values in an array of {values.dtype}: fill them first, with array.filled(...)")
@@ -133,7 +133,7 @@ def _fill_masked(values: Any) -> npt.NDArray[Any]:
 
 
 def _record_dtype(dtype: np.dtype[Any]) -> str:
-    """What a Record holds instead of a dtype without changing a value."""
+    """The dtype in which a Record holds values of a dtype unchanged."""
     dtype = np.dtype(dtype)
     if dtype.kind in "iub":
         return "int32"
@@ -160,7 +160,7 @@ def write_matrix(file: Writable, matrix: Matrix) -> None:
 
 
 def _put(file: Writable, part: memoryview) -> None:
-    """Files of Python's own take memory as it is; others may want bytes."""
+    """Python's own files take any memory; others may need bytes."""
     if isinstance(file, io.RawIOBase):
         while part:
             part = part[file.write(part) or 0 :]

@@ -1,4 +1,4 @@
-"""One output file: batches go in, framed records come out; pixels become encoded images where the schema asks for that."""
+"""One output file: takes batches, writes framed records or columns, and encodes images where the schema says so."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def encoders_of(schema: Schema) -> dict[str, ImageEncoder]:
-    """What encodes the features of pixels that have an ``encoding``.
+    """The encoders of features that are pixels with an ``encoding``.
 
     Raises:
         UnsupportedData: One of them cannot be encoded.
@@ -45,11 +45,11 @@ def encoders_of(schema: Schema) -> dict[str, ImageEncoder]:
 
 
 class EncodingSink:
-    """Encodes the images of batches on their way into another sink.
+    """Encodes the images of batches, and passes the batches to another sink.
 
     Args:
-        inner: Takes the encoded images.
-        encoders: What encodes some features; the others pass.
+        inner: Takes the batches with encoded images.
+        encoders: For some features; the others are passed unchanged.
     """
 
     def __init__(self, inner: BatchWriter, encoders: Mapping[str, ImageEncoder]) -> None:
@@ -83,7 +83,7 @@ PIXEL_FORMATS = ("npy", "npz")
 
 
 class RecordSink:
-    """Batches through a codec into framed records."""
+    """Encodes batches by a codec and writes framed records."""
 
     def __init__(self, writer: RecordWriter, codec: RecordCodec) -> None:
         self.writer = writer
@@ -102,10 +102,10 @@ class RecordSink:
 def open_sink(
     path: PathLike, format: str | CSV, compression: str, schema: Schema, *, codec: str | None = None, first: bool = True
 ) -> BatchWriter:
-    """What takes the batches for one file of a format: records by way of a codec, or columns under the schema.
+    """The sink for one file: of records by a codec, or of columns.
 
-    Pixels that the schema wants stored as images are encoded first. ``first``: the file begins here; else it is to be appended
-    to another, where files of the format may follow one another.
+    Pixels that the schema stores as images are encoded first. ``first=False`` is for a part to be appended to another file, where files
+    of the format can follow one another.
     """
     found = format_named(format)
     if found.name not in PIXEL_FORMATS and (encoders := encoders_of(schema)):
@@ -125,7 +125,7 @@ def open_sink(
 
 
 def check_feature_names(schema: Schema, path: PathLike, format: str) -> None:
-    """Refuse names of features that no file holds, or that would not come back.
+    """Refuse names of features that files of a format cannot hold, or would not give back.
 
     Raises:
         UnsupportedData: There is one.
@@ -171,15 +171,15 @@ def open_writer(path: PathLike, format: str, compression: str) -> RecordWriter:
 
 
 def storable(source: Source, format: str) -> Source:
-    """The source as a format takes it: with the pixels of images in formats of numbers, else with the encoded images.
+    """The source as a format stores it: with pixels in formats of numbers, else with encoded images.
 
-    So images go from file to file as they are, however lossy their encoding.
+    So images are copied from file to file unchanged, however lossy their encoding.
     """
     return source if format in PIXEL_FORMATS else source.encoded()
 
 
 def rows_of(batch: Mapping[str, Any]) -> int:
-    """How many examples a batch holds.
+    """The number of examples in a batch.
 
     Raises:
         SchemaMismatch: its columns have different lengths.
@@ -196,7 +196,7 @@ def slice_rows(batch: Mapping[str, Any], start: int, stop: int) -> dict[str, Any
 
 
 def bytes_of(batch: Mapping[str, Any]) -> int:
-    """About how large a batch is, for cutting it into blocks."""
+    """About how many bytes a batch has, for cutting it into blocks."""
     total = 0
     for column in batch.values():
         values = column

@@ -1,4 +1,4 @@
-"""The pieces of a conversion, the folder in which finished ones wait, and the files that a write makes."""
+"""Where something is written to, and the units of a conversion with the folder in which finished ones wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headrace.io.store.upload import check_writable, is_uploaded, upload, upload
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
 
-__all__ = ["Shard", "Target", "Unit", "WorkFolder", "join_units"]
+__all__ = ["OutputFile", "Target", "Unit", "WorkFolder", "join_units"]
 
 
 CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
@@ -35,13 +35,13 @@ COMPRESSION_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where something is written to.
+    """The files that a write or a conversion makes.
 
     Args:
         paths: The final file names or URLs, in order.
         format: How records are framed.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``, or what else the format has (ArrayRecord: ``"zstd"``, ...).
-        csv: How CSV is to be written.
+        csv: How CSV is written.
     """
 
     paths: tuple[str, ...]
@@ -58,7 +58,7 @@ class Target:
         compression: str | None = None,
         shards: int = 1,
     ) -> Target:
-        """Read a path as users write it.
+        """The files that a path names.
 
         ``x.tfrecord`` is one file, ``x.tfrecord@8`` (or ``shards=8``) the eight ``x.tfrecord-00000-of-00008`` ..., and a
         name that ends in ``.gz`` is compressed with gzip.
@@ -102,7 +102,7 @@ class Target:
         return cls(paths=tuple(paths), format=known, compression=compression, csv=options)
 
     def bounds(self, n: int) -> list[tuple[int, int]]:
-        """Which of ``n`` examples go into which file: consecutive runs, as equal as can be."""
+        """The range of ``n`` examples that goes into each file: consecutive ranges of nearly equal length."""
         count = len(self.paths)
         return [(i * n // count, (i + 1) * n // count) for i in range(count)]
 
@@ -125,7 +125,7 @@ def _compression(given: str | None, suffix: str, format: str) -> str:
 UNIT_EXAMPLES = 16_384
 VERSION = 1
 FORGOTTEN_AFTER_S = 30 * 24 * 3600
-"""How long a conversion to a store may wait to be gone on with."""
+"""How long an interrupted conversion to a store can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +147,14 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
-    """One final file and the units it is joined from.
+class OutputFile:
+    """One new file and the units that are joined to it.
 
     Args:
         path: Its name, or its URL.
         units: In order.
         format: Of the file.
-        whole: Where it is put together: its name, or where it waits to go to its store.
+        whole: The path at which units are joined: its name, or where it waits to be uploaded.
     """
 
     path: str
@@ -164,7 +164,7 @@ class Shard:
 
 
 class WorkFolder:
-    """A hidden folder beside the destination, or in the cache folder where that is in a store: the plan, the finished units, a mark for every finished shard."""
+    """The plan, the finished units and a mark for every finished file: a hidden folder beside the new files, or in the cache folder if those are in a store."""
 
     def __init__(self, path: Path, target: Target, n: int, *, fresh: bool) -> None:
         self.path = path
@@ -176,7 +176,7 @@ class WorkFolder:
     def open(cls, target: Target, n: int, plan: Mapping[str, Any]) -> WorkFolder:
         """The folder of an interrupted run of the same plan, or a new one."""
         first = target.paths[0]
-        path = _work_place(first)
+        path = _work_path(first)
         text = json.dumps(
             {
                 **plan,
@@ -198,10 +198,10 @@ class WorkFolder:
                 file.write(text.encode())
         return cls(path, target, n, fresh=fresh)
 
-    def shards(self) -> list[Shard]:
-        """Every final file with its units. A zlib stream cannot be joined from several, so it is one unit."""
+    def files(self) -> list[OutputFile]:
+        """Every new file with its units. A zlib stream cannot be joined from several, so it is one unit."""
         step = self.n or 1 if self.target.compression == "zlib" else UNIT_EXAMPLES
-        shards = []
+        files = []
         for number, (path, (start, stop)) in enumerate(zip(self.target.paths, self.target.bounds(self.n), strict=True)):
             starts = range(start, stop, step) or (start,)
             units = tuple(
@@ -209,16 +209,16 @@ class WorkFolder:
                 for at in starts
             )
             whole = str(self.path / f"{number:05d}-whole") if is_url(path) else path
-            shards.append(Shard(path, units, self.target.format, whole))
-        return shards
+            files.append(OutputFile(path, units, self.target.format, whole))
+        return files
 
     def missing(self) -> list[Unit]:
         """The units that are still to be done."""
         return [
             unit
-            for shard in self.shards()
-            if not (self.is_done(shard.path) or (is_url(shard.path) and Path(shard.whole).exists()))
-            for unit in shard.units
+            for file in self.files()
+            if not (self.is_done(file.path) or (is_url(file.path) and Path(file.whole).exists()))
+            for unit in file.units
             if not unit.path.exists()
         ]
 
@@ -227,11 +227,11 @@ class WorkFolder:
         return self.n - sum(unit.stop - unit.start for unit in self.missing())
 
     def is_done(self, path: str) -> bool:
-        """Whether this run, or the interrupted one before it, has put ``path`` together."""
+        """Whether this run, or an interrupted one before it, has finished the file ``path``."""
         return self._mark(path).exists() and first_existing([path]) is not None
 
     def mark_done(self, path: str) -> None:
-        """Note that ``path`` has its final name."""
+        """Record that the file ``path`` is finished."""
         mark = self._mark(path)
         with name_in_errors(str(mark)):
             mark.touch()
@@ -240,80 +240,79 @@ class WorkFolder:
         return self.path / f"{Path(path).name}.done"
 
     def remove(self) -> None:
-        """The work is finished."""
+        """Remove the folder, after the work."""
         with name_in_errors(str(self.path)):
             shutil.rmtree(self.path)
 
     def discard(self) -> None:
-        """The work cannot be finished: leave neither it nor the files that it has put into place."""
+        """Remove the folder and all finished files."""
         for path in self.target.paths:
             if self.is_done(path):
                 remove(path)
         self.remove()
 
     def discard_if_empty(self) -> bool:
-        """Where nothing is finished that a second run could go on with, leave no trace; whether that is so."""
-        shards = self.shards()
-        if any(self.is_done(shard.path) or any(unit.path.exists() for unit in shard.units) for shard in shards):
+        """Remove the folder if it holds nothing to resume; returns whether it did."""
+        if any(self.is_done(file.path) or any(unit.path.exists() for unit in file.units) for file in self.files()):
             return False
         self.remove()
         return True
 
     def remove_if_fresh(self) -> None:
-        """Nothing was done: leave no trace."""
+        """Remove the folder if this run made it."""
         if self.fresh:
             self.remove()
 
 
-def join_units(shard: Shard, work: WorkFolder) -> None:
-    """Put a shard together under its final name, in its store if it has one."""
-    if shard.whole == shard.path or not Path(shard.whole).exists():
-        _join(shard)
-    _arrive(shard, work)
-    if shard.whole != shard.path:
-        remove(shard.whole)
+def join_units(file: OutputFile, work: WorkFolder) -> None:
+    """Join the units of a file under its name, and upload it if that is a URL."""
+    if file.whole == file.path or not Path(file.whole).exists():
+        _join(file)
+    _finish(file, work)
+    if file.whole != file.path:
+        remove(file.whole)
 
 
-def _join(shard: Shard) -> None:
-    """Put a shard together.
+def _join(file: OutputFile) -> None:
+    """Join the units of a file.
 
-    TFRecord files, rows of CSV and gzip members may follow one another, so their units are copied end to end; formats with a header or an
-    end of their own have a way to join.
+    TFRecord files, rows of CSV and gzip members can follow one another, so their units are copied end to end. Formats with a header or
+    footer have a function that joins them.
     """
-    first = shard.units[0].path
-    if len(shard.units) == 1:
-        first.replace(shard.whole)
-    elif (join := format_named(shard.format).join) is not None:
-        join([str(unit.path) for unit in shard.units], shard.whole)
+    first = file.units[0].path
+    if len(file.units) == 1:
+        first.replace(file.whole)
+    elif (join := format_named(file.format).join) is not None:
+        join([str(unit.path) for unit in file.units], file.whole)
     else:
-        with AtomicFile(shard.whole) as out:
-            for unit in shard.units:
+        with AtomicFile(file.whole) as out:
+            for unit in file.units:
                 _append(out, unit.path)
 
 
-def _arrive(shard: Shard, work: WorkFolder) -> None:
-    if is_url(shard.path):
-        if Path(shard.whole).is_dir():
-            upload_folder(shard.whole, shard.path)
+def _finish(file: OutputFile, work: WorkFolder) -> None:
+    if is_url(file.path):
+        if Path(file.whole).is_dir():
+            upload_folder(file.whole, file.path)
         else:
-            upload(shard.whole, shard.path)
-    work.mark_done(shard.path)
-    for unit in shard.units:
+            upload(file.whole, file.path)
+    work.mark_done(file.path)
+    for unit in file.units:
         unit.path.unlink(missing_ok=True)
 
 
 def _append(out: AtomicFile, path: Path) -> None:
     with path.open("rb") as unit:
-        while block := _next_of(unit, path):
+        while block := _read_block(unit, path):
             out.write(block)
 
 
-def _next_of(unit: BinaryIO, path: Path) -> bytes:
+def _read_block(unit: BinaryIO, path: Path) -> bytes:
     with name_in_errors(str(path)):
         return unit.read(8 << 20)
 
 
-def _work_place(first: str) -> Path:
+def _work_path(first: str) -> Path:
     if not is_url(first):
         path = Path(first)
         return path.parent / f".{path.name}.headrace-convert"

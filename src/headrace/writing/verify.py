@@ -1,4 +1,4 @@
-"""Everything that is wrong with some files, images that cannot be decoded included; saving the intact part of a damaged file."""
+"""Finding everything that is wrong with files, images included, and salvaging the intact records of a damaged one."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ __all__ = ["DecodedRows", "Report", "image_faults", "open_images", "salvage", "v
 
 
 ROWS = 32
-"""How many examples one thread takes at once."""
+"""Examples that one thread decodes at once."""
 ANY_SIZE = ImageOptions(any_size=True)
 
 
 @dataclass(slots=True)
 class DecodedRows:
-    """Some examples whose images were decoded."""
+    """The result of decoding the images of some examples."""
 
     records: int
     images: int = 0
@@ -72,7 +72,7 @@ def image_faults(node: DecodedNode, threads: int | None = None) -> Iterator[Deco
         threads: How many decode at once; by default one per core.
 
     Yields:
-        A stretch of examples at a time, with an error for every image that is damaged: its file, its record, its feature.
+        Some examples at a time, with an error for every damaged image: its file, record and feature.
     """
     count = threads or usable_cores()
     encoded = keep_features(node.encoded(), tuple(node.stored))
@@ -82,7 +82,7 @@ def image_faults(node: DecodedNode, threads: int | None = None) -> Iterator[Deco
         return _decode_rows(encoded, node.stored, *stretch)
 
     with ThreadPool(count, thread_name_prefix="headrace-verify") as pool:
-        for at in range(0, len(stretches), 4 * count):  # some at a time: what waits lies in memory
+        for at in range(0, len(stretches), 4 * count):  # a few at a time: results wait in memory
             yield from pool.map(check, stretches[at : at + 4 * count])
 
 
@@ -90,9 +90,9 @@ def _decode_rows(encoded: Node, stored: dict[str, Feature], start: int, stop: in
     found = DecodedRows(stop - start)
     try:
         batch = encoded.batch(np.arange(start, stop))
-    except DataError as error:  # The others are looked at one by one.
+    except DataError as error:  # read them one by one
         if stop - start == 1:
-            # A path of an image that leads nowhere, or where it must not. Other damage of the record itself was found before.
+            # The path of an image that does not exist, or is not allowed. Other damage of the record was found before.
             if isinstance(error, (NoFiles, UnsupportedData)) and error.where.feature in stored:
                 return DecodedRows(1, records_at_fault=1, faults=[error])
             return found
@@ -132,12 +132,12 @@ MOST_FAULTS = 10_000
 
 @dataclass(slots=True)
 class Report:
-    """What :func:`verify` found.
+    """The result of :func:`verify`.
 
     Attributes:
-        files, records, bytes: How much was checked (sound records; bytes as they lie on disk).
-        faults: One error each, with its place. At most 10,000 are kept; ``more_faults`` counts the rest.
-        schema: What the payloads are, when they are examples.
+        files, records, bytes: How much was checked (sound records; bytes on disk).
+        faults: One error each, with its place. At most 10,000 are kept; ``more_faults`` counts the others.
+        schema: Of the payloads, when they are examples.
         images: How many images were decoded.
     """
 
@@ -155,7 +155,7 @@ class Report:
         return not self.faults
 
     def add(self, fault: DataError) -> None:
-        """Note one fault."""
+        """Add a fault."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(fault)
         else:
@@ -211,13 +211,12 @@ def verify(
     Args:
         path: As for :func:`headrace.open`.
         format, codec, compression: As for :func:`headrace.open`.
-        schema: Checked against every record. Without one, the records are held against the schema that the first 256 of
-            them show only where a kind of values is concerned: lengths may vary.
-        images: Decode every encoded image, too, in threads. Needs the extra ``images``.
+        schema: Checked against every record. Without one, the first 256 records say of which kind values are; lengths may vary.
+        images: Also decode every encoded image, in threads. Needs the extra ``images``.
         progress: Show a progress bar.
 
     Returns:
-        A report; ``report.ok`` is true when nothing is wrong. Damage is reported, never raised.
+        A report; ``report.ok`` is true when nothing is wrong. Damage is reported and not raised.
 
     Raises:
         NoFiles, UnknownFormat: there is nothing to check.
@@ -276,11 +275,11 @@ def _add_stretch(report: Report, checker: Any, stretch: Checked) -> None:
 
 
 def _add_images(report: Report, path: Paths, progress: bool, **options: Any) -> None:  # noqa: FBT001 - passed on
-    """What is wrong with the images in records that are sound."""
+    """Check the images in sound records."""
     try:
         source = open_images(path, **options)
     except DataError as fault:
-        if report.ok:  # else that is what keeps the files from being opened
+        if report.ok:  # else the reported faults are why the files cannot be opened
             report.add(fault)
         return
     with Progress("decoding", 0 if source is None else len(source), "examples", show=progress) as bar:
@@ -293,13 +292,13 @@ def _add_images(report: Report, path: Paths, progress: bool, **options: Any) -> 
 
 
 def _checker(records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
-    """What checks payloads; ``None`` for tables, which have none, and where the first record is damaged."""
+    """The codec that checks payloads; ``None`` for tables, which have none, and where the first record is damaged."""
     if is_table(records):
         return None
     try:
         found = codec_of(records, codec=codec, schema=schema)
     except DataError:
-        return None  # The framing is damaged before the first payload: that is reported from the framing.
+        return None  # damage before the first payload is reported by the check of the framing
     if schema is not None or not isinstance(found, ExampleCodec):
         return found
     free = {
@@ -320,18 +319,18 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
 
     Args:
         path: The damaged file. It is not changed.
-        out: The new file, which appears under its name when it is complete. It must not be there yet.
+        out: The new file, which must not exist. It gets its name when it is complete.
         format: Of the file; by default found from its content, then from its name.
 
     Raises:
-        UnsupportedData: ``path`` is more than one file, ``out`` exists, or the format has no records that could be told apart.
-        CorruptFile: There is nothing to save.
+        UnsupportedData: ``path`` is more than one file, ``out`` exists, or the records of the format have no boundaries.
+        CorruptFile: There is nothing to salvage.
     """
     paths = expand(path)
     if len(paths) != 1:
         raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
     if first_existing([os.fspath(out)]):
-        raise UnsupportedData(Where(path=str(out)), expected="no such file yet", found="one")
+        raise UnsupportedData(Where(path=str(out)), expected="a new file", found="one that already exists")
     found = format_named(format) if format is not None else detect(paths[0])
     if found.salvage is not None:
         return found.salvage(paths[0], str(out))
@@ -349,5 +348,5 @@ def _written_again(path: str, out: PathLike, format: str) -> Salvaged:
             writer.write_many(spans.to_bytes())
             count += len(spans)
     skipped = records.skipped
-    # A damaged stretch is at least one record; how many, the file does not tell.
+    # A damaged stretch is at least one record; the file does not say how many.
     return Salvaged(records=count, lost_records=None if skipped.records else 0, lost_bytes=skipped.bytes)

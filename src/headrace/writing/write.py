@@ -36,14 +36,14 @@ def write_records(
     """Write payloads as they are, framed as records of one file.
 
     Args:
-        path: The file, which appears whole or not at all; ``x@8`` for shards, to which records are dealt in turn.
+        path: The file, which appears complete or not at all; ``x@8`` for shards, which take records in turn.
         records: One payload each.
-        format: ``"tfrecord"``, ``"array_record"``; by default what the name says.
+        format: ``"tfrecord"``, ``"array_record"``; by default found from the name.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``; of ArrayRecord ``"zstd"``, ``"brotli"``, ``"snappy"``, ``"none"``. By
-            default what the name says, and the format's own.
+            default found from the name, else the format's own.
 
     Returns:
-        How many records were written.
+        The number of records written.
     """
     target = Target.of(path, format=format, compression=compression)
     count = 0
@@ -72,18 +72,18 @@ def write(
     """Write a dataset.
 
     Args:
-        path: Its ending says the format: ``x.tfrecord``, ``.recordio``, ``.array_record``, ``.npy``, ``.npz``, ``.csv``,
+        path: Its ending is the format: ``x.tfrecord``, ``.recordio``, ``.array_record``, ``.npy``, ``.npz``, ``.csv``,
             ``.parquet``, ``.jsonl``, ``.avro``, ``.tar``; ``x.tfrecord.gz`` is compressed, ``x.tfrecord@8`` eight shards. A folder
             for ``format="npy_folder"``, ``"npz_folder"`` and ``"image_folder"``.
         examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), a table of pandas, Arrow or Polars,
             one array (the feature ``values``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`headrace.Writer`.
-        shards: How many files. Each gets a run of consecutive examples when the number of examples is known beforehand (a
-            source, columns, a list); an iterator's examples are dealt in turn.
+        shards: How many files. Each gets consecutive examples where their number is known (a source, columns, a list); examples of an
+            iterator go to the files in turn.
         progress: Show a progress bar.
 
     Returns:
-        How many examples were written.
+        The number of examples written.
     """
     word(codec, "codec")
     progress = flag(progress, "progress")
@@ -119,7 +119,7 @@ def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
 def _write_runs(
     target: Target, batches: Iterator[Any], total: int, codec: str | None, schema: Any, bar: Progress
 ) -> int:
-    """Consecutive runs of examples, one run per shard. All shards get their names together, at the end."""
+    """Write consecutive examples to each shard. All shards get their names together, at the end."""
     bounds = target.bounds(total)
     with (
         DeferredRenames() as together,
@@ -131,7 +131,7 @@ def _write_runs(
 
 
 class _Runs:
-    """Cuts what comes in at the shard bounds. A shard ends as soon as it is complete, and waits for its name."""
+    """Cuts batches at the bounds of shards. A shard is finished when it is complete, and waits for its name."""
 
     def __init__(
         self,

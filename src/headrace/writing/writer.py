@@ -28,28 +28,28 @@ from headrace.writing.units import Target
 
 __all__ = ["Writer", "as_examples"]
 
-BLOCK_BYTES = 1 << 20  # what is encoded, framed and written at a time: small enough to stay in a cache meanwhile
+BLOCK_BYTES = 1 << 20  # encoded, framed and written at a time: small enough to stay in a processor cache
 BLOCK_EXAMPLES = 1024
 
 
 class Writer(Closing):
-    """Writes examples into one file or several shards. Files appear whole, when the writer is closed, or not at all.
+    """Writes examples into one file or several shards. Files appear complete when the writer is closed, or not at all.
 
     Args:
         path: As for :func:`headrace.write`.
-        format: One of those of :func:`headrace.open` (``"riegeli"`` is only read); by default what the name says.
-            :class:`headrace.CSV` says how a CSV file is to be written.
+        format: As for :func:`headrace.open` (``"riegeli"`` is only read); by default found from the name.
+            :class:`headrace.CSV` says how a CSV file is written.
         codec: ``"example"`` (tf.train.Example), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``; by default ``"raw"``
             when the one feature is called ``record``, else Records in RecordIO and Examples in every other format.
-        schema: Feature types. By default what the first 1,024 examples (or the first batch) show; Python floats are taken
-            as float32 where records hold no others.
-        shards: How many files. Examples are dealt to them in turn; :func:`headrace.write` makes consecutive runs instead.
+        schema: Feature types. By default those of the first 1,024 examples (or the first batch); Python floats are
+            float32 where records hold no others.
+        shards: How many files. They take examples in turn; :func:`headrace.write` gives each consecutive ones.
         compression: ``"none"``, ``"gzip"`` or ``"zlib"`` round the file (TFRecord, RecordIO, CSV, JSON Lines, WebDataset); what the
             format has within (ArrayRecord and Parquet: ``"zstd"``, ``"brotli"``, ``"snappy"``; npz and Avro: ``"deflate"``). By default
-            what the name says, and the format's own.
+            found from the name, else the format's own.
 
     Raises:
-        SchemaMismatch: on writing, when an example does not fit the schema: names its number and the feature.
+        SchemaMismatch: on writing, when an example does not fit the schema; names its number and the feature.
 
     >>> with Writer(tmp / "x.tfrecord") as w:
     ...     w.write({"label": 3, "image": np.zeros(4, np.float32)})
@@ -99,7 +99,7 @@ class Writer(Closing):
         self._put(columns, n)
 
     def close(self) -> None:
-        """Write what is left and give the files their names."""
+        """Write the remaining examples and give the files their names."""
         if not self._open:
             return
         try:
@@ -139,7 +139,7 @@ class Writer(Closing):
                 waiting = [{name: _single(value) for name, value in example.items()} for example in waiting]
             try:
                 batch = stack(waiting)
-            except SchemaMismatch as error:  # It counts those that are waiting.
+            except SchemaMismatch as error:  # it counts from the first waiting example
                 number = self.count + (error.where.record or 0)
                 raise error.relocated(Where(record=number)) from error
             check_values(batch, self.count)
@@ -179,13 +179,13 @@ class Writer(Closing):
 
 
 def _stores_float32(format: str) -> bool:
-    """Whether examples of a format hold float32 and no other floats."""
+    """Whether examples of a format hold floats as float32 only."""
     found = format_named(format)
     return found.sink is None and found.codec == "example"
 
 
 def _single(value: Any) -> Any:
-    """Python floats as float32, which is what an Example stores: they have no precision of their own that could be lost.
+    """Python floats as float32, which is what an Example stores. They do not ask for a precision that would be lost.
 
     Arrays keep their dtype, and float64 ones are refused where float32 cannot hold them.
     """
@@ -198,17 +198,17 @@ def _single(value: Any) -> Any:
 
 
 UNNAMED = "values"
-"""What the one feature of a plain array is called, as where a ``.npy`` is read."""
+"""The name of the one feature of a plain array, as where a ``.npy`` is read."""
 
 
 def as_examples(given: Any) -> Source | dict[str, Any] | Iterable[Example]:
-    """A source, columns, or an iterable of examples, of what was given as one of those.
+    """The argument of a write as a source, columns, or an iterable of examples.
 
     Tables of pandas, Arrow and Polars become sources. An array ``(n, ...)`` of NumPy, SciPy, PyTorch or JAX is the one column
     ``values``; of a structured array, each field is a column.
 
     Raises:
-        TypeError: It is none of those; the message says what to pass.
+        TypeError: It is none of these; the message says what to pass.
     """
     if isinstance(given, Source):
         return given
@@ -240,7 +240,7 @@ def _array_columns(given: Any) -> dict[str, Any]:
 
 
 def _refusal(given: Any) -> str:
-    """What to pass instead of something that holds no examples; empty where it may."""
+    """What to pass instead of an argument that holds no examples; empty if it may hold some."""
     if isinstance(given, (str, os.PathLike)):
         return "Of a file, pass headrace.open(path), or call headrace.convert(path, new_path)."
     if isinstance(given, (bytes, bytearray, memoryview)):
@@ -257,10 +257,10 @@ def _refusal(given: Any) -> str:
 
 
 def check_example(example: Any, number: int) -> None:
-    """See that an example is a dict.
+    """Check that an example is a dict.
 
     Raises:
-        SchemaMismatch: It is something else.
+        SchemaMismatch: It is not.
     """
     if not isinstance(example, Mapping):
         raise SchemaMismatch(
@@ -272,14 +272,14 @@ def check_example(example: Any, number: int) -> None:
 
 
 def check_values(batch: Mapping[str, Any], first: int) -> None:
-    """See that there is a value in every place of some stacked examples. Only columns of Python objects are looked at.
+    """Check that stacked examples have a value everywhere. Only columns of Python objects can lack one.
 
     Args:
         batch: The examples.
-        first: Number of the first of them.
+        first: The number of the first.
 
     Raises:
-        SchemaMismatch: There is nothing, or a dict.
+        SchemaMismatch: There is None, or a dict.
     """
     for name, column in batch.items():
         if isinstance(column, list) or (isinstance(column, np.ndarray) and column.dtype == object):
@@ -292,5 +292,5 @@ def _no_value(value: object, where: Where) -> SchemaMismatch:
     if value is None:
         hint = "Give a value in its place, such as NaN, or leave the feature out of every example."
         return SchemaMismatch(where, expected="a value", found="None", hint=hint)
-    hint = f"Name what is in it by its path: '{where.feature}/...'."
+    hint = f"Give each value in it a name of its own: '{where.feature}/...'."
     return SchemaMismatch(where, expected="a value", found=f"a dict, {value!r:.80}", hint=hint)
