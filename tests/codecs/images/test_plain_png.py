@@ -241,3 +241,25 @@ def test_a_damaged_one_among_many_sizes_is_named():
     with pytest.raises(CorruptRecord, match="checksum") as error:
         ImageDecoder(feature, ImageOptions(), exact=False).images(files)
     assert error.value.where.record == 2
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_pillow_decodes_the_same(request, channels, dtype):
+    rng = np.random.default_rng(channels)
+    pixels = rng.integers(0, np.iinfo(dtype).max, (3, 5, 7, channels), dtype)
+    files = [filtered(one, [4, 0, 1, 2, 3]) for one in pixels]
+    damaged = bytearray(files[1])
+    damaged[-20] ^= 1
+    found = []
+    for engine in ("own_engines", "library_engines"):
+        request.getfixturevalue(engine)
+        header = plain_header(files[0])
+        found.append(decode_png(files, header))
+        assert decode_png([files[0], filtered(pixels[0, :4], [0] * 4)], header) is None
+        with pytest.raises(CorruptRecord) as caught:
+            decode_png([files[0], bytes(damaged)], header)
+        assert caught.value.where.record == 1
+    assert found[0].dtype == found[1].dtype == dtype
+    np.testing.assert_array_equal(found[0], pixels)
+    np.testing.assert_array_equal(found[1], pixels)

@@ -1,7 +1,7 @@
 """PNG where Pillow falls short: checksums, the lower byte of 16-bit samples, and many images of one size at a time.
 
-Only plain images are decoded here: 8 and 16 bits, gray or colour, with or without alpha, not interlaced. :func:`plain_header` says which
-are; the library decodes the others.
+Only plain images are decoded here: 8 and 16 bits, gray or colour, with or without alpha, not interlaced. :func:`plain_header` finds them;
+``open.py`` has Pillow decode the others.
 
 Source of the format: W3C, Portable Network Graphics (PNG) Specification, third edition (ISO/IEC 15948), sections 5 (chunks), 9 (filters)
 and 11 (header, palette, data).
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace import _native
+from headrace import _native, _optional
 from headrace.codecs.images.encode import Pixels, keyed
 from headrace.errors import CorruptRecord, Where
 from headrace.io.engines import engines
@@ -172,8 +172,8 @@ def is_png(file: bytes) -> bool:
 
 
 def plain_header(file: bytes) -> PngHeader | None:
-    """The header of a PNG file that :func:`decode_png` takes; ``None`` for any other, for a damaged one, and where Pillow decodes all."""
-    return _header_of(bytes(file[:HEADER_END])) if engines().png.is_own else None
+    """The header of a PNG file that :func:`decode_png` takes; ``None`` for any other, and for a damaged one."""
+    return _header_of(bytes(file[:HEADER_END]))
 
 
 @lru_cache(maxsize=1024)
@@ -201,7 +201,7 @@ def has_colour_key(file: bytes) -> bool:
 
 
 def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | None:
-    """The pixels of PNG files that all have the header of the first.
+    """The pixels of PNG files that all have the header of the first: by native code, or by Pillow if ``HEADRACE_ENGINES`` says so.
 
     Returns:
         ``uint8`` or ``uint16 (n, height, width, channels)``; ``None`` where a file has another header, or transparency that
@@ -210,6 +210,8 @@ def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | 
     Raises:
         CorruptRecord: A file is damaged; ``where.record`` is its position.
     """
+    if not engines().png.is_own:
+        return _decode_by_pillow(files, header)
     try:
         samples = _native.decode_png(files, header.height, header.row_bytes, header.pixel_bytes)
     except _native.FormatError as error:
@@ -220,6 +222,27 @@ def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | 
     if header.bits == 16:
         return samples.view(">u2").astype(np.uint16).reshape(shape)
     return samples.reshape(shape)
+
+
+def _decode_by_pillow(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | None:
+    pillow = _optional.require("PIL.Image", extra="images")
+    decoded = []
+    for position, file in enumerate(files):
+        if file[:HEADER_END] != files[0][:HEADER_END] or has_colour_key(file):
+            return None
+        try:
+            check_chunks(file)
+            decoded.append(_pillow_pixels(pillow, file, header))
+        except Exception as error:  # Pillow raises errors of any class
+            raise CorruptRecord(Where(record=position), expected="a sound PNG", found=str(error)) from error
+    return np.stack(decoded)
+
+
+def _pillow_pixels(pillow: Any, file: bytes, header: PngHeader) -> Pixels:
+    if header.bits == 16:
+        return deep_pixels(pillow, file, None)
+    with pillow.open(io.BytesIO(file), formats=("PNG",)) as opened:
+        return np.asarray(opened).reshape(header.height, header.width, header.channels)
 
 
 def _damaged(error: _native.FormatError, size: int) -> CorruptRecord:
