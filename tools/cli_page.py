@@ -13,35 +13,36 @@ HEAD = """# What can the command do?
 
 <!-- Written by tools/cli_page.py from the help of the commands: change the docstrings, not this page. -->
 
-`headrace` looks into files, checks them and makes other files of them. Results go to stdout, everything else (errors, remarks, progress)
-to stderr. Colours and progress bars are for terminals only; in a pipe no table is wrapped. With `--json` the output is for programs.
+`headrace` inspects, verifies and converts files. Results go to stdout, everything else (errors, notes, progress) to stderr. Colours and
+progress bars appear on terminals only; in a pipe no table is wrapped. `--json` prints JSON for programs.
 
 | exit code | meaning |
 | --- | --- |
-| 0 | all is well |
-| 1 | the data has faults, or the work could not be done |
-| 2 | the command was not called rightly: an unknown option, a path with nothing there, a feature that is not in the data |
+| 0 | success |
+| 1 | the data has faults, or the work failed |
+| 2 | wrong usage: an unknown option, a missing file, a feature that the data does not have |
 | 130 | interrupted with Ctrl-C |
-| 141 | whoever read the output stopped reading |
+| 141 | the output pipe was closed |
+| 143 | a training job was stopped by SIGTERM |
 
-An error is one line on stderr. `--traceback` before the command's name, or `HEADRACE_TRACEBACK=1`, shows where in the code it comes from.
+An error is one line on stderr. `--traceback` before the command's name, or `HEADRACE_TRACEBACK=1`, prints the traceback.
 """
 ENVIRONMENT = """
 ## Environment
 
 | variable | meaning |
 | --- | --- |
-| `HEADRACE_CACHE_DIR` | where indexes and inflated files are kept, instead of `headrace` in the platform's cache folder |
-| `HEADRACE_CACHE_LIMIT` | how much the inflated files may take together, such as `20G` |
+| `HEADRACE_CACHE_DIR` | folder for indexes and decompressed files, instead of `headrace` in the platform's cache folder |
+| `HEADRACE_CACHE_LIMIT` | largest total size of decompressed files, such as `20G` |
 | `TFDS_DATA_DIR` | the folder of all prepared datasets, instead of `~/tensorflow_datasets` |
 | `HEADRACE_DOWNLOAD` | `0`: opening a known dataset does not download it |
-| `HEADRACE_MAPPED_BYTES` | how many bytes of files may stay mapped for reading at random, instead of a quarter of the machine's memory |
+| `HEADRACE_MAPPED_BYTES` | how many bytes of files stay mapped for random access, instead of a quarter of the machine's memory |
 | `HEADRACE_ENGINES` | `library`: libraries alone decode Zstandard, GZIP, JPEG and PNG. `own`, the default: our decoders come first. Results are the same; `headrace --version --verbose` shows what decodes here |
-| `HEADRACE_REQUESTS` | how many requests for [URLs](urls.md) may be under way at once, instead of 64 |
-| `HEADRACE_TIMEOUT` | how many seconds one of them may take, instead of 60 |
-| `HEADRACE_STATE_DIR` | where endpoints are written down, instead of `~/.local/state/headrace` |
+| `HEADRACE_REQUESTS` | largest number of concurrent requests for [URLs](urls.md), instead of 64 |
+| `HEADRACE_TIMEOUT` | seconds after which such a request fails, instead of 60 |
+| `HEADRACE_STATE_DIR` | folder where endpoints are registered, instead of `~/.local/state/headrace` |
 | `HEADRACE_TRACEBACK` | `1`: tracebacks instead of one-line errors |
-| `NO_COLOR` | no colours on a terminal either |
+| `NO_COLOR` | no colours on terminals |
 """
 
 

@@ -65,7 +65,7 @@ def test_damaged_source(run, golden):
     assert "record 1" in done.err
     done = run("convert", path, "x.npy", "--columns", "label", "--skip-corrupt")
     assert done.code == 0
-    assert done.err == "left out 1 damaged stretch\n"
+    assert done.err == "skipped 1 damaged stretch\n"
     assert len(np.load("x.npy")) == 39
 
 
@@ -79,7 +79,7 @@ def test_data_that_cannot_be_written(run, people):
 def test_needs_source_and_destination(run, people):
     done = run("convert", people)
     assert done.code == 2
-    assert "name what to read and what to write" in done.err
+    assert "name at least one source, and the file to write" in done.err
 
 
 def test_two_numbers_of_shards(run, people):

@@ -24,7 +24,7 @@ def test_builds_once_and_prints_the_place(run, path, tmp_path):
     kept = Path(first.json["index"])
     assert kept.is_relative_to(tmp_path / "cache")
     again = run("index", path)
-    assert again.out.splitlines()[0] == "20 records in 1 file; the index was there already"
+    assert again.out.splitlines()[0] == "20 records in 1 file; the index was already there"
     assert str(kept) in again.out
 
 
@@ -66,4 +66,4 @@ def test_damage(run, golden):
 def test_arrays_need_none(run, golden):
     done = run("index", golden("npy/f4.npy"))
     assert done.code == 2
-    assert "npy files need none" in done.err
+    assert "npy files need no index" in done.err

@@ -111,7 +111,7 @@ def test_skipping_damage_counts_it(run, golden):
     assert done.code == 0
     assert done.json["records"] == 39
     assert done.json["skipped"] == {"records": 1, "bytes": 310}
-    assert done.err == "left out 1 damaged stretch, 310 bytes\n"
+    assert done.err == "skipped 1 damaged stretch, 310 bytes\n"
 
 
 @pytest.mark.parametrize("compression", ["zstd", "none", "brotli", "snappy"])

@@ -40,7 +40,7 @@ def test_a_known_dataset(run, mnist, web, tmp_path):
     again = run("prepare", "mnist", "--data-dir", tmp_path / "d", "--json")
     assert again.json["splits"]["train"]["examples"] == 30
     assert again.json["name"] == "mnist/3.0.1"
-    assert "was there already" in run("prepare", "mnist", "--data-dir", tmp_path / "d").out
+    assert "is already there" in run("prepare", "mnist", "--data-dir", tmp_path / "d").out
     assert len(web.asked) == 4
 
 
@@ -74,7 +74,7 @@ def test_the_list(run, mnist, tmp_path):
     rows = {line.split()[0]: line for line in table.out.splitlines()}
     assert "train 30, test 12" in rows["mnist/3.0.1"]
     assert "170 MB to download" in rows["cifar10/3.0.2"]
-    assert table.err.splitlines()[-1] == "looked in d"
+    assert table.err.splitlines()[-1] == "searched d"
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_interrupted_conversion_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)  # closes its input, which releases the unit that waits
     assert (code, out) == (130, "")
-    assert err == "interrupted; the same command goes on from here\n"
+    assert err == "interrupted; run the same command again to resume\n"
     assert not (tmp_path / "y.tfrecord.gz").exists()
 
     code, out, err = finish(start(*call, "--json"))

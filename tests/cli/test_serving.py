@@ -109,7 +109,7 @@ def test_a_job_that_is_asked_to_stop(tmp_path, own_cache):
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (143, "stopped/output/model.tar.gz\n")
-    assert err == "the job was stopped: it was asked to by SIGTERM\n"
+    assert err == "the job was stopped by SIGTERM\n"
     with tarfile.open("stopped/output/model.tar.gz") as model:
         assert model.getnames() == ["model"]
 
@@ -118,7 +118,7 @@ def test_a_job_that_runs_too_long(run):
     Path("sleeps.py").write_text("import time\ntime.sleep(60)\n")
     done = run("train", "sleeps.py", "--max-run", "0.5", "--name", "long")
     assert (done.code, done.out) == (0, "long/output/model.tar.gz\n")
-    assert done.err.splitlines()[-1] == "the job was stopped: it ran longer than --max-run"
+    assert done.err.splitlines()[-1] == "the job was stopped after --max-run"
 
 
 def test_a_model_that_does_not_load_shows_its_log_as_lines(run):

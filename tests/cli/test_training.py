@@ -93,7 +93,7 @@ def test_content_types_keep_their_parameters(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (";compresion=Gzip", "no setting 'compresion'; there are " + ", ".join(SETTINGS)),
+        (";compresion=Gzip", "no setting 'compresion'; the settings are " + ", ".join(SETTINGS)),
         (";compression=gz", "compression must be one of None, Gzip, got 'gz'"),
         (";text/csv;distribution=Half", "distribution must be one of FullyReplicated, ShardedByS3Key, got 'Half'"),
         (";shuffle_seed=-1", "shuffle_seed is a whole number, got '-1'"),

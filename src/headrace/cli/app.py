@@ -1,4 +1,4 @@
-"""The commands together, and what they have in common."""
+"""The application: all commands, and the options that they share."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = ["app", "main"]
 
 
 class _Commands(TyperGroup):
-    """Runs a command and gives its end the right form."""
+    """Runs commands, and reports their failures."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        with report_failures(traceback=False):  # Help and version are printed here.
+        with report_failures(traceback=False):  # --help and --version print here.
             raise_on_interrupt()
             return super().make_context(*args, **kwargs)
 
@@ -51,7 +51,7 @@ app = typer.Typer(
     name="headrace",
     cls=_Commands,
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: it is as readable in a log or a document as on a terminal
+    rich_markup_mode=None,  # plain help, which logs and documents show as well as a terminal
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
@@ -66,7 +66,7 @@ def _show_version(context: typer.Context, wanted: bool) -> None:
 
 
 def _help_of(command: Callable[..., None]) -> str:
-    """Its docstring, with the lines of the examples left as they are."""
+    """The docstring of a command, with the line breaks of its examples."""
     return cleandoc(command.__doc__ or "").replace("\nExamples:\n", "\n\b\nExamples:\n")
 
 
@@ -76,7 +76,7 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_show_version, help="Show the version and exit.")
     ] = False,
-    # Eager, so that it is known when the version is shown, in whichever order the two are given.
+    # Eager, so that --version sees it in either order.
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", is_eager=True, help="With --version: show the decoders, too.")
     ] = False,
@@ -85,11 +85,11 @@ def root(
         typer.Option("--traceback", envvar="HEADRACE_TRACEBACK", help="Show where in the code an error comes from."),
     ] = False,
 ) -> None:
-    """Look into, check, convert and count training data.
+    """Inspect, verify, convert and summarise training data, and train and serve models.
 
-    A PATH is a file, a folder, a glob, or a set of shards (x@8, x@*): of TFRecord, RecordIO, ArrayRecord, npy, npz, CSV,
-    Parquet, JSON Lines, Avro, WebDataset, or a folder of images or arrays. Results go to stdout, everything else to stderr. Exit
-    code 0: all is well; 1: faults in the data; 2: a wrong call.
+    A PATH is a file, a folder, a glob or a set of shards (x@8, x@*). Formats: TFRecord, RecordIO, ArrayRecord, npy, npz, CSV,
+    Parquet, JSON Lines, Avro, WebDataset, folders of images and of arrays. Results go to stdout, everything else to stderr. Exit
+    codes: 0 for success, 1 for faults in the data, 2 for wrong usage.
     """
 
 
@@ -106,15 +106,15 @@ def main() -> None:
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
+            stream.reconfigure(errors="replace")  # characters that the terminal cannot show become question marks
     app(prog_name="headrace")
 
 
 def _open_closed_streams() -> None:
-    """Python has ``None`` for a stream that was closed before it began (``>&-``): what is written there is for nobody."""
+    """Open /dev/null for streams that were closed at the start (``>&-``), which Python sets to ``None``."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the process ends
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

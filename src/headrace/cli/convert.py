@@ -1,4 +1,4 @@
-"""``headrace convert``: any format to any format."""
+"""``headrace convert``: convert between formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["convert"]
 def convert(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="SRC DST", show_default=False, help="What to read, and the file or set (x@8) to write."),
+        typer.Argument(metavar="SRC DST", show_default=False, help="Sources, and the file or set (x@8) to write."),
     ],
     *,
     source_format: Annotated[
@@ -44,7 +44,7 @@ def convert(
             metavar=FORMATS,
             callback=known_format,
             show_default=False,
-            help="Of what is read; csv:header=no,delimiter=tab says more.  [default: find out]",
+            help="Format of the sources; for CSV with options, as in csv:header=no,delimiter=tab.  [default: detected]",
         ),
     ] = None,
     format: Annotated[
@@ -54,36 +54,38 @@ def convert(
             metavar=FORMATS,
             callback=known_format,
             show_default=False,
-            help="Of the new files.  [default: what DST's name says]",
+            help="For the new files.  [default: by the name of DST]",
         ),
     ] = None,
     codec: Annotated[
         CodecChoice | None,
-        typer.Option("--codec", show_default=False, help="Of the new records.  [default: what suits]"),
+        typer.Option(
+            "--codec", show_default=False, help="Payloads of the new records.  [default: depends on the format]"
+        ),
     ] = None,
     schema: SchemaFile = None,
     columns: Columns = None,
-    shards: Annotated[int, typer.Option("--shards", min=1, help="How many files to write.")] = 1,
+    shards: Annotated[int, typer.Option("--shards", min=1, help="Number of files to write.")] = 1,
     compression: Annotated[
         CompressionChoice | None,
-        typer.Option("--compression", show_default=False, help="Of the new files.  [default: what DST's name says]"),
+        typer.Option("--compression", show_default=False, help="For the new files.  [default: by the name of DST]"),
     ] = None,
     skip_corrupt: SkipCorrupt = False,
     allow_loss: Annotated[
         bool,
-        typer.Option("--allow-loss", help="Store what does not fit as what does, or leave it out, and say so."),
+        typer.Option("--allow-loss", help="Convert or omit features that the format cannot hold, and report them."),
     ] = False,
     threads: Annotated[
         int | None,
-        typer.Option("--threads", min=1, show_default=False, help="At work at once.  [default: one per core]"),
+        typer.Option("--threads", min=1, show_default=False, help="Number of threads.  [default: one per core]"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write examples into files of another format or compression.
 
-    The last argument is the file to write, or the set of shards (x@8); all before it are what to read. Stopped half-way, by Ctrl-C or by a power cut, the same command goes on where it stopped. The new files get their names when
-    they are whole.
+    The last argument is the file or the set of shards (x@8) to write; those before it are read. If the command is interrupted, even by a power cut, run it again: it resumes. New files appear when
+    they are complete.
 
     Examples:
       headrace convert train.tfrecord.gz train.tfrecord
@@ -93,7 +95,7 @@ def convert(
       headrace convert table.txt table.npz --source-format csv:header=no
     """
     if len(paths) < 2:
-        raise typer.BadParameter("name what to read and what to write", param_hint="SRC... DST")
+        raise typer.BadParameter("name at least one source, and the file to write", param_hint="SRC... DST")
     begun = time.monotonic()
     try:
         typed, chosen = schema_in(schema), names_in(columns)
@@ -119,7 +121,7 @@ def convert(
             progress=True,
         )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
+        raise KeyboardInterrupt("interrupted; run the same command again to resume") from None
     if as_json:
         told = {item.name: getattr(done, item.name) for item in fields(done)}
         schema = json.loads(done.schema.to_json())
@@ -132,8 +134,8 @@ def _show(done: Converted, seconds: float) -> None:
     name = printable(done.paths[0]) if len(done.paths) == 1 else count_of(len(done.paths), "file")
     print_line(f"{count_of(done.examples, 'example')} into {name}, {size_of(done.bytes)}, in {seconds:.1f} s")
     if done.resumed:
-        print_line(f"{count_of(done.resumed, 'example')} of them by an earlier run that was stopped")
+        print_line(f"{count_of(done.resumed, 'example')} of them by an earlier, interrupted run")
     for sentence in done.lost:
         note(f"lost: {printable(sentence)}")
     if done.skipped:
-        note(f"left out {count_of(done.skipped, 'damaged stretch', 'damaged stretches')}")
+        note(f"skipped {count_of(done.skipped, 'damaged stretch', 'damaged stretches')}")

@@ -1,4 +1,4 @@
-"""``headrace prepare`` and ``headrace datasets``: prepared datasets, made and listed."""
+"""``headrace prepare`` and ``headrace datasets``: make and list prepared datasets."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ DataDir = Annotated[
 
 
 class FileFormatChoice(StrEnum):
-    """What files a prepared dataset lies in."""
+    """File formats of prepared datasets."""
 
     tfrecord = "tfrecord"
     array_record = "array_record"
 
 
 def prepare(
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="What the dataset is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Name of the dataset.")],
     *,
     source: Annotated[
         Path | None,
@@ -59,7 +59,7 @@ def prepare(
             "--download-dir",
             metavar="FOLDER",
             show_default=False,
-            help="Where downloaded files are kept.  [default: downloads in the folder of all datasets]",
+            help="Folder for downloaded files.  [default: downloads in the folder of all datasets]",
         ),
     ] = None,
     version: Annotated[
@@ -68,30 +68,30 @@ def prepare(
             "--version",
             metavar="X.Y.Z",
             show_default=False,
-            help="Of the dataset made from your own files.  [default: 1.0.0, or that of the prepared folder]",
+            help="Version of a dataset made from your own files.  [default: 1.0.0, or that of the prepared folder]",
         ),
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option("--label", metavar="COLUMN", show_default=False, help="Which column of a CSV file is the class."),
+        typer.Option(
+            "--label", metavar="COLUMN", show_default=False, help="The column of a CSV file that holds the class."
+        ),
     ] = None,
     file_format: Annotated[
-        FileFormatChoice, typer.Option("--format", help="What files it lies in.")
+        FileFormatChoice, typer.Option("--format", help="File format of the dataset.")
     ] = FileFormatChoice.tfrecord,
     shards: Annotated[
         int | None,
-        typer.Option(
-            "--shards", min=1, show_default=False, help="Files of each split.  [default: what suits its size]"
-        ),
+        typer.Option("--shards", min=1, show_default=False, help="Files per split.  [default: depends on its size]"),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds that a server is waited for.")
+        float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a server.")
     ] = Patience().timeout_s,
     as_json: AsJson = False,
 ) -> None:
     """Download a dataset and prepare it, or prepare one from your own files.
 
-    What comes out is a folder that headrace.data_source(NAME) and TFDS read. `headrace datasets` lists the names that are known. Stopped half-way, the same command goes on with the download where it stopped; a folder gets its name when all of it is there.
+    The result is a folder that headrace.data_source(NAME) and TFDS read. `headrace datasets` lists the known names. If the command is interrupted, run it again: it resumes the download. The folder appears when it is complete.
 
     Examples:
       headrace prepare fashion_mnist
@@ -100,7 +100,7 @@ def prepare(
       headrace prepare flowers --from flowers.csv --label species --format array_record
     """
     if source is None and (label is not None or version is not None):
-        raise typer.BadParameter("--label and --version are for your own files: name them with --from")
+        raise typer.BadParameter("--label and --version need --from: they describe your own files")
     begun = time.monotonic()
     try:
         builder = (
@@ -121,7 +121,7 @@ def prepare(
 
 
 def summary_json(prepared: Prepared) -> dict[str, object]:
-    """A prepared dataset for programs."""
+    """Describe a prepared dataset for programs."""
     splits = {
         split.name: {"examples": split.num_examples, "files": split.num_shards, "bytes": split.num_bytes}
         for split in prepared.splits.values()
@@ -135,7 +135,7 @@ def summary_json(prepared: Prepared) -> dict[str, object]:
 
 
 def _show(prepared: Prepared, seconds: float | None) -> None:
-    made = "was there already" if seconds is None else f"prepared in {seconds:.1f} s"
+    made = "is already there" if seconds is None else f"prepared in {seconds:.1f} s"
     print_line(f"{prepared.full_name} {made}: {prepared.folder}")
     for split in prepared.splits.values():
         files = count_of(split.num_shards, "file")
@@ -145,7 +145,7 @@ def _show(prepared: Prepared, seconds: float | None) -> None:
 
 
 def datasets(*, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List the datasets that are known by name, and those that are prepared, by whomever.
+    """List the datasets that are known by name, and those that are prepared.
 
     Examples:
       headrace datasets
@@ -171,7 +171,7 @@ def datasets(*, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     ]
     rows += [[printable(each.full_name), size_of(_size(each)), _splits(each)] for each in prepared]
     print_table(["dataset", "size", "splits"], rows, optional=["splits"])
-    note("looked in " + ", ".join(str(folder) for folder in data_folders(data_dir)))
+    note("searched " + ", ".join(str(folder) for folder in data_folders(data_dir)))
 
 
 def _read(name: str, folder: Path) -> Prepared | None:

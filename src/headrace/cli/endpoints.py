@@ -27,12 +27,12 @@ def endpoints(
     delete: Annotated[
         list[str],
         typer.Option(
-            "--delete", metavar="NAME", show_default=False, help="Stop an endpoint and forget it. May be repeated."
+            "--delete", metavar="NAME", show_default=False, help="Stop and delete an endpoint. May be repeated."
         ),
     ] = [],  # noqa: B006 - typer makes a new one
     logs: Annotated[
         str | None,
-        typer.Option("--logs", metavar="NAME", show_default=False, help="Print what an endpoint has logged."),
+        typer.Option("--logs", metavar="NAME", show_default=False, help="Print the log of an endpoint."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +48,7 @@ def endpoints(
         return
     for name in delete:
         find_endpoint(name).delete()
-        note(f"{name} is gone")
+        note(f"{name} deleted")
     if delete:
         return
     found = [endpoint.describe() for endpoint in list_endpoints()]
@@ -71,21 +71,21 @@ def invoke(
     ],
     body: Annotated[
         str | None,
-        typer.Argument(metavar="[BODY]", show_default=False, help="The request; by default what stdin gives."),
+        typer.Argument(metavar="[BODY]", show_default=False, help="Body of the request.  [default: stdin]"),
     ] = None,
     *,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", show_default=False, help="Send the content of a file.")
+        Path | None, typer.Option("--file", metavar="FILE", show_default=False, help="Read the body from a file.")
     ] = None,
-    content_type: Annotated[str, typer.Option("--content-type", help="What the request is.")] = "text/csv",
+    content_type: Annotated[str, typer.Option("--content-type", help="Content type of the body.")] = "text/csv",
     accept: Annotated[
-        str | None, typer.Option("--accept", show_default=False, help="What the answer should be.")
+        str | None, typer.Option("--accept", show_default=False, help="Content type of the answer.")
     ] = None,
-    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait.")] = 70.0,
+    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Seconds to wait.")] = 70.0,
 ) -> None:
-    """Send a request to an endpoint and print the answer as it is.
+    """Send a request to an endpoint, and print the answer unchanged.
 
-    The exit code is 1 when the endpoint answers with an error; the message says which container it came from.
+    If the endpoint answers with an error, the exit code is 1, and the message names the container.
 
     Examples:
       headrace invoke abalone "M,0.44,0.365,0.125,0.516,0.2155,0.114,0.155"
@@ -93,7 +93,7 @@ def invoke(
       headrace invoke http://127.0.0.1:8080 '{"instances": [{"features": [1, 2]}]}' --content-type application/json
     """
     if file is not None and body is not None:
-        raise ValueError("a request comes either from --file or from the command line")
+        raise ValueError("give the body either as an argument or by --file")
     payload = file.read_bytes() if file is not None else body.encode() if body is not None else sys.stdin.buffer.read()
     answer = _invoke(endpoint, payload, content_type, accept, timeout_s)
     sys.stdout.buffer.write(answer.body)
@@ -110,16 +110,16 @@ def _invoke(endpoint: str, body: bytes, content_type: str, accept: str | None, t
 
 
 def stages_of(models: Sequence[Path], scripts: Sequence[Path]) -> list[Stage]:
-    """A container for each model.
+    """Make a container for each model.
 
     Args:
-        models: ``model.tar.gz`` files, or folders with what is in one.
-        scripts: For the models that neither Linear Learner has trained nor hold their own script in ``code/``, in order.
+        models: ``model.tar.gz`` files, or unpacked folders.
+        scripts: In order, for the models that Linear Learner has not trained and that have no script in ``code/``.
 
     Raises:
-        NoFiles: No such model, or no such script.
-        CorruptFile: A model is no archive.
-        ValueError: Too few scripts, or too many.
+        NoFiles: There is no such model or script.
+        CorruptFile: A model is not an archive.
+        ValueError: There are too few or too many scripts.
     """
     left = list(scripts)
     stages = []
@@ -129,7 +129,7 @@ def stages_of(models: Sequence[Path], scripts: Sequence[Path]) -> list[Stage]:
         except UnsupportedData:
             if not left:
                 raise ValueError(
-                    f"{model} holds neither a model of Linear Learner nor a script in code/: name one with --script"
+                    f"{model} holds neither a Linear Learner model nor a script in code/: give one with --script"
                 ) from None
             stages.append(recognise(model, entry_point=_there(left.pop(0))))
     if left:
@@ -155,7 +155,7 @@ Scripts = Annotated[
         "--script",
         metavar="FILE",
         show_default=False,
-        help="For a model without code of its own: the script with model_fn. Repeat for several.",
+        help="The script with model_fn, for a model without code. Repeat for several.",
     ),
 ]
 
@@ -164,25 +164,27 @@ def serve(
     models: Models,
     *,
     script: Scripts = [],  # noqa: B006 - typer makes a new one
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="The port to listen on; 0 takes a free one.")] = 8080,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")] = 8080,
     workers: Annotated[
-        int | None, typer.Option("--workers", show_default=False, help="Processes that answer; one per processor.")
+        int | None, typer.Option("--workers", show_default=False, help="Worker processes; one per processor.")
     ] = None,
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", show_default=False, help="Do not stay: start an endpoint of this name, and print its address."
+            "--name",
+            show_default=False,
+            help="Start an endpoint of this name in the background, and print its address.",
         ),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Answers to failed requests contain the traceback.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Include tracebacks in answers to failed requests.")] = False,
     fast_path: Annotated[
         bool, typer.Option("--fast-path/--no-fast-path", help="Answer invocations without the layers of Starlette.")
     ] = True,
 ) -> None:
     """Serve a model, or several in series, as SageMaker hosts them.
 
-    GET /ping, POST /invocations, GET /execution-parameters and /metrics; at / there is a page to try requests on. An artifact of Linear Learner is recognised; every other one needs a script with model_fn, in its code/ folder or by --script.
+    GET /ping, POST /invocations, GET /execution-parameters, GET /metrics, and a page at / to try requests. Models of Linear Learner are recognised; every other one needs a script with model_fn, in its code/ folder or by --script.
 
     Examples:
       headrace serve model.tar.gz --script inference.py
@@ -197,7 +199,7 @@ def serve(
     if name is not None:
         endpoint = create_endpoint(name, stages, settings=settings)
         print_line(str(endpoint.address))
-        note(f"{name} is in service; `headrace endpoints --delete {name}` ends it")
+        note(f"{name} is in service; `headrace endpoints --delete {name}` stops it")
         return
     log_to_standard_error(logging.INFO)
     serve_stages(stages, settings, title=", ".join(model.name for model in models), started=print_line)

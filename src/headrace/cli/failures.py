@@ -1,12 +1,12 @@
-"""How a command ends when it cannot do its work: one line on stderr, and an exit code.
+"""Failures of commands: one line on stderr, and an exit code.
 
 | code | meaning |
 | --- | --- |
-| 0 | all is well |
-| 1 | the data has faults, or the work could not be done |
-| 2 | the command was not called rightly: an unknown option, a path with nothing there, a feature that is not in the data |
+| 0 | success |
+| 1 | the data has faults, or the work failed |
+| 2 | wrong usage: an unknown option, a missing file, a feature that the data does not have |
 | 130 | interrupted with Ctrl-C |
-| 141 | whoever read the output stopped reading |
+| 141 | the output pipe was closed |
 | 143 | a training job was stopped by SIGTERM |
 """
 
@@ -30,7 +30,7 @@ DATA_FAULT = 1
 WRONG_CALL = 2
 PIPE_CLOSED = 141
 TERMINATED = 143
-OPTION_NAMES = {  # what the library calls an option, and what it is called here
+OPTION_NAMES = {  # arguments of the library, and the options of the command
     "overwrite=True": "--overwrite",
     "on_corrupt='skip'": "--skip-corrupt",
     "codec='raw'": "--codec raw",
@@ -41,15 +41,15 @@ NOT_FOUND = (NoFiles, NoSuchFeature, FileNotFoundError, IsADirectoryError, NotAD
 
 
 def exit_code(error: Exception) -> int:
-    """The exit code for an error."""
+    """Choose the exit code for an error."""
     if isinstance(error, NOT_FOUND):
         return WRONG_CALL
-    # A bare ValueError is what the library raises for an argument that cannot be.
+    # The library raises a plain ValueError for a wrong argument.
     return DATA_FAULT if isinstance(error, (HeadraceError, OSError)) else WRONG_CALL
 
 
 def print_error(error: Exception) -> None:
-    """Say what is wrong, in one line on stderr."""
+    """Print an error in one line on stderr."""
     text = _sentence(error)
     for more in getattr(error, "__notes__", ()):
         text = f"{text.removesuffix('.')}. {more}"
@@ -71,10 +71,10 @@ def _sentence(error: Exception) -> str:
 
 @contextlib.contextmanager
 def report_failures(*, traceback: bool) -> Iterator[None]:
-    """Turn what goes wrong inside into a message and an exit code.
+    """Turn exceptions into a message and an exit code.
 
     Args:
-        traceback: Let errors through, so that Python shows where they come from.
+        traceback: Re-raise errors, so that Python prints their traceback.
 
     Raises:
         typer.Exit: With the code.
@@ -91,7 +91,7 @@ def report_failures(*, traceback: bool) -> Iterator[None]:
     except (HeadraceError, OSError, ValueError) as error:
         try:
             sys.stdout.flush()
-        except OSError:  # which may be the very error
+        except OSError:  # possibly the error that is being reported
             _stop_writing()
         if traceback:
             raise
@@ -101,7 +101,7 @@ def report_failures(*, traceback: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _flush_after() -> Iterator[None]:
-    """What was printed goes out while a failure can still be told: when Python flushes at its end, it is too late for that."""
+    """Flush stdout now, while a failure can still be reported. Python's own flush at exit is too late for that."""
     try:
         yield
     except typer.Exit:
@@ -111,6 +111,6 @@ def _flush_after() -> Iterator[None]:
 
 
 def _stop_writing() -> None:
-    """Python flushes stdout once more when it ends: let it go nowhere."""
+    """Send Python's flush of stdout at exit to /dev/null."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""``headrace index``: where the records of framed files begin."""
+"""``headrace index``: build the index of records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def index(
             "--text",
             metavar="OUT",
             show_default=False,
-            help="Also write DALI's text form: a file, or a folder for several.",
+            help="Also write the index as text for DALI: a file, or a folder for several.",
         ),
     ] = None,
     from_text: Annotated[
@@ -38,7 +38,7 @@ def index(
             "--from-text",
             metavar="IDX",
             show_default=False,
-            help="Take DALI's text form, after a check, instead of scanning.",
+            help="Import a text index of DALI instead of scanning. It is validated first.",
         ),
     ] = None,
     skip_corrupt: SkipCorrupt = False,
@@ -46,8 +46,8 @@ def index(
 ) -> None:
     """Build the index that random access to TFRecord, RecordIO and CSV needs.
 
-    It is kept in the cache folder, and built by itself at first need: this command is for doing it beforehand. HEADRACE_CACHE_DIR moves the cache folder. The
-    text form, one line "offset size" for each record, is what DALI's tfrecord2idx writes for TFRecord.
+    The index is built on first use and stored in the cache folder (HEADRACE_CACHE_DIR). This command builds it beforehand. The text form,
+    one line "offset size" per record, is that of DALI's tfrecord2idx.
 
     Examples:
       headrace index 'shards/*.tfrecord'
@@ -56,9 +56,9 @@ def index(
     """
     records = open_records(as_path(paths), format=format, on_corrupt=on_corrupt(skip_corrupt))
     if not isinstance(records, FramedRecords):
-        raise typer.BadParameter(f"{records.format} files need none", param_hint="PATH")
+        raise typer.BadParameter(f"{records.format} files need no index", param_hint="PATH")
     if (text or from_text) and not isinstance(records, TFRecordRecords):
-        raise typer.BadParameter("the text form is of TFRecord", param_hint="--text")
+        raise typer.BadParameter("only TFRecord has a text index", param_hint="--text")
     kept = index_path(records.paths, format=records.framing.index_name, on_corrupt=on_corrupt(skip_corrupt))
     before, begun = _modified_time(kept), time.monotonic()
     if from_text is not None:
@@ -87,12 +87,12 @@ def _modified_time(path: Path) -> int | None:
 
 def _import(text: Path, records: FramedRecords, kept: Path, *, skip_corrupt: bool) -> None:
     if len(records.paths) != 1 or skip_corrupt:
-        raise typer.BadParameter("the text form is of one sound file", param_hint="--from-text")
+        raise typer.BadParameter("a text index describes one undamaged file", param_hint="--from-text")
     save_index(read_text_index(text, records.paths[0]), kept)
 
 
 def _export(records: FramedRecords, out: Path) -> list[str]:
-    """Write the text form of every file."""
+    """Write a text index for every file."""
     if len(records.paths) > 1:
         if out.exists() and not out.is_dir():
             raise typer.BadParameter(
@@ -108,11 +108,11 @@ def _export(records: FramedRecords, out: Path) -> list[str]:
 
 
 def _show(facts: dict[str, Any]) -> None:
-    how = f"built in {facts['seconds']:.2f} s" if facts["built"] else "was there already"
+    how = f"built in {facts['seconds']:.2f} s" if facts["built"] else "was already there"
     print_line(f"{count_of(facts['records'], 'record')} in {count_of(facts['files'], 'file')}; the index {how}")
     if facts["index"] is None:
-        print_line("It could not be kept: the cache folder cannot be written.")
+        print_line("The index was not stored: the cache folder is not writable.")
     else:
         print_line(f"{printable(facts['index'])} ({size_of(facts['index_bytes'])})")
     for name in facts["text"]:
-        print_line(f"text form: {printable(name)}")
+        print_line(f"text index: {printable(name)}")

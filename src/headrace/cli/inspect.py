@@ -47,9 +47,9 @@ def schema(
     columns: Columns = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show feature names and types, found from the first records.
+    """Show the names and types of features, inferred from the first records.
 
-    The JSON form is what --schema of other commands and Schema.from_json read.
+    --json prints what Schema.from_json and the --schema option of other commands read.
 
     Examples:
       headrace schema train.tfrecord
@@ -63,7 +63,7 @@ def schema(
 
 
 def print_schema(schema: Schema, *, indent: int = 0) -> None:
-    """A schema as a table."""
+    """Print a schema as a table."""
     rows = []
     for name, feature in schema.items():
         dtype = (
@@ -80,7 +80,7 @@ def print_schema(schema: Schema, *, indent: int = 0) -> None:
 def head(
     paths: Paths,
     *,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="How many examples.")] = 5,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Number of examples.")] = 5,
     columns: Columns = None,
     format: FormatName = None,
     codec: CodecName = None,
@@ -88,10 +88,10 @@ def head(
     skip_corrupt: SkipCorrupt = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the first examples. Needs no index, whatever the size of the files.
+    """Show the first examples, without building an index.
 
-    With --json every example is one line, whole: arrays are nested lists, bytes {"b64": "..."}, and what JSON has no number
-    for is "nan", "inf" or "-inf".
+    --json prints each example in full on one line: arrays as nested lists, bytes as {"b64": "..."}, and numbers that JSON lacks
+    as "nan", "inf" or "-inf".
 
     Examples:
       headrace head train.tfrecord
@@ -106,14 +106,14 @@ def head(
             examples.append(example)
             if as_json:
                 print_json(to_json(dict(example)), indent=None)
-    finally:  # What comes before damage is shown before the damage is reported.
+    finally:  # Show the examples before the damage, then report the damage.
         if not as_json:
             _print_examples(list(source.schema), examples)
     tell_skipped(source.skipped)
 
 
 def first_examples(source: Source, count: int) -> Iterator[Example]:
-    """The first examples. Records are read in order, which needs no index; rows of arrays one by one, as they may be large."""
+    """Read the first examples: records in order, which needs no index, and rows of arrays one by one, which may be large."""
     if hasattr(source, "stream"):
         return islice(source, count)
     return (source[i] for i in range(min(count, len(source))))
@@ -126,7 +126,7 @@ def _print_examples(names: list[str], examples: list[Example]) -> None:
     if sum(widths) + 2 * len(widths) <= width():
         print_table(headings, rows)
         return
-    # Too many features for one row: an example is a list of names and values.
+    # Too many features for one row: list names and values.
     for row in rows:
         print_line(f"example {row[0]}", style="bold")
         print_table(("feature", "value"), list(zip(headings[1:], row[1:], strict=True)), show_headings=False, indent=2)
@@ -134,7 +134,7 @@ def _print_examples(names: list[str], examples: list[Example]) -> None:
 
 @dataclass(slots=True)
 class _Facts:
-    """What was found out; ``None`` where damage stood in the way."""
+    """Facts about files; ``None`` where damage has hidden them."""
 
     paths: tuple[str, ...]
     format: str
@@ -155,10 +155,10 @@ def inspect(
     skip_corrupt: SkipCorrupt = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what files are: format, size, schema, first example.
+    """Show format, size, schema and first example of files.
 
-    Counting the records of a TFRecord file builds its index, once; see `headrace index`. Files that are damaged are shown as
-    far as they can be read.
+    Counting the records of a TFRecord file builds its index once (see `headrace index`). Of damaged files it shows what can be
+    read.
 
     Examples:
       headrace inspect train.tfrecord
@@ -201,7 +201,7 @@ def _look(path: str | list[str], format: str | None, codec: str | None, *, skip_
 
 
 def _compression(paths: tuple[str, ...], format: str) -> str:
-    """Of all files: ``gzip``, or ``gzip, none`` where they differ."""
+    """Compression of all files: ``gzip``, or ``gzip, none`` where they differ."""
     found = format_named(format)
     if found.compression_of is not None:
         return found.compression_of(paths)
@@ -218,7 +218,7 @@ def _show(facts: _Facts) -> None:
         ("file" if len(facts.paths) == 1 else "files", name),
         ("format", facts.format),
         ("compression", facts.compression),
-        ("records", "not known: the data is damaged" if facts.records is None else f"{facts.records:,}"),
+        ("records", "unknown: the data is damaged" if facts.records is None else f"{facts.records:,}"),
         ("size", size_of(facts.bytes) + exact),
     ]
     print_table(("", ""), rows, show_headings=False)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and opening what they name."""
+"""Options that several commands share, and sources opened from them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class CodecChoice(StrEnum):
-    """What the bytes of a record are."""
+    """Payloads of records."""
 
     example = "example"
     sagemaker_record = "sagemaker_record"
@@ -48,7 +48,7 @@ class CodecChoice(StrEnum):
 
 
 class CompressionChoice(StrEnum):
-    """What lies around a whole file, or, in ArrayRecord, round each of its chunks."""
+    """Compression of a whole file, or of the chunks of an ArrayRecord file."""
 
     none = "none"
     gzip = "gzip"
@@ -63,10 +63,10 @@ FORMATS = "|".join(registry.OWN)
 
 
 def known_format(name: str | None) -> str | None:
-    """What ``--format`` may be: a name, and for CSV options behind a colon.
+    """Parse ``--format``: a name, for CSV with options after a colon.
 
     Raises:
-        typer.BadParameter: Something else.
+        typer.BadParameter: The format or an option is unknown.
     """
     try:
         if name is not None:
@@ -89,11 +89,11 @@ FormatName = Annotated[
         metavar=FORMATS,
         callback=known_format,
         show_default=False,
-        help="How records are framed; csv:header=no,delimiter=tab says more.  [default: find out]",
+        help="Format of the files; for CSV with options, as in csv:header=no,delimiter=tab.  [default: detected]",
     ),
 ]
 CodecName = Annotated[
-    CodecChoice | None, typer.Option("--codec", show_default=False, help="What records hold.  [default: find out]")
+    CodecChoice | None, typer.Option("--codec", show_default=False, help="Type of the payloads.  [default: detected]")
 ]
 Columns = Annotated[
     list[str] | None,
@@ -107,32 +107,30 @@ SchemaFile = Annotated[
         "--schema",
         metavar="FILE",
         show_default=False,
-        help="A schema as `headrace schema --json` writes it.  [default: find out]",
+        help="A schema, as `headrace schema --json` writes it.  [default: inferred]",
     ),
 ]
-SkipCorrupt = Annotated[
-    bool, typer.Option("--skip-corrupt", help="Leave damaged records out, and say how many they were.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
+SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="Skip damaged records, and report how many.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def as_path(paths: Sequence[str]) -> str | list[str]:
-    """One path may mean a whole set of shards; several are what a shell made of a pattern."""
+    """One path may name a set of shards. Several come from a pattern that the shell has expanded."""
     return paths[0] if len(paths) == 1 else list(paths)
 
 
 def names_in(columns: Sequence[str] | None) -> list[str] | None:
-    """``--columns a,b --columns c`` as ``["a", "b", "c"]``."""
+    """Split ``--columns a,b --columns c`` into ``["a", "b", "c"]``."""
     if not columns:
         return None
     return [name.strip() for part in columns for name in part.split(",") if name.strip()]
 
 
 def schema_in(file: Path | None) -> Schema | None:
-    """The schema in a file.
+    """Read a schema from a file.
 
     Raises:
-        typer.BadParameter: It holds something else.
+        typer.BadParameter: The file cannot be read, or holds no schema.
     """
     if file is None:
         return None
@@ -145,7 +143,7 @@ def schema_in(file: Path | None) -> Schema | None:
 
 
 def on_corrupt(skip: bool) -> OnCorrupt:
-    """The library's word for ``--skip-corrupt``."""
+    """The library's argument for ``--skip-corrupt``."""
     return "skip" if skip else "raise"
 
 
@@ -158,7 +156,7 @@ def open_from_options(
     columns: Sequence[str] | None = None,
     skip_corrupt: bool = False,
 ) -> Source:
-    """The source that a command's arguments mean."""
+    """Open the source that a command's arguments describe."""
     return open_source(
         as_path(paths),
         format=format,
@@ -171,6 +169,6 @@ def open_from_options(
 
 
 def tell_skipped(skipped: Skipped) -> None:
-    """Say on stderr what ``--skip-corrupt`` left out."""
+    """Report on stderr what ``--skip-corrupt`` has skipped."""
     if skipped.records:
-        note(f"left out {count_of(skipped.records, 'damaged stretch', 'damaged stretches')}, {size_of(skipped.bytes)}")
+        note(f"skipped {count_of(skipped.records, 'damaged stretch', 'damaged stretches')}, {size_of(skipped.bytes)}")

@@ -1,4 +1,4 @@
-"""What commands print: results on stdout, everything else on stderr, values for people and for programs."""
+"""Output of commands: results on stdout, notes on stderr, and values formatted for people or for programs."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ __all__ = [
 
 
 GAP = 2  # spaces between columns
-PIPE_WIDTH = 4096  # what is read by a program is never wrapped or cut
+PIPE_WIDTH = 4096  # output to a program is never wrapped or cut
 
 
 class _Console(Console):
-    """A console that leaves a closed pipe to the caller; rich would exit with code 1."""
+    """A console that raises an error for a closed pipe, where rich would exit with code 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def is_terminal() -> bool:
-    """Whether results go to a person's terminal."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -56,12 +56,12 @@ def _console() -> _Console:
 
 
 def width() -> int:
-    """Columns of the terminal; very many where there is none."""
+    """Width of the terminal in columns; without one, effectively unlimited."""
     return _console().width
 
 
 def print_line(text: str = "", *, style: str = "") -> None:
-    """One line, styled on a terminal."""
+    """Print a line, styled on a terminal."""
     if is_terminal():
         _console().print(Text(text, style=style), soft_wrap=True)
     else:
@@ -77,13 +77,13 @@ def print_table(
     show_headings: bool = True,
     indent: int = 0,
 ) -> None:
-    """A table without lines, as wide as it needs to be.
+    """Print a table without rules, as wide as its content.
 
     Args:
-        headings: Of the columns.
-        rows: Cells; whatever cannot be printed in them is shown escaped by whoever makes them.
-        right: Headings of the columns that are set flush right: numbers.
-        optional: Columns that are left out, one after the other, where the terminal is too narrow for all.
+        headings: Headings of the columns.
+        rows: Cells, already printable.
+        right: Headings of right-aligned columns: numbers.
+        optional: Columns to omit, in this order, while the terminal is too narrow.
         show_headings: ``False`` for a list of names and values.
         indent: Spaces before every row.
     """
@@ -104,7 +104,7 @@ def print_table(
 def _columns_that_fit(
     headings: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int
 ) -> list[int]:
-    """The numbers of the columns that are shown."""
+    """Indices of the columns that fit."""
     widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
     shown = list(range(len(headings)))
     for heading in optional:
@@ -115,17 +115,17 @@ def _columns_that_fit(
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
-    """JSON text; NaN and infinities must have been replaced (see ``to_json``)."""
+    """Print JSON. NaN and infinities must have been replaced (see :func:`to_json`)."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:  # A name that is no Unicode, or an output in ASCII: escaped, all of it comes through.
+    except UnicodeEncodeError:  # A name that is not valid Unicode, or an ASCII output: escape everything else.
         text = json.dumps(value, indent=indent, allow_nan=False)
     typer.echo(text)
 
 
 def note(text: str) -> None:
-    """A remark on stderr, where it does not get into what a program reads."""
+    """Print a note on stderr, apart from the results."""
     typer.echo(text, err=True)
 
 
@@ -135,17 +135,17 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def printable(text: str) -> str:
-    """Text from a file, with whatever could move a terminal's cursor escaped."""
+    """Escape control characters in text from a file."""
     return text if text.isprintable() else repr(text)[1:-1]
 
 
 def count_of(count: int, one: str, many: str | None = None) -> str:
-    """``1 file``, ``1,797 examples``."""
+    """A count with its noun: ``1 file``, ``1,797 examples``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def size_of(size: int) -> str:
-    """``12 bytes``, ``1.3 MB``: three digits, units of 1,000."""
+    """A size with three digits in units of 1,000: ``12 bytes``, ``1.3 MB``."""
     value, unit = float(size), 0
     while value >= 999.5 and unit < len(UNITS) - 1:
         value, unit = value / 1000, unit + 1
@@ -155,7 +155,7 @@ def size_of(size: int) -> str:
 
 
 def shorten(value: Any, values: int = SHOWN_VALUES) -> str:
-    """A value in one short line.
+    """Format a value in one short line.
 
     >>> shorten(np.zeros((28, 28), np.uint8)), shorten(b"abc"), shorten(np.float32(0.1))
     ('[0 0 0 0 0 0 … 0] 28×28', "b'abc'", '0.1')
@@ -200,10 +200,10 @@ def _scalar(value: Any) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """A value as JSON knows it, whole.
+    """Convert a value to JSON without loss.
 
-    Bytes are ``{"b64": "..."}``; numbers that JSON has no words for are ``"nan"``, ``"inf"``, ``"-inf"``; complex numbers
-    are ``[real, imaginary]``; dates and durations are text.
+    Bytes become ``{"b64": "..."}``, numbers that JSON lacks ``"nan"``, ``"inf"`` and ``"-inf"``, complex numbers
+    ``[real, imaginary]``, dates and durations text.
     """
     if isinstance(value, dict):
         return {str(name): to_json(item) for name, item in value.items()}
@@ -222,7 +222,7 @@ def _plain_array(array: np.ndarray[Any, Any]) -> Any:
     if array.dtype.kind in "iub" or (
         array.dtype.kind == "f" and array.dtype.itemsize <= 8 and np.isfinite(array).all()
     ):
-        return array.tolist()  # the fast way, for what JSON has
+        return array.tolist()  # the fast path, for types that JSON has
     return [to_json(item) for item in array] if array.ndim else _plain_scalar(array[()])
 
 

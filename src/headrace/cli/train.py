@@ -37,11 +37,11 @@ SETTINGS = {
     "attribute_names": "attribute_names",
     "shuffle_seed": "shuffle_seed",
 }
-"""What the SDK's ``TrainingInput`` calls them, and :class:`Channel`. What they may be is the job's to say."""
+"""Settings by their names in the SDK's ``TrainingInput`` and in :class:`Channel`. The job validates the values."""
 
 
 def pair(text: str, option: str, value_name: str = "VALUE") -> tuple[str, str]:
-    """Name and value of an option of the form ``NAME=VALUE``.
+    """Split an option ``NAME=VALUE``.
 
     Raises:
         ValueError: It has another form.
@@ -53,15 +53,15 @@ def pair(text: str, option: str, value_name: str = "VALUE") -> tuple[str, str]:
 
 
 def channel_of(text: str, input_mode: str) -> tuple[str, Channel]:
-    """Name and channel.
+    """Parse a channel and its name.
 
     Args:
-        text: As it was written.
-        input_mode: Where it says nothing of that.
+        text: The option.
+        input_mode: The default input mode.
 
     Raises:
-        ValueError: It has another form, or a setting that there is not. Values are checked with the job.
-        FileNotFoundError: There is nothing at the path.
+        ValueError: It has another form, or an unknown setting. The job validates the values.
+        FileNotFoundError: The path does not exist.
     """
     name, place = pair(text, "--channel", "PATH[;TYPE][;SETTING=VALUE]...")
     path, *rest = place.split(";")
@@ -73,8 +73,8 @@ def channel_of(text: str, input_mode: str) -> tuple[str, Channel]:
         setting, equals, value = part.strip().partition("=")
         if equals and setting in SETTINGS:
             given[SETTINGS[setting]] = _value(setting, value)
-        elif equals and not of_type:  # A content type has parameters, too, but behind it.
-            raise ValueError(f"--channel {name} has no setting {setting!r}; there are {', '.join(SETTINGS)}")
+        elif equals and not of_type:  # A content type may have parameters, but not before it.
+            raise ValueError(f"--channel {name} has no setting {setting!r}; the settings are {', '.join(SETTINGS)}")
         else:
             of_type.append(part)
     return name, Channel(uri=str(Path(path).absolute()), content_type=";".join(of_type) or None, **given)
@@ -92,7 +92,7 @@ def _value(setting: str, text: str) -> str | int | tuple[str, ...]:
 
 LINEAR_LEARNER = "linear-learner"
 SECONDS_A_DAY = 86400.0
-STOPPED = {True: "it was asked to by SIGTERM", False: "it ran longer than --max-run"}
+STOPPED = {True: "by SIGTERM", False: "after --max-run"}
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ def train(
             "--channel",
             metavar="NAME=PATH[;TYPE][;SETTING=VALUE]",
             show_default=False,
-            help="An input: a file or folder, what it holds (text/csv), and settings as TrainingInput has them: input_mode, distribution, compression, record_wrapping, s3_data_type, attribute_names, shuffle_seed. May be repeated.",
+            help="An input: a file or folder, its content type (text/csv), and settings of TrainingInput: input_mode, distribution, compression, record_wrapping, s3_data_type, attribute_names, shuffle_seed. May be repeated.",
         ),
     ] = [],  # noqa: B006 - typer makes a new one
     hyperparameter: Annotated[
@@ -123,24 +123,25 @@ def train(
         ),
     ] = [],  # noqa: B006
     output: Annotated[
-        Path, typer.Option("--output", metavar="FOLDER", help="Where NAME/output/model.tar.gz goes.")
+        Path, typer.Option("--output", metavar="FOLDER", help="Folder for NAME/output/model.tar.gz.")
     ] = Path(),
     name: Annotated[
-        str | None, typer.Option("--name", show_default=False, help="Of the job; made up by default.")
+        str | None, typer.Option("--name", show_default=False, help="Name of the job.  [default: generated]")
     ] = None,
     source_dir: Annotated[
-        Path | None, typer.Option("--source-dir", metavar="FOLDER", show_default=False, help="Folder of the script.")
+        Path | None,
+        typer.Option("--source-dir", metavar="FOLDER", show_default=False, help="Folder that contains the script."),
     ] = None,
     input_mode: Annotated[str, typer.Option("--input-mode", help="File, FastFile or Pipe.")] = "File",
-    hosts: Annotated[int, typer.Option("--hosts", help="How many hosts (processes) train.")] = 1,
+    hosts: Annotated[int, typer.Option("--hosts", help="Number of hosts (processes).")] = 1,
     max_run: Annotated[
-        float, typer.Option("--max-run", metavar="SECONDS", help="Stop the job after so long.")
+        float, typer.Option("--max-run", metavar="SECONDS", help="Seconds after which the job is stopped.")
     ] = SECONDS_A_DAY,
     as_json: AsJson = False,
 ) -> None:
-    """Run a training job as SageMaker does, and print where its model is.
+    """Run a training job as SageMaker does, and print the path of its model.
 
-    A script finds SageMaker's folders, SM_ variables and arguments. The log goes to stderr. The exit code is 1 when the job fails; the message is the reason. SIGTERM stops the job: the script gets it too, and what the model is by then is kept.
+    Scripts find SageMaker's folders, SM_ variables and arguments. The log goes to stderr. If the job fails, the exit code is 1 and the message is the reason. SIGTERM stops the job and is passed on to the script; the model of that moment is kept.
 
     Examples:
       headrace train featurizer.py --channel train=abalone.csv
@@ -163,7 +164,7 @@ def train(
             spec, container, PathStore(), work_dir=state_folder() / "training-jobs", on_line=note, stop=stop
         )
     if record.status == "Stopped":
-        note(f"the job was stopped: {STOPPED[stop.is_set()]}")
+        note(f"the job was stopped {STOPPED[stop.is_set()]}")
     if as_json:
         print_json(record.content)
     elif record.model_uri is not None:
@@ -174,7 +175,7 @@ def train(
 
 @contextlib.contextmanager
 def _set_by_sigterm(stop: threading.Event) -> Iterator[None]:
-    """Let SIGTERM set an event, where the process gets it: in the main thread."""
+    """Set an event on SIGTERM. Only the main thread can install the handler."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

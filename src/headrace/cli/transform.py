@@ -1,4 +1,4 @@
-"""``headrace transform``: a model over files."""
+"""``headrace transform``: batch transform."""
 
 from __future__ import annotations
 
@@ -29,36 +29,39 @@ def transform(
         Path, typer.Option("--input", metavar="PATH", show_default=False, help="A file, or a folder of files.")
     ],
     output: Annotated[
-        Path, typer.Option("--output", metavar="FOLDER", show_default=False, help="Where FILE.out goes.")
+        Path, typer.Option("--output", metavar="FOLDER", show_default=False, help="Folder for FILE.out.")
     ],
     script: Scripts = [],  # noqa: B006 - typer makes a new one
-    content_type: Annotated[str, typer.Option("--content-type", help="What the files hold.")] = "text/csv",
+    content_type: Annotated[str, typer.Option("--content-type", help="Content type of the files.")] = "text/csv",
     accept: Annotated[
-        str | None, typer.Option("--accept", show_default=False, help="What the model is asked for.")
+        str | None, typer.Option("--accept", show_default=False, help="Content type of the answers.")
     ] = None,
     split: Annotated[str, typer.Option("--split", help="None, Line, RecordIO or TFRecord.")] = "None",
     strategy: Annotated[
         str | None, typer.Option("--strategy", show_default=False, help="MultiRecord or SingleRecord.")
     ] = None,
     assemble: Annotated[str, typer.Option("--assemble", help="None or Line.")] = "None",
-    join: Annotated[bool, typer.Option("--join", help="Put input and answer side by side.")] = False,
-    input_filter: Annotated[str, typer.Option("--input-filter", help="JSONPath of what the model sees.")] = "$",
-    output_filter: Annotated[str, typer.Option("--output-filter", help="JSONPath of what is kept.")] = "$",
+    join: Annotated[bool, typer.Option("--join", help="Join each input with its answer.")] = False,
+    input_filter: Annotated[
+        str, typer.Option("--input-filter", help="JSONPath of the part that the model receives.")
+    ] = "$",
+    output_filter: Annotated[str, typer.Option("--output-filter", help="JSONPath of the part that is written.")] = "$",
     max_payload_mb: Annotated[
-        int | None, typer.Option("--max-payload", metavar="MB", show_default=False, help="Of a request; 6 by default.")
+        int | None,
+        typer.Option("--max-payload", metavar="MB", show_default=False, help="Largest request; 6 by default."),
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", show_default=False, help="Requests at a time; 1 by default.")
+        int | None, typer.Option("--concurrency", show_default=False, help="Concurrent requests; 1 by default.")
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", show_default=False, help="Of the job. A killed one goes on under the same name."),
+        typer.Option("--name", show_default=False, help="Name of the job. A killed job resumes under the same name."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send files through a model, or several in series, as batch transform does.
+    """Run batch transform: send files through a model, or through several in series.
 
-    A file that cannot be transformed is named and left out, the others go on, and the exit code is 1.
+    A file that fails is reported and skipped, and the exit code is 1.
 
     Examples:
       headrace transform featurizer.tar.gz --script featurizer.py --input abalone.csv --output features --accept text/csv

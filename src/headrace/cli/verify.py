@@ -1,4 +1,4 @@
-"""``headrace verify``: every fault in some files."""
+"""``headrace verify``: find every fault in files."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def verify(
     salvage: Annotated[
         Path | None,
         typer.Option(
-            "--salvage", metavar="OUT", show_default=False, help="Copy what is intact of one file into a new one."
+            "--salvage", metavar="OUT", show_default=False, help="Copy the intact records of one file into a new one."
         ),
     ] = None,
-    images: Annotated[bool, typer.Option("--images", help="Decode every encoded image, too.")] = False,
+    images: Annotated[bool, typer.Option("--images", help="Also decode every image.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check whatever can be checked, and list every fault.
+    """Verify files, and list every fault.
 
-    That is every checksum, length and count, and the structure of every payload. With --schema every record is held against that schema too, and with --images every encoded image is decoded. The exit code is 0 when there is no fault, 1 when there are any.
+    Checks every checksum, length and count, and the structure of every payload. --schema also compares every record with a schema, --images decodes every image. The exit code is 1 if there is a fault.
 
     Examples:
       headrace verify train.tfrecord
@@ -76,6 +76,6 @@ def _show(report: Report) -> None:
 
 
 def _sentence(fault: DataError) -> str:
-    """What every message says but its advice, which is to run this command."""
+    """The message without its advice, which is to run this command."""
     place = str(fault.where)
     return printable((f"{place}: " if place else "") + f"expected {fault.expected}, found {fault.found}")

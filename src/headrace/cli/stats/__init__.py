@@ -1,4 +1,4 @@
-"""``headrace stats``: what the values of every feature are like."""
+"""``headrace stats``: statistics of every feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``headrace stats``: which examples are read, and what is collected from their batches."""
+"""``headrace stats``: sample examples, and collect the statistics of their features."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_BARS = 24
 
 
 class Collector:
-    """Gathers the summary of one feature."""
+    """Collects the summary of one feature."""
 
     def __init__(self, name: str, feature: Feature) -> None:
         self._summary = Summary(name=name, dtype=feature.dtype, shape=feature.shape)
@@ -48,7 +48,7 @@ class Collector:
         self._content: Numbers | Texts = _content_for(feature.numpy_dtype)
 
     def add(self, column: Any) -> None:
-        """Take in a column of a batch."""
+        """Add a column of a batch."""
         lengths, values = _flat(column)
         self._summary.examples += len(lengths)
         self._summary.empty += int((lengths == 0).sum())
@@ -56,7 +56,7 @@ class Collector:
         self._content.add(values)
 
     def summary(self) -> Summary:
-        """What has been found."""
+        """The summary so far."""
         found = self._summary
         if None in found.shape:
             found.lengths = self._lengths.range()
@@ -65,7 +65,7 @@ class Collector:
 
 
 def _flat(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """How many values each row has, and all values in one axis."""
+    """Count the values of each row, and flatten them."""
     if hasattr(column, "tocsr"):
         rows = column.tocsr()
         return np.diff(rows.indptr).astype(np.int64), np.asarray(rows.data)
@@ -85,7 +85,7 @@ def _content_for(dtype: np.dtype[Any]) -> Numbers | Texts:
 
 
 BATCH_BYTES = 4 << 20
-GUESSED_BYTES = 4096  # of a value whose size varies
+GUESSED_BYTES = 4096  # if the size varies
 MOST_ROWS = 1024
 SEED = 0
 
@@ -95,21 +95,21 @@ class Sample:
     """Some or all examples of a source.
 
     Args:
-        source: Where they come from.
-        wanted: How many at most; ``None``: all.
+        source: The source.
+        wanted: The largest number of examples; ``None`` for all.
     """
 
     source: Source
     wanted: int | None
     read: int = 0
-    """Examples read so far."""
+    """Number of examples read so far."""
     total: int | None = None
-    """Examples there are, where that is known."""
+    """Number of examples in the source, where it is known."""
     is_first: bool = False
-    """Whether those read are the first ones rather than some from everywhere."""
+    """Whether the first examples are read, not a random sample."""
 
     def batches(self) -> Iterator[tuple[Batch, int]]:
-        """The batches, with how many examples each holds."""
+        """Iterate over batches and their lengths."""
         rows = min(_rows_for(self.source.schema), self.wanted or MOST_ROWS)
         stream = self.source.stream(rows)
         for batch, count in self._streamed(stream) if stream is not None else self._picked(rows):
@@ -117,7 +117,7 @@ class Sample:
             yield batch, count
 
     def _streamed(self, stream: Iterator[Batch]) -> Iterator[tuple[Batch, int]]:
-        """A compressed file that was not inflated yet: in order, since anything else would inflate all of it first."""
+        """Read a compressed file that is not in the cache in order. Random access would decompress all of it first."""
         self.is_first = True
         for batch in stream:
             count = _rows_of(batch)
@@ -131,7 +131,7 @@ class Sample:
         if self.wanted is None or self.wanted >= n:
             picked = np.arange(n)
         else:
-            # From everywhere, since data often lie sorted; by a permutation, since every k-th may be of one kind.
+            # A random permutation, because data are often sorted, and every k-th example may have the same class.
             picked = np.sort(Shuffled(n, seed=SEED).indices(0, 0, self.wanted))
         for at in range(0, len(picked), rows):
             part = picked[at : at + rows]
@@ -139,7 +139,7 @@ class Sample:
 
     @property
     def statement(self) -> str:
-        """What was read, in words."""
+        """Describe the sample."""
         if self.read == self.total:
             return f"all {self.read:,} examples were read"
         if self.is_first:
@@ -165,24 +165,24 @@ def stats(
     paths: Paths,
     *,
     sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=1, help="Read at most so many examples.")
+        int, typer.Option("--sample", metavar="N", min=1, help="Largest number of examples to read.")
     ] = 10_000,
     read_all: Annotated[bool, typer.Option("--all", help="Read every example.")] = False,
     columns: Columns = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", show_default=False, help="Write a page with plots.")
+        Path | None, typer.Option("--html", metavar="FILE", show_default=False, help="Write an HTML page with plots.")
     ] = None,
-    brief: Annotated[bool, typer.Option("--brief", help="The table alone, without histograms.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Print the table only, without histograms.")] = False,
     format: FormatName = None,
     codec: CodecName = None,
     schema: SchemaFile = None,
     skip_corrupt: SkipCorrupt = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the values are like: extremes, mean, distribution.
+    """Show statistics of the values: extremes, mean, distribution.
 
-    By default a sample of 10,000 examples from all over the files is read (the first ones of a compressed file that is not in the
-    cache yet); the output says how many were read and how they were picked.
+    By default it reads a random sample of 10,000 examples, or the first ones of a compressed file that is not in the cache yet.
+    The output says how many were read, and how they were chosen.
 
     Examples:
       headrace stats train.tfrecord

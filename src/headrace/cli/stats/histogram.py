@@ -1,4 +1,4 @@
-"""Distributions in one pass and little memory."""
+"""Histograms in one pass and constant memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["MOST_DISTINCT", "Bar", "Counts", "ValueHistogram", "round_bars"]
 BINS = 4096
 MOST_DISTINCT = 10_000
 SMALLEST_SPAN, LARGEST_SPAN = 1e-290, 1e300
-LARGEST_EXACT = 2.0**52  # of whole numbers in a float64
+LARGEST_EXACT = 2.0**52  # largest exact integer of a float64
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of a plot: how many values are ``label``, or lie from ``start`` to ``stop``."""
+    """A bar of a plot: the count of values that equal ``label``, or lie between ``start`` and ``stop``."""
 
     label: str
     count: int
@@ -29,13 +29,13 @@ class Bar:
 
 
 class Counts:
-    """How often each value comes, as long as they are few."""
+    """Counts of distinct values, while they are few."""
 
     def __init__(self) -> None:
         self.counts: dict[Any, int] | None = {}
 
     def add(self, values: Iterable[Any], counts: Iterable[int]) -> None:
-        """Count some values; forget all when there are too many different ones."""
+        """Count values. Too many distinct ones discard all counts."""
         known = self.counts
         if known is None:
             return
@@ -46,20 +46,20 @@ class Counts:
 
     @property
     def distinct(self) -> int | None:
-        """How many different values there are; ``None`` where they were too many to count."""
+        """Number of distinct values; ``None`` if there were too many."""
         return None if self.counts is None else len(self.counts)
 
 
 def round_bars(counts: Mapping[float, int], most: int, *, whole: bool) -> list[Bar]:
-    """At most ``most`` bars between round numbers, for values whose counts are known.
+    """Make at most ``most`` bars with round edges from counts of values.
 
     Args:
-        counts: How often each value comes; not empty.
-        most: How many bars at most.
-        whole: The values are integers: bars hold the numbers from ``start`` to ``stop``, both included.
+        counts: The count of each value; not empty.
+        most: The largest number of bars.
+        whole: The values are integers: bars include both ``start`` and ``stop``.
 
     Returns:
-        No bars where floats are too coarse for such edges: far from zero, or in a range too small or too large.
+        The bars; none if floats are too coarse for such edges (far from zero, or a range too small or too large).
     """
     low, high = min(counts), max(counts)
     if not SMALLEST_SPAN < high - low < LARGEST_SPAN:
@@ -81,16 +81,16 @@ def round_bars(counts: Mapping[float, int], most: int, *, whole: bool) -> list[B
 
 
 def _round_step(span: float, most: int, *, whole: bool) -> float:
-    """The smallest of 1, 2, 5, 10, ... (and their tenths, hundredths, ...) that makes at most ``most`` bars."""
+    """The smallest step of 1, 2 or 5 times a power of ten that gives at most ``most`` bars."""
     power = 10.0 ** math.floor(math.log10(span / most))
     step = next(power * factor for factor in (1, 2, 5, 10, 20) if span / (power * factor) < most - 1)
     return max(1.0, step) if whole else step
 
 
 class ValueHistogram:
-    """Counts of numbers in bins of equal width, whose range doubles until every number has a place.
+    """Counts of numbers in bins of equal width, whose range doubles until it holds every number.
 
-    A bin's count is exact; only where the edges lie depends on the order in which the values came.
+    Counts are exact. The edges depend on the order of the values.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class ValueHistogram:
         self.start = 0.0
         self.width = 0.0
         self.is_too_wide = False
-        """The range is more than a float64 can hold: there is nothing to draw."""
+        """Whether the range exceeds a float64, so that nothing can be drawn."""
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
         """Count finite numbers."""
@@ -109,11 +109,11 @@ class ValueHistogram:
 
     @property
     def stop(self) -> float:
-        """The end of the range."""
+        """End of the range."""
         return self.start + BINS * self.width
 
     def _reaches(self, low: float, high: float) -> bool:
-        """Widen the range so that it holds both; ``False`` where that cannot be."""
+        """Widen the range to hold both; ``False`` if that is impossible."""
         if not self.width and not self.is_too_wide:
             self._begin(low, high)
         while not (self.is_too_wide or self.start <= low <= high < self.stop):
@@ -126,7 +126,7 @@ class ValueHistogram:
         if not np.isfinite(span * 4):
             self.is_too_wide = True
             return
-        # Equal values so far: bins so narrow that a later, slightly different one gets its own.
+        # All values are equal so far: narrow bins give a later, slightly different value its own.
         self.width = span / (BINS / 2) or max(abs(low), 1.0) * 2.0**-40
         self.start = low - self.width * BINS / 4
 
@@ -142,7 +142,7 @@ class ValueHistogram:
         self.width *= 2
 
     def bars(self, most: int, low: float, high: float) -> list[Bar]:
-        """At most ``most`` bars from ``low`` to ``high``, the smallest and largest number."""
+        """Make at most ``most`` bars from ``low`` to ``high``, the extremes."""
         used = np.flatnonzero(self.counts)
         if not len(used) or self.is_too_wide:
             return []

@@ -19,20 +19,20 @@ __all__ = ["Numbers", "Summary", "Texts"]
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """What is known of one feature.
+    """Statistics of one feature.
 
     Attributes:
         name, dtype, shape: As in the schema.
-        examples: How many were read.
-        empty: Of those, how many hold no value: the feature is missing, or its list is empty.
-        values: Values in them together.
-        lengths: Smallest, mean and largest number of values in an example, where that varies.
-        sizes: The same of the bytes (or characters) of texts.
-        nan, infinite: Numbers that are none, which nothing below counts.
-        minimum, maximum, mean, std: Of numbers. Complex ones are measured by their magnitude.
-        distinct: How many different values; ``None`` where there are more than 10,000.
-        bars: The distribution: of values, of ranges of values, or of the sizes of texts.
-        bars_of: Which of those.
+        examples: Number of examples read.
+        empty: Number of examples without a value: the feature is missing, or its list is empty.
+        values: Total number of values.
+        lengths: Smallest, mean and largest number of values per example, where it varies.
+        sizes: Smallest, mean and largest size of texts in bytes or characters.
+        nan, infinite: Counts of NaN and infinity, which the statistics below exclude.
+        minimum, maximum, mean, std: Statistics of numbers. Complex numbers count by magnitude.
+        distinct: Number of distinct values; ``None`` above 10,000.
+        bars: The distribution of values, of ranges of values, or of sizes.
+        bars_of: What the bars count.
     """
 
     name: str
@@ -54,15 +54,15 @@ class Summary:
     bars_of: str = "values"
 
     def to_json(self) -> Any:
-        """As JSON values."""
+        """Convert to JSON values."""
         return to_json(asdict(self))
 
 
-REPEATED = 4  # a bar for each of a few floats is worth it where they come so often
+REPEATED = 4  # distinct floats get their own bars only if they repeat this often
 
 
 class Numbers:
-    """Gathers numbers (also dates and durations, which are counts of their unit) block by block."""
+    """Collects numbers block by block. Dates and durations are counts of their unit."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
@@ -77,7 +77,7 @@ class Numbers:
         self._high: Any = None
 
     def add(self, values: npt.NDArray[Any]) -> None:
-        """Take in numbers of any shape."""
+        """Add numbers of any shape."""
         self.count += len(values)
         if values.dtype.kind == "c":
             values = np.abs(values)
@@ -107,7 +107,7 @@ class Numbers:
         self._histogram.add(numbers)
 
     def _merge_moments(self, numbers: npt.NDArray[np.float64]) -> None:
-        """Mean and sum of squared differences of both parts together (Chan, Golub and LeVeque 1979)."""
+        """Combine the mean and the sum of squared differences of two parts (Chan, Golub and LeVeque 1979)."""
         count, total = len(numbers), self._finite + len(numbers)
         mean = float(numbers.mean())
         squares = float(np.square(numbers - mean).sum())
@@ -121,11 +121,11 @@ class Numbers:
         return self._dtype.kind in "biumM"
 
     def range(self) -> tuple[int, float, int] | None:
-        """Smallest, mean and largest."""
+        """Smallest, mean and largest value."""
         return None if self._low is None else (int(self._low), self._mean, int(self._high))
 
     def bars(self, most: int) -> list[Bar]:
-        """The distribution in at most ``most`` bars."""
+        """Make at most ``most`` bars."""
         counts = self._counts.counts
         if self._low is None:
             return []
@@ -142,7 +142,7 @@ class Numbers:
         return Bar(f"{self._native(int(bar.start))} to {self._native(int(bar.stop))}", bar.count, bar.start, bar.stop)
 
     def tell(self, summary: Summary, most_bars: int) -> None:
-        """Put what was found into a summary."""
+        """Write the statistics to a summary."""
         summary.values = self.count
         summary.nan = self._nan
         summary.infinite = self.count - self._finite - self._nan
@@ -155,15 +155,15 @@ class Numbers:
         summary.bars_of = "values" if summary.bars and summary.bars[0].start is None else "ranges"
 
     def _native(self, value: Any) -> Any:
-        """A date again, where the number stands for one."""
+        """Convert the count of a unit back to a date."""
         return np.int64(value).view(self._dtype) if self._dtype.kind in "mM" else value
 
 
-LONG = 64  # longer texts are counted by their hash
+LONG = 64  # longer texts are counted by hash
 
 
 class Texts:
-    """Gathers bytes and texts block by block."""
+    """Collects bytes and texts block by block."""
 
     def __init__(self) -> None:
         self._counts = Counts()
@@ -171,7 +171,7 @@ class Texts:
         self._sizes = Numbers(np.dtype(np.int64))
 
     def add(self, values: npt.NDArray[Any]) -> None:
-        """Take in texts; what is neither bytes nor text counts as what it prints as."""
+        """Add texts. Other objects count as their ``str``."""
         texts = [value if isinstance(value, (bytes, str)) else str(value) for value in values.tolist()]
         self._sizes.add(np.fromiter(map(len, texts), np.int64, len(texts)))
         if self._counts.counts is not None:
@@ -189,7 +189,7 @@ class Texts:
         return key
 
     def tell(self, summary: Summary, most_bars: int) -> None:
-        """Put what was found into a summary."""
+        """Write the statistics to a summary."""
         summary.values = self._sizes.count
         summary.sizes = self._sizes.range()
         summary.distinct = self._counts.distinct

@@ -1,7 +1,4 @@
-"""Summaries on a terminal, and bars as text and as SVG.
-
-Summaries as one page that needs nothing else: no script, no fonts, no network.
-"""
+"""Reports: summaries on a terminal, or as one HTML page without scripts, fonts or network; bars as text and as SVG."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ SPARK_BARS = 12
 
 
 def spark(bars: Sequence[Bar]) -> str:
-    """All bars in one word: ``▁▃█▅▁``. What is not empty can be seen."""
+    """Draw all bars as one word: ``▁▃█▅▁``. A bar that is not empty is visible."""
     step = -(-len(bars) // SPARK_BARS) or 1
     counts = [sum(bar.count for bar in bars[at : at + step]) for at in range(0, len(bars), step)]
     most = max(counts, default=0)
@@ -31,7 +28,7 @@ def spark(bars: Sequence[Bar]) -> str:
 
 
 def bar_lines(bars: Sequence[Bar]) -> list[str]:
-    """One line for each bar: label, bar, count."""
+    """Draw a line for each bar: label, bar, count."""
     if not bars:
         return []
     most = max(bar.count for bar in bars)
@@ -46,9 +43,9 @@ def _bar(count: int, most: int) -> str:
 
 
 def svg(bars: Sequence[Bar], name: str) -> str:
-    """A plot that scales with the page; every bar says what it is when it is pointed at.
+    """Draw bars as an SVG that scales with the page and has tooltips.
 
-    Ranges stand side by side like a histogram, single values below one another with their labels.
+    Ranges become columns, single values labelled rows.
     """
     return _columns(bars, name) if bars and bars[0].start is not None else _rows(bars, name)
 
@@ -101,7 +98,7 @@ OPTIONAL = ("distribution", "distinct", "empty", "std")
 
 
 def number(value: Any, *, digits: int = 6) -> str:
-    """A figure with as many digits as help; whole numbers whole."""
+    """Format a number: integers in full, others with ``digits`` significant digits."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -115,20 +112,20 @@ def kind(summary: Summary) -> str:
 
 
 def distinct(summary: Summary) -> str:
-    """How many different values, or that they are too many to count."""
+    """Format the number of distinct values."""
     return "> 10,000" if summary.distinct is None else f"{summary.distinct:,}"
 
 
 def size_name(summary: Summary) -> str:
-    """What the sizes of its texts are."""
+    """The unit of text sizes."""
     return "sizes in bytes" if summary.dtype == "bytes" else "lengths in characters"
 
 
 def figures(summary: Summary) -> list[tuple[str, str]]:
-    """Everything there is to say beside the table's columns, as names and texts."""
+    """Figures that are not in the table, as names and texts."""
     found = []
     if summary.lengths is not None:
-        found.append(("values in an example", _range(summary.lengths)))
+        found.append(("values per example", _range(summary.lengths)))
     if summary.sizes is not None:
         found.append((size_name(summary), _range(summary.sizes)))
     if summary.nan:
@@ -143,7 +140,7 @@ def _range(found: tuple[int, float, int]) -> str:
 
 
 def print_report(title: str, statement: str, summaries: Sequence[Summary], *, brief: bool) -> None:
-    """The table, then a histogram of every feature."""
+    """Print the table, then a histogram of every feature."""
     print_line(f"{printable(title)}: {statement}")
     print_line()
     print_table(HEADINGS, [_row(summary) for summary in summaries], right=RIGHT, optional=OPTIONAL)
@@ -199,11 +196,11 @@ g:hover .bar { opacity: .7; }
 
 
 def page(title: str, statement: str, summaries: Sequence[Summary]) -> str:
-    """The page as text.
+    """Make the HTML page.
 
     Args:
-        title: What was read, as the user named it.
-        statement: How much of it.
+        title: The files, as the user named them.
+        statement: How many examples were read.
         summaries: One card each.
     """
     name = html.escape(title)
