@@ -29,10 +29,10 @@ void test_reading() {
     check(float64("9007199254740993") == 9007199254740992.0, "ties go to the even one");
     check(float64("9007199254740993.0000000000000000000001") == 9007199254740994.0);
     check(float64("4.9e-324") == std::numeric_limits<double>::denorm_min());
-    check(std::isinf(float64("1e400")) && float64("1e-400") == 0 && std::isinf(float64("-infinity")));
+    check(float64("1e-400") == 0 && std::isinf(float64("-infinity")));
     check(std::signbit(float64("-0")) && float64("2.2250738585072014e-308") == std::numeric_limits<double>::min());
     double value = 0;
-    for (const std::string_view text : {"", "-", ".", "e5", "x", "+-1", "-.e1"})
+    for (const std::string_view text : {"", "-", ".", "e5", "x", "+-1", "-.e1", "1e400", "-1e309", "1.8e308"})
         check(read_float64(text, '.', value) == 0, text);
     check(read_float64("1e", '.', value) == 1 && read_float64("12x", '.', value) == 2 &&
           read_float64("1.5,2", '.', value) == 3);

@@ -127,12 +127,14 @@ using std::from_chars;
 /// Libraries without from_chars for floats: strtod rounds correctly too. It wants the decimal mark of the locale, a
 /// zero at the end, and takes hexadecimal numbers and NaN, which parts_of does not.
 template <typename T> std::from_chars_result from_chars(const char* begin, const char* end, T& value) {
-    std::string text(begin, parts_of({begin, static_cast<std::size_t>(end - begin)}, '.').size);
+    const Parts parts = parts_of({begin, static_cast<std::size_t>(end - begin)}, '.');
+    std::string text(begin, parts.size);
     std::ranges::replace(text, '.', *std::localeconv()->decimal_point);
     if (text.empty()) return {begin, std::errc::invalid_argument};
     if constexpr (sizeof(T) == sizeof(double)) value = std::strtod(text.c_str(), nullptr);
     else value = std::strtof(text.c_str(), nullptr);
-    return {begin + text.size(), {}};
+    const bool beyond = std::isinf(value) && !parts.infinite;
+    return {begin + text.size(), beyond ? std::errc::result_out_of_range : std::errc{}};
 }
 #endif
 
@@ -142,9 +144,25 @@ template <typename T> std::size_t read_plain(const char* begin, const char* end,
     if (error == std::errc{}) return std::isnan(value) ? 0 : static_cast<std::size_t>(stop - begin);
     if (error == std::errc::invalid_argument) return 0;
     const Parts parts = parts_of({begin, end}, '.');
-    value = parts.exponent > 0 ? std::numeric_limits<T>::infinity() : T{0};
-    if (parts.negative) value = -value;
+    if (parts.exponent > 0) return 0;
+    value = parts.negative ? -T{0} : T{0};
     return static_cast<std::size_t>(stop - begin);
+}
+
+/// Whether a number is too large for a float64. Digits after the nineteenth do not count.
+bool is_beyond_float64(const Parts& parts) noexcept {
+    constexpr std::uint64_t least = 1'000'000'000'000'000'000; // of nineteen digits
+    constexpr std::uint64_t most = 1'797'693'134'862'315'807;  // 2^1024 - 2^970, from where on rounding gives infinity
+    constexpr std::int64_t most_exponent = 290;
+    if (parts.infinite || parts.mantissa == 0 || parts.exponent < most_exponent - 20) return false;
+    std::uint64_t mantissa = parts.mantissa;
+    std::int64_t exponent = parts.exponent;
+    for (; mantissa < least; mantissa *= 10) --exponent;
+    if (mantissa / 10 >= least) {
+        mantissa /= 10;
+        ++exponent;
+    }
+    return exponent > most_exponent || (exponent == most_exponent && mantissa > most);
 }
 
 /// Where a mantissa and a power of ten are floats, so is their exact product or quotient rounded once (Clinger 1990).
@@ -243,6 +261,7 @@ template <typename T> char* write_float(char* to, T value, char decimal) noexcep
 NumberFacts facts_of(std::string_view text, char decimal) noexcept {
     const Parts parts = parts_of(text, decimal);
     if (parts.size == 0 || parts.size != text.size()) return {};
+    if (!parts.whole && is_beyond_float64(parts)) return {};
     if (!parts.whole) return {NumberKind::real, parts.padded, false};
     bool negative = false;
     std::uint64_t value = 0;

@@ -27,8 +27,8 @@ struct NumberFacts {
 [[nodiscard]] NumberFacts facts_of(std::string_view text, char decimal) noexcept;
 
 /// Each of these reads a number from the beginning of `text` and returns how many bytes it took, 0 where there is none
-/// that fits. Floats are the nearest to the decimal, as IEEE 754 asks for; what is beyond their range is infinite, or
-/// zero.
+/// that fits. Floats are the nearest to the decimal, as IEEE 754 asks for. Numbers too large for the type do not fit;
+/// those too small are zero.
 [[nodiscard]] std::size_t read_int64(std::string_view text, std::int64_t& value) noexcept;
 [[nodiscard]] std::size_t read_uint64(std::string_view text, std::uint64_t& value) noexcept;
 [[nodiscard]] std::size_t read_float64(std::string_view text, char decimal, double& value);

@@ -194,7 +194,7 @@ def test_deep_types_are_refused(tmp_path, levels):
     deep = b'{"type":"array","items":' * levels + b'"long"' + b"}" * levels
     schema = b'{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"x","type":' + deep + b"}]}"
     (tmp_path / "x.avro").write_bytes(_avro(schema))
-    with pytest.raises((UnsupportedData, CorruptFile), match=r"types in each other|a sound Avro header"):
+    with pytest.raises(UnsupportedData, match="types in each other"):
         _ = hr.open(tmp_path / "x.avro", schema={"id": hr.Feature("int64")}).schema
         len(hr.open(tmp_path / "x.avro", schema={"id": hr.Feature("int64")}))
 

@@ -546,7 +546,7 @@ def test_rows_as_records(tmp_path):
 @pytest.mark.parametrize("pack", [zlib.compress, gzip.compress, bytes], ids=["zlib", "gzip", "plain"])
 @pytest.mark.parametrize("rows", [1, 3000])
 def test_other_encodings_in_any_wrapper(tmp_path, encoding, pack, rows):
-    name = "a" if encoding == "iso2022_jp" else "x^2"
+    name = "x^2"  # as a zlib stream begins
     text = f"{name},b\n" + "1,日本\n" * rows
     path = write(tmp_path / "x.csv", pack(text.encode(encoding)))
     assert hr.open(path, format=hr.CSV(encoding=encoding))[rows - 1] == {name: 1, "b": "日本"}

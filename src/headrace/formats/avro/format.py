@@ -17,7 +17,16 @@ from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import CorruptFile, SchemaMismatch, Where
-from headrace.formats.avro.types import AvroField, avro_type, fields_of, misfits, plain, stored_times, without_times
+from headrace.formats.avro.types import (
+    AvroField,
+    avro_type,
+    fields_of,
+    misfits,
+    plain,
+    stored_times,
+    too_deep_error,
+    without_times,
+)
 from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from headrace.formats.table.arrow_types import KEY, embedded_schema
@@ -58,6 +67,8 @@ class AvroTable(BlockTable):
         module, head = _fastavro(), _native.copy_bytes(self._files.content(file).buffer, 0, HEAD_BYTES)
         try:
             return module.block_reader(io.BytesIO(head))
+        except RecursionError as error:
+            raise too_deep_error(Where(path=self.paths[file])) from error
         except DAMAGE as error:
             raise self._damaged(file, error, "a sound Avro header") from error
 

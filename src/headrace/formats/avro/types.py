@@ -29,7 +29,7 @@ from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
 
-__all__ = ["AvroField", "avro_type", "fields_of", "misfits", "plain", "stored_times", "without_times"]
+__all__ = ["AvroField", "avro_type", "fields_of", "misfits", "plain", "stored_times", "too_deep_error", "without_times"]
 
 
 EXACT_DIGITS = 15
@@ -90,6 +90,11 @@ def fields_of(schema: Any, where: Where) -> Iterator[AvroField]:
     yield from _fields(schema, (), known, where, 0)
 
 
+def too_deep_error(where: Where) -> UnsupportedData:
+    """The error for types that are nested too deeply."""
+    return UnsupportedData(where, expected="types that end", found=f"more than {MOST_DEEP} types in each other")
+
+
 def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) -> None:
     """Refuse types that are in themselves, or in too many others: a file of a few bytes a level would use up the stack.
 
@@ -101,8 +106,11 @@ def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) 
     """
     name = kind if isinstance(kind, str) else kind.get("name", "") if isinstance(kind, dict) else ""
     if depth > MOST_DEEP or name in inside:
-        found = f"{name!r} in itself" if name in inside else f"more than {MOST_DEEP} types in each other"
-        raise UnsupportedData(where, expected="types that end", found=found)
+        raise (
+            UnsupportedData(where, expected="types that end", found=f"{name!r} in itself")
+            if name in inside
+            else too_deep_error(where)
+        )
     if isinstance(kind, list):
         inner: list[Any] = kind
     elif isinstance(kind, dict):

@@ -80,8 +80,11 @@ def _sniff_files(paths: Sequence[str], options: CSV, compression: Compression | 
     file = open_file(path)
     head = bytes(file.read(0, SNIFFED_BYTES))
     wrapper = wrapper_of(head) if compression is None else compression
-    if wrapper != "none" and (compression is not None or not CsvFraming(CsvDialect()).is_plain(head[:64])):
-        head = head_of(file.read(0, READ_BYTES), wrapper, SNIFFED_BYTES)
+    is_packed = wrapper != "none" and (compression is not None or not CsvFraming(CsvDialect()).is_plain(head[:64]))
+    inner = head_of(file.read(0, READ_BYTES), wrapper, SNIFFED_BYTES) if is_packed else b""
+    # Two letters can look like a zlib header, and some encodings have control characters: then nothing inflates.
+    if is_packed and (inner or compression is not None or options.encoding is None):
+        head = inner
         whole = file.size < SNIFFED_BYTES // 8 and len(head) < SNIFFED_BYTES
     else:
         whole = file.size <= SNIFFED_BYTES
