@@ -1,1 +1,1 @@
-"""Doors to other libraries: Arrow, pandas, Hugging Face datasets, Grain."""
+"""Exchange with other libraries: Arrow, pandas, Hugging Face datasets, Grain."""

@@ -1,4 +1,4 @@
-"""Sources to Arrow tables and back, both without going through files."""
+"""Sources to Arrow tables and back, without files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def to_arrow(source: Source, *, block: int = BLOCK) -> Any:
 
 
 def to_reader(source: Source, *, block: int = BLOCK) -> Any:
-    """The same as a ``pyarrow.RecordBatchReader``, which holds one block at a time: for data larger than memory."""
+    """All examples as a ``pyarrow.RecordBatchReader``, which holds one block at a time: for data larger than memory."""
     pa, schema = arrow(), check_source(source).schema
     if type(block) is not int or block < 1:
         raise ValueError(f"block is a whole number of rows, at least 1, got {block!r}")
@@ -83,15 +83,15 @@ def from_arrow(table: Any) -> Source:
     """The rows of an Arrow table as a source. Nothing is copied before it is read.
 
     Args:
-        table: A ``pyarrow.Table``, or anything that gives one: a record batch, a Polars or pandas frame.
+        table: A ``pyarrow.Table``, or anything that converts to one: a record batch, a Polars or pandas frame.
 
     Returns:
         A source with one feature per column; of a struct, one per field, named ``struct/field``.
 
     Raises:
-        TypeError: it is no table.
-        UnsupportedData: a column has no array type, or a name is there twice; its columns differ in length.
-        SchemaMismatch: on reading, with row and feature: a null, which only floating-point columns have a value for (NaN).
+        TypeError: it is not a table.
+        UnsupportedData: a column has no array type, two columns have one name, or columns differ in length.
+        SchemaMismatch: on reading, with row and feature: a null. Only floating-point columns have a value for it (NaN).
         MissingExtra: pyarrow is not installed.
     """
     pa = arrow()
@@ -110,10 +110,10 @@ def from_arrow(table: Any) -> Source:
 
 
 def check_source(source: Any) -> Any:
-    """The source itself.
+    """The argument, if it is a source.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not one.
     """
     if not (hasattr(source, "schema") and hasattr(source, "batch")):
         raise TypeError(f"a source is what headrace.open or headrace.ColumnSource gives, got {_kind(source)}")
@@ -134,8 +134,8 @@ class ArrowNode:
     def __init__(self, table: Any) -> None:
         self.table = table
         self._leaves = list(leaves_of(table.schema))
-        told = (table.schema.metadata or {}).get(KEY.encode())
-        self.schema = schema_of_leaves(self._leaves, Where(), embedded=embedded_schema(told))
+        text = (table.schema.metadata or {}).get(KEY.encode())
+        self.schema = schema_of_leaves(self._leaves, Where(), embedded=embedded_schema(text))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -156,7 +156,7 @@ class ArrowNode:
 
     @cached_property
     def _combined(self) -> Any:
-        # Picking rows out of many chunks looks for the chunk of each; one chunk a column costs memory once.
+        # Taking rows from many chunks searches the chunk of each; one chunk per column costs memory once.
         return self.table if self.table.num_rows == 0 else self.table.combine_chunks()
 
     def _take(self, indices: Indices) -> Any:
@@ -169,7 +169,7 @@ class ArrowNode:
 
 
 def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indices) -> Batch:
-    """The columns of some rows; ``indices`` says for messages which ones they are."""
+    """The columns of some rows; ``indices`` are their numbers, for messages."""
     columns = {}
     for leaf in leaves:
         try:
@@ -183,7 +183,7 @@ def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indice
 
 
 def _make_writable(column: Any) -> Any:
-    """The column in memory that is not Arrow's: a batch may be written to, a table may not."""
+    """The column in memory of its own: a batch may be written to, a table may not."""
     if isinstance(column, Ragged):
         return Ragged(_make_writable(column.values), column.offsets)
     return column if column.flags.writeable else column.copy()

@@ -1,6 +1,6 @@
-"""The order in which Grain shuffles, for who moves a run from there. Needs no Grain.
+"""The order in which Grain shuffles, for runs that move from Grain. Grain itself is not needed.
 
-A source itself is a data source to Grain as it stands: ``grain.MapDataset.source(source)``, ``grain.DataLoader(data_source=source, ...)``.
+A source is a data source for Grain: ``grain.MapDataset.source(source)``, ``grain.DataLoader(data_source=source, ...)``.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ Words = npt.NDArray[np.uint64]
 class GrainShuffled:
     """The order of ``grain.samplers.IndexSampler(shuffle=True)`` and of ``MapDataset.shuffle``: a sampler for a Loader.
 
-    Grain cuts the examples into consecutive shards first and shuffles each by itself, so a rank sees the same examples in every
+    Grain cuts the examples into consecutive shards and shuffles each, so a rank sees the same examples in every
     epoch. ``Loader(source, batch_size, sampler=GrainShuffled(len(source), seed=s, shard=Shard(rank, world)), shard=Shard())``
-    reads what that rank of Grain reads. :class:`headrace.Shuffled` mixes all of them anew in every epoch.
+    reads what that rank of Grain reads. :class:`headrace.Shuffled` shuffles all examples anew in every epoch.
 
-    Source: Grain's index shuffle, a cipher of four rounds over ``[0, 2^b)`` walked until it hits ``[0, n)``, its keys out of
+    Grain's index shuffle is a cipher of four rounds over ``[0, 2^b)``, applied until the result is in ``[0, n)``, with keys from
     C++'s ``std::seed_seq`` of ``(seed + epoch) mod 2^32``.
 
     Args:
-        n: How many examples the whole source has.
+        n: The number of examples in the whole source.
         seed: In ``[0, 2^32)``. The epoch after the first one of a seed is the first epoch of the next seed.
         shard: Which part this process reads.
         drop_remainder: Leave out what makes some shards longer than others.
 
     Raises:
-        UnsupportedData: Grain's own order is no permutation for so many examples (2^k + 1 with an even k from 16), or, when an
-            epoch after the first is asked for, Grain loses and repeats examples there (shards of different sizes).
+        UnsupportedData: Grain's order is not a permutation of that many examples (2^k + 1 with an even k from 16), or, for
+            epochs after the first, Grain loses and repeats examples (shards of different sizes).
         ValueError: an argument is out of range.
 
     >>> GrainShuffled(10, seed=42).indices(0, 0, 10).tolist()
@@ -98,7 +98,7 @@ class GrainShuffled:
 
     @property
     def fingerprint(self) -> str:
-        """Tells this order from another one."""
+        """Differs for other orders."""
         return f"GrainShuffled({self.n}, seed={self.seed}, {self.shard}, drop_remainder={self.drop_remainder})"
 
 
@@ -132,9 +132,9 @@ def _shuffle(positions: Words, n: int, seed: int) -> Indices:
 
 @lru_cache(maxsize=8)
 def _small(n: int, seed: int) -> Indices:
-    """The whole order of few examples. Most of the cipher's range lies outside of it, and walks through that are long.
+    """The whole order of few examples. Most results of the cipher are outside of it, so it would be applied many times.
 
-    So all of them are walked at once, each step twice as far as the one before.
+    All are computed at once instead, each step twice as far as the one before.
     """
     word = MIN_BITS // 2
     cipher = _encipher(np.arange(1 << MIN_BITS, dtype=np.uint64), word, _keys(seed, word)).astype(np.int64)
@@ -165,7 +165,7 @@ def _mix(values: Words, word: int, mask: np.uint64) -> Words:
 
 
 def _seed_sequence(seed: int, count: int) -> list[int]:
-    """What ``std::seed_seq{seed}`` generates; C++ standard, [rand.util.seedseq], for up to seven words of one seed."""
+    """The output of ``std::seed_seq{seed}`` (C++ standard, [rand.util.seedseq]), for up to seven words."""
     mask = 0xFFFFFFFF
     words = [0x8B8B8B8B] * count
     seeds = [seed]

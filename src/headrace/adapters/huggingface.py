@@ -25,17 +25,17 @@ FILES = ("Image", "Audio", "Video")
 
 
 def from_hf(dataset: Any, *, decode: bool = True) -> Any:
-    """A ``datasets.Dataset`` as a source; of a ``DatasetDict``, one of each split.
+    """A ``datasets.Dataset`` as a source; a ``DatasetDict`` as one source for each split.
 
-    Rows are read through the dataset's own Arrow tables (memory-mapped, as it holds them), in its own order: what ``select``,
-    ``shuffle`` and ``filter`` have made of it counts, formats and transforms set on it do not.
+    Rows are read through the dataset's own Arrow tables (memory-mapped), in its order after ``select``, ``shuffle`` and ``filter``. Formats
+    and transforms set on it are ignored.
 
     Args:
         dataset: A ``datasets.Dataset`` or ``DatasetDict``.
-        decode: Decode images to ``uint8 (h, w, c)``. Otherwise they come as the ``bytes`` of their files, as audio and video do always.
+        decode: Decode images to ``uint8 (h, w, c)``. Otherwise they are the ``bytes`` of their files, as audio and video always are.
 
     Returns:
-        A source, or ``{split: source}``. A ``ClassLabel`` is ``int64`` whose names are in the schema, ``Array2D`` and its like have
+        A source, or ``{split: source}``. A ``ClassLabel`` is ``int64`` with its names in the schema, ``Array2D`` to ``Array5D`` have
         their shape, other lists are ragged.
 
     Raises:
@@ -94,7 +94,7 @@ def _is_in(leaf: str, column: str) -> bool:
 
 
 def _plain(table: Any, files: list[str]) -> Any:
-    """Files as their bytes, and the library's own array types as the lists that they are stored as."""
+    """The table with files as their bytes, and the library's own array types as the lists in which they are stored."""
     pa = arrow()
     for position, name in enumerate(table.column_names):
         column = table.column(position)
@@ -108,23 +108,23 @@ def _plain(table: Any, files: list[str]) -> Any:
     return table
 
 
-def _refine(feature: Feature, told: Any) -> Feature:
-    """What the dataset's features say beyond Arrow's types."""
-    kind = type(told).__name__
+def _refine(feature: Feature, own: Any) -> Feature:
+    """The feature with what the dataset's own says beyond Arrow's type."""
+    kind = type(own).__name__
     if kind == "ClassLabel":
-        return Feature(feature.dtype, feature.shape, names=told.names)
+        return Feature(feature.dtype, feature.shape, names=own.names)
     if kind == "Image":
         return Feature("bytes", encoding="image")
     if kind in ("Array2D", "Array3D", "Array4D", "Array5D"):
-        return Feature(feature.dtype, tuple(told.shape))
+        return Feature(feature.dtype, tuple(own.shape))
     return feature
 
 
 def to_hf(source: Source) -> Any:
     """All examples as a ``datasets.Dataset`` in memory.
 
-    Labels whose names the schema has become ``ClassLabel``; encoded images (``decode=False`` on opening) become ``Image``, which the
-    library decodes itself; everything else has the type that :func:`headrace.adapters.arrow.to_arrow` gives it.
+    Labels with names in the schema become ``ClassLabel``; encoded images (opened with ``decode=False``) become ``Image``, which the
+    library decodes; all others have the type that they have in :func:`headrace.adapters.arrow.to_arrow`.
 
     Raises:
         UnsupportedData: a feature has no Arrow type.

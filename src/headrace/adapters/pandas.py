@@ -19,8 +19,8 @@ def to_pandas(source: Source) -> Any:
     """All examples as a ``pandas.DataFrame``, one column per feature.
 
     Returns:
-        Numbers in a column of their dtype; text as objects, so that ``bytes`` stay ``bytes``; whatever has more than one value an
-        example as a column of arrays. Labels with names become a categorical column where every value has a name.
+        Numbers as a column of their dtype; text as objects, so that ``bytes`` stay ``bytes``; features of several values as a column
+        of arrays. Labels become a categorical column where every value has a name.
 
     Raises:
         MissingExtra: pandas is not installed.
@@ -48,12 +48,12 @@ def _series(pandas: Any, column: Any, names: tuple[str, ...] | None) -> Any:
 def from_pandas(frame: Any) -> Source:
     """The rows of a ``pandas.DataFrame`` as a source; its index is left out.
 
-    Categories come as what they stand for; cells may hold arrays, lists and :class:`~headrace.Ragged` rows. Missing values are an
-    error where they are read, except in floating-point columns (NaN).
+    Categories become their values; cells may hold arrays, lists and :class:`~headrace.Ragged` rows. Missing values are an
+    error when they are read, except in floating-point columns (NaN).
 
     Raises:
-        TypeError: it is no frame.
-        UnsupportedData: a column has no array type, or a name is there twice.
+        TypeError: it is not a frame.
+        UnsupportedData: a column has no array type, or two columns have one name.
         MissingExtra: pyarrow is not installed.
     """
     pa = require("pyarrow", extra="arrow")
@@ -86,7 +86,7 @@ def _arrow_column(pa: Any, series: Any, name: str) -> Any:
 
 
 def _lists(pa: Any, dtype: np.dtype[Any], levels: int) -> Any:
-    """The type of lists in lists of a dtype; ``None``, for Arrow to find out, where values are objects."""
+    """The type of nested lists of a dtype; ``None`` where values are objects, so that Arrow finds it."""
     kind = None if dtype.kind == "O" else pa.from_numpy_dtype(dtype)
     for _ in range(levels if kind is not None else 0):
         kind = pa.list_(kind)

@@ -153,35 +153,34 @@ class RecordWriter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One entry of the table of formats. A format is its own file and one line in the registry: what it does not say here,
-    nobody asks of it.
+    """Everything that the rest of the package knows of a format.
 
     Formats of records (``writer``) hold payloads, which a codec turns into examples. Formats of tables (``sink``) hold typed
     columns: ``open`` gives a :class:`~headrace.contracts.records.Table`.
 
     Args:
         name: What ``format=`` takes.
-        suffixes: Ends of file names, in lower case with the dot, that mean this format.
+        suffixes: Of its files, in lower case with the dot.
         knows: Whether the first bytes of a file show this format.
         open: ``open(paths)``, with ``compression=`` where ``compressible``, and those of ``on_corrupt=`` and ``verify=`` that
             ``options`` names: :class:`Records`, or a :class:`Table`.
-        options: Which of ``"on_corrupt"`` and ``"verify"`` the format can honour. The others are refused unless they have their
-            default, so that nobody believes that damage is skipped where it is not.
-        folder: ``folder(path, look)``: whether a folder is, as a whole, one thing of this format; ``open`` then gets the folder.
-            ``look`` tells what is in it and below (:data:`headrace.io.folders.Lister`). ``None``: a folder stands for the files in it.
-        compressible: Whether a file may lie in one GZIP or ZLIB stream.
-        codec: The codec of payloads where nothing else is said: ``"example"`` or ``"sagemaker_record"``.
+        options: Which of ``"on_corrupt"`` and ``"verify"`` the format supports. Other values than the default of the others are
+            refused, so that damage is never believed to be skipped where it is not.
+        folder: ``folder(path, look)``: whether a folder is one data set of this format; ``open`` then gets the folder.
+            ``look`` lists folders (:data:`headrace.io.folders.Lister`). ``None``: a folder means the files in it.
+        compressible: Whether a file may be one GZIP or ZLIB stream.
+        codec: The default codec of payloads: ``"example"`` or ``"sagemaker_record"``.
         writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.
         sink: ``sink(path, schema, compression=...)`` for one file of columns; ``None`` for formats of records. With ``first=False``,
-            where there is no ``join``: for what is to follow another file of the format, without its header.
-        misfits: ``misfits(schema)``: the features that a ``sink`` cannot hold as they are; ``None``: it holds them all.
-        compressions: What writing takes as ``compression=``; the first is what it takes when nobody says. Empty: none,
-            gzip and zlib where ``compressible``, else none.
-        compression_of: ``compression_of(paths)``: what the content of some files is packed with, in a word. ``None``: found from
+            where there is no ``join``: for a part that follows another file of the format, without its header.
+        misfits: ``misfits(schema)``: the features that a ``sink`` cannot hold unchanged; ``None``: it holds all.
+        compressions: The values of ``compression=`` in writing; the first is the default. Empty: none, gzip and zlib where
+            ``compressible``, else none.
+        compression_of: ``compression_of(paths)``: the compression of the content of files, as a word. ``None``: found from
             the first bytes where ``compressible``, else none.
-        join: ``join(parts, path)`` puts complete files together as one; ``None`` where they may simply follow one another.
-        verify: ``verify(records)``: every check of every file, damage reported and not raised; ``None``: all rows are read.
-        salvage: ``salvage(path, out)`` copies what is intact; ``None`` where reading on behind damage and writing again does.
+        join: ``join(parts, path)`` joins complete files to one; ``None`` where their bytes can simply follow one another.
+        verify: ``verify(records)``: every check of every file, with damage reported and not raised; ``None``: all rows are read.
+        salvage: ``salvage(path, out)`` copies intact records; ``None``: they are read with damage skipped, and written again.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The values that examples and batches are made of, and how columns are joined and reordered."""
+"""The values that examples and batches are made of, and how columns are joined and their rows taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Batch", "Example", "Indices", "Ragged", "join", "reordered"]
+__all__ = ["Batch", "Example", "Indices", "Ragged", "join", "take_rows"]
 
 
 Indices = npt.NDArray[np.int64]
@@ -135,7 +135,7 @@ def join(columns: Sequence[Any]) -> Any:
     return np.concatenate(columns)
 
 
-def reordered(column: Any, order: Indices) -> Any:
+def take_rows(column: Any, order: Indices) -> Any:
     """The rows of a column at these positions, copied."""
     if isinstance(column, list):
         return [column[i] for i in order]

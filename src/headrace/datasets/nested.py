@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.values import Indices
-from headrace.sources.stacking import reordered
+from headrace.contracts.values import Indices, take_rows
 
 __all__ = ["Nested"]
 
@@ -42,7 +41,7 @@ class Nested:
     def take(self, indices: Indices) -> Nested:
         """Those of the outermost level that are at these positions, copied."""
         if not self.offsets:
-            return Nested([reordered(part, indices) for part in self.parts])
+            return Nested([take_rows(part, indices) for part in self.parts])
         outer = self.offsets[0]
         lengths = np.diff(outer)[indices]
         ends = np.cumsum(lengths, dtype=np.int64)

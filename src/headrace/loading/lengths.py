@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, Where
-from headrace.sources.stacking import reordered
 
 __all__ = ["Bucket", "Pack", "Pad"]
 
@@ -120,7 +119,7 @@ class Bucket:
         for place in np.unique(places).tolist():
             pad = Pad(self.feature, length=self.bounds[place], fill=self.fill, truncate=True)
             chosen = np.flatnonzero(places == place)
-            buckets.append(pad({name: reordered(column, chosen) for name, column in batch.items()}))
+            buckets.append(pad({name: take_rows(column, chosen) for name, column in batch.items()}))
         return buckets
 
 
@@ -209,7 +208,7 @@ class Pack:
             packed[f"{self.features[0]}_{name}"] = flat.reshape(count, self.length)
         for name, column in batch.items():
             if name not in packed:
-                packed[name] = Ragged(reordered(column, pieces.row[order]), offsets.astype(np.int64))
+                packed[name] = Ragged(take_rows(column, pieces.row[order]), offsets.astype(np.int64))
         return packed
 
 

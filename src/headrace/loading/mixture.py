@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, Locates, ReadsBatches
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices
+from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, InOrder, Interleaving, Shuffled, Weight, whole_parts
-from headrace.sources.stacking import join, reordered
 
 __all__ = ["Mixture", "Stop"]
 
@@ -263,7 +262,7 @@ def _merged_column(columns: Sequence[Any], places: Sequence[Indices], order: Ind
     if not all(
         isinstance(c, np.ndarray) and c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns
     ):
-        return reordered(join(columns), order)
+        return take_rows(join(columns), order)
     out = np.empty((len(order), *first.shape[1:]), first.dtype)
     for column, place in zip(columns, places, strict=True):
         out[place] = column

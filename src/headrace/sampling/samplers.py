@@ -61,7 +61,7 @@ class InOrder:
 
     @property
     def fingerprint(self) -> str:
-        """Tells this order from another one."""
+        """Differs for other orders."""
         return f"InOrder({self.n})"
 
 
@@ -69,12 +69,12 @@ class InOrder:
 class Shuffled:
     """A permutation of ``[0, n)``, another one in every epoch and for every seed.
 
-    Every number is computed by itself (a keyed permutation), so the order takes no memory whatever ``n`` is. It depends on
-    ``(seed, epoch, n)`` alone and is the same on every machine, in every release.
+    Each number is computed by a keyed permutation, so the order takes no memory. It depends only on ``(seed, epoch, n)`` and is
+    the same on every machine and in every release.
 
     Args:
-        n: How many examples there are, up to 2^40.
-        seed: In ``[0, 2^64)``. Orders of neighbouring seeds and epochs have nothing to do with each other.
+        n: The number of examples, up to 2^40.
+        seed: In ``[0, 2^64)``. Orders of neighbouring seeds and epochs are unrelated.
 
     >>> sorted(Shuffled(5, seed=7).indices(0, 0, 5).tolist())
     [0, 1, 2, 3, 4]
@@ -114,7 +114,7 @@ class Shuffled:
 
     @property
     def fingerprint(self) -> str:
-        """Tells this order from another one."""
+        """Differs for other orders."""
         return f"Shuffled({self.n}, seed={self.seed})"
 
 
@@ -138,18 +138,18 @@ def _place(i: int, n: int) -> tuple[int, int]:
 Weight: TypeAlias = float | Fraction | Decimal | str
 
 MAX_PERIOD = 1 << 16
-"""Weights are held exactly where their whole parts add up to this at most."""
+"""Weights are exact if their whole parts add up to at most this."""
 
 
 def whole_parts(weights: Sequence[Weight]) -> tuple[int, ...]:
     """Weights as the smallest whole numbers in the same proportion.
 
-    A weight counts as it is written: ``0.3`` is three tenths. Where the whole numbers would add up to more than 65,536 they
-    are rounded to add up to just that; each share then differs from the one asked for by less than 1/65,536.
+    A weight means what is written: ``0.3`` is three tenths. Whole numbers that would add up to more than 65,536 are rounded
+    to add up to that; each share then differs from the given one by less than 1/65,536.
 
     Raises:
-        TypeError: a weight is no number.
-        ValueError: a weight is not positive, or is too small beside the others to be held.
+        TypeError: a weight is not a number.
+        ValueError: a weight is not positive, or too small compared with the others.
 
     >>> whole_parts([0.5, 0.3, 0.2])
     (5, 3, 2)
@@ -191,7 +191,7 @@ def _round_parts(parts: Sequence[int]) -> list[int]:
 
 
 class Interleaving:
-    """The components of a mixture, position by position, for ever.
+    """The components of a mixture, position by position, without end.
 
     One period holds ``parts[c]`` positions of component ``c``, spread so evenly that in the first ``k`` positions, for every
     ``k``, each component's number differs from its exact share of ``k`` by less than one (of two components: by at most 1/2).
@@ -272,5 +272,5 @@ class AcrossEpochs:
 
     @property
     def fingerprint(self) -> str:
-        """Tells this order from another one."""
+        """Differs for other orders."""
         return f"Onward({self.n})"

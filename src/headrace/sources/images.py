@@ -1,7 +1,7 @@
-"""Columns of paths as images: what a CSV with one file for each picture means.
+"""Columns of paths as images, as in a CSV with one file for each picture.
 
-A file of rows may come from elsewhere, and must not choose which files are read or which servers are asked. So every path,
-in every row, must name a file below the folder of the file that it stands in, unless the caller named the column with ``image_columns=``.
+A file of rows may come from elsewhere, and must not choose which files are read or which servers are asked. So every path
+must name a file below the folder of its own file, unless the caller named the column with ``image_columns=``.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class ImagePaths:
         return found.read(path)
 
     def _fetched(self, name: str, places: list[str], indices: Sequence[int]) -> npt.NDArray[Any]:
-        """All of them at once: together they take about as long as one."""
+        """Fetch all at once, which takes about as long as fetching one."""
         images = np.empty(len(indices), object)
         try:
             images[:] = read_each(places)

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from headrace import _optional
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, join
 from headrace.errors import NoSuchFeature, UnsupportedData, Where
 from headrace.sources.node import Node, stream
-from headrace.sources.stacking import join
 from headrace.sources.views import keep_features
 
 __all__ = ["to_csr", "to_numpy"]

@@ -68,27 +68,27 @@ def open(
         path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those.
         format: ``"tfrecord"``, ``"recordio"``, ``"array_record"``, ``"riegeli"``, ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"``,
             ``"jsonl"``, ``"avro"``, ``"webdataset"``; of folders ``"image_folder"``, ``"npy_folder"``, ``"npz_folder"``. By default
-            found from the content, then from the name. :class:`headrace.CSV` says how a CSV file is written.
+            found from the content, then from the name. :class:`headrace.CSV` is the dialect of a CSV file.
         codec: ``"example"`` (tf.train.Example and SequenceExample), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``
             (one feature ``record``); by default found from the first records.
         schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.
         columns: Decode only these features.
-        split: A part in TFDS's split language: ``"train[:80%]"``, or an object such as :class:`~headrace.ReadInstruction`. The
-            name picks the files whose names hold it.
+        split: A part in TFDS's split language: ``"train[:80%]"``, or an object such as :class:`~headrace.ReadInstruction`. Its
+            name chooses the files with that word in their names.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``; by default found from the content.
-        on_corrupt: ``"skip"`` goes on behind damaged records and counts them in ``source.skipped``. Formats in which they cannot be
-            told from what follows refuse it.
-        verify: ``False`` leaves the checksums unchecked. Formats without any refuse it.
-        decode: Whether features that hold encoded images come as pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape
+        on_corrupt: ``"skip"`` leaves damaged records out and counts them in ``source.skipped``. Formats whose records have no
+            boundaries refuse it.
+        verify: ``False`` leaves checksums unchecked. Formats without checksums refuse it.
+        decode: Whether encoded images become pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape
             ``(height, width, channels)``, decoded when they are read. ``False`` leaves the bytes; an
             :class:`~headrace.ImageOptions` says how to decode.
-        image_columns: Columns of paths (from the folder of the file that they stand in) whose images are features, wherever the
-            paths lead. ``None``: in CSV and JSON Lines, those that are recognised, whose paths must stay in that folder;
+        image_columns: Columns of paths (relative to the folder of their file) whose images are features, wherever the
+            paths lead. ``None``: in CSV and JSON Lines, columns of paths are found, and must stay in that folder;
             empty: none.
 
     Raises:
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
-        MissingExtra: On reading, where images are to be decoded and the extra ``images`` is not installed.
+        MissingExtra: On reading images without the extra ``images``.
     """
     word(codec, "codec")
     names(columns, "columns")
@@ -125,7 +125,7 @@ def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Sou
     if not any(found.values()):
         found = {name: [file for file in files if Path(file).parent.name == name] for name in names}
     if not any(found.values()) and len(files) == 1:
-        return open_files(files).split(split)  # one file is the one split there is, whatever it is called
+        return open_files(files).split(split)  # one file is the only split, whatever its name
     for name, members in found.items():
         if not members and name != "all":
             words = sorted(set().union(*(_words(Path(file).name) for file in files[:MOST_NAMES])))
@@ -179,7 +179,7 @@ def _node(records: Any, codec: str | None, schema: Schema | None) -> Node:
 
 
 def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
-    """The codec for some records: named, or recognised from the first of them."""
+    """The codec for records: the named one, or the one that the first records show."""
     if codec not in (None, "example", "raw", "sagemaker_record"):
         hint = did_you_mean(codec, ("example", "raw", "sagemaker_record"))
         raise UnsupportedData(
@@ -202,7 +202,7 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
     if codec is None and found.codec == "raw" and given is None:
         return RawCodec(found.schema["record"].encoding)
     if codec is None and by_default == "sagemaker_record" and (found.codec == "raw" or not _any(_sample(records, 1))):
-        return SageMakerRecordCodec(given or Schema({}))  # Nothing speaks for Examples: the schema says what they are.
+        return SageMakerRecordCodec(given or Schema({}))  # nothing shows Examples: the schema decides
     return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
 
 
@@ -211,7 +211,7 @@ def _any(sample: Iterator[Any]) -> bool:
 
 
 def find_schema(records: Any, most: int | None) -> Schema:
-    """What :meth:`headrace.Schema.infer` does."""
+    """Find the schema of records: see :meth:`headrace.Schema.infer`."""
     if isinstance(records, (str, os.PathLike)):
         records = open_records(records)
     if is_table(records):
@@ -234,7 +234,7 @@ def find_schema(records: Any, most: int | None) -> Schema:
 
 
 def _sample(records: Any, most: int | None = SAMPLE) -> Iterator[Any]:
-    """Blocks of the first records. Damage further on is left for reading to report."""
+    """Blocks of the first records. Later damage is left for reading to report."""
     seen = 0
     if most is None or not isinstance(records, ReadsFirst):
         blocks = records.iter_spans(BLOCK)

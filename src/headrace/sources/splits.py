@@ -70,7 +70,7 @@ def _pieces(text: str, part: str, sizes: Mapping[str, int], shard_sizes: Mapping
 
 @dataclass(frozen=True, slots=True)
 class _Ruler:
-    """Turns bounds in one unit into positions."""
+    """Converts bounds in one unit to positions."""
 
     unit: str
     n: int
@@ -78,7 +78,7 @@ class _Ruler:
 
     @property
     def limit(self) -> int:
-        """How many units the split is long."""
+        """The length of the split in units."""
         return {"%": 100, "shard": len(self.ends) - 1}.get(self.unit, self.n)
 
     def position(self, bound: float) -> int:
@@ -159,13 +159,13 @@ class ReadInstruction(_Sum):
 
     Args:
         split_name: Of the split.
-        from_, to: Where the part begins and ends; ``None``: with the split. Negative ones count from the end.
+        from_, to: Bounds of the part; ``None``: those of the split. Negative ones count from the end.
         unit: ``"abs"`` (examples), ``"%"``, or ``"shard"`` (files).
-        rounding: Of per cent: ``"closest"`` to the nearest example, halves to even; ``"pct1_dropremainder"`` takes 1 % for
-            the whole number of examples in it, so that equal percentages are equally long, and leaves the rest out.
+        rounding: Of per cent: ``"closest"`` to the nearest example, halves to even; ``"pct1_dropremainder"`` rounds 1 % down to
+            whole examples, so that equal percentages are equally long, and leaves the rest out.
 
     Raises:
-        ValueError: The unit or the rounding is no such word, or a percentage is outside -100 to 100.
+        ValueError: The unit or the rounding has another value, or a percentage is outside -100 to 100.
 
     >>> ReadInstruction("train", to=10, unit="%") + ReadInstruction("test")
     ReadInstruction('train[:10%]') + ReadInstruction('test')
@@ -270,10 +270,10 @@ def even_splits(split: SplitLike, n: int, *, drop_remainder: bool = False) -> li
     """Cut a split into ``n`` parts that do not overlap, as TFDS does.
 
     Args:
-        split: An expression, a :class:`ReadInstruction`, or a part that this function gave. Each of the parts joined by
-            ``+`` is cut for itself.
-        n: How many parts.
-        drop_remainder: Leave out what makes some parts one example longer than others; otherwise the first parts have one
+        split: An expression, a :class:`ReadInstruction`, or a result of this function. Each of the parts joined by
+            ``+`` is cut separately.
+        n: The number of parts.
+        drop_remainder: Make all parts equally long and leave out the rest; otherwise the first parts have one example
             more.
 
     Returns:
@@ -290,15 +290,15 @@ def even_splits(split: SplitLike, n: int, *, drop_remainder: bool = False) -> li
 def resolve_split(
     split: SplitLike, sizes: Mapping[str, int], *, shard_sizes: Mapping[str, Sequence[int]] | None = None
 ) -> list[Piece]:
-    """What a split asks for, as ``(name, start, stop)`` with ``0 <= start < stop <= sizes[name]``, in the order asked for.
+    """The ranges of a split, as ``(name, start, stop)`` with ``0 <= start < stop <= sizes[name]``, in its order.
 
     Args:
         split: An expression or an object.
-        sizes: Examples in each split there is.
+        sizes: Examples in each split.
         shard_sizes: Examples in each file of each split, for the unit ``shard``.
 
     Raises:
-        UnsupportedData: not a split, no such split, bounds outside it, or no example in it.
+        UnsupportedData: not a split, an unknown split, bounds outside it, or no example in it.
     """
     full = [piece for piece in _all_pieces(split, sizes, shard_sizes or {}) if piece[1] < piece[2]]
     if not full:
@@ -312,7 +312,7 @@ def resolve_split(
 
 
 def split_names(split: SplitLike) -> list[str]:
-    """The names of the splits that are asked for, in order. Those of text that is no split expression are what they are."""
+    """The names of the splits in an expression or object, in order."""
     if isinstance(split, str):
         return [part.partition("[")[0].strip() for part in split.split("+")]
     if isinstance(split, SplitSum):
@@ -321,7 +321,7 @@ def split_names(split: SplitLike) -> list[str]:
 
 
 def _digits(bound: float) -> str:
-    """A number as the split language writes it: without an exponent."""
+    """A number without an exponent, as in the split language."""
     if bound == int(bound):
         return str(int(bound))
     return repr(bound) if "e" not in repr(bound) else f"{bound:.30f}"

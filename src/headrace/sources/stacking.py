@@ -1,4 +1,4 @@
-"""From examples to a batch and from a batch to its rows."""
+"""From examples to a batch, and from a batch to its rows."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Ragged, join, reordered
+from headrace.contracts.values import Batch, Example, Ragged, join
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["as_columns", "join", "reordered", "row", "schema_of", "stack"]
+__all__ = ["as_columns", "row", "schema_of", "stack"]
 
 
 def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """What people give as columns as what batches hold: arrays, :class:`Ragged`, sparse rows, and lists where shapes differ.
+    """Columns as batches hold them: arrays, :class:`Ragged`, sparse rows, and lists where shapes differ.
 
     Args:
-        columns: Names to arrays ``(n, ...)`` of NumPy, or of a library whose arrays become those; lists of values; SciPy
-            matrices of any form; :class:`Ragged`. Masked floats become NaN.
+        columns: Names to arrays ``(n, ...)`` of NumPy or of a library whose arrays convert to them; lists of values; SciPy
+            matrices of any format; :class:`Ragged`. Masked floats become NaN.
 
     Raises:
-        TypeError: Something is no column, or has no dtype of NumPy's; the message names it.
+        TypeError: A value is not a column, or has no NumPy dtype; the message names it.
     """
     for name in columns:
         if not isinstance(name, str):
@@ -62,7 +62,7 @@ def _sparse_column(column: Any, name: str) -> Any:
 
 
 def _as_array(column: Any, name: str) -> Any:
-    if hasattr(column, "detach"):  # A tensor that is being learned has no array before.
+    if hasattr(column, "detach"):  # a tensor with gradients does not convert
         column = column.detach()
     if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
         if column.dtype.kind != "f":
@@ -135,7 +135,7 @@ def _nest(rows: list[Ragged]) -> Ragged:
 
 
 def schema_of(batch: Mapping[str, Any]) -> Schema:
-    """The schema that the columns of a batch show: what is stacked is fixed, what is ragged varies."""
+    """The schema of a batch: stacked columns have a fixed shape, the first axis of ragged ones varies."""
     return Schema({name: _feature_of(column) for name, column in batch.items()})
 
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices
+from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import Node, cuts_cleanly, encoded_node, example_at, examples_of, narrow, stream
-from headrace.sources.stacking import join, reordered
 
 __all__ = ["Chosen", "Concatenated", "Selected", "Zipped", "concatenate", "keep_features"]
 
@@ -163,7 +162,7 @@ class Concatenated:
             return self.parents[int(used[0])].batch(indices - starts[used[0]])
         batches = [self.parents[int(k)].batch(indices[part == k] - starts[k]) for k in used]
         order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
-        return {name: reordered(join([batch[name] for batch in batches]), order) for name in batches[0]}
+        return {name: take_rows(join([batch[name] for batch in batches]), order) for name in batches[0]}
 
     def where(self, index: int, /) -> Where:
         part = int(np.searchsorted(self._ends, index, side="right"))

@@ -1,7 +1,7 @@
-"""Conformance suites: subclass one for your own format, source or codec, and pytest runs what every one of ours is held to.
+"""Conformance suites: subclass one for your own format, source or codec, and pytest runs the tests that all of ours pass.
 
-The suites need pytest and hypothesis (``pip install "headrace[test]"``), which nothing else in headrace does; they are loaded
-when they are asked for, so that looking at this module needs neither.
+The suites need pytest and hypothesis (``pip install "headrace[test]"``). They are imported on first use, so that importing this
+module needs neither.
 """
 
 from __future__ import annotations

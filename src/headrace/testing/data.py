@@ -44,12 +44,12 @@ def kinds_schema(names: Sequence[str] | None = None) -> Schema:
 
 
 def kinds_batch(rows: int, names: Sequence[str] | None = None, *, seed: int = 0) -> dict[str, Any]:
-    """Rows of every kind, among them the smallest and the largest values of each type, NaN and empty lists.
+    """Rows of every kind, with the smallest and the largest values of each type, NaN and empty lists.
 
     Args:
-        rows: How many.
+        rows: The number of rows.
         names: Of the kinds; by default all.
-        seed: Of the numbers.
+        seed: Of the random values.
     """
     chosen = KINDS if names is None else {name: KINDS[name] for name in names}
     return {
@@ -107,16 +107,16 @@ def _sparse(feature: Feature, rows: int, rng: np.random.Generator) -> Any:
 
 
 def assert_same(found: Any, expected: Any, *, dtypes: bool = True, what: str = "value") -> None:
-    """Assert that two batches, examples, columns or values are the same: kinds, shapes, dtypes, and values with NaN like NaN.
+    """Assert that two batches, examples, columns or values are the same: kinds, shapes, dtypes, and values, with NaN equal to NaN.
 
     Args:
-        found: What came out.
-        expected: What should have.
+        found: The result.
+        expected: The expected result.
         dtypes: ``False`` compares values of different dtypes by value.
-        what: What an error calls it.
+        what: Its name in errors.
 
     Raises:
-        AssertionError: They are not; says where.
+        AssertionError: They differ; the message says where.
     """
     if isinstance(expected, Mapping):
         assert list(found) == list(expected), f"{what}: features {list(found)}, expected {list(expected)}"

@@ -43,7 +43,7 @@ class FormatTests(SourceTests):
         format: The name in the registry.
         kinds: Names of :data:`~headrace.testing.KINDS` that come back as they were under their schema.
         carries_schema: Whether they do so also without it.
-        shows_truncation: Whether a file that was cut off anywhere is told from a whole one.
+        shows_truncation: Whether a file that was cut off anywhere is an error.
         shows_flips: Whether every flipped byte is an error, or changes nothing.
         known_by_content: Whether the first bytes (of a folder: what is in it) show the format.
         holds_no_rows: Whether a file without rows can be opened again.
@@ -88,7 +88,7 @@ class FormatTests(SourceTests):
         return {} if self._format.suffixes else {"format": self.format}
 
     def opened(self, path: str | Path, **options: Any) -> Source:
-        """How what was written is opened again: under its own schema unless the ``options`` say another."""
+        """The written files, opened: under their own schema, unless ``options`` have another."""
         return open_source(path, **{**self._named, "schema": self.schema, **options})
 
     def written(self, folder: Path, rows: int = ROWS) -> Path:
@@ -206,7 +206,7 @@ class FormatTests(SourceTests):
                 assert error.expected
                 assert error.found
                 continue
-            assert not self.shows_truncation, f"cut to {size} of {len(whole)} bytes, and nobody noticed"
+            assert not self.shows_truncation, f"cut to {size} of {len(whole)} bytes, without an error"
             assert len(found) <= len(expected)
 
     def test_a_flipped_byte_anywhere(self, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ class FormatTests(SourceTests):
         return sorted(file for file in path.rglob("*") if file.is_file() and file.suffix != ".jsonl")
 
     def _with_content(self, path: Path, other: Path, content: bytes) -> Path:
-        """What lies at ``path`` again at ``other``, its first file with another content."""
+        """A copy of ``path`` at ``other``, its first file with another content."""
         if path.is_file():
             other.write_bytes(content)
         else:

@@ -1,4 +1,4 @@
-"""What every source is held to."""
+"""The tests that every source passes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SourceTests"]
 
 
 class SourceTests(ABC):
-    """Subclass it, say how to make a source, and pytest runs these tests on it.
+    """Subclass it and define ``make``; pytest then runs these tests on your source.
 
         class TestMine(SourceTests):
             def make(self, folder):
@@ -34,7 +34,7 @@ class SourceTests(ABC):
 
     @pytest.fixture
     def source(self, tmp_path: Path) -> Source:
-        """What :meth:`make` makes."""
+        """The source of :meth:`make`."""
         return self.make(tmp_path)
 
     def test_it_has_a_length_and_a_schema(self, source: Source) -> None:

@@ -15,14 +15,14 @@ from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import BatchWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Example, Ragged
+from headrace.contracts.values import Example, Ragged, take_rows
 from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 from headrace.formats.npy.header import fields_of
 from headrace.formats.registry import format_named
 from headrace.io.write.atomic import Closing
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import as_columns, reordered, schema_of, stack
+from headrace.sources.stacking import as_columns, schema_of, stack
 from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from headrace.writing.units import Target
 
@@ -169,7 +169,7 @@ class Writer(Closing):
         else:
             for k in range(min(world, n)):
                 rows = np.arange(k, n, world)
-                part = {name: reordered(column, rows) for name, column in batch.items()}
+                part = {name: take_rows(column, rows) for name, column in batch.items()}
                 self._sinks[(self._turn + k) % world].write_batch(part, len(rows))
             self._turn = (self._turn + n) % world
         self.count += n

@@ -14,7 +14,7 @@ import numpy as np
 from headrace._native import bounds
 from headrace.contracts.records import Checked, Misfit, Skipped, Table
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Indices, Ragged, join, reordered
+from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.values import column_of
 from headrace.io.cache.inflate import deflater, parse_compression
@@ -218,15 +218,15 @@ class BlockTable(TypedTable):
         blocks = np.unique(which).tolist()
         if len(blocks) == 1:
             columns = self._block(blocks[0], names)
-            return {name: reordered(columns[name], indices - firsts[blocks[0]]) for name in names}
+            return {name: take_rows(columns[name], indices - firsts[blocks[0]]) for name in names}
         picked = [np.flatnonzero(which == block) for block in blocks]
         order = np.argsort(np.concatenate(picked))
         parts: dict[str, list[Any]] = {name: [] for name in names}
         for block, mine in zip(blocks, picked, strict=True):
             columns = self._block(block, names)
             for name in names:
-                parts[name].append(reordered(columns[name], indices[mine] - firsts[block]))
-        return {name: reordered(join(columns), order) for name, columns in parts.items()}
+                parts[name].append(take_rows(columns[name], indices[mine] - firsts[block]))
+        return {name: take_rows(join(columns), order) for name, columns in parts.items()}
 
     def _block(self, block: int, names: Sequence[str]) -> Batch:
         found = {name: self._kept.get(block, name) for name in names}
