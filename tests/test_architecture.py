@@ -146,7 +146,7 @@ def test_the_front_door_leads_to_its_packages_only():
 
 def test_type_checkers_and_python_find_the_same_names():
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
-    told = {
+    reported = {
         alias.name: node.module
         for branch in tree.body
         if isinstance(branch, ast.If)
@@ -155,7 +155,7 @@ def test_type_checkers_and_python_find_the_same_names():
         for alias in node.names
     }
     homes = {name: f"headrace.{headrace._HOME.get(name, 'errors')}" for name in headrace.__all__}
-    assert told == homes
+    assert reported == homes
 
 
 def test_the_version_is_defined_once():

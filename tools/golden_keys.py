@@ -78,7 +78,7 @@ def plain(value):
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def told(value):
+def reported(value):
     """Nested lists of ragged values; the positions, values and shape of sparse ones."""
     if isinstance(value, tf.SparseTensor):
         return {
@@ -100,12 +100,12 @@ def main(folder):
     with tf.io.TFRecordWriter(str(folder / "keys.tfrecord")) as writer:
         for payload in payloads:
             writer.write(payload)
-    batch = {name: told(value) for name, value in tf.io.parse_example(payloads, features()).items()}
+    batch = {name: reported(value) for name, value in tf.io.parse_example(payloads, features()).items()}
     single = {name: [] for name in features()}
     for payload in payloads:
         for name, spec in features().items():
             try:
-                single[name].append(told(tf.io.parse_single_example(payload, {name: spec})[name]))
+                single[name].append(reported(tf.io.parse_single_example(payload, {name: spec})[name]))
             except (tf.errors.InvalidArgumentError, ValueError):  # by row_splits of an example that has none
                 single[name].append("error")
     expected = {"records": RECORDS, "batch": batch, "single": single}

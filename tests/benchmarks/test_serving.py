@@ -62,8 +62,8 @@ def test_tables_are_kept_between_the_markers(tmp_path, monkeypatch):
 
 
 def test_one_turn_as_plain_values():
-    told = described(outcome(100, 5, loop_ms=4, failed=1))
-    assert told == {
+    reported = described(outcome(100, 5, loop_ms=4, failed=1))
+    assert reported == {
         "per_s": 100.0, "p50_ms": 5.0, "p99_ms": 5.0, "not_200": 1, "lost": 0, "client_cores": 0.1, "loop_p50_ms": 4.0
     }  # fmt: skip
 

@@ -38,8 +38,8 @@ def test_inspect_head_schema_stats_verify(run, file):
 
 
 def test_options_after_the_name(run, people):
-    told = run("inspect", people, "--format", "csv:header=no", "--json").json
-    assert (told["records"], list(told["first_example"])) == (4, ["c0", "c1", "c2"])
+    reported = run("inspect", people, "--format", "csv:header=no", "--json").json
+    assert (reported["records"], list(reported["first_example"])) == (4, ["c0", "c1", "c2"])
     assert run("inspect", people, "--format", "csv:heading=no").code == 2
     assert run("inspect", people, "--format", "tsv").code == 2
     assert run("inspect", people, "--format", "npy:header=no").code == 2
@@ -59,8 +59,8 @@ def test_index_and_convert(run, people, tmp_path):
 
 def test_damage(run, people, tmp_path):
     people.write_text("a,b\n1,2\n3\n4,5\n")
-    told = run("verify", people, "--json")
-    assert (told.code, [fault["record"] for fault in told.json["faults"]]) == (1, [1])
+    reported = run("verify", people, "--json")
+    assert (reported.code, [fault["record"] for fault in reported.json["faults"]]) == (1, [1])
     saved = run("verify", people, "--salvage", tmp_path / "saved.csv")
     assert saved.code == 1
     assert (tmp_path / "saved.csv").read_text() == "a,b\n1,2\n4,5\n"

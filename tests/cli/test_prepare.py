@@ -65,11 +65,15 @@ def test_the_list(run, mnist, tmp_path):
     broken = Path("d", "odd", "1.0.0")
     broken.mkdir(parents=True)
     (broken / "dataset_info.json").write_text("{")
-    told = run("datasets", "--data-dir", "d", "--json")
-    assert [entry["name"] for entry in told.json["prepared"]] == ["mnist/3.0.1"]
-    assert told.json["prepared"][0]["bytes"] > 1000
-    assert {entry["name"] for entry in told.json["known"]} >= {"cifar10/3.0.2", "emnist/letters/3.1.0", "iris/2.1.0"}
-    assert "odd:1.0.0" in told.err
+    reported = run("datasets", "--data-dir", "d", "--json")
+    assert [entry["name"] for entry in reported.json["prepared"]] == ["mnist/3.0.1"]
+    assert reported.json["prepared"][0]["bytes"] > 1000
+    assert {entry["name"] for entry in reported.json["known"]} >= {
+        "cifar10/3.0.2",
+        "emnist/letters/3.1.0",
+        "iris/2.1.0",
+    }
+    assert "odd:1.0.0" in reported.err
     table = run("datasets", "--data-dir", "d")
     rows = {line.split()[0]: line for line in table.out.splitlines()}
     assert "train 30, test 12" in rows["mnist/3.0.1"]

@@ -268,6 +268,6 @@ def test_json_holds_every_name_whole(tmp_path, encoding):
         pytest.skip("names are Unicode here")
     hr.write(path, {"é": np.array(["日本"], object)})
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    told = json.loads(finish(start("inspect", path, "--json", env=environment))[1])
-    assert told["paths"] == [str(path)]
+    reported = json.loads(finish(start("inspect", path, "--json", env=environment))[1])
+    assert reported["paths"] == [str(path)]
     assert json.loads(finish(start("head", path, "--json", env=environment))[1]) == {"é": "日本"}

@@ -61,11 +61,11 @@ def entries(rows):
     return [list(zip(rows.indices[a:b].tolist(), rows.data[a:b].tolist())) for a, b in bounds]
 
 
-def entries_of_tensorflow(told, rows):
+def entries_of_tensorflow(reported, rows):
     """The same of a SparseTensor whose first axis counts the rows."""
     out = [[] for _ in range(rows)]
-    for (row, *place), value in zip(told["indices"], told["values"]):
-        out[row].append((int(np.ravel_multi_index(place, told["shape"][1:])), value))
+    for (row, *place), value in zip(reported["indices"], reported["values"]):
+        out[row].append((int(np.ravel_multi_index(place, reported["shape"][1:])), value))
     return out
 
 
@@ -90,8 +90,12 @@ def test_examples_are_what_tensorflow_parses(name):
             assert len(example[name]) == 0
         elif FEATURES[name].sparse:
             row = example[name].tocoo()
-            told = {**theirs, "indices": [[0, *place] for place in theirs["indices"]], "shape": [1, *theirs["shape"]]}
-            assert [list(zip(row.coords[-1].tolist(), row.data.tolist()))] == entries_of_tensorflow(told, 1)
+            reported = {
+                **theirs,
+                "indices": [[0, *place] for place in theirs["indices"]],
+                "shape": [1, *theirs["shape"]],
+            }
+            assert [list(zip(row.coords[-1].tolist(), row.data.tolist()))] == entries_of_tensorflow(reported, 1)
         else:
             assert plain(example[name]) == plain(theirs)
 

@@ -187,10 +187,10 @@ def as_reference(kind, listed):
 
 @pytest.mark.parametrize("name", ["dense", "varlen", "extremes", "wire", "empty_payloads"])
 def test_golden_examples_read_as_protobuf_read_them(name):
-    told = json.loads((GOLDEN / f"{name}.tfrecord.json").read_text())
+    reported = json.loads((GOLDEN / f"{name}.tfrecord.json").read_text())
     payloads = golden_payloads(f"{name}.tfrecord")
-    assert len(payloads) == told["records"] == len(told["examples"])
-    for payload, features in zip(payloads, told["examples"], strict=True):
+    assert len(payloads) == reported["records"] == len(reported["examples"])
+    for payload, features in zip(payloads, reported["examples"], strict=True):
         for key, feature in features.items():
             for kind, name_of_kind in enumerate(("bytes_list", "float_list", "int64_list"), start=1):
                 if feature["kind"] in (None, name_of_kind):
@@ -200,8 +200,8 @@ def test_golden_examples_read_as_protobuf_read_them(name):
 
 
 def test_golden_sequences_read_as_protobuf_read_them():
-    told = json.loads((GOLDEN / "sequence.tfrecord.json").read_text())
-    for payload, one in zip(golden_payloads("sequence.tfrecord"), told["examples"], strict=True):
+    reported = json.loads((GOLDEN / "sequence.tfrecord.json").read_text())
+    for payload, one in zip(golden_payloads("sequence.tfrecord"), reported["examples"], strict=True):
         assert native(payload, "id", 3) == one["context"]["id"]
         assert native(payload, "name", 1) == values_in(one["context"]["name"])
         assert native(payload, "token", 3, (None, None), in_lists=True) == one["feature_lists"]["token"]

@@ -250,16 +250,16 @@ def test_all_problems_are_reported_together(load):
     """
     with pytest.raises(JobFailed) as error:
         load(text)
-    told = str(error.value)
-    assert "\n" not in told
+    reported = str(error.value)
+    assert "\n" not in reported
     for words in (
         "no model_fn(model_dir)",
         "is modelfn meant",
         "input_fn is no function but int",
         "predict_fn takes 1",
     ):
-        assert words in told
-    assert "transform_fn replaces" in told
+        assert words in reported
+    assert "transform_fn replaces" in reported
 
 
 @pytest.mark.parametrize(

@@ -111,14 +111,18 @@ def churn(place):
 
 def test_today_training_and_serving_apart_and_tables_with_names(place):
     archive = churn(place)
-    told = place.output("settings.json")
-    assert told["title"] == 'it\'s "odd" & long'
-    assert told["hyperparameters"] == {
+    reported = place.output("settings.json")
+    assert reported["title"] == 'it\'s "odd" & long'
+    assert reported["hyperparameters"] == {
         "n_estimators": 20, "fit_intercept": False, "title": "it's \"odd\" & long", "extra-one": [1, 2], "note": None
     }  # fmt: skip
-    assert (told["channels"], told["current"], told["entry"]) == (["train", "validation"], "algo-1", "train.py")
-    assert told["inputs"]["train"]["ContentType"] == "text/csv"
-    assert (told["intercept"], told["hosts"], told["processors"]) == (False, ["algo-1"], True)
+    assert (reported["channels"], reported["current"], reported["entry"]) == (
+        ["train", "validation"],
+        "algo-1",
+        "train.py",
+    )
+    assert reported["inputs"]["train"]["ContentType"] == "text/csv"
+    assert (reported["intercept"], reported["hosts"], reported["processors"]) == (False, ["algo-1"], True)
     assert any("validation:accuracy=" in line for line in place.lines)
     assert any("unknown arguments: ['--extra-one', '[1, 2]', '--note', '']" in line for line in place.lines)
     stage = script_stage(archive, entry_point="inference.py", source_dir=SCRIPTS / "churn")

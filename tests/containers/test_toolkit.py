@@ -89,11 +89,11 @@ def test_the_environment_of_a_tree(tmp_path, monkeypatch):
     monkeypatch.setenv("TRAINING_JOB_NAME", "job")
     monkeypatch.delenv("SAGEMAKER_PROGRAM", raising=False)
     found = environment.training_env().to_env_vars()
-    told = json.loads(json.dumps(found).replace(str(tmp_path), "BASE"))
+    reported = json.loads(json.dumps(found).replace(str(tmp_path), "BASE"))
     expected = GOLDEN["environment"]["variables"]
-    assert {name: told.get(name) for name in expected} == expected
-    assert set(told) - set(expected) == {"SM_NUM_CPUS", "SM_NUM_GPUS", "SM_NUM_NEURONS", "SM_TRAINING_ENV"}
-    training_env = json.loads(told["SM_TRAINING_ENV"])
+    assert {name: reported.get(name) for name in expected} == expected
+    assert set(reported) - set(expected) == {"SM_NUM_CPUS", "SM_NUM_GPUS", "SM_NUM_NEURONS", "SM_TRAINING_ENV"}
+    training_env = json.loads(reported["SM_TRAINING_ENV"])
     wanted = {
         **GOLDEN["environment"]["training_env"],
         "is_modelparallel_enabled": False,

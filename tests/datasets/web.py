@@ -77,11 +77,11 @@ class Web:
         self.stop.set()
         self.server.close()
 
-    def resource(self, path, body=None, **told):
+    def resource(self, path, body=None, **reported):
         """The resource for a page, with the checksum of its body (or of another)."""
         body = self.pages[path].body if body is None else body
-        told = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), **told}
-        return Resource(urls=(self.url + path,), **told)
+        reported = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), **reported}
+        return Resource(urls=(self.url + path,), **reported)
 
 
 def answer(handler, page, stop):

@@ -68,5 +68,5 @@ def test_it_is_verified_by_reading_it(path):
 
 
 def test_commands(path):
-    told = json.loads(CliRunner().invoke(app, ["inspect", str(path), "--json"], catch_exceptions=False).stdout)
-    assert (told["format"], told["compression"], told["records"]) == ("toy", "only words", 1000)
+    reported = json.loads(CliRunner().invoke(app, ["inspect", str(path), "--json"], catch_exceptions=False).stdout)
+    assert (reported["format"], reported["compression"], reported["records"]) == ("toy", "only words", 1000)

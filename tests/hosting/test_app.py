@@ -24,14 +24,14 @@ def test_requests_to_a_container(echo):
             "X-Own": "y",
             ATTRIBUTES: "trace=1",
         }
-        told = client.post("/invocations", content=b"1,2", headers=headers).json()
-        assert told["content_type"] == "text/csv; charset=utf-8"
-        assert told["accept"] == "a/b"
-        assert told["headers"] == {ATTRIBUTES.lower(): "trace=1"}
+        reported = client.post("/invocations", content=b"1,2", headers=headers).json()
+        assert reported["content_type"] == "text/csv; charset=utf-8"
+        assert reported["accept"] == "a/b"
+        assert reported["headers"] == {ATTRIBUTES.lower(): "trace=1"}
         bare = client.build_request("POST", "/invocations", content=b"1")
         bare.headers.pop("accept", None)
-        told = client.send(bare).json()
-        assert (told["content_type"], told["accept"]) == ("application/json", "*/*")
+        reported = client.send(bare).json()
+        assert (reported["content_type"], reported["accept"]) == ("application/json", "*/*")
 
 
 def test_client_responses():

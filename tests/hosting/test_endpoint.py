@@ -38,9 +38,9 @@ def test_an_endpoint_from_its_creation_to_its_end(endpoint):
     answer = endpoint.invoke("hello", content_type="text/csv", custom_attributes="trace=1", inference_id="x1")
     assert (answer.body, answer.content_type, answer.custom_attributes) == (b"HELLO", "text/plain", "seen")
     assert answer.production_variant == "AllTraffic"
-    told = endpoint.describe()
-    assert json.loads(json.dumps(told)) == told
-    assert (told["status"], told["containers"], told["reason"]) == ("InService", ["container-1"], None)
+    reported = endpoint.describe()
+    assert json.loads(json.dumps(reported)) == reported
+    assert (reported["status"], reported["containers"], reported["reason"]) == ("InService", ["container-1"], None)
     assert "is ready" in endpoint.logs()
     assert endpoint.logs(1).count("\n") == 1
     pid = endpoint.pid

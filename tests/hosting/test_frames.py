@@ -57,9 +57,12 @@ def test_requests_survive_packing(batches, sizes):
 def test_one_is_worded_like_several(request, answer, calls):
     asked = {"requests": [[request.content_type, request.accept, request.headers]]}
     assert pack_requests([request]) == pack(asked, [len(request.body)], [request.body])
-    told = {"answers": [[answer.status, answer.content_type, answer.headers]], "calls": [name for name, _, _ in calls]}
+    reported = {
+        "answers": [[answer.status, answer.content_type, answer.headers]],
+        "calls": [name for name, _, _ in calls],
+    }
     numbers = [len(answer.body), *(number for _, seconds, count in calls for number in (seconds, count))]
-    assert pack_answers([answer], calls) == pack(told, numbers, [answer.body])
+    assert pack_answers([answer], calls) == pack(reported, numbers, [answer.body])
 
 
 @given(st.lists(RESPONSES | REFUSED | FAILED, max_size=5), st.lists(st.integers(1, 40)))

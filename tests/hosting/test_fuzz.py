@@ -82,15 +82,15 @@ def client(tmp_path_factory):
 @given(BODIES, CONTENT_TYPES, CONTENT_TYPES)
 def test_every_content_type(client, body, content_type, accept):
     answer = client.post("/invocations", content=body, headers={"Content-Type": content_type, "Accept": accept})
-    told = answer.text
+    reported = answer.text
     assert answer.status_code in (200, 400, 406, 413, 415) or (
-        answer.status_code == 500 and "predict_fn failed" in told
-    ), told
+        answer.status_code == 500 and "predict_fn failed" in reported
+    ), reported
     if answer.status_code != 200:
         plain = answer.json()
         assert plain["status"] == answer.status_code
         assert plain["message"]
-        assert "Traceback" not in told
+        assert "Traceback" not in reported
 
 
 @given(st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"]), HTTP_TEXT, st.binary(max_size=20))

@@ -27,13 +27,13 @@ def members(*handlers, defaults=None):
 
 def unfold(answer):
     """The requests of each echo in a chain, in order."""
-    told = []
+    reported = []
     body = answer.body
     while body:
         plain = json.loads(body)
-        told.insert(0, plain)
+        reported.insert(0, plain)
         body = plain["body"].encode() if plain["body"].startswith("{") else b""
-    return told
+    return reported
 
 
 def test_content_types_hop_by_hop():
@@ -46,7 +46,7 @@ def test_content_types_hop_by_hop():
 
 def test_the_default_of_each_container_is_its_own():
     chain = serial_pipeline(members(Echo("a"), Echo("b"), Echo("c"), defaults={1: "text/csv", 3: "x/y"}))
-    assert [told["accept"] for told in unfold(chain(ask()))] == ["text/csv", "application/json", "x/y"]
+    assert [reported["accept"] for reported in unfold(chain(ask()))] == ["text/csv", "application/json", "x/y"]
     assert unfold(chain(ask(accept="text/plain")))[-1]["accept"] == "text/plain"
 
 
@@ -61,8 +61,8 @@ def test_one_container_is_alone():
 
 def test_headers_reach_every_container():
     chain = serial_pipeline(members(Echo("a"), Echo("b")))
-    told = unfold(chain(Request(body=b"", content_type="x", headers={"x-amzn-sagemaker-custom-attributes": "v"})))
-    assert all(plain["headers"] == {"x-amzn-sagemaker-custom-attributes": "v"} for plain in told)
+    reported = unfold(chain(Request(body=b"", content_type="x", headers={"x-amzn-sagemaker-custom-attributes": "v"})))
+    assert all(plain["headers"] == {"x-amzn-sagemaker-custom-attributes": "v"} for plain in reported)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ class Telling:
     """Returns its request."""
 
     def __call__(self, request):
-        told = [request.content_type, request.accept, dict(request.headers), request.body.decode()]
-        return Response(body=json.dumps(told).encode(), content_type=f"{request.accept}; told")
+        reported = [request.content_type, request.accept, dict(request.headers), request.body.decode()]
+        return Response(body=json.dumps(reported).encode(), content_type=f"{request.accept}; told")
 
     def answer_many(self, requests):
         return [self(request) for request in requests]
@@ -203,14 +203,14 @@ class Notes:
     """An observer that records its calls."""
 
     def __init__(self):
-        self.told = []
+        self.reported = []
         self.seconds = []
 
     def call_started(self, name):
-        self.told.append(name)
+        self.reported.append(name)
 
     def call_ended(self, name, seconds, count):
-        self.told.append((name, count))
+        self.reported.append((name, count))
         self.seconds.append(seconds)
 
 
@@ -220,8 +220,8 @@ def test_calls_are_reported():
     chain.answer_many([ask(b"a"), ask(b"b")])
     chain(ask(b"a"))
     together, alone = ([("container-1", count), ("container-2", count)] for count in (2, 1))
-    assert notes.told[1::2] == together + alone
-    assert notes.told[::2] == ["container-1", "container-2"] * 2
+    assert notes.reported[1::2] == together + alone
+    assert notes.reported[::2] == ["container-1", "container-2"] * 2
     assert len(notes.seconds) == 4
     assert min(notes.seconds) >= 0
 

@@ -129,7 +129,7 @@ def test_reading(tmp_path, cache, monkeypatch, name, mapped):
     path = data / name
     hr.write(path, COLUMNS, **options_of(name))
     faults = Faults(data, cache)
-    told = []
+    reported = []
 
     def reset():
         shutil.rmtree(cache, ignore_errors=True)
@@ -141,14 +141,14 @@ def test_reading(tmp_path, cache, monkeypatch, name, mapped):
                 found = read_all(path)
         except (HeadraceError, OSError) as error:
             assert names_a_file(error, data, cache), (fault, repr(error))
-            told.append(error)
+            reported.append(error)
         else:
             assert found == wanted(COLUMNS), fault
         finally:
             fired = list(faults.fired)
         faults._watching = False
         assert read_all(path) == wanted(COLUMNS), ("what was kept in the cache", fault, fired)
-    assert told, "some faults cannot be overlooked"
+    assert reported, "some faults cannot be overlooked"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -168,13 +168,13 @@ def test_writing(tmp_path, cache, name, before):
     def write():
         hr.write(path, COLUMNS, **options_of(name))
 
-    told = []
+    reported = []
     for fault in every_fault(faults, write, reset):
         try:
             write()
         except (HeadraceError, OSError) as error:
             assert names_a_file(error, data), (fault, repr(error))
-            told.append(error)
+            reported.append(error)
             done = None
         else:
             done = COLUMNS
@@ -190,7 +190,7 @@ def test_writing(tmp_path, cache, name, before):
         else:
             assert done is None
             assert before is None
-    assert told
+    assert reported
 
 
 @pytest.mark.parametrize("name", ["x.csv.gz", "x.npz", "x.parquet"])
@@ -400,19 +400,19 @@ def test_reading_folders(tmp_path, cache, format):
     path.parent.mkdir()
     write_folder(path, format)
     wanted = read_folder(path)
-    told = []
+    reported = []
     faults = Faults(tmp_path / "data", cache)
     for fault in every_fault(faults, lambda: read_folder(path), lambda: shutil.rmtree(cache, ignore_errors=True)):
         try:
             found = read_folder(path)
         except (HeadraceError, OSError) as error:
             assert names_a_file(error, path, cache), (fault, repr(error))
-            told.append(error)
+            reported.append(error)
         else:
             assert found == wanted, fault
         faults._watching = False
         assert read_folder(path) == wanted, fault
-    assert told
+    assert reported
 
 
 @pytest.mark.parametrize("format", FOLDERS)
@@ -430,14 +430,14 @@ def test_writing_folders(tmp_path, cache, format, is_there):
         if is_there:
             path.mkdir()
 
-    told = []
+    reported = []
     faults = Faults(data, cache)
     for fault in every_fault(faults, lambda: write_folder(path, format), reset):
         try:
             write_folder(path, format)
         except (HeadraceError, OSError) as error:
             assert names_a_file(error, data), (fault, repr(error))
-            told.append(error)
+            reported.append(error)
             done = False
         else:
             done = True
@@ -448,7 +448,7 @@ def test_writing_folders(tmp_path, cache, format, is_there):
         else:
             assert not done, fault
             assert path.exists() == is_there, fault
-    assert told
+    assert reported
 
 
 @pytest.mark.parametrize("format", FOLDERS)
@@ -467,13 +467,13 @@ def test_joining_folders(tmp_path, cache, format):
     reset()
     part = {name: values for name, values in read_folder(parts[0]).items() if name in FOLDERS[format][0]}
     faults = Faults(data, cache)
-    told = []
+    reported = []
     for fault in every_fault(faults, lambda: join(list(map(str, parts)), str(path)), reset):
         try:
             join(list(map(str, parts)), str(path))
         except (HeadraceError, OSError) as error:
             assert names_a_file(error, data), (fault, repr(error))
-            told.append(error)
+            reported.append(error)
         faults._watching = False
         there = {each.name for each in data.iterdir()}
         if "whole" not in there:
@@ -484,7 +484,7 @@ def test_joining_folders(tmp_path, cache, format):
                 assert {name: sorted(columns[name]) for name in part} == {
                     name: sorted(values * times) for name, values in part.items()
                 }, fault
-    assert told
+    assert reported
 
 
 @pytest.mark.parametrize("format", FOLDERS)
@@ -531,7 +531,7 @@ def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
 
-    told = []
+    reported = []
     faults = Faults(data, cache)
     for fault in every_fault(faults, prepare, reset):
         try:
@@ -540,13 +540,13 @@ def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
                 prepare()
         except (HeadraceError, OSError) as error:
             assert names_a_file(error, data, cache), (fault, repr(error))
-            told.append(error)
+            reported.append(error)
         faults._watching = False
         left = [each.name for each in (data / "made").glob("*")]
         assert set(left) <= {"1.0.0", ".1.0.0.lock"} or fault[0] in ("unlink", "rmdir", "scandir"), (fault, left)
         prepare()
         assert values() == list(range(5)), fault
-    assert told
+    assert reported
 
 
 def test_two_faults_while_a_dataset_is_prepared(tmp_path, cache):

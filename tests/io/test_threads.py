@@ -69,12 +69,12 @@ def test_a_forked_child_gets_an_error_instead_of_waiting_forever():
     running = prefetch(iter(range(1000)), depth=1)
     next(running)
 
-    def told():
+    def reported():
         with pytest.raises(RuntimeError):
             next(running)
         return True
 
-    assert exit_code(fork(told)) == 0
+    assert exit_code(fork(reported)) == 0
     running.close()
 
 

@@ -262,7 +262,7 @@ def test_all_violations_of_limits_are_reported_together():
             num_hosts=0,
             max_runtime_s=0,
         )
-    told = str(error.value)
+    reported = str(error.value)
     for words in (
         "its name must be",
         "at least 1 host",
@@ -279,7 +279,7 @@ def test_all_violations_of_limits_are_reported_together():
         "environment variable '1'",
         "'LONG' has 513 characters",
     ):
-        assert words in told, words
+        assert words in reported, words
 
 
 @pytest.mark.parametrize("setting", ["input_mode", "distribution", "record_wrapper", "compression", "data_type"])

@@ -84,11 +84,11 @@ def test_variables_of_a_script(run, script, store, model, tmp_path):
         environment={"THEIRS": "2"},
     )
     assert (record.status, record.secondary_status) == ("Completed", "Completed")
-    told = json.loads(model(record)["told.json"])
-    env, base = told["env"], tmp_path / "jobs" / "job" / "hosts" / "algo-1"
-    assert told["files"] == {"train": ["a.csv", "b"], "my-test.x": ["a.csv"]}
-    assert told["cwd"] == str(base / "code")
-    assert told["args"] == [
+    reported = json.loads(model(record)["told.json"])
+    env, base = reported["env"], tmp_path / "jobs" / "job" / "hosts" / "algo-1"
+    assert reported["files"] == {"train": ["a.csv", "b"], "my-test.x": ["a.csv"]}
+    assert reported["cwd"] == str(base / "code")
+    assert reported["args"] == [
         "-c", "1.5", "--grid", "a=1,b=2", "-l", "[1, 2]", "--n_estimators", "20", "--name", "a b", "--no", "", "--on", "True",
         "--raw", "no json",
     ]  # fmt: skip
@@ -133,7 +133,7 @@ def test_variables_of_a_script(run, script, store, model, tmp_path):
         "THEIRS": "2",
     }
     assert {name: env.get(name) for name in expected} == expected
-    assert json.loads(env["SM_USER_ARGS"]) == told["args"]
+    assert json.loads(env["SM_USER_ARGS"]) == reported["args"]
     training_env = json.loads(env["SM_TRAINING_ENV"])
     assert training_env["channel_input_dirs"]["train"] == expected["SM_CHANNEL_TRAIN"]
     assert training_env["job_name"] == "job"
@@ -285,9 +285,9 @@ def test_a_missing_script(run, tmp_path):
 
 def test_names_are_unique(run, script):
     run(script("pass"))
-    with pytest.raises(ValueError, match="the training job 'job' already exists.*or remove") as told:
+    with pytest.raises(ValueError, match="the training job 'job' already exists.*or remove") as reported:
         run(script("pass"))
-    shutil.rmtree(str(told.value).rpartition(" ")[2])
+    shutil.rmtree(str(reported.value).rpartition(" ")[2])
     run(script("pass"))
     with pytest.raises(ValueError, match="there is no training job 'other'"):
         read_job(run.work_dir, "other")

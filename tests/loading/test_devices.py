@@ -51,19 +51,21 @@ class TestTorch:
     def test_copies_run_on_a_stream_of_their_own(self, monkeypatch):
         """On a fake GPU that records its calls."""
         torch = pytest.importorskip("torch")
-        told = []
-        monkeypatch.setattr(torch, "cuda", _Cuda(told))
-        monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: told.append("pin") or self)
+        reported = []
+        monkeypatch.setattr(torch, "cuda", _Cuda(reported))
+        monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: reported.append("pin") or self)
         monkeypatch.setattr(
-            torch.Tensor, "to", lambda self, device, non_blocking: told.append(("to", non_blocking)) or self
+            torch.Tensor, "to", lambda self, device, non_blocking: reported.append(("to", non_blocking)) or self
         )
-        monkeypatch.setattr(torch.Tensor, "record_stream", lambda self, stream: told.append(("used on", stream.name)))
+        monkeypatch.setattr(
+            torch.Tensor, "record_stream", lambda self, stream: reported.append(("used on", stream.name))
+        )
         stage = CudaStage(torch, "cuda:0")
         staged = _staging(torch, stage)({"x": np.ones(3), "text": np.array(["a"], object)})
-        assert told == ["on side", "pin", ("to", True), "side records", "off side"]
-        told.clear()
+        assert reported == ["on side", "pin", ("to", True), "side records", "off side"]
+        reported.clear()
         batch = stage.arrive(staged)
-        assert told == ["current waits for side", ("used on", "current")]
+        assert reported == ["current waits for side", ("used on", "current")]
         assert batch["x"].tolist() == [1, 1, 1]
         assert batch["text"].tolist() == ["a"]
 
@@ -88,33 +90,33 @@ class TestTorch:
 
 
 class _Stream:
-    def __init__(self, told, name):
-        self.told = told
+    def __init__(self, reported, name):
+        self.reported = reported
         self.name = name
 
     def record_event(self):
-        self.told.append(f"{self.name} records")
+        self.reported.append(f"{self.name} records")
         return self.name
 
     def wait_event(self, event):
-        self.told.append(f"{self.name} waits for {event}")
+        self.reported.append(f"{self.name} waits for {event}")
 
 
 class _Cuda:
-    def __init__(self, told):
-        self.told = told
+    def __init__(self, reported):
+        self.reported = reported
 
     def Stream(self, device):
-        return _Stream(self.told, "side")
+        return _Stream(self.reported, "side")
 
     def current_stream(self, device):
-        return _Stream(self.told, "current")
+        return _Stream(self.reported, "current")
 
     @contextmanager
     def stream(self, stream):
-        self.told.append(f"on {stream.name}")
+        self.reported.append(f"on {stream.name}")
         yield
-        self.told.append(f"off {stream.name}")
+        self.reported.append(f"off {stream.name}")
 
 
 @pytest.mark.torch
@@ -183,7 +185,7 @@ class TestJax:
 
     def test_a_sharding_over_several_processes(self):
         """Each process gives its own part."""
-        told = []
+        reported = []
 
         class Sharding:
             is_fully_addressable = False
@@ -194,14 +196,14 @@ class TestJax:
 
             @staticmethod
             def make_array_from_process_local_data(sharding, array):
-                told.append(array.tolist())
+                reported.append(array.tolist())
                 return "global"
 
         Fake.sharding.Sharding = Sharding
         from headrace.loading.handover import jax_putter
 
         assert jax_putter(Fake, Sharding())(np.arange(3)) == "global"
-        assert told == [[0, 1, 2]]
+        assert reported == [[0, 1, 2]]
 
 
 def test_the_next_block_is_finished_early():

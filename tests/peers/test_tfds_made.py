@@ -142,8 +142,8 @@ def test_tfds_reads_the_named_datasets(tmp_path, name):
     finally:
         web.close()
     theirs = ask("describe", made.folder)
-    for split, told in theirs["splits"].items():
-        same(told, data_source(made.folder, split))
+    for split, reported in theirs["splits"].items():
+        same(reported, data_source(made.folder, split))
 
 
 def test_tfds_reads_own_files(tmp_path):
@@ -197,7 +197,7 @@ def test_tfds_reads_files_that_were_described(tmp_path, pattern):
     assert (theirs["name"], theirs["version"], theirs["description"]) == ("pets", "1.0.0", "Ours.")
     assert theirs["supervised"] == ["image", "label"]
     assert sorted(theirs["splits"]) == ["test", "train"]
-    for split, told in theirs["splits"].items():
-        same(told, data_source(made.folder, split))
-        assert told["lengths"] == list(made.splits[split].shard_lengths)
-        assert told["bytes"] == made.splits[split].num_bytes
+    for split, reported in theirs["splits"].items():
+        same(reported, data_source(made.folder, split))
+        assert reported["lengths"] == list(made.splits[split].shard_lengths)
+        assert reported["bytes"] == made.splits[split].num_bytes

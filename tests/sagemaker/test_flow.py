@@ -171,7 +171,7 @@ def test_names_of_version_1(session, tmp_path):
     train = session.upload_data(tmp_path / "train.csv")
     with pytest.warns(DeprecationWarning, match="get_image_uri"):
         image = sagemaker.get_image_uri("us-east-1", "linear-learner")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         learner = sagemaker.Estimator(
             image_name=image,
@@ -182,7 +182,7 @@ def test_names_of_version_1(session, tmp_path):
             train_max_run=3600,
             sagemaker_session=session,
         )
-    assert [str(one.message).split()[1] for one in told if one.category is DeprecationWarning] == [
+    assert [str(one.message).split()[1] for one in reported if one.category is DeprecationWarning] == [
         "image_name",
         "train_instance_count",
         "train_instance_type",
@@ -278,8 +278,8 @@ def test_ctrl_c_stops_the_job_and_keeps_its_model(session, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert "begun" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=300)
-    assert told.rstrip().endswith("KeyboardInterrupt")
+        _, reported = process.communicate(timeout=300)
+    assert reported.rstrip().endswith("KeyboardInterrupt")
     job = session.describe_training_job("interrupted")
     assert job["TrainingJobStatus"] == "Stopped"
     with tarfile.open(session.resolve(job["ModelArtifacts"]["S3ModelArtifacts"])) as model:

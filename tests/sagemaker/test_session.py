@@ -165,9 +165,9 @@ def test_inputs():
 )
 def test_old_names_warn_at_the_line_that_uses_them(session, call):
     image = image_uris.retrieve("linear-learner", "us-east-1")
-    with pytest.warns(DeprecationWarning, match="version 2 of the SDK") as told:
+    with pytest.warns(DeprecationWarning, match="version 2 of the SDK") as reported:
         call(session, image)
-    assert {one.filename for one in told} == {__file__}
+    assert {one.filename for one in reported} == {__file__}
 
 
 def test_modules_are_there_without_importing_them():

@@ -144,7 +144,7 @@ def test_damage_is_named_with_file_record_and_feature(tmp_path):
     images[23] = images[23][:-50]
     hr.write(tmp_path / "x.tfrecord@2", examples(images))
     source = hr.open(tmp_path / "x.tfrecord@2")
-    told = (
+    reported = (
         r"Premature end of JPEG file - at .*00001-of-00002, record 3, byte 0x[0-9a-f]+, feature 'image'. decode=False"
     )
     for ask in (
@@ -153,7 +153,7 @@ def test_damage_is_named_with_file_record_and_feature(tmp_path):
         lambda: list(source),
         lambda: list(hr.Loader(source, 8)),
     ):
-        with pytest.raises(hr.CorruptRecord, match=told):
+        with pytest.raises(hr.CorruptRecord, match=reported):
             ask()
     before = []
     with pytest.raises(hr.CorruptRecord):

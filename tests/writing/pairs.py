@@ -146,10 +146,10 @@ def pair_table():
         cells = []
         for target in formats():
             schema, never = schema_of(source, target), certain(source, target)
-            told = [name if name in never else f"{name}?" for name in refused(source, target)]
-            told = [name for name in told if not (target == "csv" and CSV.get(name.rstrip("?")) == "columns")]
+            reported = [name if name in never else f"{name}?" for name in refused(source, target)]
+            reported = [name for name in reported if not (target == "csv" and CSV.get(name.rstrip("?")) == "columns")]
             nothing = set(schema) <= set(never) or not is_whole(source, target)
-            cells.append("nothing" if nothing else f"but {', '.join(told)}" if told else "all")
+            cells.append("nothing" if nothing else f"but {', '.join(reported)}" if reported else "all")
         rows.append([f"**{source}**", *cells])
     return _table(rows)
 

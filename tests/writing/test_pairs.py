@@ -69,11 +69,11 @@ def test_loss_is_refused(source, target, tmp_path):
 
 def test_the_page_shows_it(tmp_path):
     text = pairs.PAGE.read_text(encoding="utf-8")
-    told = pairs.page_with(text, "kinds", pairs.held_table(tmp_path))
-    told = pairs.page_with(told, "pairs", pairs.pair_table())
+    reported = pairs.page_with(text, "kinds", pairs.held_table(tmp_path))
+    reported = pairs.page_with(reported, "pairs", pairs.pair_table())
     if os.environ.get("HEADRACE_WRITE_PAGES"):
-        pairs.PAGE.write_text(told, encoding="utf-8")
-    assert text == told, "run this test with HEADRACE_WRITE_PAGES=1"
+        pairs.PAGE.write_text(reported, encoding="utf-8")
+    assert text == reported, "run this test with HEADRACE_WRITE_PAGES=1"
 
 
 def test_values_decide(tmp_path):

@@ -76,9 +76,13 @@ def test_what_pillow_writes(channels, level):
 @given(
     st.one_of(
         st.binary(min_size=1, max_size=2000),
-        st.tuples(st.binary(min_size=1, max_size=9), st.integers(1, 4000)).map(lambda told: told[0] * told[1]),
+        st.tuples(st.binary(min_size=1, max_size=9), st.integers(1, 4000)).map(
+            lambda reported: reported[0] * reported[1]
+        ),
         st.tuples(st.integers(0, 99), st.integers(1, 70_000), st.integers(2, 256)).map(
-            lambda told: bytes(np.random.default_rng(told[0]).geometric(1 / told[2], told[1]).clip(1, 255).tolist())
+            lambda reported: bytes(
+                np.random.default_rng(reported[0]).geometric(1 / reported[2], reported[1]).clip(1, 255).tolist()
+            )
         ),
     ),
     st.integers(0, 9),

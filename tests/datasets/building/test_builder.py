@@ -37,9 +37,9 @@ FEATURES = {
 }
 
 
-def builder(**told):
+def builder(**reported):
     splits = {"train": [example(i) for i in range(30)], "test": lambda: ((f"k{i}", example(i)) for i in range(5))}
-    return DatasetBuilder(**{"name": "made", "features": FEATURES, "splits": splits, **told})
+    return DatasetBuilder(**{"name": "made", "features": FEATURES, "splits": splits, **reported})
 
 
 def files_in(folder):
@@ -105,9 +105,9 @@ def test_metadata_of_the_folder(tmp_path):
 
 def test_statistics_are_those_of_the_values(tmp_path):
     made = builder().download_and_prepare(data_dir=tmp_path, num_shards=3)
-    told = made.fields["splits"][0]["statistics"]
-    assert told["numExamples"] == "30"
-    by_name = {entry["name"]: entry for entry in told["features"]}
+    reported = made.fields["splits"][0]["statistics"]
+    assert reported["numExamples"] == "30"
+    by_name = {entry["name"]: entry for entry in reported["features"]}
     ids = by_name["id"]["numStats"]
     assert (ids["min"], ids["max"], ids["mean"], ids["numZeros"]) == (0, 29, 14.5, "1")
     assert ids["stdDev"] == pytest.approx(np.arange(30).std())
@@ -117,10 +117,10 @@ def test_statistics_are_those_of_the_values(tmp_path):
     assert by_name["image"]["bytesStats"]["minNumBytes"] > 50
     counts = [len(example(i)["words"]) for i in range(30)]
     words = [len(word.encode()) for i in range(30) for word in example(i)["words"]]
-    told = by_name["words"]["bytesStats"]
-    assert told["avgNumBytes"] == pytest.approx(np.mean(words))
+    reported = by_name["words"]["bytesStats"]
+    assert reported["avgNumBytes"] == pytest.approx(np.mean(words))
     filled = [count for count in counts if count]
-    assert told["commonStats"] == {
+    assert reported["commonStats"] == {
         "numNonMissing": str(len(filled)),
         **({"numMissing": str(30 - len(filled))} if len(filled) < 30 else {}),
         "minNumValues": str(min(filled)),
@@ -152,14 +152,14 @@ def test_statistics_of_what_varies_nests_or_is_missing(tmp_path):
     made = DatasetBuilder(name="varied", features=features, splits={"train": rows}).download_and_prepare(
         data_dir=tmp_path
     )
-    told = {entry["name"]: entry["numStats"] for entry in made.fields["splits"][0]["statistics"]["features"]}
+    reported = {entry["name"]: entry["numStats"] for entry in made.fields["splits"][0]["statistics"]["features"]}
     deep = [value for row in rows for inner in row["deep"] for value in inner]
-    assert (told["deep"]["mean"], told["deep"]["max"]) == (pytest.approx(np.mean(deep)), 2)
-    assert told["deep"]["commonStats"]["totNumValues"] == str(len(deep))
-    assert told["maybe"]["commonStats"]["numNonMissing"] == "16"
-    assert told["maybe"]["commonStats"]["numMissing"] == "4"
-    assert told["boxes/label"]["commonStats"]["maxNumValues"] == "2"
-    assert told["varying"]["commonStats"] == {
+    assert (reported["deep"]["mean"], reported["deep"]["max"]) == (pytest.approx(np.mean(deep)), 2)
+    assert reported["deep"]["commonStats"]["totNumValues"] == str(len(deep))
+    assert reported["maybe"]["commonStats"]["numNonMissing"] == "16"
+    assert reported["maybe"]["commonStats"]["numMissing"] == "4"
+    assert reported["boxes/label"]["commonStats"]["maxNumValues"] == "2"
+    assert reported["varying"]["commonStats"] == {
         "numNonMissing": "10",
         "numMissing": "10",
         "minNumValues": "2",
@@ -167,7 +167,7 @@ def test_statistics_of_what_varies_nests_or_is_missing(tmp_path):
         "avgNumValues": 2.0,
         "totNumValues": "20",
     }
-    assert told["never"] == {"commonStats": {"numMissing": "20"}}
+    assert reported["never"] == {"commonStats": {"numMissing": "20"}}
 
 
 def test_an_existing_folder_is_used(tmp_path):

@@ -42,9 +42,9 @@ def test_files_become_a_dataset_where_they_lie(tmp_path, kind):
     assert batch["words"].to_list() == COLUMNS["words"][:40].to_list()
     sizes = sum(len(bytes(payload)) for payload in hr.records(sorted(folder.glob(f"pets-train.{kind}*"))))
     assert made.splits["train"].num_bytes == sizes
-    told = made.fields["splits"][0]["statistics"]
-    assert told["numExamples"] == str(N)
-    assert {entry["name"] for entry in told["features"]} == set(COLUMNS)
+    reported = made.fields["splits"][0]["statistics"]
+    assert reported["numExamples"] == str(N)
+    assert {entry["name"] for entry in reported["features"]} == set(COLUMNS)
 
 
 def test_given_features(tmp_path):

@@ -40,10 +40,10 @@ def test_a_file_is_fetched_once(web, fetch):
     assert left_over(path) == set()
 
 
-@pytest.mark.parametrize("told", [{}, {"sha256": None}, {"sha256": None, "size": None}, {"size": None}])
-def test_what_is_known_of_it_need_not_be_all(web, fetch, told):
+@pytest.mark.parametrize("reported", [{}, {"sha256": None}, {"sha256": None, "size": None}, {"size": None}])
+def test_what_is_known_of_it_need_not_be_all(web, fetch, reported):
     web.pages["/a"] = Page(BODY)
-    assert fetch(web.resource("/a", **told)).read_bytes() == BODY
+    assert fetch(web.resource("/a", **reported)).read_bytes() == BODY
 
 
 def test_an_empty_file_is_a_file(web, fetch):

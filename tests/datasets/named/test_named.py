@@ -114,15 +114,15 @@ def test_what_is_known_of_the_files():
 def test_addresses_sizes_and_checksums_are_those_that_tfds_ships():
     """The golden file comes from ``url_checksums/`` in the wheel of tensorflow-datasets 4.9.10."""
     lines = (GOLDEN / "tfds_4.9.10_url_checksums.tsv").read_text().splitlines()
-    told = {url: (int(size), checksum) for url, size, checksum, _ in (line.split("\t") for line in lines)}
+    reported = {url: (int(size), checksum) for url, size, checksum, _ in (line.split("\t") for line in lines)}
     ours = {}
     for builder in known_builders():
         for resource in builder.resources.values():
             for file in filter(None, (resource, resource.otherwise)):
-                known = [url for url in file.urls if url in told]
+                known = [url for url in file.urls if url in reported]
                 assert known or builder.name == "abalone", file.urls
                 ours |= {url: (file.size, file.sha256) for url in known}
-    assert ours == told
+    assert ours == reported
     # TFDS has no abalone. This is the file of the UCI repository, as in Amazon SageMaker's examples.
     abalone = named_builder("abalone").resources
     (file,) = abalone.values()

@@ -407,9 +407,9 @@ def test_the_commands_read_archives_and_folders(tmp_path):
                 check=True,
                 timeout=120,
             )
-            told = json.loads(done.stdout)
-            assert told.get("records", count) == count
-            assert told.get("ok", True)
+            reported = json.loads(done.stdout)
+            assert reported.get("records", count) == count
+            assert reported.get("ok", True)
     assert json.loads(done.stdout)["files"] == 2
 
 

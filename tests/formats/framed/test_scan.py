@@ -90,7 +90,7 @@ class Parts:
         return map(memoryview, self.parts)
 
 
-def told(content, on_corrupt):
+def reported(content, on_corrupt):
     """The full result of a scan."""
     scan = Scan(TFRecordFraming(), content, verify=True, on_corrupt=on_corrupt)
     records, error = [], None
@@ -115,8 +115,8 @@ def test_a_stream_in_any_parts_holds_the_records_of_the_file(tmp_path_factory, s
         file.path = "x"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(framed_scan, "SEAM_BYTES", seam)
-            found = told(stream, on_corrupt)
-        assert found == told(file, on_corrupt)
+            found = reported(stream, on_corrupt)
+        assert found == reported(file, on_corrupt)
 
 
 def test_records_are_not_copied_but_where_parts_meet():

@@ -23,7 +23,7 @@ class Echo:
         self._mark = mark
 
     def __call__(self, request: Request) -> Response:
-        told = {
+        reported = {
             "mark": self._mark,
             "body": request.body.decode("latin-1"),
             "content_type": request.content_type,
@@ -32,7 +32,7 @@ class Echo:
             "variable": os.environ.get("SAMPLE"),
             "pid": os.getpid(),
         }
-        return Response(body=json.dumps(told).encode(), content_type=f"application/json; from={self._mark}")
+        return Response(body=json.dumps(reported).encode(), content_type=f"application/json; from={self._mark}")
 
 
 class Obedient:

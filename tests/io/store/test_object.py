@@ -379,8 +379,8 @@ def test_after_a_fork_there_is_an_error_and_no_waiting(server):
         finally:
             os._exit(0)
     os.close(write)
-    with os.fdopen(read, "rb") as told:
-        assert b"spawn" in told.read()
+    with os.fdopen(read, "rb") as reported:
+        assert b"spawn" in reported.read()
     os.waitpid(child, 0)
 
 
@@ -414,15 +414,15 @@ SAYS_NOTHING = [
 ]
 
 
-def _say(server, told):
+def _say(server, reported):
     times = {"now": formatdate(time.time(), usegmt=True), "later": formatdate(time.time() + 5000, usegmt=True)}
-    for name, value in told.items():
+    for name, value in reported.items():
         setattr(server, name, times.get(value, value))
 
 
-@pytest.mark.parametrize("told", SAYS_NOTHING)
-def test_equal_sizes_do_not_make_an_object_unchanged(server, told):
-    _say(server, told)
+@pytest.mark.parametrize("reported", SAYS_NOTHING)
+def test_equal_sizes_do_not_make_an_object_unchanged(server, reported):
+    _say(server, reported)
     url = f"{server.url}/x.bin"
     assert copy_to_cache(RemoteFile(url)).buffer == CONTENT
     (server.root / "x.bin").write_bytes(CONTENT[::-1])
@@ -431,10 +431,10 @@ def test_equal_sizes_do_not_make_an_object_unchanged(server, told):
     assert bytes(RemoteFile(url).read(5000, 10)) == CONTENT[::-1][5000:5010]
 
 
-@pytest.mark.parametrize("told", SAYS_NOTHING)
-def test_an_open_source_keeps_the_old_content(server, told):
+@pytest.mark.parametrize("reported", SAYS_NOTHING)
+def test_an_open_source_keeps_the_old_content(server, reported):
     """Ranges requested separately might come from two versions."""
-    _say(server, told)
+    _say(server, reported)
     file = RemoteFile(f"{server.url}/x.bin")
     assert bytes(file.read(5000, 10)) == CONTENT[5000:5010]
     (server.root / "x.bin").write_bytes(CONTENT[::-1])
@@ -443,9 +443,9 @@ def test_an_open_source_keeps_the_old_content(server, told):
     assert b"".join(RemoteStream(file)) == CONTENT
 
 
-@pytest.mark.parametrize("told", SAYS_NOTHING)
-def test_a_process_that_finds_other_content_reports_it(server, told):
-    _say(server, told)
+@pytest.mark.parametrize("reported", SAYS_NOTHING)
+def test_a_process_that_finds_other_content_reports_it(server, reported):
+    _say(server, reported)
     files = FileSet([f"{server.url}/x.bin"])
     files.expect([files.signature(0)])
     again = pickle.dumps(files)
@@ -491,9 +491,9 @@ def test_an_object_that_changes_while_it_is_copied(server):
         list(RemoteStream(RemoteFile(f"{server.url}/x.bin")))
 
 
-@pytest.mark.parametrize("told", SAYS_NOTHING)
-def test_records_of_an_object_without_content_type(server, told):
-    _say(server, told)
+@pytest.mark.parametrize("reported", SAYS_NOTHING)
+def test_records_of_an_object_without_content_type(server, reported):
+    _say(server, reported)
     path = server.root / "x.csv"
     for middle in (b"22", b"33"):
         path.write_bytes(b"x\n" + b"11\n" * 20_000 + middle + b"\n" + b"11\n" * 20_000)

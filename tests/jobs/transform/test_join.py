@@ -100,7 +100,7 @@ def test_a_record_that_lacks_something_is_named(joining):
 
 
 @pytest.mark.parametrize(
-    ("content", "format", "told"),
+    ("content", "format", "reported"),
     [
         (b'1,2\n"3,4\n', CSV, "Failed to parse input as CSV: unexpected end of data"),
         (b'1,2\n"3"x,4\n', CSV, "Failed to parse input as CSV: ',' expected after '\"'"),
@@ -110,10 +110,10 @@ def test_a_record_that_lacks_something_is_named(joining):
         (b"1\n" + b"[" * 100_000 + b"\n", LINES, "Failed to parse input as JSON Lines: "),
     ],
 )
-def test_a_record_that_is_none_is_named(joining, content, format, told):
+def test_a_record_that_is_none_is_named(joining, content, format, reported):
     case = joining(content, format, JSON, join_source="Input")
     reason, position = case.fault(case.output, "1\n2\n")
-    assert reason.startswith(told)
+    assert reason.startswith(reported)
     assert position == 1
 
 

@@ -97,7 +97,7 @@ def test_a_path_has_up_to_63_characters():
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "reported"),
     [
         ("$[6]", ROW, "expected an element at position 6, found 6 elements"),
         ("$[-7]", ROW, "expected an element at position -7, found 6 elements"),
@@ -111,10 +111,10 @@ def test_a_path_has_up_to_63_characters():
         ("$[0]", True, "found a truth value"),
     ],
 )
-def test_missing_files_are_reported(path, value, told):
+def test_missing_files_are_reported(path, value, reported):
     with pytest.raises(LookupError) as caught:
         JsonPath.parse(path).select(value)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_columns_of_a_row():

@@ -85,15 +85,15 @@ def test_payloads_are_answered_together_where_the_container_can(jobs):
 def test_containers_see_the_settings_that_were_made(jobs):
     jobs.put(a="{}")
     jobs.run("Environment", environment={"OWN": "x", "SAGEMAKER_BATCH": "no"}, content_type=None)
-    told = json.loads(jobs.out())
-    assert told["content_type"] == "application/json"
-    assert told["accept"] == "*/*"
-    assert told["variables"] == {"OWN": "x", "SAGEMAKER_BATCH": "true"}
+    reported = json.loads(jobs.out())
+    assert reported["content_type"] == "application/json"
+    assert reported["accept"] == "*/*"
+    assert reported["variables"] == {"OWN": "x", "SAGEMAKER_BATCH": "true"}
     options = {"max_payload_mb": 2, "strategy": "MultiRecord", "max_concurrent_transforms": 3, "accept": "a/b", **LINES}
     jobs.run("Environment", name="second", **options)
-    told = json.loads(jobs.out())
-    assert told["accept"] == "a/b"
-    assert told["variables"] == {
+    reported = json.loads(jobs.out())
+    assert reported["accept"] == "a/b"
+    assert reported["variables"] == {
         "SAGEMAKER_BATCH": "true",
         "SAGEMAKER_BATCH_STRATEGY": "MULTI_RECORD",
         "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS": "3",

@@ -79,8 +79,8 @@ def test_a_bad_record_fails_its_file_and_names_itself_while_others_go_on(jobs):
     record = read_transform(jobs.work_dir, "job")
     assert [one.status for one in record.files()] == ["Completed", "Failed", "Completed"]
     assert record.files()[1].reason == "ClientError: 400: no number: 'seven' - at record 777, byte 0xbb6."
-    told = [line.partition("]: ")[2] for line in jobs.lines]
-    assert told[1:] == [
+    reported = [line.partition("]: ")[2] for line in jobs.lines]
+    assert reported[1:] == [
         "in/data/b: ClientError: 400",
         "in/data/b: ",
         "in/data/b: Frame:",
@@ -196,20 +196,20 @@ def test_the_record_describes_the_job(jobs):
     jobs.put(a="1,2\n")
     options = {"join_source": "Input", "accept": "text/csv", "environment": {"A": "b"}, **LINES}
     jobs.run("Echo", **options)
-    told = read_transform(jobs.work_dir, "job").content
-    assert told["TransformJobName"] == "job"
-    assert told["TransformJobStatus"] == "Completed"
-    assert told["TransformInput"] == {
+    reported = read_transform(jobs.work_dir, "job").content
+    assert reported["TransformJobName"] == "job"
+    assert reported["TransformJobStatus"] == "Completed"
+    assert reported["TransformInput"] == {
         "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://in/data/"}},
         "ContentType": "text/csv",
         "CompressionType": "None",
         "SplitType": "Line",
     }
-    assert told["TransformOutput"] == {"S3OutputPath": "s3://out/", "Accept": "text/csv", "AssembleWith": "Line"}
-    assert told["DataProcessing"] == {"InputFilter": "$", "OutputFilter": "$", "JoinSource": "Input"}
-    assert told["ModelClientConfig"] == {"InvocationsTimeoutInSeconds": 600, "InvocationsMaxRetries": 3}
-    assert told["Environment"] == {"A": "b"}
-    assert told["CreationTime"] <= told["TransformStartTime"] <= told["TransformEndTime"]
+    assert reported["TransformOutput"] == {"S3OutputPath": "s3://out/", "Accept": "text/csv", "AssembleWith": "Line"}
+    assert reported["DataProcessing"] == {"InputFilter": "$", "OutputFilter": "$", "JoinSource": "Input"}
+    assert reported["ModelClientConfig"] == {"InvocationsTimeoutInSeconds": 600, "InvocationsMaxRetries": 3}
+    assert reported["Environment"] == {"A": "b"}
+    assert reported["CreationTime"] <= reported["TransformStartTime"] <= reported["TransformEndTime"]
     assert jobs.out() == b"1,2,1,2\n"
 
 

@@ -55,7 +55,7 @@ def test_what_goes_together(options):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         ({"name": "-"}, "its name must be"),
         ({"name": "a" * 64}, "its name must be"),
@@ -91,10 +91,10 @@ def test_what_goes_together(options):
         ({"join_source": "Input", **CSV, "split_type": "RecordIO"}, "both 'Line' or both 'None'"),
     ],
 )
-def test_what_does_not(options, told):
+def test_what_does_not(options, reported):
     with pytest.raises(ValueError, match="Transform job .* cannot be run") as caught:
         spec(**options)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_everything_is_reported_at_once():

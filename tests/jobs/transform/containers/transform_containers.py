@@ -65,8 +65,8 @@ class Environment:
     def __call__(self, request):
         names = [name for name in sorted(os.environ) if name.startswith(("SAGEMAKER_", "OWN"))]
         found = {name: os.environ[name] for name in names}
-        told = {"variables": found, "content_type": request.content_type, "accept": request.accept}
-        return Response(body=json.dumps(told).encode(), content_type="application/json")
+        reported = {"variables": found, "content_type": request.content_type, "accept": request.accept}
+        return Response(body=json.dumps(reported).encode(), content_type="application/json")
 
 
 class Parameters(Environment):
