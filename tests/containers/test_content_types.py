@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.containers.content_types import accepted, charset, choose, media_type, parameters
+from headrace.containers.content_types import charset, choose, media_type, parameters, parse_accept
 
 JSON, CSV = "application/json", "text/csv"
 
@@ -32,7 +32,7 @@ def test_parameters():
     ],
 )
 def test_accepted(header, wanted):
-    assert list(accepted(header)) == wanted
+    assert list(parse_accept(header)) == wanted
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_quirk_can_be_had_back(load):
         (ask(""), 400, "no rows"),
         (ask("1,M"), 400, "'M' at row 1, column 2"),
         (ask("[1,", "application/json"), 400, "JSON"),
-        (ask("[[1], [1, 2]]", "application/json"), 400, "several lengths"),
+        (ask("[[1], [1, 2]]", "application/json"), 400, "different lengths"),
         (ask('{"instances": [[1]]}', "application/json"), 400, "instances"),
         (ask("[" * 100_000, "application/json"), 400, "JSON"),
         (ask(b"\xff\xfe", "text/csv"), 400, "byte 0 is 0xff"),
@@ -96,7 +96,7 @@ def test_an_answer_that_cannot_be_made(load):
     with pytest.raises(RequestError) as error:
         load(text)(ask("1"))
     assert (error.value.status, error.value.container) == (500, "serve")
-    assert "returned a object that no content type can hold" in error.value.reason
+    assert "returned a object that no content type can represent" in error.value.reason
 
 
 @pytest.mark.parametrize("returned", ["{1, 2}", "lambda: 1", "[[1], [2, object()]]", "b'x'.__class__"])
@@ -253,9 +253,9 @@ def test_all_problems_are_reported_together(load):
     reported = str(error.value)
     assert "\n" not in reported
     for words in (
-        "no model_fn(model_dir)",
-        "is modelfn meant",
-        "input_fn is no function but int",
+        "model_fn(model_dir), which loads the model, is missing",
+        "did you mean modelfn",
+        "input_fn is not a function but int",
         "predict_fn takes 1",
     ):
         assert words in reported

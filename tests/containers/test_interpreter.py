@@ -107,7 +107,7 @@ def test_a_failed_installation_is_one_line(tmp_path):
 
 
 def test_no_interpreter():
-    with pytest.raises(JobFailed, match="there is no interpreter"):
+    with pytest.raises(JobFailed, match="no interpreter"):
         interpreter("python0.1")
 
 
@@ -142,8 +142,8 @@ def test_a_package_is_built_in_isolation_where_nothing_here_can(monkeypatch, the
             "NameError: name 'x'",
         ),
         (["killed"], "killed"),
-        ([], "nothing was said"),
+        ([], "no output"),
     ],
 )  # fmt: skip
 def test_errors_of_pip(lines, said):
-    assert of_interpreter._what_is_wrong(lines) == said
+    assert of_interpreter._find_error(lines) == said

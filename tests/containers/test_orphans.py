@@ -115,10 +115,10 @@ def test_a_watchdog_that_cannot_be_started_again_writes_to_no_file_of_others(mon
     watchdog._pipe = ours
     monkeypatch.setattr(os, "pipe", fails)
     with pytest.raises(OSError, match="Too many"):
-        watchdog.tell("mark a")
+        watchdog.send("mark a")
     with open(tmp_path / "other", "wb") as other:
         os.dup2(other.fileno(), ours)
         with pytest.raises(OSError, match="Too many"):
-            watchdog.tell("mark b")
+            watchdog.send("mark b")
         os.close(ours)
     assert (tmp_path / "other").read_bytes() == b""

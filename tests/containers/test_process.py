@@ -6,24 +6,24 @@ import threading
 
 import pytest
 
-from headrace.containers.training.process import LINE_LIMIT_BYTES, Ended, run
+from headrace.containers.training.process import LINE_LIMIT_BYTES, ProcessResult, run
 from headrace.containers.training.script_job import failure_text, one_line, reason, summary
 
 
 def python(code, **options):
     lines = []
     options = {"stop": threading.Event(), "grace_s": 60, "log": lines.append, **options}
-    ended = run([sys.executable, "-c", code], cwd=os.path.dirname(__file__), environment=os.environ, **options)
-    return ended, lines
+    result = run([sys.executable, "-c", code], cwd=os.path.dirname(__file__), environment=os.environ, **options)
+    return result, lines
 
 
 def test_many_lines_of_both_streams():
-    ended, lines = python("import sys\nfor n in range(20000):\n print('out', n)\n print('err', n, file=sys.stderr)\n")
-    assert ended.status == 0
+    result, lines = python("import sys\nfor n in range(20000):\n print('out', n)\n print('err', n, file=sys.stderr)\n")
+    assert result.status == 0
     assert [line for line in lines if line.startswith("out")] == [f"out {n}" for n in range(20000)]
     assert [line for line in lines if line.startswith("err")] == [f"err {n}" for n in range(20000)]
-    assert ended.errors[-1] == "err 19999"
-    assert len(ended.errors) == 400
+    assert result.errors[-1] == "err 19999"
+    assert len(result.errors) == 400
 
 
 def test_a_line_without_an_end_is_passed_on_in_parts():
@@ -50,16 +50,16 @@ def test_one_that_closes_its_output_is_waited_for(tmp_path):
     os.mkfifo(tmp_path / "go")
     stop = EndsWhenWaitedFor(tmp_path / "go")
     code = f"import os\nos.close(1); os.close(2)\nopen({str(tmp_path / 'go')!r}).read(); os._exit(7)"
-    ended, _ = python(code, stop=stop)
-    assert (ended.status, stop.was_waited_for) == (7, True)
+    result, _ = python(code, stop=stop)
+    assert (result.status, stop.was_waited_for) == (7, True)
 
 
 def test_one_that_closes_its_output_is_stopped_too():
     stop = threading.Event()
     # Many short sleeps: a signal that arrives just before a sleep is handled when it ends.
     code = "import os, signal, time\nsignal.signal(15, lambda *_: os._exit(9))\nprint('ready', flush=True)\nos.close(1); os.close(2)\nwhile True: time.sleep(0.05)"
-    ended, _ = python(code, stop=stop, log=lambda line: stop.set())
-    assert (ended.status, ended.was_stopped, ended.was_killed) == (9, True, False)
+    result, _ = python(code, stop=stop, log=lambda line: stop.set())
+    assert (result.status, result.was_stopped, result.was_killed) == (9, True, False)
 
 
 def test_a_log_that_fails_ends_the_process():
@@ -108,16 +108,16 @@ def test_the_log_line(lines, said):
 
 
 def test_reasons():
-    assert reason(Ended(status=2, errors=("no",)), "a.py") == "a.py failed with exit code 2: no"
-    assert reason(Ended(status=2, errors=()), "a.py") == "a.py failed with exit code 2"
-    assert reason(Ended(status=-11, errors=()), "a.py") == "a.py was killed by SIGSEGV (signal 11)"
-    assert reason(Ended(status=-120, errors=()), "a.py") == "a.py was killed by signal 120"
+    assert reason(ProcessResult(status=2, errors=("no",)), "a.py") == "a.py failed with exit code 2: no"
+    assert reason(ProcessResult(status=2, errors=()), "a.py") == "a.py failed with exit code 2"
+    assert reason(ProcessResult(status=-11, errors=()), "a.py") == "a.py was killed by SIGSEGV (signal 11)"
+    assert reason(ProcessResult(status=-120, errors=()), "a.py") == "a.py was killed by signal 120"
     assert len(one_line("x y\n" * 1000)) == 1024
     assert one_line("a\n b") == "a b"
 
 
 def test_the_text_of_a_failure():
-    text = failure_text(Ended(status=-9, errors=(*TRACE, "MemoryError")), ["python", "a b.py"])
+    text = failure_text(ProcessResult(status=-9, errors=(*TRACE, "MemoryError")), ["python", "a b.py"])
     assert text.startswith('ExecuteUserScriptError:\nExitCode 137\nErrorMessage "Traceback')
     assert text.endswith(
         'MemoryError"\nExtraInfo "OutOfMemory: Process killed by SIGKILL (signal 9)"\nCommand "python \'a b.py\'"'

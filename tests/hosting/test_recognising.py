@@ -73,7 +73,7 @@ def test_a_linear_learner(tmp_path):
     (tmp_path / "model_algo-1").write_bytes(b"no zip")
     stage = recognise(tmp_path)
     assert stage.factory.endswith(":LinearLearnerContainer")
-    with pytest.raises(JobFailed, match="expected a sound zip"):
+    with pytest.raises(JobFailed, match="expected an intact zip"):
         load_handler(stage)
 
 

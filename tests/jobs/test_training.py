@@ -582,7 +582,7 @@ def test_a_shell_script(run, script, model):
 
 
 def test_an_own_interpreter_that_is_not_there(run, script):
-    with pytest.raises(JobFailed, match="there is no interpreter 'python0.1'"):
+    with pytest.raises(JobFailed, match="no interpreter 'python0.1'"):
         run(script("pass", python="python0.1"))
 
 
@@ -621,10 +621,10 @@ def test_source_dir_as_an_archive(run, store, tmp_path, model):
     handler = container.handler(tmp_path / "model")
     assert handler(ask("1")).body == b'["5", 5]'
     handler.close()
-    with pytest.raises(JobFailed, match="there is no file other.py"):
+    with pytest.raises(JobFailed, match="no file other.py"):
         run(ScriptContainer(entry_point="other.py", source_dir=archive), name="other")
     archive.write_bytes(archive.read_bytes()[:40])
-    with pytest.raises(JobFailed, match=r"no sound \.tar\.gz of one: Compressed file ended"):
+    with pytest.raises(JobFailed, match=r"nor an intact \.tar\.gz: Compressed file ended"):
         run(ScriptContainer(entry_point="main.py", source_dir=archive), name="cut")
 
 

@@ -1,1 +1,1 @@
-"""What trains and answers: a user's script, run as SageMaker's containers run it."""
+"""Containers train models and answer requests: user scripts, as SageMaker's containers run them, and built-in algorithms."""

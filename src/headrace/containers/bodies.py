@@ -1,9 +1,9 @@
-"""Bodies of requests to arrays, and predictions to bodies of answers.
+"""Decodes request bodies to arrays, and encodes predictions as answer bodies.
 
-A request becomes one row per example, always: where ``sagemaker_containers`` gives one axis for one CSV row and refuses
-``text/csv; charset=utf-8``, this gives ``(1, n)`` and takes it. Nothing is unpickled, and no length in a body makes more be allocated than
-the body holds. Answers in csv, json and npy equal those of ``sagemaker_containers`` to the byte wherever these are sound; its quirks are kept
-in :mod:`headrace.containers.toolkit.encoders` only.
+A decoded request always has one row per example. ``sagemaker_containers`` returns one axis for a single CSV row and refuses
+``text/csv; charset=utf-8``; this returns ``(1, n)`` and accepts it. Nothing is unpickled, and no declared length allocates more memory
+than the body needs. Answers in csv, json and npy equal those of ``sagemaker_containers`` to the byte, except for its bugs, which only
+:mod:`headrace.containers.toolkit.encoders` reproduces.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ def is_sparse(values: Any) -> bool:
 
 
 def encode(prediction: Any, media: str) -> bytes:
-    """A prediction as a body.
+    """Encode a prediction.
 
     Args:
-        prediction: An array, a list, a number, a DataFrame, a SciPy matrix; for json anything that JSON has.
+        prediction: An array, a list, a number, a DataFrame, a SciPy matrix; for json any JSON value.
         media: A content type without parameters.
 
     Raises:
-        RequestError: 406, no such type, or one that cannot hold this prediction while another one can; 500, none can: it is
-            the script that has to return something else, not the client that has to ask for something else.
+        RequestError: 406, an unknown type, or one that cannot represent this prediction although another one can; 500, no type can,
+            so the script has to return something else.
     """
     encoder = _ENCODERS.get(media)
     if encoder is None:
-        raise RequestError(406, f"answers come as {', '.join(ENCODED)}, not as {media!r}")
+        raise RequestError(406, f"answers are available as {', '.join(ENCODED)}, not as {media!r}")
     try:
         return encoder(prediction)
     except (ValueError, TypeError) as error:
@@ -58,14 +58,14 @@ def encode(prediction: Any, media: str) -> bytes:
             reason = f"this prediction cannot be answered as {media}: {error}; ask for {' or '.join(others)}"
             raise RequestError(406, reason) from error
         kind = type(prediction).__name__
-        reason = f"the script returned a {kind} that no content type can hold ({error}); return arrays, lists, numbers or texts"
+        reason = f"the script returned a {kind} that no content type can represent ({error}); return arrays, lists, numbers or strings"
         raise RequestError(500, reason) from error
 
 
 def _can_hold(prediction: Any, media: str) -> bool:
     try:
         _ENCODERS[media](prediction)
-    except Exception:  # noqa: BLE001 - whatever the reason: it cannot
+    except Exception:  # noqa: BLE001 - any error means that it cannot
         return False
     return True
 
@@ -87,10 +87,10 @@ def _encode_csv(prediction: Any) -> bytes:
 
 
 def _check_cell(cell: Any) -> None:
-    """That a value means something as text: of a function or a set, only Python's own description would be sent."""
+    """Refuse values such as functions and sets, for which CSV would contain Python's ``repr``."""
     is_value = cell is None or isinstance(cell, str | bytes | numbers.Number | np.generic) or hasattr(cell, "isoformat")
-    if not is_value and not type(cell).__module__.startswith("pandas."):  # which has missing values of its own
-        raise TypeError(f"Object of type {type(cell).__name__} is no value of a csv")
+    if not is_value and not type(cell).__module__.startswith("pandas."):  # pandas has missing values of its own types
+        raise TypeError(f"Object of type {type(cell).__name__} is not a csv value")
 
 
 def _encode_json(prediction: Any) -> bytes:
@@ -106,7 +106,7 @@ def _encode_jsonlines(prediction: Any) -> bytes:
 def _encode_npy(prediction: Any) -> bytes:
     array = np.asarray(_dense(prediction))
     if array.dtype.hasobject:
-        raise ValueError("npy would need pickled objects for it")
+        raise ValueError("npy would need pickled objects")
     return encoders.array_to_npy(array)
 
 
@@ -135,45 +135,45 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     content_types.RECORDIO_PROTOBUF: _encode_recordio,
 }
 ENCODED = tuple(_ENCODERS)
-"""What can be encoded."""
+"""The content types that :func:`encode` supports."""
 
 
 NPZ_LIMIT_BYTES = 256 << 20
-NUMBER_LIKE = re.compile(r"[^0-9eE+\-.,\sinfatyINFATY]")  # characters that no number and no row of numbers has
+NUMBER_LIKE = re.compile(r"[^0-9eE+\-.,\sinfatyINFATY]")  # characters that do not occur in rows of numbers
 
 
 def as_text(body: bytes, content_type: str) -> str:
     """The text of a body, in its charset.
 
     Raises:
-        RequestError: 400, it is not in that charset; 415, there is no such charset.
+        RequestError: 400, not in that charset; 415, an unknown charset.
     """
     name = content_types.charset(content_type)
     try:
         return body.decode(name).removeprefix("\ufeff")
     except LookupError as error:
-        raise RequestError(415, f"the charset {name!r} is not known") from error
+        raise RequestError(415, f"unknown charset {name!r}") from error
     except UnicodeDecodeError as error:
-        reason = f"the body is no {name} text: byte {error.start} is 0x{body[error.start]:02x}"
+        reason = f"the body is not {name} text: byte {error.start} is 0x{body[error.start]:02x}"
         raise RequestError(400, reason) from error
-    except UnicodeError as error:  # of charsets that do not say where, such as idna
-        raise RequestError(400, f"the body is no {name} text: {error}") from error
+    except UnicodeError as error:  # charsets such as idna do not give a position
+        raise RequestError(400, f"the body is not {name} text: {error}") from error
 
 
 def decode(body: bytes, content_type: str) -> Any:
-    """The array in a body.
+    """Decode a body.
 
     Args:
         body: The bytes.
-        content_type: As in the header; parameters do not change what it is.
+        content_type: As in the header. Of its parameters only the charset has an effect.
 
     Returns:
-        csv: ``(rows, columns)``, ``float64``, or texts where a cell is no number. json: what NumPy makes of it.
+        csv: ``(rows, columns)``, ``float64``, or strings if a cell is not a number. json: the array that NumPy makes.
         jsonlines: an array of the lines. npy: the array. npz: a SciPy matrix, the array, or arrays by name.
         RecordIO: ``(n, width)``, a CSR array for sparse records.
 
     Raises:
-        RequestError: 415, none of these types; 400, the body is not what its type says.
+        RequestError: 415, an unsupported type; 400, the body does not match its type.
     """
     decoder = _DECODERS.get(content_types.media_type(content_type))
     if decoder is None:
@@ -194,16 +194,16 @@ def _decode_csv(body: bytes, content_type: str) -> Any:
         try:
             return np.array(rows, dtype=np.float64)
         except ValueError:
-            pass  # texts, then
-    _check_texts(rows, "the csv body")
+            pass  # then strings
+    _check_string_size(rows, "the csv body")
     return np.array(rows)
 
 
-def _check_texts(values: Any, what: str) -> None:
-    """An array of texts has room for the longest one in each place: a long one beside many others would take all memory.
+def _check_string_size(values: Any, what: str) -> None:
+    """Check the size of an array of strings, in which each element has room for the longest string.
 
     Raises:
-        RequestError: 400, it would take far more than a body may have.
+        RequestError: 400, it would need far more memory than a body may have.
     """
     cells, longest, waiting = 0, 0, [values]
     while waiting:
@@ -211,39 +211,39 @@ def _check_texts(values: Any, what: str) -> None:
             if isinstance(value, list):
                 waiting.append(value)
             elif isinstance(value, dict):
-                return  # it becomes an array of objects
+                return  # NumPy makes an array of objects
             else:
                 cells += 1
                 longest = max(longest, len(value) if isinstance(value, str) else 0)
     if 4 * cells * longest > NPZ_LIMIT_BYTES:
         raise RequestError(
-            400, f"{what} has a text of {longest:,} characters among {cells:,} values; send fewer of them at once"
+            400, f"{what} has a string of {longest:,} characters among {cells:,} values; send fewer values at once"
         )
 
 
 def _csv_rows(text: str) -> list[list[str]]:
-    if '"' not in text:  # several times faster than the csv module, and the same
+    if '"' not in text:  # the same as the csv module, and several times faster
         return [line.split(",") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if line]
     try:
         return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error as error:
-        raise RequestError(400, f"the body is no csv: {error}") from error
+        raise RequestError(400, f"the body is not valid csv: {error}") from error
 
 
 def _loads(text: str, what: str) -> Any:
     try:
         return load_json(text)
     except ValueError as error:
-        raise RequestError(400, f"{what} is no JSON: {error}") from error
+        raise RequestError(400, f"{what} is not valid JSON: {error}") from error
 
 
 def _as_array(values: Any, what: str) -> Any:
     if isinstance(values, list):
-        _check_texts(values, what)
+        _check_string_size(values, what)
     try:
         return np.array(values)
     except (ValueError, OverflowError, RecursionError) as error:
-        raise RequestError(400, f"{what} has rows of several lengths; send rows of equal length") from error
+        raise RequestError(400, f"{what} has rows of different lengths; send rows of equal length") from error
 
 
 def _decode_json(body: bytes, content_type: str) -> Any:
@@ -261,7 +261,7 @@ def _decode_jsonlines(body: bytes, content_type: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """Looks like a mapped file to those who read headers."""
+    """The attributes of a mapped file that reading a header needs."""
 
     buffer: bytes
     size: int
@@ -275,7 +275,7 @@ def _decode_npy(body: bytes, content_type: str) -> Any:
         flat = np.frombuffer(body, header.dtype, offset=header.data_offset)
         return flat.reshape(header.shape, order="F" if header.is_fortran else "C")
     except (DataError, ValueError) as error:
-        raise RequestError(400, f"the body is no array that can be taken: {error}") from error
+        raise RequestError(400, f"the body is not a supported array: {error}") from error
 
 
 def _decode_npz(body: bytes, content_type: str) -> Any:
@@ -295,20 +295,22 @@ def _npz_members(body: bytes, content_type: str) -> dict[str, Any]:
             }
     except RequestError:
         raise
-    except Exception as error:  # zipfile lets through what zlib, bz2 and lzma raise
-        raise RequestError(400, f"the npz body is no npz archive: {error}") from error
+    except Exception as error:  # zipfile passes on errors of zlib, bz2 and lzma
+        raise RequestError(400, f"the npz body is not an npz archive: {error}") from error
 
 
 def _check_size(archive: zipfile.ZipFile) -> None:
-    # zipfile decompresses all of a bzip2 or LZMA member at once, whatever size it states. NumPy writes neither.
+    # zipfile decompresses a whole bzip2 or LZMA member at once, regardless of its declared size. NumPy writes neither.
     if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in archive.infolist()):
-        raise RequestError(400, "the npz body is compressed otherwise than by deflate, which is all that NumPy writes")
+        raise RequestError(
+            400, "the npz body is compressed by another method than deflate, the only one that NumPy uses"
+        )
     if sum(member.file_size for member in archive.infolist()) > NPZ_LIMIT_BYTES:
         raise RequestError(400, f"the npz body unpacks to more than {NPZ_LIMIT_BYTES >> 20} MiB")
 
 
 def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    with archive.open(member) as file:  # with a limit: without one, more is inflated at once than the member says
+    with archive.open(member) as file:  # the limit bounds how much is inflated beyond the declared size
         return file.read(member.file_size + 1)
 
 
@@ -319,7 +321,7 @@ def _sparse_matrix(body: bytes) -> Any:
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)
     except Exception as error:
-        raise RequestError(400, f"the npz body is no sparse matrix: {error}") from error
+        raise RequestError(400, f"the npz body is not a sparse matrix: {error}") from error
     return matrix
 
 
@@ -328,7 +330,7 @@ def _decode_recordio(body: bytes, content_type: str) -> Any:
     try:
         return decode_recordio(body)
     except DataError as error:
-        raise RequestError(400, f"the RecordIO body cannot be taken: {error}") from error
+        raise RequestError(400, f"the RecordIO body cannot be decoded: {error}") from error
 
 
 _DECODERS: dict[str, Callable[[bytes, str], Any]] = {
@@ -340,21 +342,21 @@ _DECODERS: dict[str, Callable[[bytes, str], Any]] = {
     content_types.RECORDIO_PROTOBUF: _decode_recordio,
 }
 DECODED = tuple(_DECODERS)
-"""What can be decoded."""
+"""The content types that :func:`decode` supports."""
 
 
 def to_float32(array: Any, content_type: str) -> Any:
-    """Numbers as ``float32``, which is what the default ``input_fn`` gives for csv and json.
+    """Convert to ``float32``, as the default ``input_fn`` does for csv and json.
 
     Raises:
-        RequestError: 400, with the first cell that is no number.
+        RequestError: 400, with the first cell that is not a number.
     """
     try:
         with np.errstate(over="ignore"):
             return array.astype(np.float32)
     except (ValueError, TypeError, OverflowError) as error:
         found = _first_text(array)
-        hint = "the model takes numbers; a script that takes texts needs an input_fn of its own"
+        hint = "the model takes numbers; a script for strings needs its own input_fn"
         raise RequestError(400, f"the {content_types.media_type(content_type)} body has {found}: {hint}") from error
 
 
@@ -365,4 +367,4 @@ def _first_text(array: Any) -> str:
         except (ValueError, TypeError, OverflowError):
             at = ", ".join(f"{axis} {index + 1}" for axis, index in zip(("row", "column"), place, strict=False))
             return f"{str(cell)[:80]!r}" + (f" at {at}" if at else "")
-    return "a value that is no number"
+    return "a value that is not a number"

@@ -33,7 +33,7 @@ class Code:
     Args:
         folder: The folder.
         program: The file's path in it, or a command.
-        is_whole: Whether the whole folder belongs to it, or only the file.
+        is_whole: Whether the whole folder is part of the code, or only the file.
     """
 
     folder: Path
@@ -47,17 +47,17 @@ class Code:
 
     @property
     def module(self) -> str:
-        """The name under which the file is imported."""
+        """The module name of the file."""
         return self.program.removesuffix(".py").replace(os.sep, ".").replace("/", ".")
 
     @property
     def is_package(self) -> bool:
-        """Whether there is a ``setup.py``: then it is installed and run as a module."""
+        """Whether it has a ``setup.py``, so that it is installed and run as a module."""
         return self.is_whole and (self.folder / "setup.py").is_file()
 
     @property
     def requirements(self) -> Path | None:
-        """``requirements.txt``, where there is one that asks for something."""
+        """``requirements.txt``, if it exists and names packages."""
         path = self.folder / "requirements.txt"
         if not self.is_whole or not path.is_file():
             return None
@@ -71,28 +71,30 @@ def find_code(
     model_dir: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Code:
-    """The code that a container was given, else that beside the model: ``model_dir/code``, as SageMaker keeps it.
+    """The code given to a container; by default the code in the model: ``model_dir/code``, as in SageMaker.
 
     Raises:
-        JobFailed: There is none.
+        JobFailed: There is no code.
     """
     if entry_point is None:
-        return _beside(model_dir, environment or {}, source_dir)
+        return _code_of_model(model_dir, environment or {}, source_dir)
     if source_dir is None:
         path = Path(entry_point).expanduser().absolute()
-        return _checked(Code(folder=path.parent, program=path.name, is_whole=False))
-    return _checked(Code(folder=Path(source_dir).expanduser().absolute(), program=os.fspath(entry_point)))
+        return _check_program(Code(folder=path.parent, program=path.name, is_whole=False))
+    return _check_program(Code(folder=Path(source_dir).expanduser().absolute(), program=os.fspath(entry_point)))
 
 
-def _checked(code: Code) -> Code:
+def _check_program(code: Code) -> Code:
     if code.program.endswith(".py") and not code.path.is_file() and not code.is_package:
         archive = code.folder if code.folder.is_file() else None
         if archive is None:
-            raise JobFailed(f"there is no file {code.program} in {code.folder}: entry_point is relative to source_dir")
+            raise JobFailed(f"no file {code.program} in {code.folder}: entry_point is relative to source_dir")
     return code
 
 
-def _beside(model_dir: Path | None, environment: Mapping[str, str], source_dir: str | os.PathLike[str] | None) -> Code:
+def _code_of_model(
+    model_dir: Path | None, environment: Mapping[str, str], source_dir: str | os.PathLike[str] | None
+) -> Code:
     if model_dir is None and source_dir is None:
         raise JobFailed("no entry_point was given")
     folder = Path(source_dir).absolute() if source_dir is not None else Path(model_dir or "") / "code"
@@ -102,21 +104,19 @@ def _beside(model_dir: Path | None, environment: Mapping[str, str], source_dir: 
         if (folder / program).is_file():
             return Code(folder=folder, program=program)
     wanted = named or DEFAULT_PROGRAM
-    raise JobFailed(
-        f"no entry_point was given, and there is no {wanted} in {folder} (found: {', '.join(found) or 'nothing'})"
-    )
+    raise JobFailed(f"no entry_point was given, and {folder} has no {wanted} (found: {', '.join(found) or 'nothing'})")
 
 
 def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Path) -> Code:
-    """Copy code and its dependencies into one folder, which then is what SageMaker has in ``/opt/ml/code``.
+    """Copy code and its dependencies into one folder, as SageMaker does in ``/opt/ml/code``.
 
     Args:
-        code: What to copy. Its folder may be a ``.tar.gz`` of one.
-        dependencies: Files and folders that go beside it.
-        target: Where to.
+        code: The code. Its folder may be a ``.tar.gz``.
+        dependencies: Files and folders to copy beside it.
+        target: The folder.
 
     Raises:
-        JobFailed: The archive cannot be unpacked, or the program is not in it.
+        JobFailed: The archive cannot be unpacked, or does not contain the program.
     """
     target.mkdir(parents=True, exist_ok=True)
     if code.folder.is_file():
@@ -124,7 +124,7 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
             unpack_into(code.folder, target, what="a .tar.gz of the code")
         except DataError as error:
             why = error.found if isinstance(error, CorruptFile) else str(error)
-            raise JobFailed(f"source_dir {code.folder} is no folder and no sound .tar.gz of one: {why}") from error
+            raise JobFailed(f"source_dir {code.folder} is neither a folder nor an intact .tar.gz: {why}") from error
     elif code.is_whole:
         shutil.copytree(code.folder, target, ignore=LEFT_OUT, dirs_exist_ok=True, symlinks=True)
     else:
@@ -132,7 +132,7 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
     for dependency in map(Path, dependencies):
         _copy(dependency, target / dependency.absolute().name)
     staged_code = Code(folder=target, program=code.program)
-    return _checked(staged_code)
+    return _check_program(staged_code)
 
 
 def _copy(path: Path, target: Path) -> None:
@@ -146,7 +146,7 @@ def _copy(path: Path, target: Path) -> None:
 
 @contextmanager
 def stage_temporarily(code: Code, dependencies: Sequence[str | os.PathLike[str]]) -> Iterator[Code]:
-    """The code where it is, or, where something has to be put together, in a temporary folder."""
+    """The code in its folder; in a temporary folder if it has dependencies or is an archive."""
     if not dependencies and code.folder.is_dir():
         yield code
         return
@@ -155,18 +155,18 @@ def stage_temporarily(code: Code, dependencies: Sequence[str | os.PathLike[str]]
 
 
 LOADING = threading.RLock()
-"""Held while scripts are loaded: they may read variables, which belong to the whole process."""
+"""Held while scripts are loaded, because they may read environment variables, which belong to the process."""
 
-_folders: set[str] = set()  # of the scripts loaded so far: their modules give way to others of the same name
+_folders: set[str] = set()  # of the scripts loaded so far; a new script replaces their modules of the same name
 
 
 def load_module(code: Code) -> ModuleType:
-    """Import a script, with its folder first on ``sys.path``, as ``python script.py`` has it.
+    """Import a script, with its folder first on ``sys.path``, as in ``python script.py``.
 
-    Two scripts of one name, or with neighbours of one name, can be loaded one after the other: each gets its own.
+    Scripts with the same name, or with modules of the same name beside them, can be loaded one after another; each gets its own.
 
     Raises:
-        JobFailed: It cannot be imported; the message says where it fails.
+        JobFailed: It cannot be imported; the message has the line.
     """
     folder = str(code.folder)
     with LOADING, shim.inside():
@@ -181,20 +181,20 @@ def load_module(code: Code) -> ModuleType:
         except (Exception, SystemExit) as error:
             hint = ""
             if isinstance(error, ModuleNotFoundError) and code.requirements is not None:
-                hint = "; its requirements.txt is installed for a process of its own (ScriptContainer.interpreter)"
+                hint = "; its requirements.txt is only installed for a separate process (ScriptContainer.interpreter)"
             raise JobFailed(f"{code.program} cannot be imported: {_describe_error(error, code)}{hint}") from error
 
 
 def _import(code: Code) -> ModuleType:
     name = code.module
     known = sys.modules.get(name)
-    if known is not None:  # something that is no script, such as a module of the standard library
+    if known is not None:  # another module, such as one of the standard library
         name = f"headrace_script_{name}"
     spec = importlib.util.spec_from_file_location(name, code.path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{code.path} is no Python file")
+        raise ImportError(f"{code.path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before it runs: dataclasses and pickles look for it there
+    sys.modules[name] = module  # before it runs, because dataclasses and pickle look it up
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -204,7 +204,7 @@ def _import(code: Code) -> ModuleType:
 
 
 def _forget_namesakes(folder: Path) -> None:
-    """Drop what came out of other scripts' folders under a name that this folder has, and this script's old self."""
+    """Drop modules of other scripts whose names occur in this folder, and an earlier import of this script."""
     names = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
     for full in list(sys.modules):
         if full.partition(".")[0].removeprefix("headrace_script_") in names and _is_of_a_script(sys.modules[full]):
@@ -217,7 +217,7 @@ def _is_of_a_script(module: ModuleType | None) -> bool:
 
 
 def _describe_error(error: BaseException, code: Code) -> str:
-    """The exception, and the line of the user's code that it came from."""
+    """The exception, and the line of the user's code that raised it."""
     line, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename.startswith(str(code.folder)):
@@ -230,7 +230,7 @@ def _describe_error(error: BaseException, code: Code) -> str:
 
 @contextmanager
 def set_variables(given: Mapping[str, str]) -> Iterator[None]:
-    """Have these environment variables while a script is loaded."""
+    """Set these environment variables while a script is loaded."""
     with LOADING:
         before = {name: os.environ.get(name) for name in given}
         os.environ.update(given)

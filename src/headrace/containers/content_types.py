@@ -1,4 +1,4 @@
-"""Content types: their names, and what the headers of requests say about them."""
+"""Content types: their names, and parsing of the headers ``Content-Type`` and ``Accept``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = [
     "OCTET_STREAM",
     "RECORDIO_PROTOBUF",
     "TEXT_TYPES",
-    "accepted",
     "charset",
     "choose",
     "media_type",
     "parameters",
+    "parse_accept",
 ]
 
 ANY = "*/*"
@@ -32,16 +32,14 @@ NPZ = "application/x-npz"
 OCTET_STREAM = "application/octet-stream"
 RECORDIO_PROTOBUF = "application/x-recordio-protobuf"
 TEXT_TYPES = frozenset({CSV, JSON})
-"""What scripts get as ``str``; everything else comes as ``bytes``."""
+"""The types that scripts get as ``str``; others come as ``bytes``."""
 
-remembered = lru_cache(
-    maxsize=64
-)  # clients say the same again and again, and taking it apart costs more than answering
+cached = lru_cache(maxsize=64)  # clients repeat their headers, and parsing one costs more than the rest of a request
 
 PARAMETER = re.compile(r';\s*([\w-]+)\s*=\s*(?:"([^"]*)"|([^;,\s]*))')
 
 
-@remembered
+@cached
 def media_type(header: str) -> str:
     """A content type without its parameters, in lower case.
 
@@ -60,9 +58,9 @@ def parameters(header: str) -> dict[str, str]:
     return {name.lower(): quoted or plain for name, quoted, plain in PARAMETER.findall(header)}
 
 
-@remembered
+@cached
 def charset(header: str) -> str:
-    """How the text of a body is encoded; UTF-8 where the header does not say."""
+    """The charset of a body; UTF-8 by default."""
     return parameters(header).get("charset", "utf-8")
 
 
@@ -72,11 +70,11 @@ class _Range:
     quality: float
 
 
-@remembered
-def accepted(header: str) -> tuple[str, ...]:
-    """The content types of an ``Accept`` header without parameters, the preferred ones first; ``*/*`` where it is empty.
+@cached
+def parse_accept(header: str) -> tuple[str, ...]:
+    """The content types of an ``Accept`` header without parameters, preferred ones first; ``*/*`` if it is empty.
 
-    >>> accepted("text/csv;q=0.5, application/json")
+    >>> parse_accept("text/csv;q=0.5, application/json")
     ('application/json', 'text/csv')
     """
     ranges = [_Range(media_type(part), _quality(part)) for part in header.split(",") if part.strip()]
@@ -91,14 +89,14 @@ def _quality(part: str) -> float:
         return 1.0
 
 
-@remembered
+@cached
 def choose(header: str, supported: tuple[str, ...], default: str) -> str | None:
-    """The first of what is accepted that is supported; ``default`` for ``*/*``; ``None`` where nothing fits.
+    """The preferred supported content type; ``default`` for ``*/*``; ``None`` if none is supported.
 
     >>> choose("image/png, text/*", ("application/json", "text/csv"), "application/json")
     'text/csv'
     """
-    for media in accepted(header):
+    for media in parse_accept(header):
         if media in (ANY, "*"):
             return default
         if media in supported:

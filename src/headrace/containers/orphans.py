@@ -1,11 +1,10 @@
-"""Ends what this process has started when this process ends, also by SIGKILL, which no handler sees.
+"""Kills the processes that this process has started when this process ends, even by SIGKILL.
 
-A small process of its own, the watchdog, waits for our end on a pipe of which only we hold the other end. Then it kills
-the process groups that it was told of and, on Linux, every process with our mark in its environment: a daemon that has left
-its group still has it. Signals that the kernel sends at the death of a parent are no substitute: they reach children only,
-and are sent when the thread that started the child ends.
+A small separate process, the watchdog, waits on a pipe whose other end only we hold. When we end, it kills the registered process
+groups and, on Linux, every process with our mark in its environment, which finds daemons that have left their group. Signals at a
+parent's death (PR_SET_PDEATHSIG) would not do: they reach children only, and are sent when the thread that started the child ends.
 
-The watchdog runs this file by itself, without headrace: nothing but the standard library may be imported here.
+The watchdog runs this file as a script without headrace, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -29,42 +28,42 @@ IS_POSIX = os.name == "posix"
 
 
 class ProcessGuard:
-    """What ties processes to this one: what is started with :attr:`environment` does not outlive it.
+    """Ensures that processes started with :attr:`environment` do not outlive this one.
 
-    Make it before the process, and add the process when it runs: should this process be killed in between, the mark is enough.
+    Create it before the process, and add the process once it runs. If this process is killed in between, the mark is enough.
     """
 
     def __init__(self) -> None:
         self._mark = secrets.token_hex(16)
-        _WATCHDOG.tell(f"mark {self._mark}")
+        _WATCHDOG.send(f"mark {self._mark}")
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables for what is started. A process that was started with marks itself passes them on."""
+        """Variables for the process. They include the marks of this process itself."""
         return {MARK: ",".join(filter(None, (os.environ.get(MARK), self._mark)))}
 
     def add_group(self, leader: int) -> None:
-        """A process was started that leads a group of its own."""
-        _WATCHDOG.tell(f"add {leader}")
+        """Register a started process that leads its own group."""
+        _WATCHDOG.send(f"add {leader}")
 
     def remove_group(self, leader: int) -> None:
-        """It is about to be waited for: after that, another process may get its number."""
-        _WATCHDOG.tell(f"remove {leader}")
+        """Unregister a group, before its leader is reaped and another process may get its number."""
+        _WATCHDOG.send(f"remove {leader}")
 
     def kill_all(self) -> None:
-        """Kill what still runs with the mark, in whatever group (on Linux)."""
+        """Kill all processes with the mark, in any group (on Linux)."""
         _kill_marked({self._mark})
 
 
 class _Watchdog:
-    """The watchdog process, started when it is first needed, and again where it has died."""
+    """The watchdog process. It is started when first needed, and again if it has died."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pipe = -1
         self._lines: list[str] = []
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         if not IS_POSIX or not sys.executable:
             return
         with self._lock:
@@ -78,10 +77,10 @@ class _Watchdog:
 
     def _start(self) -> None:
         if self._pipe >= 0:
-            old, self._pipe = self._pipe, -1  # Should there be no new one, the number is soon that of another file.
+            old, self._pipe = self._pipe, -1  # If no new pipe can be made, the number may soon be another file's.
             os.close(old)
         theirs, self._pipe = os.pipe()
-        # Not by subprocess, which warns of a process that still runs when Python ends, as this one has to.
+        # Not by subprocess, which warns about processes that outlive Python, as this one must.
         os.set_inheritable(theirs, True)  # noqa: FBT003
         command = [sys.executable, "-I", "-S", __file__, str(theirs), str(os.getpid())]
         variables = {name: value for name, value in os.environ.items() if name != MARK}
@@ -89,13 +88,13 @@ class _Watchdog:
         try:
             os.posix_spawn(sys.executable, command, variables, file_actions=quiet)
             os.write(self._pipe, "".join(f"{each}\n" for each in self._lines).encode())
-        except OSError:  # no more processes: then what is to be watched does not start either
+        except OSError:  # no more processes: then the process to watch does not start either
             return
         finally:
             os.close(theirs)
 
     def forget(self) -> None:
-        """In a forked process: what its parent has started is none of its business."""
+        """Forget everything in a forked process: the parent watches its own processes."""
         self._lock = threading.Lock()
         self._lines = []
         if self._pipe >= 0:
@@ -109,7 +108,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _kill_marked(marks: set[str]) -> None:
-    """Kill the processes that have one of some marks, and what they start meanwhile."""
+    """Kill the processes that have one of these marks, and those that they start meanwhile."""
     for _ in range(ROUNDS):
         found = [pid for pid in _processes() if pid != os.getpid() and _has_mark(pid, marks)]
         if not found:
@@ -130,7 +129,7 @@ def _processes() -> list[int]:
 def _has_mark(pid: int, marks: set[str]) -> bool:
     try:
         content = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # It is another user's, or has ended.
+    except OSError:  # another user's, or ended
         return False
     begin = f"{MARK}=".encode()
     values = [part[len(begin) :] for part in content.split(b"\0") if part.startswith(begin)]
@@ -138,11 +137,11 @@ def _has_mark(pid: int, marks: set[str]) -> bool:
 
 
 def _watch(pipe: int, parent: int) -> None:
-    """Take in what the parent says until it has ended, and then kill what it has told of."""
+    """Read registrations from the parent until it ends, and then kill what it registered."""
     os.setsid()
     os.chdir("/")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)  # sent to all processes of a service: it is the parent that decides
+        signal.signal(number, signal.SIG_IGN)  # services signal all their processes; only the end of the parent counts
     marks: set[str] = set()
     groups: set[int] = set()
     rest = b""

@@ -1,4 +1,4 @@
-"""Bodies of RecordIO-protobuf."""
+"""Encodes and decodes bodies of RecordIO-protobuf."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def encode_recordio(array_like: Any, labels: Any = None) -> bytes:
 
 
 def read_messages(body: bytes) -> list[Message]:
-    """The Records of a body; of a single one also without RecordIO around it, as batch transform sends single records.
+    """The Records of a body. A single Record may come without RecordIO framing, as batch transform sends it.
 
     Raises:
-        CorruptRecord: It is cut off or damaged, or a payload is no Record.
+        CorruptRecord: It is truncated or damaged, or a payload is not a Record.
     """
     if not is_recordio(body[:HEAD]) and body and is_record(body):
         return [read_message(body, Where(record=0))]
@@ -59,7 +59,7 @@ def decode_recordio(body: bytes) -> Any:
         ``(n, width)``: an array, or a SciPy CSR array where the Records are sparse.
 
     Raises:
-        DataError: Damaged Records, Records without ``values``, or of several widths.
+        DataError: Damaged Records, Records without ``values``, or of different widths.
     """
     tensors = [_vector(message, number) for number, message in enumerate(read_messages(body))]
     if not tensors:

@@ -1,4 +1,4 @@
-"""The container of a user's script."""
+"""The container for user scripts."""
 
 from __future__ import annotations
 
@@ -30,19 +30,18 @@ class ScriptContainer:
     """Trains and answers with a user's script, as SageMaker's framework containers do.
 
     Args:
-        entry_point: The script: a path, or one relative to ``source_dir``. ``None``: the one beside the model, in ``code/``.
+        entry_point: The path of the script, relative to ``source_dir`` if that is given. ``None``: the script in the model's ``code/``.
         source_dir: Folder (or ``.tar.gz`` of one) with the script and what it imports.
-        dependencies: More files and folders that are put beside the script.
+        dependencies: Additional files and folders to put beside the script.
         environment: Variables of this container.
-        name: For logs and errors; the script's name where it is not given.
-        python: The interpreter of the script: a path, or a name such as ``"python3.12"``. ``None``: the running one. Where
-            the code has a ``requirements.txt`` (or a ``setup.py``), a virtual environment of it is made and kept.
-        dialect: ``"fixed"``: what users fall into with SageMaker is mended (one CSV row is ``(1, n)``, parameters of content
-            types do not matter, faults have the status that HTTP has for them). ``"sagemaker_containers"`` and
-            ``"sagemaker_inference"`` do exactly as those packages do.
-        rows_independent: Whether the answer to a row does not depend on the rows that come with it, so that concurrent
-            requests may go through the functions as one batch. ``None``: only where the script leaves predicting to the
-            default, ``model.predict``.
+        name: For logs and errors; by default the script's name.
+        python: The interpreter of the script: a path, or a name such as ``"python3.12"``. ``None``: the running one. For code with
+            a ``requirements.txt`` or ``setup.py``, a virtual environment is made and kept.
+        dialect: ``"fixed"`` corrects common problems with SageMaker: one CSV row is ``(1, n)``, parameters of content types are allowed,
+            errors have the matching HTTP status. ``"sagemaker_containers"`` and ``"sagemaker_inference"`` behave exactly like those
+            packages.
+        rows_independent: Whether the answer to a row does not depend on other rows, so that concurrent requests may be processed
+            as one batch. ``None``: only if the script uses the default prediction, ``model.predict``.
 
     Raises:
         ValueError: An unknown dialect.
@@ -71,7 +70,7 @@ class ScriptContainer:
         """Run the script with the job's tree, variables and arguments.
 
         Raises:
-            JobFailed: It failed, or cannot be run.
+            JobFailed: It failed, or cannot run.
         """
         try:
             code = find_code(self.entry_point, self.source_dir, None, self.environment)
@@ -87,13 +86,13 @@ class ScriptContainer:
         )
 
     def code(self, model_dir: str | os.PathLike[str] | None = None) -> Code:
-        """Where the script is.
+        """The location of the script.
 
         Args:
-            model_dir: Where the model is, for scripts that come with it.
+            model_dir: The folder of the model, for scripts in it.
 
         Raises:
-            JobFailed: There is none.
+            JobFailed: There is no script.
         """
         folder = None if model_dir is None else Path(model_dir).absolute()
         return find_code(self.entry_point, self.source_dir, folder, self.environment)
@@ -101,17 +100,17 @@ class ScriptContainer:
     def interpreter(
         self, model_dir: str | os.PathLike[str] | None = None, *, log: Callable[[str], None] = print
     ) -> str | None:
-        """The interpreter that the script has to be loaded with, ``None`` where the running one will do.
+        """The interpreter that the script needs, or ``None`` for the running one.
 
-        Where the code has a ``requirements.txt``, a virtual environment is made for it, once. A process that hosts the script
-        is to run with it; :meth:`handler` loads into the process that calls it.
+        For code with a ``requirements.txt``, a virtual environment is made once. It is for the process that hosts the script;
+        :meth:`handler` loads the script into the calling process.
 
         Args:
-            model_dir: Where the model is, for scripts that come with it.
-            log: Takes the lines that pip writes.
+            model_dir: The folder of the model, for scripts in it.
+            log: Called with the lines that pip writes.
 
         Raises:
-            JobFailed: There is no such interpreter, or installing failed.
+            JobFailed: The interpreter does not exist, or the installation failed.
         """
         with staged(self.code(model_dir), self.dependencies) as prepared:
             installation = installation_of(prepared)
@@ -120,12 +119,12 @@ class ScriptContainer:
             return prepare(self.python, installation, log=log)
 
     def handler(self, model_dir: str | os.PathLike[str], /) -> ScriptHandler:
-        """Load the script and its model, ready to answer.
+        """Load the script and its model.
 
-        The functions are checked first, all at once; then ``pre_model_fn``, ``model_fn`` and ``model_warmup_fn`` run.
+        All functions are checked first; then ``pre_model_fn``, ``model_fn`` and ``model_warmup_fn`` run.
 
         Raises:
-            JobFailed: The script cannot be imported, its functions are not as they have to be, or one of those failed.
+            JobFailed: The script cannot be imported, has invalid functions, or one of these failed.
         """
         folder = Path(model_dir).absolute()
         code = self.code(folder)
@@ -164,18 +163,18 @@ class ScriptContainer:
 def _load_model(functions: Functions, model_dir: str) -> Any:
     context = Context(model_dir)
     if functions.pre_model_fn is not None:
-        _called(functions.pre_model_fn, context, model_dir)
-    model = _called(functions.model_fn, context, model_dir)
+        _call(functions.pre_model_fn, context, model_dir)
+    model = _call(functions.model_fn, context, model_dir)
     if functions.model_warmup_fn is not None:
-        _called(functions.model_warmup_fn, context, model_dir, model)
+        _call(functions.model_warmup_fn, context, model_dir, model)
     return model
 
 
-def _called(function: Function, context: Context, *args: Any) -> Any:
+def _call(function: Function, context: Context, *args: Any) -> Any:
     try:
         return function(context, *args)
     except (Exception, SystemExit) as error:
         hint = ""
         if "__main__" in str(error):
-            hint = " (classes that are defined in the script itself cannot be unpickled here: move them to a module beside it)"
+            hint = " (classes defined in the script itself cannot be unpickled here: move them to a module beside it)"
         raise JobFailed(f"{function.name} failed with {type(error).__name__}: {error}{hint}") from error

@@ -67,7 +67,7 @@ def test_hidden_hyperparameters_of_the_platform_are_accepted():
         ({"predictor_type": "regressor", "quantile": 1}, "quantile"),
         ({"predictor_type": "regressor", "use_bias": "yes"}, "'true'"),
         ({"predictor_type": "regressor", "positive_example_weight_mult": "heavy"}, "'balanced'"),
-        ({"predictor_type": "regressor", "learning_rat": 0.1}, "'learning_rat' is no hyperparameter"),
+        ({"predictor_type": "regressor", "learning_rat": 0.1}, "'learning_rat' is not a hyperparameter"),
     ],
 )
 def test_refusals(given, said):

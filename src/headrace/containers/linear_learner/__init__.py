@@ -1,1 +1,1 @@
-"""The built-in algorithm Linear Learner: linear models of one output or of several, trained many at a time."""
+"""The built-in algorithm Linear Learner: trains many linear models side by side and keeps the best."""

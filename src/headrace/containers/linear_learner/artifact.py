@@ -1,12 +1,10 @@
-"""The trained model: its weights, what they answer, and the artifact that they are kept in.
+"""The trained model, and its artifact.
 
 ``model.tar.gz`` holds ``model_algo-1``, a zip of ``manifest.json``, ``additional-params.json``, ``mx-mod-symbol.json`` (the
-network) and ``mx-mod-0000.params`` (the arrays ``fc0_weight`` and ``fc0_bias``, for raw features). Source: artifacts of the
-real algorithm as the SageMaker developer guide and users describe them; the two ``mx-mod`` files are those of an MXNet module.
+network) and ``mx-mod-0000.params`` (the arrays ``fc0_weight`` and ``fc0_bias``, for unscaled features). Source: artifacts of the
+real algorithm as described by the SageMaker developer guide and users. The two ``mx-mod`` files are those of an MXNet module.
 
-Arrays by name, in the file format of MXNet (``mx.nd.save``): what Linear Learner's artifact keeps its weights in.
-
-Source of the layout: ``NDArray::Save`` and ``NDArray::Load`` of MXNet 1.x (``src/ndarray/ndarray.cc``). Little-endian:
+The weights are in MXNet's file format for named arrays (``mx.nd.save``). Source of the layout: ``NDArray::Save`` and ``NDArray::Load`` of MXNet 1.x (``src/ndarray/ndarray.cc``). Little-endian:
 
     file    u64 0x112, u64 0, u64 number of arrays, arrays, u64 number of names, names (u64 length, bytes)
     array   u32 magic, i32 storage (0: dense), shape, i32 device kind, i32 device, i32 type, values in C order
@@ -72,7 +70,7 @@ def read_params(content: bytes, path: str) -> dict[str, npt.NDArray[Any]]:
         path: For messages.
 
     Raises:
-        CorruptFile: It is cut off, or no such file.
+        CorruptFile: It is truncated, or another kind of file.
         UnsupportedData: It holds sparse arrays, or values of an unknown type.
     """
     reader = _ParamsReader(content, path)
@@ -87,7 +85,7 @@ def read_params(content: bytes, path: str) -> dict[str, npt.NDArray[Any]]:
 
 
 class _ParamsReader:
-    """Takes values from the front, and checks that they are there."""
+    """Reads values in order, and checks that the content has them."""
 
     def __init__(self, content: bytes, path: str) -> None:
         self._content = content
@@ -105,7 +103,7 @@ class _ParamsReader:
         return int(struct.unpack(kind, self.bytes(struct.calcsize(kind)))[0])
 
     def count(self, each: int) -> int:
-        """A number of things that take at least ``each`` bytes."""
+        """A count of items that need at least ``each`` bytes."""
         found = self.take("<Q")
         if found * each > len(self._content) - self._at:
             raise self.fault(f"room for {found} items", f"{len(self._content) - self._at} bytes")
@@ -114,25 +112,25 @@ class _ParamsReader:
     def fault(self, expected: str, found: str) -> CorruptFile:
         return CorruptFile(Where(path=self._path, offset=self._at), expected=expected, found=found)
 
-    def refused(self, expected: str, found: str) -> UnsupportedData:
+    def unsupported(self, expected: str, found: str) -> UnsupportedData:
         return UnsupportedData(Where(path=self._path, offset=self._at), expected=expected, found=found)
 
 
 def _read_array(reader: _ParamsReader) -> npt.NDArray[Any]:
     magic = reader.take("<I")
     if magic in (PARAMS_V2, PARAMS_V3) and (storage := reader.take("<i")) != DENSE:
-        raise reader.refused("a dense array", f"storage kind {storage}")
+        raise reader.unsupported("a dense array", f"storage kind {storage}")
     new = magic in (PARAMS_V1, PARAMS_V2, PARAMS_V3)
-    axes = reader.take("<I") if new else magic  # Without a magic, the first number is that of the axes.
+    axes = reader.take("<I") if new else magic  # Without a magic number, the first number is the number of axes.
     if axes > MOST_AXES:
         raise reader.fault(f"at most {MOST_AXES} axes", str(axes))
     shape = [reader.take("<q" if new else "<I") for _ in range(axes)]
     if axes == 0 or min(shape) < 0:
         return np.zeros(0, np.float32)
-    reader.bytes(8)  # the device that it was on
+    reader.bytes(8)  # the device
     kind = reader.take("<i")
     if kind not in DTYPES:
-        raise reader.refused(f"one of the types {sorted(DTYPES)}", str(kind))
+        raise reader.unsupported(f"one of the types {sorted(DTYPES)}", str(kind))
     dtype = np.dtype(DTYPES[kind])
     return np.frombuffer(reader.bytes(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
 
@@ -156,14 +154,14 @@ MXNET_VERSION = 10901
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """A linear model for raw features.
+    """A linear model for unscaled features.
 
     Args:
         predictor_type: ``"regressor"``, ``"binary_classifier"`` or ``"multiclass_classifier"``.
-        loss: What it was trained with.
+        loss: The loss that it was trained with.
         weights: ``float32 (outputs, features)``.
         bias: ``float32 (outputs,)``.
-        threshold: Answers above it are class 1 (binary models).
+        threshold: Answers above it are class 1, for binary models.
     """
 
     predictor_type: str
@@ -181,7 +179,7 @@ class Model:
         return np.asarray(rows @ self.weights.T + self.bias, np.float32)
 
     def answers(self, scores: Array) -> Array:
-        """What clients get for scores ``(n, outputs)``: values, probabilities, of hinge loss margins."""
+        """The answers for scores ``(n, outputs)``: values, probabilities, or margins for hinge loss."""
         if self.predictor_type == BINARY and self.loss != "hinge_loss":
             return sigmoid(scores)
         if self.predictor_type == MULTICLASS:
@@ -190,11 +188,11 @@ class Model:
         return scores
 
     def labels(self, answers: Array) -> Array | None:
-        """The classes ``(n,)`` that answers mean; ``None`` for regression."""
+        """The predicted classes ``(n,)``; ``None`` for regression."""
         if self.predictor_type == REGRESSOR:
             return None
         if self.predictor_type == BINARY:
-            # In float64, as thresholds are: one may lie between two neighbours of float32.
+            # In float64, because a threshold may lie between two float32 values.
             return (answers[:, 0].astype(np.float64) > self.threshold).astype(np.int64)
         return np.asarray(answers.argmax(axis=1))
 
@@ -216,7 +214,7 @@ def save_model(model: Model, folder: Path) -> Path:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, member in members.items():
-            # A fixed time: the same model is the same bytes.
+            # A fixed time, so that the same model gives the same bytes.
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), member)
     path = folder / NAME
     folder.mkdir(parents=True, exist_ok=True)
@@ -225,17 +223,17 @@ def save_model(model: Model, folder: Path) -> Path:
 
 
 def load_model(folder: Path) -> Model:
-    """The model in an unpacked ``model.tar.gz``: ours, or one that SageMaker has trained.
+    """Load the model in an unpacked ``model.tar.gz``: ours, or one trained by SageMaker.
 
     Raises:
         NoFiles: There is none.
-        CorruptFile, UnsupportedData: It is damaged, or no linear model.
+        CorruptFile, UnsupportedData: It is damaged, or not a linear model.
     """
     members, path = _members(folder)
     if PARAMS not in members:
         raise NoFiles(Where(path=path), expected=f"{PARAMS} in a Linear Learner artifact", found=", ".join(members))
     arrays = {name.rpartition(":")[2]: array for name, array in read_params(members[PARAMS], path).items()}
-    weights, bias = _checked(arrays, path)
+    weights, bias = _weights_and_bias(arrays, path)
     additional = _json(members.get(ADDITIONAL, b"{}"), path)
     symbol = _json(members.get(SYMBOL, b"{}"), path)
     predictor = str(additional.get("predictor_type") or _predictor_of(symbol, len(weights)))
@@ -252,7 +250,7 @@ def _members(folder: Path) -> tuple[dict[str, bytes], str]:
         try:
             with zipfile.ZipFile(path) as archive:
                 return _read_members(archive, str(path)), str(path)
-        # zipfile raises these for headers that make no sense.
+        # zipfile raises these for invalid headers.
         except (
             zipfile.BadZipFile,
             NotImplementedError,
@@ -264,7 +262,7 @@ def _members(folder: Path) -> tuple[dict[str, bytes], str]:
         ) as error:
             if isinstance(error, DataError):
                 raise
-            raise CorruptFile(Where(path=str(path)), expected="a sound zip", found=str(error)) from error
+            raise CorruptFile(Where(path=str(path)), expected="an intact zip", found=str(error)) from error
     bare = {path.name: path.read_bytes() for path in folder.glob("*") if path.name in (PARAMS, SYMBOL, ADDITIONAL)}
     if not bare:
         raise NoFiles(
@@ -274,7 +272,7 @@ def _members(folder: Path) -> tuple[dict[str, bytes], str]:
 
 
 def _read_members(archive: zipfile.ZipFile, path: str) -> dict[str, bytes]:
-    """The contents of the files that make a model; of any other only the name, with nothing in it."""
+    """The contents of the files of a model; other files are listed with empty content."""
     found: dict[str, bytes] = {}
     for member in archive.infolist():
         name = Path(member.filename).name
@@ -289,7 +287,7 @@ def _read_members(archive: zipfile.ZipFile, path: str) -> dict[str, bytes]:
     return found
 
 
-def _checked(arrays: dict[str, Array], path: str) -> tuple[Array, Array]:
+def _weights_and_bias(arrays: dict[str, Array], path: str) -> tuple[Array, Array]:
     weights, bias = arrays.get(WEIGHT), arrays.get(BIAS)
     if weights is None or weights.ndim != 2 or not weights.size:
         found = "none" if weights is None else f"shape {weights.shape}"
@@ -312,7 +310,7 @@ def _json(content: bytes, path: str) -> dict[str, Any]:
 
 
 def _predictor_of(symbol: dict[str, Any], outputs: int) -> str:
-    """What the last node of the network says; where it says nothing, what the number of outputs does."""
+    """The predictor type of the network's last node; otherwise by the number of outputs."""
     for node in reversed(symbol.get("nodes", [])):
         if isinstance(node, dict) and node.get("op") in OUTPUTS:
             return OUTPUTS[node["op"]]
@@ -325,7 +323,7 @@ def _threshold(additional: dict[str, Any], default: float) -> float:
 
 
 def _symbol(model: Model) -> dict[str, Any]:
-    """The network as MXNet 1.x writes it: data, a fully connected layer, and the output that suits the predictor."""
+    """The network as MXNet 1.x writes it: data, a fully connected layer, and the output for the predictor type."""
     output = next(op for op, predictor in OUTPUTS.items() if predictor == model.predictor_type)
     hidden = {"num_hidden": str(len(model.weights))}
     return {

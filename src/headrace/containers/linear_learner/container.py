@@ -37,11 +37,11 @@ ACCEPTED = (content_types.JSON, content_types.JSONLINES, content_types.RECORDIO_
 class LinearLearnerHandler:
     """Answers with scores, and with the predicted label where the model is a classifier.
 
-    May be called from several threads.
+    Safe in threads.
 
     Args:
         model: The model.
-        default_accept: What is answered with where the client takes anything.
+        default_accept: The content type of answers to clients that accept any.
     """
 
     def __init__(self, model: Model, *, default_accept: str = content_types.JSON) -> None:
@@ -52,20 +52,20 @@ class LinearLearnerHandler:
         """Answer one request.
 
         Raises:
-            RequestError: 400, 406 or 415; says what was wrong with the request.
+            RequestError: 400, 406 or 415, with the reason.
         """
         accept = self._accept(request)
         features = features_of(request, self.model.features)
         return _response(self.model, self.model.answers(self.model.scores(features)), accept)
 
     def answer_many(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
-        """Answer requests with one product of all their rows; in the place of one that fails is its error."""
+        """Answer a batch with one matrix product. A request that fails has its error in place of a response."""
         read = [self._read(request) for request in requests]
-        sound = [features for features in read if not isinstance(features, Exception)]
-        if not sound:
+        valid = [features for features in read if not isinstance(features, Exception)]
+        if not valid:
             return [features for features in read if isinstance(features, Exception)]
-        answers = self.model.answers(self.model.scores(_stack(sound)))
-        parts = iter(np.split(answers, np.cumsum([features.shape[0] for features in sound])[:-1]))
+        answers = self.model.answers(self.model.scores(_stack(valid)))
+        parts = iter(np.split(answers, np.cumsum([features.shape[0] for features in valid])[:-1]))
         return [
             features if isinstance(features, Exception) else _response(self.model, next(parts), self._accept(request))
             for request, features in zip(requests, read, strict=True)
@@ -85,7 +85,7 @@ class LinearLearnerHandler:
         return found
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: the handler holds only memory."""
 
 
 def _stack(parts: list[Any]) -> Any:
@@ -140,7 +140,7 @@ class LinearLearnerContainer:
     ``application/x-recordio-protobuf`` (dense or sparse ``float32``), in File, FastFile or Pipe mode, and keeps the best.
 
     Args:
-        environment: Variables of this container; ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`` counts.
+        environment: Variables of this container; only ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`` is used.
         name: For logs and errors.
     """
 
@@ -151,7 +151,7 @@ class LinearLearnerContainer:
         """Train, leaving ``model_algo-1`` in ``job.model_dir``.
 
         Raises:
-            JobFailed: Hyperparameters or data that the algorithm does not take. ``output/failure`` says the same.
+            JobFailed: Invalid hyperparameters or data. ``output/failure`` has the reason, too.
         """
         try:
             _check_hosts(job)
@@ -159,15 +159,15 @@ class LinearLearnerContainer:
             model = fit(job, Hyperparameters.parse(job.hyperparameters))
             save_model(model, job.model_dir)
         except JobFailed as error:
-            _tell(job, str(error))
+            _write_failure(job, str(error))
             raise
         except (DataError, MissingExtra) as error:
             reason = f"Customer error: {error}"
-            _tell(job, reason)
+            _write_failure(job, reason)
             raise JobFailed(reason) from error
 
     def handler(self, model_dir: str | os.PathLike[str], /) -> LinearLearnerHandler:
-        """Load the artifact in a folder: one of ours, or one that SageMaker has trained.
+        """Load the artifact in a folder: ours, or one trained by SageMaker.
 
         Raises:
             JobFailed: There is none, or it is damaged.
@@ -184,7 +184,7 @@ def _check_hosts(job: TrainingJob) -> None:
         raise JobFailed("Customer error: linear-learner trains on one machine here; set instance_count=1")
 
 
-def _tell(job: TrainingJob, reason: str) -> None:
-    """Where SageMaker looks for the reason."""
+def _write_failure(job: TrainingJob, reason: str) -> None:
+    """Write the reason to the file that SageMaker reads."""
     job.output_dir.mkdir(parents=True, exist_ok=True)
     (job.output_dir / "failure").write_text(reason, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The hyperparameters of Linear Learner: texts in, checked values out, with the defaults of the real algorithm.
+"""The hyperparameters of Linear Learner: parses and checks strings, with the defaults of the real algorithm.
 
 Source: the algorithm's page in the SageMaker developer guide, and the default configuration that its container prints.
 """
@@ -34,14 +34,14 @@ LOSSES: dict[str, tuple[str, ...]] = {
 CRITERIA = ("accuracy", "f_beta", "f1", "precision_at_target_recall", "recall_at_target_precision", "cross_entropy_loss", "loss_function")  # fmt: skip
 
 
-class Kind(Protocol):
-    """What the text of a hyperparameter may be."""
+class HyperparameterType(Protocol):
+    """The type of a hyperparameter."""
 
     def parse(self, text: str, /) -> Any:
         """Its value; ``None`` for ``auto``.
 
         Raises:
-            ValueError: The message says what was expected.
+            ValueError: The message has the expected form.
         """
         ...
 
@@ -106,7 +106,7 @@ class _PositiveWeight:
             raise ValueError("a number above 0, 'balanced' or 'auto'") from None
 
 
-class _Text:
+class _String:
     def parse(self, text: str) -> str:
         return text
 
@@ -119,7 +119,7 @@ AUTO_NOT_NEGATIVE = _Number(low=0, low_in=True, auto=True)
 SHARE = _Number(low=0, high=1)
 AUTO_SHARE = _Number(low=0, high=1, low_in=True, auto=True)
 
-TABLE: dict[str, tuple[str, Kind]] = {
+TABLE: dict[str, tuple[str, HyperparameterType]] = {
     "predictor_type": ("", _Choice(tuple(LOSSES))),
     "feature_dim": ("auto", AUTO_COUNT),
     "num_classes": ("1", _Number(low=0, high=1_000_000, high_in=True, whole=True)),
@@ -173,16 +173,16 @@ IGNORED = {
     "_log_level": "info",
     "_enable_profiler": "false",
 }
-"""Taken as the real algorithm takes them, and without effect here."""
+"""Accepted as by the real algorithm, without effect here."""
 OLD = ("force_dense", "_data_format")
 
 DEFAULTS: dict[str, str] = {name: default for name, (default, _) in TABLE.items() if default} | IGNORED
-"""What the container prints as its default configuration."""
+"""The default configuration that the container prints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hyperparameters:
-    """Checked values. ``None`` stands for ``auto`` where that is not settled at once."""
+    """Checked values. ``None`` means ``auto``, if that is resolved later."""
 
     predictor_type: str
     feature_dim: int | None
@@ -231,13 +231,13 @@ class Hyperparameters:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Hyperparameters:
-        """The values of what a job was given, over the defaults.
+        """Parse the hyperparameters of a job, with defaults.
 
         Raises:
-            JobFailed: Names that the algorithm does not know, values that it does not take; all of them together.
+            JobFailed: Unknown names or invalid values; the message lists all of them.
         """
         unknown = [name for name in given if name not in TABLE and name not in IGNORED and name not in OLD]
-        problems = [f"{name!r} is no hyperparameter of linear-learner" for name in sorted(unknown)]
+        problems = [f"{name!r} is not a hyperparameter of linear-learner" for name in sorted(unknown)]
         values: dict[str, Any] = {}
         for name, (default, kind) in TABLE.items():
             text = str(given.get(name, default)).strip()
@@ -246,14 +246,14 @@ class Hyperparameters:
             except ValueError as error:
                 problems.append(f"{name}: expected {error}, found {text!r}" if text else f"{name} is required: {error}")
         if not problems:
-            problems = _together(values)
+            problems = _find_conflicts(values)
         if problems:
             raise JobFailed("Customer error: " + "; ".join(problems))
-        return cls(**_settled(values))
+        return cls(**_resolve_auto(values))
 
     @property
     def outputs(self) -> int:
-        """How many scores a model gives for an example."""
+        """The number of scores of a model for an example."""
         return self.num_classes if self.predictor_type == MULTICLASS else 1
 
     @property
@@ -265,8 +265,8 @@ class Hyperparameters:
         return self.predictor_type == BINARY
 
 
-def _together(values: Mapping[str, Any]) -> list[str]:
-    """What is wrong with values that are each right."""
+def _find_conflicts(values: Mapping[str, Any]) -> list[str]:
+    """Conflicts between values that are valid on their own."""
     predictor, loss, problems = values["predictor_type"], values["loss"], []
     if predictor == MULTICLASS and values["num_classes"] < 3:
         problems.append(
@@ -278,28 +278,28 @@ def _together(values: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _settled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """``auto`` replaced where nothing else than the other values decides."""
-    settled = dict(values)
+def _resolve_auto(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace ``auto`` where it depends on other hyperparameters only."""
+    resolved = dict(values)
     regression = values["predictor_type"] == REGRESSOR
 
-    def settle(name: str, auto: Any) -> None:
-        if settled[name] in (None, "auto"):
-            settled[name] = auto
+    def resolve(name: str, auto: Any) -> None:
+        if resolved[name] in (None, "auto"):
+            resolved[name] = auto
 
-    settle("loss", LOSSES[values["predictor_type"]][0])
-    settle("optimizer", "adam")
-    settle("normalize_data", auto=True)
-    settle("normalize_label", regression)
-    settle("unbias_data", values["use_bias"])
-    settle("unbias_label", regression and values["use_bias"])
-    settle("num_models", 32)
-    settle("num_calibration_samples", 10_000_000)
-    # Labels of classes are not numbers to be scaled; without a bias nothing could put a mean back.
-    settled["normalize_label"] = settled["normalize_label"] and regression
-    settled["unbias_label"] = settled["unbias_label"] and regression and values["use_bias"]
-    settled["unbias_data"] = settled["unbias_data"] and values["use_bias"]
-    return settled
+    resolve("loss", LOSSES[values["predictor_type"]][0])
+    resolve("optimizer", "adam")
+    resolve("normalize_data", auto=True)
+    resolve("normalize_label", regression)
+    resolve("unbias_data", values["use_bias"])
+    resolve("unbias_label", regression and values["use_bias"])
+    resolve("num_models", 32)
+    resolve("num_calibration_samples", 10_000_000)
+    # Class labels are not scaled. Without a bias, a subtracted mean could not be added back.
+    resolved["normalize_label"] = resolved["normalize_label"] and regression
+    resolved["unbias_label"] = resolved["unbias_label"] and regression and values["use_bias"]
+    resolved["unbias_data"] = resolved["unbias_data"] and values["use_bias"]
+    return resolved
 
 
 assert {field.name for field in fields(Hyperparameters)} == set(TABLE)

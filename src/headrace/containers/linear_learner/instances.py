@@ -1,4 +1,4 @@
-"""What clients send to Linear Learner: one matrix of features from a body of any content type that it takes.
+"""Parses requests to Linear Learner of any supported content type to one matrix of features.
 
 Source: the inference formats of the SageMaker developer guide ("Common data formats for inference", "Linear learner response
 formats").
@@ -29,13 +29,13 @@ def features_of(request: Request, width: int) -> Any:
 
     Args:
         request: Its body and content type.
-        width: How many features the model takes.
+        width: The number of features of the model.
 
     Returns:
         ``float32 (n, width)``: an array, or a CSR array for sparse Records and instances.
 
     Raises:
-        RequestError: 415, a content type that is not taken; 400, a body that cannot be evaluated: says where and why.
+        RequestError: 415, an unsupported content type; 400, an invalid body, with the place and the reason.
     """
     media = content_types.media_type(request.content_type)
     if media not in SUPPORTED:
@@ -54,16 +54,16 @@ def features_of(request: Request, width: int) -> Any:
 
 
 def _bad(reason: str) -> RequestError:
-    """A 400 that begins as the real container's does."""
+    """A 400 that begins like the real container's."""
     return RequestError(400, PREFIX + reason.removeprefix(PREFIX))
 
 
-def _csv(request: Request, width: int) -> Any:  # noqa: ARG001 - readers are called alike
+def _csv(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers have this signature
     table = np.asarray(decode(request.body, request.content_type))
     given = content_types.parameters(request.content_type).get("label_size", "0")
     if not (given.isascii() and given.isdecimal()):
         raise _bad(f"label_size is a number of columns, found {given!r}")
-    # Labels may be texts, and are not looked at: what is asked for is the model's own answer.
+    # Labels are ignored, and may be strings.
     labels = min(int(given[:20]), table.shape[1])
     features = table[:, labels:]
     if features.shape[1] == 0:
@@ -74,7 +74,7 @@ def _csv(request: Request, width: int) -> Any:  # noqa: ARG001 - readers are cal
     except ValueError as error:
         row, column = _first_text(features)
         found = str(features[row, column])[:80]
-        raise _bad(f"row {row + 1}, column {labels + column + 1} is no number: {found!r}") from error
+        raise _bad(f"row {row + 1}, column {labels + column + 1} is not a number: {found!r}") from error
 
 
 def _first_text(table: Any) -> tuple[int, int]:
@@ -86,14 +86,14 @@ def _first_text(table: Any) -> tuple[int, int]:
     return 0, 0
 
 
-def _records(request: Request, width: int) -> Any:  # noqa: ARG001 - readers are called alike
+def _records(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers have this signature
     found = decode(request.body, request.content_type)
     with np.errstate(over="ignore"):
         return found.astype(np.float32)
 
 
 def _json(request: Request, width: int) -> Any:
-    body = _loaded(as_text(request.body, request.content_type), "the body")
+    body = _load_json(as_text(request.body, request.content_type), "the body")
     instances = body.get("instances") if isinstance(body, dict) else None
     if not isinstance(instances, list):
         raise _bad('expected {"instances": [...]}')
@@ -102,14 +102,14 @@ def _json(request: Request, width: int) -> Any:
 
 def _jsonlines(request: Request, width: int) -> Any:
     lines = [line for line in as_text(request.body, request.content_type).splitlines() if line.strip()]
-    return _matrix([_loaded(line, f"line {number}") for number, line in enumerate(lines, start=1)], width)
+    return _matrix([_load_json(line, f"line {number}") for number, line in enumerate(lines, start=1)], width)
 
 
-def _loaded(text: str, what: str) -> Any:
+def _load_json(text: str, what: str) -> Any:
     try:
         return load_json(text)
     except ValueError as error:
-        raise _bad(f"{what} is no JSON: {error}") from error
+        raise _bad(f"{what} is not valid JSON: {error}") from error
 
 
 def _matrix(instances: list[Any], width: int) -> Any:
@@ -125,16 +125,16 @@ def _matrix(instances: list[Any], width: int) -> Any:
 
 
 def _instance(instance: Any, number: int, width: int) -> tuple[Any | None, Any]:
-    """The keys, where it is sparse, and the values of an instance."""
+    """The keys (if sparse) and the values of an instance."""
     if not isinstance(instance, dict):
-        raise _bad(f"instance {number} is none of {SHAPES}")
+        raise _bad(f"instance {number} has none of the forms {SHAPES}")
     features = instance.get("features")
     if features is None and isinstance(instance.get("data"), dict):
         features = instance["data"].get("features")
     if isinstance(features, list):
         return None, _numbers(features, number, "features")
     if not isinstance(features, dict) or not isinstance(features.get("values"), list):
-        raise _bad(f"instance {number} is none of {SHAPES}")
+        raise _bad(f"instance {number} has none of the forms {SHAPES}")
     values = _numbers(features["values"], number, "values")
     if "keys" not in features:
         return None, values
@@ -148,7 +148,7 @@ def _instance(instance: Any, number: int, width: int) -> tuple[Any | None, Any]:
 
 def _numbers(values: list[Any], number: int, name: str) -> Any:
     if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-        raise _bad(f"instance {number}: {name!r} holds something else than numbers")
+        raise _bad(f"instance {number}: {name!r} has values that are not numbers")
     try:
         with np.errstate(over="ignore"):
             return np.array(values, np.float64).astype(np.float32)
@@ -161,9 +161,9 @@ def _sparse(rows: list[tuple[Any | None, Any]], width: int) -> Any:
     for number, (keys, values) in enumerate(rows):
         used = list(range(len(values))) if keys is None else keys
         if any(not 0 <= key < width for key in used):
-            raise _bad(f"instance {number}: keys have to be below {width}, the number of features")
+            raise _bad(f"instance {number}: keys must be below {width}, the number of features")
         if len(set(used)) != len(used):
-            raise _bad(f"instance {number}: a key is there twice")
+            raise _bad(f"instance {number}: a key occurs twice")
         keys_of_rows.append(used)
     sparse = require("scipy.sparse", extra="sklearn")
     indptr = np.cumsum([0, *map(len, keys_of_rows)])

@@ -1,4 +1,4 @@
-"""Answers requests that arrived together with one call of the script: rows of several requests are concatenated, and predictions split again."""
+"""Answers a batch of requests with one call of the script: concatenates their rows and splits the predictions again."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = ["BatchingScriptHandler", "RequestRows", "join_csv", "join_rows", "spl
 
 INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-# What readers of tables take for a missing value, a truth value or an infinity in a column of one kind and not in another.
+# Cells that parsers read as missing, boolean or infinite, depending on the rest of the column.
 SPECIAL = re.compile(r"#?n/?a.*|<na>|-?nan.*|null|none|true|false|yes|no|[+-]?inf(inity)?|-?1\.#.*", re.IGNORECASE)
 
-# And what some take for a number where the whole column is of such: blanks other than spaces, digits of other scripts, 1_000, 2j.
+# Cells that some parsers read as numbers if the whole column has such cells: other blanks, non-ASCII digits, 1_000, 2j.
 ODD = re.compile(r"^\s|\s$|(?![0-9])\d|\d_\d|\d[jJ]$")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRows:
-    """What ``input_fn`` gave for several requests.
+    """The result of ``input_fn`` for several requests.
 
     Args:
-        values: All their rows.
-        sizes: How many belong to each request.
+        values: All rows.
+        sizes: The number of rows of each request.
     """
 
     values: Any
@@ -42,7 +42,7 @@ class RequestRows:
 
     @classmethod
     def of(cls, values: Any, sizes: list[int] | None) -> Self | None:
-        """``None`` where these are no rows, or another number of them."""
+        """``None`` if the values have no rows, or another number of rows."""
         count = _count(values)
         if count is None or (sizes is not None and count != sum(sizes)):
             return None
@@ -57,11 +57,11 @@ def _count(values: Any) -> int | None:
 
 
 def join_csv(bodies: Sequence[str | None]) -> list[tuple[list[int], str, list[int]]]:
-    """CSV texts that can be read as one without any cell being read otherwise than alone.
+    """Concatenate CSV texts where no cell would be parsed differently than alone.
 
     Returns:
-        For each set of texts that go together: their places, the joined text, how many rows each has. Texts that go with
-        no other are left out.
+        For each set of compatible texts: their indices, the concatenated text, the number of rows of each. A text that is
+        compatible with no other is left out.
     """
     alike: dict[tuple[str, ...], list[tuple[int, list[str]]]] = {}
     for place, body in enumerate(bodies):
@@ -81,7 +81,7 @@ def join_csv(bodies: Sequence[str | None]) -> list[tuple[list[int], str, list[in
 
 
 def _plain_lines(body: str) -> list[str] | None:
-    """The rows of a text; ``None`` where quotes, comments or odd line ends make that uncertain."""
+    """The rows of a text; ``None`` if quotes, comments or unusual line ends make them uncertain."""
     lines = body[:-1].split("\n") if body.endswith("\n") else body.split("\n")
     if (
         any(sign in body for sign in ('"', "\r", "#", "\x00", "\ufeff"))
@@ -93,7 +93,7 @@ def _plain_lines(body: str) -> list[str] | None:
 
 
 def _kinds(lines: list[str]) -> tuple[str, ...] | None:
-    """What each column holds; ``None`` where that would depend on the other rows."""
+    """The kind of each column; ``None`` if it could depend on other rows."""
     rows = [line.split(",") for line in lines]
     if any(len(row) != len(rows[0]) for row in rows):
         return None
@@ -107,7 +107,7 @@ def _kind(cell: str) -> str:
     padding += "e" if cell[-1:] == " " else ""
     if INTEGER.fullmatch(text):
         return "i" + padding
-    if NUMBER.fullmatch(text):  # whole numbers of more digits become this or that, as the others in the column allow
+    if NUMBER.fullmatch(text):  # longer integers are parsed depending on the rest of the column
         return "f" + padding if not text.lstrip("+-").isdigit() else ""
     if not text or SPECIAL.fullmatch(text) or ODD.search(text):
         return ""
@@ -115,7 +115,7 @@ def _kind(cell: str) -> str:
 
 
 def _column_kind(kinds: Iterable[str]) -> str:
-    """One kind, or whole numbers among other numbers; nothing else is sure to be read alike."""
+    """One kind, or a mix of integers and other numbers. Anything else may be parsed differently."""
     found = set(kinds)
     if len(found) == 1:
         return found.pop()
@@ -123,7 +123,7 @@ def _column_kind(kinds: Iterable[str]) -> str:
 
 
 def join_rows(read: Sequence[RequestRows | None]) -> list[tuple[list[int], RequestRows]]:
-    """Rows of the same form put together, with the places of whose they are."""
+    """Concatenate rows of the same form. Returns them with the indices of their requests."""
     alike: dict[Any, list[int]] = {}
     for place, rows in enumerate(read):
         form = None if rows is None else _form(rows.values)
@@ -144,7 +144,7 @@ def _is_frame(values: Any) -> bool:
 
 
 def _form(values: Any) -> Any:
-    """What has to be equal for rows to be put together; ``None``: they cannot be."""
+    """The form that rows must share to be concatenated; ``None`` if they cannot be."""
     if isinstance(values, np.ndarray) and not values.dtype.hasobject:
         return ("array", values.dtype.str, values.shape[1:])
     if _is_frame(values):
@@ -159,7 +159,7 @@ def _concat(parts: list[Any]) -> Any:
 
 
 def split_rows(prediction: Any, sizes: list[int]) -> list[Any] | None:
-    """A prediction for each request; ``None`` where it does not have one entry per row."""
+    """The prediction of each request; ``None`` if there is not one entry per row."""
     if isinstance(prediction, list):
         count: int | None = len(prediction)
     else:
@@ -174,7 +174,7 @@ def split_rows(prediction: Any, sizes: list[int]) -> list[Any] | None:
 
 @dataclass(slots=True)
 class RequestGroup:
-    """Requests of one content type that want one kind of answer."""
+    """Requests with the same content type and the same type of answer."""
 
     content_type: str
     accept: str
@@ -182,16 +182,16 @@ class RequestGroup:
 
 
 class BatchingScriptHandler(ScriptHandler):
-    """A script whose answer to a row does not depend on the other rows: those of several requests go through it together.
+    """A script whose answer to a row does not depend on other rows, so that rows of several requests are processed together.
 
-    CSV bodies whose columns look alike are read as one; other bodies are read one by one and their rows put together.
-    Whenever that cannot be done without changing an answer, or a function fails, the requests are answered one by one.
+    CSV bodies with columns of the same kinds are parsed as one. Other bodies are parsed one by one and their rows concatenated.
+    If that could change an answer, or a function fails, the requests are answered one by one.
     """
 
     _one_is_a_table: bool | None = None
 
     def answer_many(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
-        """Answer requests; in the place of one that fails is its error."""
+        """Answer a batch. A request that fails has its error in place of a response."""
         answers: list[Response | Exception | None] = [None] * len(requests)
         with shim.inside():
             for group in self._groups(requests):
@@ -220,7 +220,7 @@ class BatchingScriptHandler(ScriptHandler):
         ]
 
     def _batches(self, requests: list[Request], group: RequestGroup) -> list[tuple[list[int], RequestRows]]:
-        """The rows of requests that may be put together, and whose they are."""
+        """Rows that may be concatenated, with the indices of their requests."""
         bodies = []
         for request in requests:
             try:
@@ -240,7 +240,7 @@ class BatchingScriptHandler(ScriptHandler):
         return found
 
     def _keeps_rows(self, body: Any, group: RequestGroup) -> bool:
-        """Whether the script reads one row as a table of one row, and not as an axis, as ``genfromtxt`` does: seen once."""
+        """Whether the script parses one row as a table with one row, not as one axis as ``genfromtxt`` does. Determined once."""
         if self._one_is_a_table is None:
             self._one_is_a_table = self._read(body, [1], group) is not None
         return self._one_is_a_table
@@ -249,10 +249,10 @@ class BatchingScriptHandler(ScriptHandler):
         try:
             return RequestRows.of(self._input(body, group.content_type, self._context(None)), sizes)
         except RequestError:
-            return None  # whoever it is will hear of it when answered alone
+            return None  # the request gets its error when answered alone
 
     def _outputs(self, batch: RequestRows, requests: list[Request], accept: str) -> list[Response | Exception] | None:
-        """An answer for each, or ``None`` where they have to be answered one by one."""
+        """An answer for each request, or ``None`` if they must be answered one by one."""
         try:
             parts = split_rows(self._predict(batch.values, self._context(None)), batch.sizes)
         except RequestError:

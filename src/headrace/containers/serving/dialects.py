@@ -1,4 +1,4 @@
-"""How requests become arguments and results become answers: the sound way, and the two ways of SageMaker's toolkits."""
+"""Dialects: how requests become arguments of a script and its results become answers. One is ours, two are SageMaker's toolkits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headrace.containers import bodies as decoding
-from headrace.containers import bodies as encoding
-from headrace.containers import content_types
+from headrace.containers import bodies, content_types
 from headrace.containers.toolkit import encoders, errors, inference_decoder, transformer
 from headrace.contracts.serving import Request
 from headrace.errors import RequestError
@@ -22,17 +20,17 @@ DialectName = Literal["fixed", "sagemaker_containers", "sagemaker_inference"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One way of talking to a script.
+    """One way of calling a script.
 
     Args:
-        content_type: What a script is told for the request's header.
-        accept: What it is told for the ``Accept`` header, given the default and what can be answered, where that is known.
-        input_data: The body as it gets it, given the content type.
-        input_fn: The default.
-        output_fn: The default.
-        is_strict: Whether faults have the statuses of HTTP, or 500 as SageMaker has it.
-        lets_choose_status: Whether exceptions of a script may have a status.
-        untyped: The content type of a text that a script returns without one; ``None``: what was accepted.
+        content_type: Converts the request's header to the argument of the script.
+        accept: Converts the ``Accept`` header, given the default and the supported types, if known.
+        input_data: The body as the script gets it, given the content type.
+        input_fn: The default ``input_fn``.
+        output_fn: The default ``output_fn``.
+        is_strict: Whether errors have the matching HTTP status. SageMaker answers 500.
+        lets_choose_status: Whether exceptions of a script may carry a status.
+        untyped: The content type of strings that a script returns without one; ``None``: the accepted type.
     """
 
     content_type: Callable[[str], str]
@@ -45,35 +43,35 @@ class Dialect:
     untyped: str | None = None
 
 
-def _preferred(header: str, default: str, answers: tuple[str, ...]) -> str:
-    """The one content type that a script is to answer with: the client's first choice that can be, or that is a type."""
+def _choose_answer_type(header: str, default: str, answers: tuple[str, ...]) -> str:
+    """The content type for the answer: the client's first choice that is supported, or else that names a type."""
     possible = content_types.choose(header, answers, default) if answers else None
     if possible is not None:
         return possible
-    for media in content_types.accepted(header):
+    for media in content_types.parse_accept(header):
         if media == content_types.ANY:
             return default
         if media.endswith("/*"):
-            return content_types.choose(media, encoding.ENCODED, default) or default
+            return content_types.choose(media, bodies.ENCODED, default) or default
         return media
     return default
 
 
 def _text_or_bytes(request: Request, content_type: str) -> Any:
     if content_type in content_types.TEXT_TYPES:
-        return decoding.as_text(request.body, request.content_type)
+        return bodies.as_text(request.body, request.content_type)
     return request.body
 
 
 def _fixed_input(input_data: Any, content_type: str) -> Any:
     body = input_data.encode() if isinstance(input_data, str) else bytes(input_data)
-    array = decoding.decode(body, content_type)
+    array = bodies.decode(body, content_type)
     is_text = content_type in (content_types.CSV, content_types.JSON, content_types.JSONLINES)
-    return decoding.to_float32(array, content_type) if is_text else array
+    return bodies.to_float32(array, content_type) if is_text else array
 
 
 def _fixed_output(prediction: Any, accept: str) -> Any:
-    return encoding.encode(prediction, accept), accept
+    return bodies.encode(prediction, accept), accept
 
 
 def _exact_type(header: str) -> str:
@@ -96,7 +94,7 @@ def _containers_input(input_data: Any, content_type: str) -> Any:
 
 def _inference_input(input_data: Any, content_type: str) -> Any:
     array = inference_decoder.decode(input_data, content_type)
-    if array.ndim == 1:  # the scikit-learn container's, which takes one column for one row
+    if array.ndim == 1:  # as in the scikit-learn container, which reads a single column as a row
         array = array.reshape(1, -1)
     return array.astype(np.float32) if content_type in content_types.TEXT_TYPES else array
 
@@ -104,7 +102,7 @@ def _inference_input(input_data: Any, content_type: str) -> Any:
 DIALECTS: dict[DialectName, Dialect] = {
     "fixed": Dialect(
         content_type=lambda header: content_types.media_type(header) or content_types.JSON,
-        accept=_preferred,
+        accept=_choose_answer_type,
         input_data=_text_or_bytes,
         input_fn=_fixed_input,
         output_fn=_fixed_output,
@@ -132,7 +130,7 @@ DIALECTS: dict[DialectName, Dialect] = {
 
 
 def request_error(error: BaseException, function: str, dialect: Dialect, container: str) -> RequestError:
-    """What a client is told when a function failed."""
+    """The error for a request whose function failed."""
     if isinstance(error, RequestError):
         return RequestError(
             error.status if dialect.is_strict else 500, error.reason, container=error.container or container

@@ -25,7 +25,7 @@ NUM_ARGUMENTS = {
     "model_warmup_fn": 2,
     "execution_parameters_fn": 0,
 }
-"""How many arguments each takes; every one but the last may take ``context`` behind them."""
+"""The number of arguments of each; all but the last may take ``context`` as an additional argument."""
 
 SIGNATURES = {
     "model_fn": "model_fn(model_dir)",
@@ -42,11 +42,11 @@ SEPARATE = ("input_fn", "predict_fn", "output_fn")
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One of the script's functions.
+    """A function of the script.
 
     Args:
         name: Its name.
-        call: The function itself.
+        call: The function.
         wants_context: Whether it takes ``context`` as its last argument.
     """
 
@@ -61,7 +61,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Functions:
-    """What a script defines; ``None`` where it leaves that to the default."""
+    """The functions that a script defines; ``None`` for defaults."""
 
     model_fn: Function
     input_fn: Function | None = None
@@ -74,10 +74,10 @@ class Functions:
 
 
 def collect(module: ModuleType) -> Functions:
-    """The functions of a script.
+    """Collect and check the functions of a script.
 
     Raises:
-        JobFailed: Something is wrong; the message lists everything that is.
+        JobFailed: Invalid functions; the message lists all problems.
     """
     found: dict[str, Function] = {}
     problems = []
@@ -95,7 +95,7 @@ def collect(module: ModuleType) -> Functions:
     clash = [name for name in SEPARATE if getattr(module, name, None) is not None]
     if getattr(module, "transform_fn", None) is not None and clash:
         problems.append(
-            f"transform_fn replaces input_fn, predict_fn and output_fn, but there is {', '.join(clash)} too"
+            f"transform_fn replaces input_fn, predict_fn and output_fn, but the script also defines {', '.join(clash)}"
         )
     if problems:
         raise JobFailed(f"{module.__name__} cannot serve: " + "; ".join(problems))
@@ -108,11 +108,11 @@ def _num_parameters(function: Callable[..., Any]) -> int:
 
 def _problem(name: str, given: Any) -> str | None:
     if not callable(given):
-        return f"{name} is no function but {type(given).__name__}"
+        return f"{name} is not a function but {type(given).__name__}"
     try:
         parameters = list(inspect.signature(given).parameters.values())
     except (ValueError, TypeError):
-        return None  # built-in functions may not say
+        return None  # built-in functions may have no signature
     wanted = NUM_ARGUMENTS[name]
     allowed = {wanted} if name == "execution_parameters_fn" else {wanted, wanted + 1}
     needed = sum(
@@ -122,22 +122,22 @@ def _problem(name: str, given: Any) -> str | None:
         return None
     if len(parameters) in allowed or (needed <= wanted <= len(parameters)):
         return None
-    return f"{name} takes {len(parameters)} arguments, where {SIGNATURES[name]} is called (and may take context last)"
+    return f"{name} takes {len(parameters)} arguments; it is called as {SIGNATURES[name]} (and may take context last)"
 
 
 def _missing_model_fn(module: ModuleType) -> str:
     close = difflib.get_close_matches("model_fn", [n for n in vars(module) if not n.startswith("_")], n=1, cutoff=0.75)
-    meant = f" (is {close[0]} meant to be it?)" if close else ""
-    return f"there is no model_fn(model_dir), which loads the model{meant}"
+    meant = f" (did you mean {close[0]}?)" if close else ""
+    return f"model_fn(model_dir), which loads the model, is missing{meant}"
 
 
 @dataclass(slots=True)
 class Context:
-    """About one request and its answer.
+    """The ``context`` argument: the parts of the model server's context that scripts use.
 
     Args:
-        model_dir: Where the model is.
-        headers: The request's headers.
+        model_dir: The folder of the model.
+        headers: The headers of the request.
     """
 
     model_dir: str
@@ -148,27 +148,27 @@ class Context:
 
     @property
     def system_properties(self) -> dict[str, Any]:
-        """As the model server has them."""
+        """The properties of the model server."""
         return {"model_dir": self.model_dir, "gpu_id": None, "batch_size": 1}
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Nothing is known of a model archive."""
+        """Empty: there is no model archive."""
         return {}
 
     @property
     def request_processor(self) -> list[Context]:
-        """Asked for properties of the request."""
+        """The object with the properties of the request."""
         return [self]
 
     def get_request_id(self, idx: int = 0) -> str:
-        """A name for the request."""
+        """The identity of the request."""
         _ = idx
         self.request_id = self.request_id or str(uuid.uuid4())
         return self.request_id
 
     def get_request_header(self, idx: int, key: str) -> str | None:
-        """One header of the request, however its name is written."""
+        """One header of the request; its name is case-insensitive."""
         _ = idx
         wanted = key.lower()
         return next((value for name, value in self.headers.items() if name.lower() == wanted), None)
@@ -183,15 +183,15 @@ class Context:
         return dict(self.headers)
 
     def set_response_content_type(self, idx: int, value: str) -> None:
-        """The content type of the answer."""
+        """Set the content type of the answer."""
         self.set_response_header(idx, "Content-Type", value)
 
     def set_response_header(self, idx: int, key: str, value: str) -> None:
-        """A header of the answer."""
+        """Set a header of the answer."""
         _ = idx
         self.response_headers[key.lower()] = value
 
     def set_response_status(self, code: int = 200, phrase: str = "", idx: int = 0) -> None:
-        """The status of the answer."""
+        """Set the status of the answer."""
         _ = phrase, idx
         self.status = code

@@ -10,8 +10,7 @@ from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any
 
-from headrace.containers import bodies as encoding
-from headrace.containers import content_types
+from headrace.containers import bodies, content_types
 from headrace.containers.serving.dialects import Dialect, request_error
 from headrace.containers.serving.functions import Context, Function, Functions
 from headrace.containers.toolkit import params, shim
@@ -19,22 +18,20 @@ from headrace.contracts.serving import Request, Response
 
 __all__ = ["ScriptHandler"]
 
-Step = Callable[..., Any]
-
 
 class ScriptHandler:
     """Answers requests with a script's functions, as SageMaker's containers call them.
 
-    May be called from several threads where the script may.
+    Safe in threads if the script is.
 
     Args:
-        functions: The script's.
-        model: What ``model_fn`` gave.
-        model_dir: Where it came from.
+        functions: The functions of the script.
+        model: The result of ``model_fn``.
+        model_dir: The folder of the model.
         dialect: How requests become arguments.
-        environment: The container's variables, of which ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`` counts here.
+        environment: The container's variables; only ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`` is used here.
         name: The container's name, for errors.
-        resources: What is to be let go of in the end, such as a temporary folder with the script.
+        resources: Closed at the end, such as a temporary folder with the script.
     """
 
     def __init__(
@@ -58,9 +55,9 @@ class ScriptHandler:
         default = environment.get(name_of_default) or os.environ.get(name_of_default)
         self._input_fn = functions.input_fn or Function("input_fn", dialect.input_fn)
         self._predict_fn = functions.predict_fn or Function("predict_fn", _predict)
-        # What may be answered is known only where it is left to the default.
+        # The supported types are known only for the default output_fn.
         has_own = functions.output_fn is not None or functions.transform_fn is not None
-        self._types = _remembered_types(dialect, default or content_types.JSON, () if has_own else encoding.ENCODED)
+        self._types = _cached_types(dialect, default or content_types.JSON, () if has_own else bodies.ENCODED)
         self._output_fn = functions.output_fn or Function("output_fn", dialect.output_fn)
         called = (functions.transform_fn, self._input_fn, self._predict_fn, self._output_fn)
         self._uses_context = any(function is not None and function.wants_context for function in called)
@@ -70,13 +67,13 @@ class ScriptHandler:
         """Answer one request.
 
         Raises:
-            RequestError: 4xx, the request is at fault; 500, one of the script's functions failed (``__cause__`` is why).
+            RequestError: 4xx, an invalid request; 500, a function of the script failed (``__cause__`` is its exception).
         """
         with shim.inside():
             return self._answer(request)
 
     def execution_parameters(self) -> Any:
-        """What ``execution_parameters_fn`` gives, ``None`` where the script has none."""
+        """The result of ``execution_parameters_fn``; ``None`` if the script does not define it."""
         function = self.functions.execution_parameters_fn
         if function is None:
             return None
@@ -84,7 +81,7 @@ class ScriptHandler:
             return self._call(Function(function.name, lambda: _parameters(function.call())), self._context(None))
 
     def close(self) -> None:
-        """Delete the script's temporary folder, where it has one. Happens by itself when the handler is gone."""
+        """Delete the script's temporary folder, if any. Also happens when the handler is garbage-collected."""
         self._end()
 
     def _answer(self, request: Request) -> Response:
@@ -138,7 +135,7 @@ class ScriptHandler:
         return Response(body=response.body, content_type=content_type, status=status, headers=headers)
 
     def _as_response(self, result: Any, accept: str) -> Response:
-        """Whatever a script returns as an answer: a Response, ``(body, content type)``, text, bytes, or values."""
+        """The response for any result of a script: a Response, ``(body, content type)``, a string, bytes, or values."""
         if hasattr(result, "get_data") and hasattr(result, "status_code"):  # the toolkit's, or Flask's own
             content_type, headers = "", {}
             for name, value in result.headers.items():
@@ -161,14 +158,14 @@ class ScriptHandler:
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
         if not self._dialect.is_strict:
-            raise TypeError(f"the script returned {type(value).__name__}, where text, bytes or a Response is taken")
-        return encoding.encode(value, content_types.media_type(accept))
+            raise TypeError(f"the script returned {type(value).__name__}, expected a string, bytes or a Response")
+        return bodies.encode(value, content_types.media_type(accept))
 
 
-def _remembered_types(
+def _cached_types(
     dialect: Dialect, default_accept: str, answers: tuple[str, ...]
 ) -> Callable[[str, str], tuple[str, str]]:
-    """Content type and ``Accept`` as the script is told, for the two headers of a request."""
+    """A function from the two headers of a request to the script's arguments content type and accept."""
 
     @lru_cache(maxsize=64)
     def types(content_type: str, accept: str) -> tuple[str, str]:
@@ -183,6 +180,6 @@ def _predict(rows: Any, model: Any) -> Any:
 
 
 def _parameters(found: Any) -> Any:
-    """What ``execution_parameters_fn`` says: with SageMaker it gives a whole answer, a ``Response`` or its text."""
+    """The parameters in a result of ``execution_parameters_fn``, which may be a ``Response`` or JSON text, as in SageMaker."""
     text = found.get_data() if hasattr(found, "get_data") else found
     return json.loads(text) if isinstance(text, str | bytes) else text

@@ -1,1 +1,1 @@
-"""Running a user's script as a training job's process."""
+"""Runs a user's script as the process of a training job."""

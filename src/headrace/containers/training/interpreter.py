@@ -1,4 +1,4 @@
-"""The interpreter that a script runs in, and a virtual environment for what it requires."""
+"""The interpreter of a script, and a virtual environment for its requirements."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from headrace.io.system import lock
 __all__ = ["Installation", "interpreter", "prepare"]
 
 COMPLETE = "complete"
-END_OF_OUTPUT = "[end of output]"  # of what pip has run
+END_OF_OUTPUT = "[end of output]"  # of a command that pip ran
 DESCRIBE = "import json, sys, sysconfig; print(json.dumps([sys.version, sys.prefix, sysconfig.get_paths()['purelib'], sysconfig.get_paths()['platlib']]))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """What has to be installed for a script.
+    """The packages to install for a script.
 
     Args:
-        requirements: ``requirements.txt``.
-        package: A folder with ``setup.py`` that is installed itself.
+        requirements: The file ``requirements.txt``.
+        package: A folder with ``setup.py``, to install as a package.
     """
 
     requirements: Path | None = None
@@ -38,12 +38,12 @@ class Installation:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to install."""
+        """Whether there are packages to install."""
         return self.requirements is not None or self.package is not None
 
     def content(self) -> list[object]:
-        """What the environment depends on."""
-        parts: list[object] = [] if self.requirements is None else _named_files(self.requirements, set())
+        """The content that identifies the environment."""
+        parts: list[object] = [] if self.requirements is None else _referenced_files(self.requirements, set())
         if self.package is not None:
             files = sorted(
                 path for path in self.package.rglob("*") if path.is_file() and "__pycache__" not in path.parts
@@ -52,8 +52,8 @@ class Installation:
         return parts
 
 
-def _named_files(file: Path, seen: set[Path]) -> list[object]:
-    """A list of requirements and the files beside it that it names: other lists, wheels, archives."""
+def _referenced_files(file: Path, seen: set[Path]) -> list[object]:
+    """A requirements file and the local files that it refers to: other lists, wheels, archives."""
     content = file.read_bytes()
     parts: list[object] = [content]
     if file.suffix == ".txt":
@@ -61,21 +61,21 @@ def _named_files(file: Path, seen: set[Path]) -> list[object]:
             named = file.parent / word.removeprefix("file:").partition("#")[0]
             if word != "." and named.is_file() and named not in seen:
                 seen.add(named)
-                parts += _named_files(named, seen)
+                parts += _referenced_files(named, seen)
     return parts
 
 
 def interpreter(python: str | os.PathLike[str] | None) -> str:
-    """The path of an interpreter: the running one where none is named.
+    """The path of an interpreter; by default the running one.
 
     Raises:
-        JobFailed: There is no such program.
+        JobFailed: It does not exist.
     """
     if python is None:
         return sys.executable
     found = shutil.which(os.fspath(python))
     if found is None:
-        raise JobFailed(f"there is no interpreter {os.fspath(python)!r} on this machine")
+        raise JobFailed(f"no interpreter {os.fspath(python)!r} on this machine")
     return str(Path(found).absolute())
 
 
@@ -86,13 +86,13 @@ def prepare(
     log: Callable[[str], None],
     stop: threading.Event | None = None,
 ) -> str:
-    """The interpreter for a script: as it is, or a virtual environment of it where something has to be installed.
+    """The interpreter for a script, or that of a virtual environment if packages have to be installed.
 
-    Environments are kept in the cache folder, known by the content of what is installed. Packages of the interpreter are
-    seen in them, too, and only what is missing or of another version is installed.
+    Environments are kept in the cache folder, by the content of what is installed. They can import the packages of the base
+    interpreter, so only packages that are missing or have another version are installed.
 
     Raises:
-        JobFailed: There is no such interpreter, or installing failed; the message is pip's.
+        JobFailed: The interpreter does not exist, or the installation failed; the message is pip's.
     """
     base = interpreter(python)
     if not installation.is_needed:
@@ -130,29 +130,27 @@ def _install(
     stop: threading.Event,
 ) -> None:
     shutil.rmtree(venv, ignore_errors=True)
-    _checked([base, "-m", "venv", "--without-pip", str(venv)], "making a virtual environment", venv.parent, log, stop)
+    _run([base, "-m", "venv", "--without-pip", str(venv)], "making a virtual environment", venv.parent, log, stop)
     python = str(_python_of(venv))
     own = Path(_describe(python)[2])
-    # The interpreter may be one of a virtual environment itself, whose packages --system-site-packages would not show.
-    # addsitedir, because there may be packages installed for editing among them.
+    # The base may itself be in a virtual environment, whose packages --system-site-packages would not include.
+    # addsitedir processes .pth files, which editable packages need.
     lines = [f"import site; site.addsitedir({path!r})\n" for path in dict.fromkeys(folders)]
     (own / "headrace_base.pth").write_text("".join(lines), encoding="utf-8")
     if not _has(python, "pip"):
-        _checked([python, "-m", "ensurepip"], "installing pip", venv.parent, log, stop)
+        _run([python, "-m", "ensurepip"], "installing pip", venv.parent, log, stop)
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     if installation.requirements is not None:
         where = installation.requirements.parent
-        _checked([*pip, "-r", installation.requirements.name], "installing requirements.txt", where, log, stop)
+        _run([*pip, "-r", installation.requirements.name], "installing requirements.txt", where, log, stop)
     if installation.package is not None:
-        _checked(
-            [*pip, *_isolation(python), "."], "installing the package in setup.py", installation.package, log, stop
-        )
+        _run([*pip, *_isolation(python), "."], "installing the package in setup.py", installation.package, log, stop)
 
 
 def _isolation(python: str) -> list[str]:
-    """An isolated build downloads setuptools, which is not needed where there is one that makes wheels.
+    """Turn off build isolation if setuptools can make wheels, because an isolated build downloads setuptools.
 
-    That which comes with Python before 3.12 makes none by itself.
+    The setuptools that comes with Python before 3.12 needs the package ``wheel`` for that.
     """
     makes_wheels = any(_has(python, module) for module in ("setuptools.command.bdist_wheel", "setuptools, wheel"))
     return ["--no-build-isolation"] if makes_wheels else []
@@ -163,18 +161,18 @@ def _has(python: str, module: str) -> bool:
     return found.returncode == 0
 
 
-def _checked(command: list[str], act: str, cwd: Path, log: Callable[[str], None], stop: threading.Event) -> None:
-    ended = run(command, cwd=cwd, environment=os.environ, log=log, stop=stop, grace_s=5)
-    if ended.was_stopped:
+def _run(command: list[str], act: str, cwd: Path, log: Callable[[str], None], stop: threading.Event) -> None:
+    result = run(command, cwd=cwd, environment=os.environ, log=log, stop=stop, grace_s=5)
+    if result.was_stopped:
         raise JobFailed(f"stopped while {act}")
-    if ended.status != 0:
-        raise JobFailed(f"{act} failed with exit code {ended.status}: {_what_is_wrong(ended.errors)}")
+    if result.status != 0:
+        raise JobFailed(f"{act} failed with exit code {result.status}: {_find_error(result.errors)}")
 
 
-def _what_is_wrong(lines: Sequence[str]) -> str:
-    """The line of pip's that says it: its own error, or the last one of what it ran."""
+def _find_error(lines: Sequence[str]) -> str:
+    """The line with pip's error, or the last line of the command that it ran."""
     said = [line.strip() for line in lines]
     wrong = [line for line in said if line.startswith("ERROR")]
     if not wrong and END_OF_OUTPUT in said:
         wrong = said[: said.index(END_OF_OUTPUT)][-1:]
-    return (wrong or said or ["nothing was said"])[0]
+    return (wrong or said or ["no output"])[0]

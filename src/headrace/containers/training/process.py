@@ -1,4 +1,4 @@
-"""One process: its output line by line as it comes, its end, and ending it."""
+"""Runs one process: passes on its output line by line, stops it on request, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from typing import IO
 
 from headrace.containers.orphans import ProcessGuard
 
-__all__ = ["Ended", "run"]
+__all__ = ["ProcessResult", "run"]
 
 READ_BYTES = 1 << 16
-LINE_LIMIT_BYTES = 1 << 16  # a line that does not end is passed on in parts of this size
-KEPT_LINES = 400  # of the error stream, for saying why a process failed
+LINE_LIMIT_BYTES = 1 << 16  # longer lines are passed on in parts of this size
+KEPT_LINES = 400  # of standard error, for the reason of a failure
 POLL_S = 0.2
-DRAIN_S = 5.0  # a grandchild may hold the output open long after the process itself has ended
+DRAIN_S = 5.0  # a grandchild may keep the output open after the process has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProcessResult:
     """How a process ended.
 
     Args:
         status: Its exit status; negative: the signal that killed it.
-        errors: The last lines of its error stream.
+        errors: The last lines of its standard error.
         was_stopped: Whether it was asked to stop.
-        was_killed: Whether it had to be killed for it.
+        was_killed: Whether it did not stop in time and was killed.
     """
 
     status: int
@@ -52,23 +52,23 @@ def run(
     stop: threading.Event,
     grace_s: float,
     signal_group: bool = False,
-) -> Ended:
+) -> ProcessResult:
     """Run a command to its end.
 
     Args:
-        command: Program and arguments; no shell reads them.
-        cwd: Where it runs.
+        command: Program and arguments, without a shell.
+        cwd: Its working folder.
         environment: All of its variables.
-        log: Takes each line of its output and of its error stream when it comes.
-        stop: When set, the process gets SIGTERM, and SIGKILL ``grace_s`` later. Whatever it has started dies with it.
+        log: Called with each line of its output and standard error.
+        stop: When set, the process gets SIGTERM, and SIGKILL ``grace_s`` later. The processes that it has started end with it.
         grace_s: How long it may take to stop.
-        signal_group: Whether SIGTERM goes to what it has started, too: for shells, which do not pass it on.
+        signal_group: Whether SIGTERM goes to the processes that it has started, too; for shells, which do not pass it on.
 
     Raises:
         OSError: It cannot be started.
     """
     guard = ProcessGuard()
-    process = subprocess.Popen(  # noqa: S603 - running the user's command is what this is for
+    process = subprocess.Popen(  # noqa: S603 - the user's own command
         list(command),
         cwd=cwd,
         env={**environment, **guard.environment},
@@ -78,9 +78,9 @@ def run(
         start_new_session=True,
     )
     guard.add_group(process.pid)
-    watch = _Watch(process, log, stop, grace_s, signal_group=signal_group)
+    watch = _Watcher(process, log, stop, grace_s, signal_group=signal_group)
     try:
-        watch.until_it_ends()
+        watch.wait()
     finally:
         _signal_group(process.pid, signal.SIGKILL)
         guard.remove_group(process.pid)
@@ -89,7 +89,7 @@ def run(
         for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-    return Ended(
+    return ProcessResult(
         status=process.returncode,
         errors=tuple(watch.errors),
         was_stopped=watch.stopped_at is not None,
@@ -102,8 +102,8 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-class _Watch:
-    """Reads what a process writes until it ends, and stops it when it is to."""
+class _Watcher:
+    """Reads the output of a process until it ends, and stops it on request."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class _Watch:
         self._signal_group = signal_group
         self._rest: dict[int, bytes] = {}
 
-    def until_it_ends(self) -> None:
+    def wait(self) -> None:
         with selectors.DefaultSelector() as selector:
             for pipe in (self._process.stdout, self._process.stderr):
                 assert pipe is not None
@@ -139,22 +139,22 @@ class _Watch:
                     ended_at = time.monotonic()
                     _signal_group(
                         self._process.pid, signal.SIGKILL
-                    )  # what it left running would go on in a container's ruins
+                    )  # in SageMaker, its children end with the container
                 if ended_at is not None and time.monotonic() - ended_at > DRAIN_S:
                     break
-                self._see_to_stop()
-        while not self._has_ended():  # it has closed its output and goes on
-            self._see_to_stop()
+                self._check_stop()
+        while not self._has_ended():  # it has closed its output and is still running
+            self._check_stop()
             self._stop.wait(POLL_S) if self.stopped_at is None else time.sleep(POLL_S)
 
     def _has_ended(self) -> bool:
-        """Whether it has, without collecting it: as long as that is not done, nobody else gets its number."""
+        """Whether it has ended. Does not reap it, so that no other process gets its number."""
         if not hasattr(os, "waitid"):  # macOS with a Python before 3.13
             return self._process.poll() is not None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _read(self, pipe: IO[bytes]) -> bool:
-        """Pass on what there is; whether more may come."""
+        """Pass on available output. Returns whether more may come."""
         number = pipe.fileno()
         try:
             part = os.read(number, READ_BYTES)
@@ -166,16 +166,16 @@ class _Watch:
             lines, rest = [*lines, rest] if rest else lines, b""
         self._rest[number] = rest
         for line in lines:
-            self._tell(line, is_error=pipe is self._process.stderr)
+            self._log_line(line, is_error=pipe is self._process.stderr)
         return bool(part)
 
-    def _tell(self, line: bytes, *, is_error: bool) -> None:
-        text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]  # of a progress bar, its last state
+    def _log_line(self, line: bytes, *, is_error: bool) -> None:
+        text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]  # the last state of a progress bar
         if is_error:
             self.errors.append(text)
         self._log(text)
 
-    def _see_to_stop(self) -> None:
+    def _check_stop(self) -> None:
         if not self._stop.is_set() or self._has_ended():
             return
         if self.stopped_at is None:

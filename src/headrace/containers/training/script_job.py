@@ -1,4 +1,4 @@
-"""A training job of a script: its variables and command, its exit status, and the reason why it failed."""
+"""A training job of a script: its environment, its command, and the reason if it fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.containers.toolkit import params
 from headrace.containers.toolkit.environment import Environment, read_hyperparameters
 from headrace.containers.toolkit.errors import ExecuteUserScriptError
 from headrace.containers.training.interpreter import Installation, prepare
-from headrace.containers.training.process import Ended, run
+from headrace.containers.training.process import ProcessResult, run
 from headrace.contracts.job import TrainingJob
 from headrace.errors import JobFailed
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 SITE = Path(__file__).parent.parent / "toolkit" / "site"
-PARENT = "HEADRACE_PARENT"  # whose death a script does not outlive: see sitecustomize.py
+PARENT = "HEADRACE_PARENT"  # scripts end when this process does: see sitecustomize.py
 OURS = ("SM_", "SAGEMAKER_", "TRAINING_JOB_", "HEADRACE_PARENT")
 
 
@@ -49,7 +49,7 @@ class Command(list[str]):
 
 
 def command_of(code: Code, python: str, arguments: Sequence[str]) -> Command:
-    """How the toolkit runs a program: as a module where there is ``setup.py``, with Python, or with a shell."""
+    """The command for a program, as in the toolkit: a module if it has ``setup.py``, a Python file, or a shell command."""
     if code.is_package:
         return Command([python, "-m", code.module, *arguments])
     if code.program.endswith(".py"):
@@ -70,11 +70,11 @@ def settings(job: TrainingJob, program: str) -> dict[str, str]:
 
 
 def script_variables(job: TrainingJob, environment: Mapping[str, str], toolkit: Environment) -> dict[str, str]:
-    """All variables of the script: this process's own without those of another job, and the job's."""
+    """All variables of the script: those of this process, except another job's, and the job's."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     config = job.config_dir
     path = [str(SITE), str(job.code_dir), *filter(None, own.get("PYTHONPATH", "").split(os.pathsep))]
-    told = {
+    toolkit_variables = {
         params.BASE_PATH_ENV: str(job.base_dir),
         params.TRAINING_JOB_ENV: job.name,
         params.TRAINING_JOB_ARN_ENV: job.job_arn,
@@ -88,7 +88,7 @@ def script_variables(job: TrainingJob, environment: Mapping[str, str], toolkit: 
         **toolkit.to_env_vars(),
     }
     process = {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())}
-    return {**own, **told, **environment, **job.environment, **process}
+    return {**own, **toolkit_variables, **environment, **job.environment, **process}
 
 
 def _text_of(job: TrainingJob, name: str, default: str) -> str:
@@ -112,14 +112,14 @@ def one_line(text: str) -> str:
     return joined if len(joined) <= REASON_LIMIT else joined[: REASON_LIMIT - 3] + "..."
 
 
-def reason(ended: Ended, program: str) -> str:
-    """What happened, in one line."""
-    if ended.status < 0:
-        name = _signal_name(-ended.status)
-        hint = ": the machine may have run out of memory" if -ended.status == signal.SIGKILL else ""
+def reason(result: ProcessResult, program: str) -> str:
+    """How it failed, in one line."""
+    if result.status < 0:
+        name = _signal_name(-result.status)
+        hint = ": the machine may have run out of memory" if -result.status == signal.SIGKILL else ""
         return one_line(f"{program} was killed by {name}{hint}")
-    said = summary(ended.errors)
-    return one_line(f"{program} failed with exit code {ended.status}" + (f": {said}" if said else ""))
+    line = summary(result.errors)
+    return one_line(f"{program} failed with exit code {result.status}" + (f": {line}" if line else ""))
 
 
 def _signal_name(number: int) -> str:
@@ -130,28 +130,28 @@ def _signal_name(number: int) -> str:
 
 
 def summary(errors: Sequence[str]) -> str:
-    """The exception at the end of the last traceback; the last line where there is none."""
+    """The exception at the end of the last traceback; otherwise the last line."""
     lines = [line for line in errors if line.strip()]
     if TRACEBACK in lines:
         behind = lines[len(lines) - lines[::-1].index(TRACEBACK) :]
         for place, line in enumerate(behind):
             if not line.startswith((" ", "\t")) and EXCEPTION.match(line):
                 return " ".join([line, *behind[place + 1 : place + 4]])
-    # argparse and others end with their own line, pythons without a traceback too
+    # argparse and others print a line of their own
     return lines[-1] if lines else ""
 
 
-def failure_text(ended: Ended, command: Sequence[str]) -> str:
+def failure_text(result: ProcessResult, command: Sequence[str]) -> str:
     """The text of ``output/failure`` as the training toolkit writes it."""
-    lines = list(ended.errors)
+    lines = list(result.errors)
     begin = len(lines) - 1 - lines[::-1].index(TRACEBACK) if TRACEBACK in lines else max(0, len(lines) - 20)
-    status = ended.status if ended.status >= 0 else 128 - ended.status
+    status = result.status if result.status >= 0 else 128 - result.status
     info = "OutOfMemory: Process killed by SIGKILL (signal 9)" if status == 137 else None
     return str(ExecuteUserScriptError(shlex.join(command), status, "\n".join(lines[begin:]).strip(), info))
 
 
 def installation_of(code: Code) -> Installation:
-    """What a script needs to have installed."""
+    """The packages that a script needs."""
     return Installation(requirements=code.requirements, package=code.folder if code.is_package else None)
 
 
@@ -166,23 +166,23 @@ def train_with_script(
     """Run the script, as the training toolkit does.
 
     Raises:
-        JobFailed: It failed, or cannot be run. The message is one line; ``output/failure`` says more.
+        JobFailed: It failed, or cannot run. The message is one line; ``output/failure`` has more.
     """
     try:
-        ended, command = _run(job, stage(code, dependencies, job.code_dir), python, environment)
+        result, command = _run(job, stage(code, dependencies, job.code_dir), python, environment)
     except (JobFailed, OSError) as error:
         _write_failure(job, f"Framework Error:\n{error}")
         raise JobFailed(one_line(str(error))) from error
-    if ended.status == 0:
+    if result.status == 0:
         (job.output_dir / "success").touch()
-    elif not ended.was_stopped:
-        _write_failure(job, failure_text(ended, command))
-        raise JobFailed(_own_words(job) or reason(ended, code.program))
+    elif not result.was_stopped:
+        _write_failure(job, failure_text(result, command))
+        raise JobFailed(_own_reason(job) or reason(result, code.program))
 
 
 def _run(
     job: TrainingJob, code: Code, python: str | os.PathLike[str] | None, environment: Mapping[str, str]
-) -> tuple[Ended, Command]:
+) -> tuple[ProcessResult, Command]:
     program = prepare(python, installation_of(code), log=job.log, stop=job.stop)
     hyperparameters = job.config_dir / "hyperparameters.json"
     hyperparameters.write_text(json.dumps(settings(job, code.program)), encoding="utf-8")
@@ -198,7 +198,7 @@ def _run(
     if command.is_shell:
         with contextlib.suppress(PermissionError):
             code.path.chmod(code.path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    ended = run(
+    result = run(
         command,
         cwd=code.folder,
         environment=script_variables(job, environment, toolkit),
@@ -207,15 +207,15 @@ def _run(
         grace_s=job.stop_grace_s,
         signal_group=command.is_shell,
     )
-    return ended, command
+    return result, command
 
 
 def _failure_file(job: TrainingJob) -> Path:
     return job.output_dir / "failure"
 
 
-def _own_words(job: TrainingJob) -> str:
-    """What the script itself said in ``output/failure``."""
+def _own_reason(job: TrainingJob) -> str:
+    """The reason that the script itself wrote to ``output/failure``."""
     text = _failure_file(job).read_text(encoding="utf-8", errors="replace")
     return "" if text.startswith("ExecuteUserScriptError:") else one_line(text)
 

@@ -1,6 +1,6 @@
-"""The examples of a channel, a mini-batch at a time: CSV or RecordIO-protobuf, from files or from a pipe.
+"""Reads the examples of a channel in mini-batches: CSV or RecordIO-protobuf, from files or a pipe.
 
-Every pass reads anew, so memory does not depend on how much data there is.
+Every pass reads the data again, so memory does not grow with the data.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = ["Examples", "MiniBatch", "channel_examples"]
 
 MAGIC = b"\x0a\x23\xd7\xce"
 FLOAT32 = 1
-CSV_ROWS = 4096  # that are decoded at a time
-NANS = ("nan", "NaN", "NAN", "-nan", "-NaN", "+nan", "+NaN")  # which NumPy and pandas write; other words are no numbers
+CSV_ROWS = 4096  # decoded at a time
+NANS = ("nan", "NaN", "NAN", "-nan", "-NaN", "+nan", "+NaN")  # as NumPy and pandas write them
 CSV_OF_NUMBERS = CSV(header=False, delimiter=",", encoding="utf-8-sig", missing=NANS)
 
 
@@ -53,10 +53,10 @@ class Examples:
     """One channel.
 
     Args:
-        job: Whose channel.
-        name: Of the channel.
-        size: Examples in a mini-batch.
-        parameters: Say what labels may be, and how many features there are.
+        job: The job.
+        name: The name of the channel.
+        size: Examples per mini-batch.
+        parameters: The hyperparameters, for checks of labels and the number of features.
     """
 
     job: TrainingJob
@@ -68,23 +68,23 @@ class Examples:
         """The mini-batches of one pass, in the order of the files; the last one may be smaller.
 
         Raises:
-            JobFailed: No data, or data that the algorithm does not take.
-            DataError: Damaged data: names file and record.
+            JobFailed: No data, or invalid data.
+            DataError: Damaged data; has file and record.
         """
         channel = self.job.channels[self.name]
         if channel.input_mode == "Pipe":
-            yield from self._regrouped([self.job.pipe(self.name, number)])
+            yield from self._iter_batches([self.job.pipe(self.name, number)])
             return
         files = [file for file in sorted(self.job.channel_dir(self.name).rglob("*")) if _counts(file)]
         if not files:
             raise JobFailed(f"Customer error: no data in the channel {self.name!r}")
-        yield from self._regrouped(files)
+        yield from self._iter_batches(files)
 
-    def _regrouped(self, files: list[Path]) -> Iterator[MiniBatch]:
-        """Mini-batches go on over the ends of files."""
+    def _iter_batches(self, files: list[Path]) -> Iterator[MiniBatch]:
+        """Mini-batches, which may span files."""
         waiting: list[MiniBatch] = []
         count = 0
-        for block in self._checked(files):
+        for block in self._iter_checked(files):
             rest: MiniBatch | None = block
             while rest is not None and count + len(rest.labels) >= self.size:
                 head, rest = _cut(rest, self.size - count)
@@ -96,7 +96,7 @@ class Examples:
         if waiting:
             yield _concat(waiting)
 
-    def _checked(self, files: list[Path]) -> Iterator[MiniBatch]:
+    def _iter_checked(self, files: list[Path]) -> Iterator[MiniBatch]:
         width = self.parameters.feature_dim
         for file in files:
             first = 0
@@ -123,7 +123,7 @@ class Examples:
         return _csv_blocks(file, size, 1)
 
     def _check(self, block: MiniBatch, width: int | None, file: Path, first: int) -> int:
-        """The number of features, after a look at a block whose first example is number ``first`` of a file."""
+        """Check a block whose first example is number ``first`` of a file. Returns the number of features."""
         found = block.rows.width
         if width is not None and width != found:
             raise JobFailed(
@@ -138,8 +138,8 @@ class Examples:
         if place is not None:
             number, column = place
             raise JobFailed(
-                f"Customer error: feature {column} is no finite number in the channel {self.name!r}"
-                f"{_at(file, first + number)}. Let a featurizer fill in what is missing."
+                f"Customer error: feature {column} is not finite in the channel {self.name!r}"
+                f"{_at(file, first + number)}. Fill missing values in a preprocessing step."
             )
         return found
 
@@ -168,7 +168,7 @@ def _wrong_label(labels: Array, parameters: Hyperparameters) -> tuple[int, str] 
     """Which label cannot be learned from, and why."""
     bad = ~np.isfinite(labels)
     if bad.any():
-        return int(bad.argmax()), "a label is no finite number"
+        return int(bad.argmax()), "a label is not finite"
     if parameters.is_regressor:
         return None
     classes = max(2, parameters.outputs)
@@ -209,18 +209,18 @@ def _csv_blocks(file: Path, size: int, labels: int) -> Iterator[MiniBatch]:
         except StopIteration:
             return
         except CorruptRecord as error:
-            raise _no_numbers(error, error.where) from error
+            raise _not_numbers(error, error.where) from error
         if codec is None:
             codec = _csv_codec(records.dialect, path, labels)
         try:
             batch = codec.decode_batch(spans)
         except DataError as error:
-            raise _no_numbers(error, records.where_in_order(first + (error.where.record or 0))) from error
+            raise _not_numbers(error, records.where_in_order(first + (error.where.record or 0))) from error
         yield MiniBatch(as_rows(batch["features"]), batch["label"])
 
 
 def _csv_codec(dialect: CsvDialect, path: str, labels: int) -> CsvCodec:
-    """One that reads the first column, and all others as one array."""
+    """A codec that reads the label from the first column and the other columns as one array."""
     features = len(dialect.names) - labels
     if features < 1:
         raise CorruptRecord(Where(path=path, record=0), expected="a label and features", found="one column")
@@ -229,7 +229,7 @@ def _csv_codec(dialect: CsvDialect, path: str, labels: int) -> CsvCodec:
     return CsvCodec(schema, replace(dialect, names=names))
 
 
-def _no_numbers(error: DataError, where: Where) -> CorruptRecord:
+def _not_numbers(error: DataError, where: Where) -> CorruptRecord:
     found = error.found
     if error.where.feature:
         found += f" in column {_column(error)}"
@@ -239,12 +239,12 @@ def _no_numbers(error: DataError, where: Where) -> CorruptRecord:
         replace(where, feature=None),
         expected="rows of as many numbers as the first, without a header",
         found=found,
-        hint="Text and empty fields are no numbers: let a featurizer turn them into some.",
+        hint="Encode text and fill empty fields in a preprocessing step.",
     )
 
 
 def _column(error: DataError) -> int:
-    """Counted from 1, the label being the first."""
+    """The number of the column, from 1, with the label first."""
     name, _, number = str(error.where.feature).rpartition("_")
     return int(number) + 2 if name else 1
 

@@ -161,13 +161,13 @@ class _Fitting:
 
     def _note_result(self, models: Models, epoch: int, tally: Tally, examples: int, begun: float) -> bool:
         # On training examples the loss without any penalty is always the smallest, so it cannot choose a penalty.
-        burden = models.burden(examples) if self._validation is None else 0.0
-        number = tally.best(burden)
-        value = float(tally.criterion(burden)[number])
+        penalty = models.weight_penalty(examples) if self._validation is None else 0.0
+        number = tally.best(penalty)
+        value = float(tally.criterion(penalty)[number])
         self.log.criterion(self._chosen_on, epoch, tally, value, models.scaler)
         tolerance = self.parameters.early_stopping_tolerance
         improved = self._best is None or value < self._best.value - tolerance * abs(self._best.value)
-        loss = float(tally.losses(burden)[number])
+        loss = float(tally.losses(penalty)[number])
         # Several epochs may have the same accuracy. Keep the one with the smallest loss.
         if self._best is None or (value, loss) < (self._best.value, self._best.loss):
             weights, bias = models.fold(number)

@@ -1,4 +1,4 @@
-"""The lines of the log of a job, as the real algorithm writes them (tools read metrics from them), and the sums of one pass that they report."""
+"""The log of a job, in the form of the real algorithm, from which tools read metrics; and the sums that it reports."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from headrace.contracts.job import TrainingJob
 __all__ = ["Tally", "TrainingLog"]
 
 
-BINS = 1024  # of scores of binary models, between 0 and 1: enough to compare models, and memory stays what it is
+BINS = 1024  # for scores of binary models between 0 and 1; memory does not grow with the data
 
 
 class Tally:
-    """Sums over the mini-batches of a pass, for each of ``models`` models."""
+    """Sums over the mini-batches of a pass, per model."""
 
     def __init__(self, parameters: Hyperparameters, models: int) -> None:
         self._parameters = parameters
@@ -32,14 +32,14 @@ class Tally:
         self.batches = 0
         self.examples = 0
         self.sum = np.zeros(models)
-        """Of the loss, over examples."""
+        """The sum of the loss over examples."""
         self.least = np.full(models, np.inf)
         """The smallest mean of a mini-batch."""
         self.most = np.full(models, -np.inf)
         self._counts = np.zeros((2, models, BINS), np.int64)  # of examples whose label is 0, and 1
 
     def add(self, scores: Array, labels: Array, values: Array) -> None:
-        """One mini-batch.
+        """Add a mini-batch.
 
         Args:
             scores: ``(n, models, outputs)``.
@@ -59,7 +59,7 @@ class Tally:
     def _count(self, scores: Array, labels: Array) -> None:
         likely = sigmoid(scores)
         likely *= BINS
-        np.fmax(likely, 0, out=likely)  # which takes 0 for a score that is none
+        np.fmax(likely, 0, out=likely)  # fmax takes 0 for NaN
         places = np.fmin(likely, BINS - 1, out=likely).astype(np.int64)
         places += np.arange(self._models) * BINS
         places += (labels == 1)[:, None] * (self._models * BINS)
@@ -67,7 +67,7 @@ class Tally:
 
     @property
     def mean(self) -> Array:
-        """The mean loss of each model, ``(models,)``; infinite for one that has run away."""
+        """The mean loss of each model, ``(models,)``; infinite for a model that has diverged."""
         mean = self.sum / max(1, self.examples)
         return np.where(np.isfinite(mean), mean, np.inf)
 
@@ -77,21 +77,21 @@ class Tally:
         criterion = self._parameters.binary_classifier_model_selection_criteria
         return not self._parameters.is_binary or criterion in ("loss_function", "cross_entropy_loss")
 
-    def losses(self, burden: Array | float = 0.0) -> Array:
-        """The mean loss of each model with what it has to bear beside it, ``(models,)``."""
-        return np.asarray(self.mean + burden)
+    def losses(self, penalty: Array | float = 0.0) -> Array:
+        """The mean loss of each model plus its penalty, ``(models,)``."""
+        return np.asarray(self.mean + penalty)
 
-    def criterion(self, burden: Array | float = 0.0) -> Array:
-        """What models are chosen by, ``(models,)``: the smaller, the better; ``burden`` as for :meth:`losses`."""
+    def criterion(self, penalty: Array | float = 0.0) -> Array:
+        """The selection criterion of each model, ``(models,)``; smaller is better; ``penalty`` as for :meth:`losses`."""
         if self.by_loss:
-            return self.losses(burden)
+            return self.losses(penalty)
         negative, positive = self._counts
         merit = Cuts.of(positive, negative).merit(self._parameters).max(axis=1)
         return np.where(np.isfinite(self.mean), -merit, np.inf)
 
-    def best(self, burden: Array | float = 0.0) -> int:
-        """The model to choose: by the criterion, then by the loss; ``burden`` as for :meth:`losses`."""
-        return int(np.lexsort((self.losses(burden), self.criterion(burden)))[0])
+    def best(self, penalty: Array | float = 0.0) -> int:
+        """The model to choose: by the criterion, then by the loss; ``penalty`` as for :meth:`losses`."""
+        return int(np.lexsort((self.losses(penalty), self.criterion(penalty)))[0])
 
 
 OBJECTIVES = {
@@ -103,7 +103,7 @@ SHOWN = 10  # values of a scaler's arrays
 
 
 class TrainingLog:
-    """Writes to the log of a job."""
+    """Writes the log of a job."""
 
     def __init__(self, job: TrainingJob, parameters: Hyperparameters) -> None:
         self._job = job
@@ -111,14 +111,14 @@ class TrainingLog:
         self._objective = OBJECTIVES.get(parameters.loss, f"{parameters.loss}_objective")
 
     def line(self, text: str, level: str = "INFO") -> None:
-        """A line with its time."""
-        # The real lines have the time of the container, which runs in UTC.
+        """Write a line with the time."""
+        # The real container runs in UTC.
         stamp = datetime.now(tz=timezone.utc).strftime("%m/%d/%Y %H:%M:%S")  # noqa: UP017 - 3.11 has both, readers know this one
         self._job.log(f"[{stamp} {level} {threading.get_ident()}] {text}")
 
     @staticmethod
     def begin(job: TrainingJob, given: Mapping[str, str]) -> None:
-        """What the container says before it has looked at anything."""
+        """Write the lines that the container prints at its start."""
         job.log("Docker entrypoint called with argument(s): train")
         stamp = datetime.now(tz=timezone.utc).strftime("%m/%d/%Y %H:%M:%S")  # noqa: UP017
         head = f"[{stamp} INFO {threading.get_ident()}]"
@@ -128,7 +128,7 @@ class TrainingLog:
         job.log(f"{head} Final configuration: {json.dumps({**DEFAULTS, **given})}")
 
     def scaler(self, scaler: Scaler) -> None:
-        """What features and labels are scaled by."""
+        """Report the scaling of features and labels."""
         regression = self._parameters.is_regressor
         label = (scaler.label_deviation, scaler.label_mean) if regression else (None, None)
         self.line(
@@ -137,7 +137,7 @@ class TrainingLog:
         )
 
     def epoch(self, operation: str, channel: str, epoch: int, tally: Tally, scaler: Scaler, begun: float) -> None:
-        """The loss of every model in a pass."""
+        """Report the loss of every model in a pass."""
         unit = self._unit(channel, scaler)
         for number in range(len(tally.sum)):
             self._metrics(f"{channel}_{self._objective}", operation, epoch, number, tally, unit, begun)
@@ -147,7 +147,7 @@ class TrainingLog:
         )
 
     def _unit(self, channel: str, scaler: Scaler) -> float:
-        """Training counts in units of the scaled label, everything else in the label's own."""
+        """The unit of losses: training uses units of the scaled label, other channels the label's own."""
         return 1.0 if channel == "train" else loss_unit(self._parameters.loss, scaler.label_deviation)
 
     def _metrics(
@@ -170,7 +170,7 @@ class TrainingLog:
         self._job.log("#metrics " + json.dumps(_finite(line)))
 
     def criterion(self, channel: str, epoch: int, tally: Tally, value: float, scaler: Scaler) -> None:
-        """What early stopping looks at, in the units of the channel that judges."""
+        """Report the criterion of early stopping, in the units of its channel."""
         name = (
             self._objective
             if tally.by_loss
@@ -183,11 +183,11 @@ class TrainingLog:
         )
 
     def progress(self, epoch: int, stale: int, examples: int, begun: float, *, improved: bool) -> None:
-        """Whether the epoch brought anything."""
+        """Report whether the epoch improved the model."""
         if improved:
             self.line(f"Epoch {epoch}: Loss improved. Updating best model")
         else:
-            # The real line begins to count at 0.
+            # The real line counts from 0.
             self.line(f"Epoch {epoch}: Loss has not improved for {stale - 1} epochs.")
         done = 100 * (epoch + 1) // self._parameters.epochs
         self.line(f"#progress_metric: host={self._job.current_host}, completed {done} % of epochs")
@@ -195,7 +195,7 @@ class TrainingLog:
         self.line(f"#throughput_metric: host={self._job.current_host}, train throughput={rate} records/second")
 
     def scores(self, channel: str, measures: Mapping[str, float]) -> None:
-        """How good the chosen model is."""
+        """Report the measures of the chosen model."""
         host = self._job.current_host
         for name, value in measures.items():
             self.line(f"#{channel}_score ({host}) : {(name, value)}")
@@ -204,7 +204,7 @@ class TrainingLog:
             self.line(f"#quality_metric: host={host}, {channel} {name} <{kind}>={value}")
 
     def best_candidate(self, candidate: Candidate, schedule: Schedule) -> None:
-        """What the chosen model was trained with."""
+        """Report the hyperparameters of the chosen model."""
         settings: dict[str, Any] = {
             "optimizer": self._parameters.optimizer,
             "learning_rate": candidate.learning_rate,

@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
 from headrace.containers.linear_learner.training.channels import MiniBatch
-from headrace.containers.linear_learner.training.optimizers import Array, Loss, Penalty, loss_of, optimizer_of
+from headrace.containers.linear_learner.training.optimizers import Array, LossFunction, Penalty, loss_of, optimizer_of
 from headrace.containers.linear_learner.training.rows import FeatureRows
 from headrace.errors import JobFailed
 from headrace.io.system import usable_memory
@@ -165,7 +165,7 @@ class Models:
         self.parameters = parameters
         self.candidates = candidates
         self.scaler = scaler
-        self.loss: Loss = loss_of(parameters)
+        self.loss: LossFunction = loss_of(parameters)
         width, self._outputs = len(scaler.mean), parameters.outputs
         columns = len(candidates) * self._outputs
         _check_memory(width * columns)
@@ -242,7 +242,7 @@ class Models:
         scores += self.bias
         return scores.reshape(len(scores), len(self), self._outputs)
 
-    def burden(self, examples: int) -> Array:
+    def weight_penalty(self, examples: int) -> Array:
         """The penalty for large weights of each model, ``(models,)``, where models are compared on their training examples.
 
         Half the sum of squares, divided by the number of examples: the default penalty of ridge and logistic regression in

@@ -17,25 +17,25 @@ import numpy.typing as npt
 
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
 
-__all__ = ["Array", "Loss", "Optimizer", "Penalty", "loss_of", "loss_unit", "optimizer_of", "sigmoid"]
+__all__ = ["Array", "LossFunction", "Optimizer", "Penalty", "loss_of", "loss_unit", "optimizer_of", "sigmoid"]
 
 
 Array = npt.NDArray[Any]
-LEAST = -60.0  # that e is raised to: products with the tiny numbers beyond take twice the time
+LEAST = -60.0  # smallest exponent of e; products with denormal numbers take twice the time
 OF_SQUARES = ("squared_loss", "eps_insensitive_squared_loss", "huber_loss")
 
 
-class Loss(Protocol):
+class LossFunction(Protocol):
     """A loss of scores against labels, both in the units of training."""
 
     def value(self, scores: Array, labels: Array, /) -> Array: ...
     def both(self, scores: Array, labels: Array, /) -> tuple[Array, Array]:
-        """Value and derivative, which is the caller's to change."""
+        """Value and derivative; the caller may change the derivative."""
         ...
 
 
-class _Apart(ABC):
-    """A loss whose value and derivative have nothing in common that would take long."""
+class _SeparateLoss(ABC):
+    """A loss whose value and derivative share no expensive computation."""
 
     @abstractmethod
     def value(self, scores: Array, labels: Array) -> Array: ...
@@ -56,7 +56,7 @@ def sigmoid(scores: Array) -> Array:
 
 
 class Squared:
-    """``(score - label)^2``, its derivative halved as is usual."""
+    """``(score - label)^2``; the derivative is halved, as usual."""
 
     def value(self, scores: Array, labels: Array) -> Array:
         return self.both(scores, labels)[0]
@@ -66,7 +66,7 @@ class Squared:
         return np.square(residuals)[..., 0], residuals
 
 
-class Absolute(_Apart):
+class Absolute(_SeparateLoss):
     """``|score - label|``."""
 
     def value(self, scores: Array, labels: Array) -> Array:
@@ -77,8 +77,8 @@ class Absolute(_Apart):
 
 
 @dataclass(frozen=True, slots=True)
-class Insensitive(_Apart):
-    """A loss of how far the score is further away than ``epsilon``."""
+class Insensitive(_SeparateLoss):
+    """A loss of the distance beyond ``epsilon``."""
 
     epsilon: float
     squared: bool
@@ -94,8 +94,8 @@ class Insensitive(_Apart):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile(_Apart):
-    """The pinball loss: smallest where a share ``quantile`` of the labels lies below the score."""
+class Quantile(_SeparateLoss):
+    """The pinball loss, smallest where a fraction ``quantile`` of the labels is below the score."""
 
     quantile: float
 
@@ -109,7 +109,7 @@ class Quantile(_Apart):
 
 
 @dataclass(frozen=True, slots=True)
-class Huber(_Apart):
+class Huber(_SeparateLoss):
     """Half the square up to ``delta``, linear beyond."""
 
     delta: float
@@ -122,12 +122,12 @@ class Huber(_Apart):
         return np.clip(_residuals(scores, labels), -self.delta, self.delta)
 
 
-class Logistic(_Apart):
+class Logistic(_SeparateLoss):
     """The cross entropy of the probability ``sigmoid(score)`` against labels 0 and 1."""
 
     def value(self, scores: Array, labels: Array) -> Array:
         away = (scores * -_signs(labels))[..., 0]
-        # logaddexp(0, away), which NumPy computes one by one, in steps that it has for whole registers: a tenth of the time.
+        # logaddexp(0, away) in steps that NumPy vectorizes, which takes a tenth of the time of np.logaddexp.
         value = np.abs(away)
         np.negative(value, out=value)
         _exp(value)
@@ -142,8 +142,8 @@ class Logistic(_Apart):
 
 
 @dataclass(frozen=True, slots=True)
-class Hinge(_Apart):
-    """``max(0, margin - score)`` of positive examples, of negative ones with the score's sign turned."""
+class Hinge(_SeparateLoss):
+    """``max(0, margin - score)`` for positive examples, ``max(0, margin + score)`` for negative ones."""
 
     margin: float
 
@@ -158,8 +158,8 @@ class Hinge(_Apart):
 class Softmax:
     """The cross entropy of the softmax of the scores against the class.
 
-    Computed with the classes first: NumPy takes several times as long for maxima and sums over a short last axis. The memory
-    for that is kept, as new memory is cleared by the system, page by page.
+    Computed with the classes on the first axis, because NumPy takes several times as long for maxima and sums over a short last
+    axis. The memory is reused, because the system clears new memory page by page.
     """
 
     def __init__(self) -> None:
@@ -175,14 +175,14 @@ class Softmax:
         return value, np.ascontiguousarray(odds.T).reshape(scores.shape)
 
     def _parts(self, scores: Array, labels: Array) -> tuple[Array, Array, Array, Array]:
-        """Values; ``exp(score - largest)``, ``(classes, n * models)``; their sums; where those of the examples' own classes are."""
+        """Values; ``exp(score - largest)``, ``(classes, n * models)``; their sums; the flat indices of the labels' classes."""
         examples, models, classes = scores.shape
         classes_first = scores.reshape(-1, classes).T
         if self._odds.shape != classes_first.shape or self._odds.dtype != scores.dtype:
             self._odds = np.empty(classes_first.shape, scores.dtype)
         odds = self._odds
         odds[...] = classes_first
-        # Where in all of them: finding numbers by two indices takes three times as long.
+        # Flat indices: indexing by two arrays takes three times as long.
         own = np.arange(examples * models).reshape(examples, models)
         own += labels.astype(np.int64)[:, None] * own.size
         odds -= odds.max(axis=0)
@@ -193,8 +193,8 @@ class Softmax:
 
 
 def _exp(values: Array) -> None:
-    """Raise e to them, in place; to ``LEAST`` where they are less."""
-    # A row of it: with one number NumPy compares others one by one.
+    """``exp`` in place, with exponents of at least ``LEAST``."""
+    # Compare with a row, not with a scalar, which NumPy does not vectorize.
     np.maximum(values, np.full(values.shape[-1], LEAST, values.dtype), out=values)
     np.exp(values, out=values)
 
@@ -208,13 +208,13 @@ def _signs(labels: Array) -> Array:
 
 
 def loss_unit(loss: str, deviation: float) -> float:
-    """What a loss grows by where labels, scores and the loss's own distances all grow by ``deviation``."""
+    """The factor of a loss if labels, scores and distances are multiplied by ``deviation``."""
     return deviation * deviation if loss in OF_SQUARES else deviation
 
 
-def loss_of(parameters: Hyperparameters) -> Loss:
-    """The loss that a job asks for. Distances count in standard deviations of the label where that is normalised."""
-    losses: dict[str, Loss] = {
+def loss_of(parameters: Hyperparameters) -> LossFunction:
+    """The loss of a job. Distances are in standard deviations of the label if it is normalized."""
+    losses: dict[str, LossFunction] = {
         "squared_loss": Squared(),
         "absolute_loss": Absolute(),
         "eps_insensitive_squared_loss": Insensitive(parameters.loss_insensitivity, squared=True),
@@ -252,7 +252,7 @@ class Sgd:
 
 
 class Adam:
-    """Steps by the mean of the gradients over the root of the mean of their squares, both decaying."""
+    """Adam: decaying means of gradients, divided by the root of decaying means of their squares."""
 
     def __init__(self, shape: tuple[int, ...], beta_1: float, beta_2: float) -> None:
         self._betas = beta_1, beta_2
@@ -282,7 +282,7 @@ class Adam:
 
 
 class AdaGrad:
-    """Steps that become smaller with the sum of all squares so far."""
+    """AdaGrad: gradients divided by the root of the sum of all squares so far."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._square = np.zeros(shape, np.float32)
@@ -293,7 +293,7 @@ class AdaGrad:
 
 
 class RmsProp:
-    """Steps over the root of the decaying mean of squares."""
+    """RMSProp: gradients divided by the root of the decaying mean of their squares."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._square = np.zeros(shape, np.float32)
@@ -324,7 +324,7 @@ class Penalty:
 def optimizer_of(
     name: str, shape: tuple[int, ...], *, momentum: float | None, beta_1: float | None, beta_2: float | None
 ) -> Optimizer:
-    """A new optimizer for weights of ``shape``; ``None`` is what its paper proposes."""
+    """A new optimizer for weights of ``shape``; ``None`` is the default of its paper."""
     if name == "sgd":
         return Sgd(shape, 0.0 if momentum is None else momentum)
     if name == "adagrad":

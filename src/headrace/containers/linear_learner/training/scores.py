@@ -1,9 +1,7 @@
-"""How good the chosen model is on a channel, and where a binary one is best cut.
+"""Measures of the chosen model on a channel, and the best threshold of a binary model.
 
-Where to cut scores in two: what precision, recall, accuracy and F come of every threshold, and which one serves best.
-
-Counts are per score, in ascending order: ``positive`` and ``negative`` ``(..., scores)``. Cut ``i`` of ``scores + 1`` calls
-the scores from ``i`` on positive.
+Every possible threshold is a cut. Counts are per score, in ascending order: ``positive`` and ``negative`` ``(..., scores)``. Cut
+``i`` of ``scores + 1`` classifies the scores from ``i`` on as positive.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class Cuts:
 
     Args:
         true_positive, false_positive: Of each cut, ``(..., scores + 1)``.
-        positives, negatives: How many there are, ``(..., 1)``.
+        positives, negatives: Their total numbers, ``(..., 1)``.
     """
 
     true_positive: Array
@@ -45,7 +43,7 @@ class Cuts:
 
     @classmethod
     def of(cls, positive: Array, negative: Array) -> Cuts:
-        """The cuts of counts."""
+        """The cuts for these counts."""
         above = _from_the_end(positive), _from_the_end(negative)
         return cls(*above, above[0][..., :1], above[1][..., :1])
 
@@ -64,7 +62,7 @@ class Cuts:
         return np.asarray(right / np.maximum(self.positives + self.negatives, 1))
 
     def merit(self, parameters: Hyperparameters) -> Array:
-        """What the job's criterion is worth at each cut: the larger, the better."""
+        """The job's criterion at each cut; larger is better."""
         criterion = parameters.binary_classifier_model_selection_criteria
         if criterion in ("f_beta", "f1"):
             return f_score(self.precision, self.recall, 1.0 if criterion == "f1" else parameters.f_beta)
@@ -88,7 +86,7 @@ def area_under_curve(positive: Array, negative: Array) -> float:
 
 
 class Scores(Protocol):
-    """What a pass with the final weights has found."""
+    """The measures of a pass with the final weights."""
 
     def add(self, scores: Array, labels: Array, /) -> None: ...
     def measures(self, model: Model, parameters: Hyperparameters, /) -> dict[str, float]: ...
@@ -100,10 +98,10 @@ def score_examples(
     """Score the examples of a pass with raw scores ``(n, outputs)``.
 
     Args:
-        model: What scores them.
-        batches: The pass.
-        parameters: Of the job.
-        deviation: What labels were divided by in training, and the distances of the loss count in.
+        model: The model.
+        batches: The examples.
+        parameters: The hyperparameters.
+        deviation: The divisor of labels in training, which is the unit of distances in the loss.
     """
     found: Scores = _Regression(parameters, deviation)
     if parameters.is_binary:
@@ -117,7 +115,7 @@ def score_examples(
 
 
 def calibrate(model: Model, found: Scores) -> Model:
-    """A binary model with the threshold that serves the job's criterion best; another one as it is."""
+    """A binary model with the best threshold for the job's criterion; other models are not changed."""
     return replace(model, threshold=found.threshold(model)) if isinstance(found, _Binary) else model
 
 
@@ -142,7 +140,7 @@ class _Regression:
 
 
 class _Binary:
-    """Scores and labels of as many examples as may be held for calibration."""
+    """Scores and labels of up to ``num_calibration_samples`` examples."""
 
     def __init__(self, parameters: Hyperparameters) -> None:
         self._parameters = parameters
@@ -158,7 +156,7 @@ class _Binary:
             self._room -= taken
 
     def _counts(self) -> tuple[Array, Array, Array]:
-        """The scores that occur, ascending, and how many positive and negative examples have each."""
+        """The distinct scores, ascending, with the number of positive and negative examples of each."""
         scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
         known, which = np.unique(scores, return_inverse=True)
         positive = np.bincount(which, weights=labels, minlength=len(known)).astype(np.int64)
@@ -171,12 +169,12 @@ class _Binary:
             return default
         known, positive, negative = self._counts()
         answers = model.answers(known[:, None])[:, 0].astype(np.float64)
-        # Below all that were seen and above them, too: few scores leave no other way to reach a target.
+        # Include thresholds below and above all scores: with few scores, a target may not be reachable otherwise.
         ends = min(default, float(np.nextafter(answers[0], -np.inf))), max(default, float(answers[-1]))
         between = np.concatenate([ends[:1], (answers[1:] + answers[:-1]) / 2, ends[1:]])
         merit = Cuts.of(positive, negative).merit(self._parameters)
         best = np.flatnonzero(merit == merit.max())
-        # Of cuts that are equally good, the one nearest to where it would be without calibration.
+        # Of equally good cuts, the one nearest to the default.
         return float(between[best[np.argmin(np.abs(between[best] - default))]])
 
     def measures(self, model: Model, parameters: Hyperparameters) -> dict[str, float]:
@@ -198,23 +196,23 @@ class _Binary:
 
 
 class _Classes:
-    """Counts of every class; nothing that grows with the data, or with the square of the classes."""
+    """Counts per class. Memory does not grow with the data or with the square of the number of classes."""
 
     def __init__(self, parameters: Hyperparameters) -> None:
         classes = parameters.outputs
         self._top = min(parameters.accuracy_top_k, classes)
         self._loss = loss_of(parameters)
         self._actual = np.zeros(classes, np.int64)
-        self._called = np.zeros(classes, np.int64)
-        self._right = np.zeros(classes, np.int64)
-        self._sums = np.zeros(3)  # of the loss, of the right ones within the first k, of the discounted gain
+        self._predicted = np.zeros(classes, np.int64)
+        self._correct = np.zeros(classes, np.int64)
+        self._sums = np.zeros(3)  # of the loss, of top-k hits, of the discounted gain
 
     def add(self, scores: Array, labels: Array) -> None:
         classes, actual = len(self._actual), labels.astype(np.int64)
         called = scores.argmax(axis=1)
         self._actual += np.bincount(actual, minlength=classes)
-        self._called += np.bincount(called, minlength=classes)
-        self._right += np.bincount(actual[called == actual], minlength=classes)
+        self._predicted += np.bincount(called, minlength=classes)
+        self._correct += np.bincount(actual[called == actual], minlength=classes)
         of_label = scores[np.arange(len(actual)), actual]
         ranks = 1 + (scores > of_label[:, None]).sum(axis=1)
         losses = self._loss.value(scores[:, None, :].astype(np.float64), labels)
@@ -223,12 +221,12 @@ class _Classes:
     def measures(self, model: Model, parameters: Hyperparameters) -> dict[str, float]:  # noqa: ARG002 - one protocol
         count = max(1, int(self._actual.sum()))
         there = self._actual > 0
-        recall = self._right[there] / self._actual[there]
-        precision = self._right[there] / np.maximum(self._called[there], 1)
+        recall = self._correct[there] / self._actual[there]
+        precision = self._correct[there] / np.maximum(self._predicted[there], 1)
         loss, top, gain = (self._sums / count).tolist()
         return {
             "multiclass_cross_entropy_objective": loss,
-            "multiclass_accuracy": float(self._right.sum() / count),
+            "multiclass_accuracy": float(self._correct.sum() / count),
             f"multiclass_top_k_accuracy_{self._top}": top,
             "dcg": gain,
             "macro_recall": float(recall.mean()),
