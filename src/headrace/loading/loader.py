@@ -179,7 +179,7 @@ class Loader(Iterable[Any]):
         may go on under others.
         """
         cursor = self._progress.cursor
-        return {"version": STATE_VERSION, "epoch": cursor.epoch, "position": cursor.position, **self._identity()}
+        return {"version": STATE_VERSION, "epoch": cursor.epoch, "position": cursor.position, **self._identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where the loader stood whose state this is. Iterators that are running go on undisturbed.
@@ -189,7 +189,7 @@ class Loader(Iterable[Any]):
         """
         if state.get("version") != STATE_VERSION:
             raise _mismatch("version", repr(STATE_VERSION), state.get("version"))
-        for name, value in self._identity().items():
+        for name, value in self._identity.items():
             if state.get(name) != value:
                 raise _mismatch(name, repr(value), state.get(name))
         epoch, position = state.get("epoch"), state.get("position")
@@ -212,8 +212,9 @@ class Loader(Iterable[Any]):
         threads = self._threads if self._prefetch else 0
         return Report.of(times, threads=threads, workers=self._workers, cores=usable_cores())
 
+    @cached_property
     def _identity(self) -> dict[str, Any]:
-        """What must agree between the loader that gave a state and the one that takes it."""
+        """The part of a state that must be the same in the loader that resumes from it. Asked for with every state."""
         sampler, source = self.sampler, self._source
         order = sampler.fingerprint if isinstance(sampler, Fingerprinted) else type(sampler).__qualname__
         identity = {"examples": len(source), "order": order}
