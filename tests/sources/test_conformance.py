@@ -9,6 +9,24 @@ from headrace.testing import SourceTests, kinds_batch, kinds_schema
 KINDS = ("int64", "float32", "text", "payload", "vector", "ragged")
 
 
+class Squares:
+    schema = hr.Schema({"x": hr.Feature("int64"), "square": hr.Feature("int64")})
+
+    def __len__(self):
+        return 10
+
+    def batch(self, indices):
+        return {"x": np.array(indices), "square": indices**2}
+
+    def where(self, index):
+        return hr.Where(record=index)
+
+
+class TestPlainNode(SourceTests):
+    def make(self, folder):
+        return hr.Source(Squares())
+
+
 class TestColumns(SourceTests):
     def make(self, folder):
         return ColumnSource(kinds_batch(30))
