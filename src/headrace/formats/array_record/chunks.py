@@ -44,7 +44,7 @@ class ChunkReader:
         files: The files.
         table: Where their chunks are.
         verify: Whether data are held against their hashes.
-        ends: Where the chunks end, where some of the files are behind URLs: what is needed is then fetched at once.
+        ends: Where the chunks end, if some of the files are behind URLs: the needed ranges are then fetched together.
     """
 
     def __init__(self, files: FileSet, table: ChunkTable, *, verify: bool, ends: Indices | None = None) -> None:
@@ -133,7 +133,7 @@ class ChunkReader:
             raise self._placed(error, index) from error
 
     def runs(self, max_bytes: int) -> Iterator[_native.Spans]:
-        """The payloads of all records, in the order of the files, as many at a time as come to about ``max_bytes``.
+        """The payloads of all records, in the order of the files, about ``max_bytes`` at a time.
 
         Raises:
             CorruptRecord: At the first damaged chunk, after what comes before it.
@@ -164,7 +164,7 @@ class ChunkReader:
         return self._ends is not None and self._files is self._set and self._set.worth_fetching()
 
     def _reaching(self, chunks: Indices) -> ChunkReader:
-        """A reader that has these chunks at hand: the kept ones of them, and the others fetched just now."""
+        """A reader that has these chunks in memory: kept ones, and others that it fetches now."""
         pinned = {chunk: self._kept[chunk] for chunk in chunks.tolist() if chunk in self._kept}
         missing = chunks[~np.isin(chunks, list(pinned))] if pinned else chunks
         if self._ends is None:

@@ -71,7 +71,7 @@ class Zstandard:
         return size + len(stream.read(1))
 
     def packer(self, level: int, window_log: int | None) -> Pack:
-        # The level itself, not the parameters behind it: those then follow from the size of each content.
+        # Only the level is set: its parameters follow from the size of each content.
         chosen = self._library.ZstdCompressionParameters(compression_level=level, window_log=window_log or 0)
         pack: Pack = self._library.ZstdCompressor(compression_params=chosen).compress
         return pack

@@ -1,4 +1,4 @@
-"""Footers of ArrayRecord files, which say where the chunks are; behind URLs, only what is needed is fetched, everything at once."""
+"""Footers of ArrayRecord files, which say where the chunks are. Behind URLs, only the needed ranges are fetched, all together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 BLOCK_BYTES = 1 << 16
 LEAST_BYTES = 2 * BLOCK_BYTES
-FIRST_CHUNK = 64  # behind the signature
+FIRST_CHUNK = 64  # after the signature
 SALVAGE_HINT = "`headrace verify --salvage OUT` recovers the chunks that are intact."
 
 
@@ -46,7 +46,7 @@ class Footer:
         begin: Where the footer itself begins.
         options: Of the writer, in its own notation.
         begins: ``int64 (k,)``: where each chunk of records begins.
-        decoded_sizes: ``int64 (k,)``: what its records come to, in bytes.
+        decoded_sizes: ``int64 (k,)``: the decoded size of its records, in bytes.
         counts: ``int64 (k,)``: how many they are.
     """
 
@@ -61,7 +61,7 @@ def read_footer(file: HasBuffer) -> Footer:
     """Find and read the footer of a file.
 
     Raises:
-        CorruptFile: The file was cut off, or its end is damaged.
+        CorruptFile: The file is truncated, or its end is damaged.
     """
     begin = footer_begin(file)
     try:
@@ -77,7 +77,7 @@ def footer_begin(file: HasBuffer) -> int:
     """Where the footer begins, as the last block of the file says.
 
     Raises:
-        CorruptFile: The file was cut off, or its end is damaged.
+        CorruptFile: The file is truncated, or its end is damaged.
     """
     _check_size(file)
     begin = _postscript(file)
@@ -211,7 +211,7 @@ PART_BYTES = 2 << 20  # by one request: a stretch comes by several at once
 
 
 class Reached:
-    """The files of a set as far as some chunks of them need: what :class:`ChunkReader` asks of a set of files.
+    """The parts of a set of files that some chunks need, as :class:`ChunkReader` reads them.
 
     Args:
         files: All of them.
@@ -238,7 +238,7 @@ def fetch_footers(files: FileSet) -> list[Footer]:
     """The footers of all files.
 
     Raises:
-        CorruptFile: A file was cut off, or its end is damaged.
+        CorruptFile: A file is truncated, or its end is damaged.
     """
     remote = [number for number in range(len(files.paths)) if files.by_range(number)]
     sizes = {number: files.remote(number).size for number in remote}
@@ -276,7 +276,7 @@ def reach(files: FileSet, table: ChunkTable, ends: Indices, chunks: Indices, *, 
 
 
 def reached_in_order(files: FileSet, table: ChunkTable, ends: Indices) -> Iterator[tuple[int, int, Reached]]:
-    """All chunks in order: the first and one past the last of a stretch, and its files, the next ones being fetched meanwhile."""
+    """All chunks in order: the first of a stretch and one past its last, and the files. The next stretches are prefetched."""
 
     def stretches() -> Iterator[tuple[int, int, Reached]]:
         start, most = 0, FIRST_BYTES

@@ -30,7 +30,7 @@ FIRST_CHUNK, CHUNK_HEADER, KIND_AT = (
     64,
     40,
     24,
-)  # bytes: behind the file's signature; a chunk's header; its kind in there
+)  # bytes: the file's signature before it; a chunk's header; where its kind is in that
 PACKINGS = {b"b": "brotli", b"z": "zstd", b"s": "snappy"}
 SIGNATURE = bytes(_native.frame_signature())
 
@@ -72,7 +72,7 @@ class ArrayRecordRecords:
 
     @property
     def prefers_streaming(self) -> bool:
-        """Whether reading in order is better done without indices: of files behind URLs, which are then fetched ahead."""
+        """Whether reading in order is faster without indices: for files behind URLs, which are then prefetched."""
         return self._files.is_remote and self._files.worth_fetching()
 
     @property

@@ -113,7 +113,7 @@ def _leave_out_undecodable(file: MappedFile, found: ScanResult) -> None:
 def _pass(file: MappedFile, error: _native.FormatError, found: ScanResult) -> int:
     """Note damage, and where the next chunk begins."""
     begin = int(error.offset)
-    # Where only the data are damaged, the header tells the rest.
+    # If only the data are damaged, the header gives the rest.
     header, after, worse = _native.scan_chunks(file.buffer, begin, most=1, verify=False)
     if worse is not None:
         after = _next_listed(found.footer, begin) or _native.find_chunk(file.buffer, begin + 1)
@@ -132,7 +132,7 @@ def _read_footer(file: MappedFile, found: ScanResult) -> CorruptFile | None:
 
 
 def _next_listed(footer: Footer | None, begin: int) -> int | None:
-    """Where the next chunk behind ``begin`` begins, where the footer says so."""
+    """Where the next chunk after ``begin`` begins, according to the footer."""
     if footer is None or begin >= footer.begin:
         return None
     place = int(np.searchsorted(footer.begins, begin, side="right"))
@@ -145,13 +145,13 @@ def _set_footer_apart(file: MappedFile, found: ScanResult, fault: CorruptFile | 
         found.footer = _footer_among(file, found)
         found.damage.append(Damage(fault, file.size, file.size, 0))
     if found.footer is not None:
-        # What looks like a chunk behind damage may be the content of a record.
+        # Bytes after damage that look like a chunk may be the content of a record.
         found.chunks = found.chunks[np.isin(found.chunks[:, BEGIN], found.footer.begins)]
         found.damage = [_count_lost(damage, found.footer) for damage in found.damage]
 
 
 def _footer_among(file: MappedFile, found: ScanResult) -> Footer | None:
-    """The footer, where only what is behind it is lost. A postscript without its footer is taken out."""
+    """The footer, if only what follows it is lost. A postscript without its footer is removed."""
     if len(found.chunks) and _is_postscript(file, int(found.chunks[-1, BEGIN])):
         found.chunks = found.chunks[:-1]
     footer = _footer_at(file, int(found.chunks[-1, BEGIN])) if len(found.chunks) else None

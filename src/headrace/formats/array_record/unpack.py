@@ -25,7 +25,7 @@ MOST_BYTES = 64 << 20
 """How much is decoded at once, where that can be chosen."""
 MOST_OWN_BYTES = 128 << 10
 """Larger Zstandard frames are the library's where it is installed: of 1 MB of text it makes a third more a second, while
-our own code is at its best where it unpacks two small frames by turns."""
+our own code is fastest when it decodes two small frames interleaved."""
 
 
 class HasBuffer(Protocol):
@@ -156,9 +156,9 @@ T = TypeVar("T")
 
 
 def parallel_map(work: Callable[[int, int], list[T]], count: int, *, least: int) -> list[T]:
-    """The results of ``work(start, stop)`` over all of ``count`` items, in order, from as many cores as it is worth.
+    """The results of ``work(start, stop)`` over all of ``count`` items, in order, computed on as many cores as pay off.
 
-    The work must let go of the interpreter for most of its time. See :func:`headrace.io.system.spare_cores` for whom that is done.
+    The work must release the GIL for most of its time. :func:`headrace.io.system.spare_cores` says when cores are spare.
 
     Args:
         work: Gives the results for some of the items.

@@ -74,7 +74,7 @@ def verify_file(file: MappedFile, *, has_footer: bool = True) -> Iterator[Stretc
 
 
 def _decode_stretch(file: MappedFile, found: ScanResult, firsts: Indices, start: int) -> tuple[Stretch, int]:
-    """Chunks from ``start`` on, decoded, and where to go on: behind a chunk that cannot be decoded."""
+    """Chunks from ``start`` on, decoded, and where to continue: after a chunk that cannot be decoded."""
     begins = found.begins[start : start + STRETCH_BYTES // 64]
     fault: DataError | None = None
     try:
@@ -130,7 +130,7 @@ def _bad_block(file: MappedFile, offset: int) -> CorruptFile:
         Where(path=file.path, offset=offset),
         expected="a block header with a sound hash",
         found="a damaged one",
-        hint="No record is lost by that alone: block headers only help to find chunks behind damage.",
+        hint="No record is lost by that alone: block headers only help to find chunks after damage.",
     )
 
 
@@ -144,7 +144,7 @@ class ChunksOf:
     Args:
         file: The file.
         begins: ``int64 (k,)``: where each begins.
-        decoded_sizes: ``int64 (k,)``: what its records come to, in bytes.
+        decoded_sizes: ``int64 (k,)``: the decoded size of its records, in bytes.
         counts: ``int64 (k,)``: how many they are.
     """
 

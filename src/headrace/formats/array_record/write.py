@@ -88,7 +88,7 @@ class ArrayRecordWriter(FileWriter):
         self._put(_native.frame_signature())
 
     def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> None:
-        """Append records that lie in one array.
+        """Append records in one array.
 
         Args:
             block: ``uint8``: the payloads.

@@ -63,7 +63,7 @@ class AvroTable(BlockTable):
         return {}
 
     def _head(self, file: int) -> Any:
-        """A reader that stands behind the header of a file."""
+        """A reader positioned after the header of a file."""
         module, head = _fastavro(), _native.copy_bytes(self._files.content(file).buffer, 0, HEAD_BYTES)
         try:
             return module.block_reader(io.BytesIO(head))
@@ -147,7 +147,7 @@ class AvroTable(BlockTable):
     @cached_property
     def _bounds(self) -> Indices:
         starts, firsts = self.index.starts, self.index.firsts
-        with guard_reads(starts):  # of a mapped index, which may be cut off
+        with guard_reads(starts):  # of a mapped index, which may shrink
             begins = np.flatnonzero(np.diff(starts, prepend=-1))
         return np.unique(np.concatenate((begins, firsts)))
 
@@ -174,8 +174,8 @@ class AvroTable(BlockTable):
         content = self._files.content(file).buffer
         starts = self.index.part(file)
         header = int(starts[0])
-        behind = int(np.searchsorted(starts, offset, side="right"))
-        stop = int(starts[behind]) if behind < len(starts) else len(content)
+        following = int(np.searchsorted(starts, offset, side="right"))
+        stop = int(starts[following]) if following < len(starts) else len(content)
         module = _fastavro()
         alone = self._header(file, header) + _native.copy_bytes(content, offset, stop - offset)
         try:

@@ -88,7 +88,7 @@ class AvroWriter:
             raise
 
     def abort(self) -> None:
-        """Leave no file behind."""
+        """Remove the unfinished file."""
         self._file.file.abort()
 
 
@@ -127,7 +127,7 @@ def _put(tree: dict[str, Any], keys: Sequence[str], kind: _TypeMark) -> bool:
 
 
 class _TypeMark(tuple[Any]):
-    """A type, told apart from the fields of a record."""
+    """Marks a type, to distinguish it from the fields of a record."""
 
     __slots__ = ()
 

@@ -144,7 +144,7 @@ class CsvFraming(RecordFraming):
         return int(_native.find_csv(buffer, start))
 
     def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
-        """All starts count. It goes on with the line behind the fault; of a row that is whole, with the next row."""
+        """All starts count. Continue with the line after the fault; after a row that is whole, with the next row."""
         if error.fault in ("wrong_count", "wire"):
             _, after = _native.scan_csv(
                 buffer,
@@ -172,7 +172,7 @@ class CsvFraming(RecordFraming):
         return _native.gather_csv(buffers, which, offsets, self.dialect.marks)
 
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
-        """Views of the rows that lie one behind the other up to ``end``."""
+        """Views of the adjacent rows, the last of which ends at ``end``."""
         begins = starts.tolist()
         stops = [*begins[1:], end]
         with guard_reads(buffer):
@@ -194,7 +194,7 @@ class CsvFraming(RecordFraming):
                 place, expected="UTF-8 text", found="a byte that is not", hint=encoding_hint_at(path, place.offset or 0)
             )
         if error.fault == "structure":
-            expected, found = "a delimiter or a line end behind the closing quote", "other text"
+            expected, found = "a delimiter or a line end after the closing quote", "other text"
             return CorruptRecord(place, expected=expected, found=found, hint=QUOTE_HINT)
         return CorruptRecord(place, expected="a closing quote", found="none before the end", hint=QUOTE_HINT)
 

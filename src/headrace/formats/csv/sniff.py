@@ -243,7 +243,7 @@ def _row(rows: _Rows, number: int) -> list[tuple[int, bytes]]:
 
 
 def _is_counted(names: list[bytes]) -> bool:
-    """Whether these are the names that pandas gives: 0, 1, 2, ..., perhaps behind the empty name of its index."""
+    """Whether these are the names that pandas gives: 0, 1, 2, ..., perhaps after the empty name of its index."""
     counted = names[1:] if names[0] == b"" else names
     least = 1 if names[0] == b"" else LEAST_COUNTED
     return len(counted) >= least and counted == [str(k).encode() for k in range(len(counted))]

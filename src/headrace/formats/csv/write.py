@@ -39,7 +39,7 @@ class CsvRows:
 
     Args:
         schema: The features, in the order of the columns; none of those :func:`refused_misfits`.
-        options: How the file is to be written.
+        options: How to write the file.
 
     Raises:
         UnsupportedData: Two columns would have one name.
@@ -100,7 +100,7 @@ class CsvRows:
         return _native.encode_csv(columns, rows, self.marks, self.options.newline)
 
     def _encoded(self, text: bytes) -> bytes:
-        """UTF-8 as what the file is to be."""
+        """UTF-8 in the encoding of the file."""
         if self._encoding in ("utf-8", "utf-8-sig"):
             return text
         ordered = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # The mark of their order comes once, in the preamble.
@@ -226,7 +226,7 @@ def _check_kept(name: str, flat: npt.NDArray[Any], stored: npt.NDArray[Any], cou
 class CsvWriter(FramedWriter):
     """Writes one CSV file, which appears under its name at ``close``, or never.
 
-    Records are rows as they stand in the file, without their line ends; :meth:`write_text` takes rows that have theirs.
+    Records are encoded rows without line ends; :meth:`write_text` takes rows with theirs.
 
     Args:
         path: The file.
@@ -240,7 +240,7 @@ class CsvWriter(FramedWriter):
     framing = CsvFraming(CsvDialect())
 
     def write_text(self, text: bytes, rows: int) -> None:
-        """Append text as it is.
+        """Append text unchanged.
 
         Args:
             text: Whole rows with their line ends, a header, a byte order mark.
@@ -259,8 +259,8 @@ class CsvSink:
     Args:
         path, compression: Of the file.
         schema: The features, in the order of the columns.
-        options: How it is to be written.
-        first: Whether the file begins here, with its header, or is to be appended to another.
+        options: How to write it.
+        first: Whether the file begins here, with its header; else it is appended to another.
 
     Raises:
         UnsupportedData: A feature that rows of text cannot hold.
@@ -290,5 +290,5 @@ class CsvSink:
         self.writer.close()
 
     def abort(self) -> None:
-        """Leave no file behind."""
+        """Remove the unfinished file."""
         self.writer.abort()

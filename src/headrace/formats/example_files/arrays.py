@@ -21,9 +21,7 @@ from headrace.io.local.open import DIFFERENT, read_alike
 __all__ = ["FileKind", "NpyFiles", "NpzFiles"]
 
 Arrays = dict[str, npt.NDArray[Any]]
-MOST_BYTES = (
-    64 << 20
-)  # of a file: a batch of larger ones is read one by one, so that no more than one lies twice in memory
+MOST_BYTES = 64 << 20  # of a file: a batch of larger ones is read one by one, so that at most one is in memory twice
 
 
 class FileKind(Protocol):
@@ -178,7 +176,7 @@ class NpzFiles:
 
 @dataclass(frozen=True, slots=True)
 class _NpzTemplate:
-    """Where the numbers lie in a file, and what all other bytes are but the CRCs, which differ from file to file."""
+    """Where the numbers are in a file, and all other bytes except the CRCs, which differ between files."""
 
     size: int
     fixed: npt.NDArray[np.int64]
@@ -236,7 +234,7 @@ class _NpzTemplate:
 
 
 def _crc_places(content: bytes, member: ArrayMember) -> tuple[int, ...] | None:
-    """Where a stored member's CRC stands: in its own header and in the directory."""
+    """Where the CRC of a stored member is: in its own header and in the directory."""
     own, entry = member.header + 14, member.entry + 16
     crc = member.crc.to_bytes(4, "little")
     return (own, entry) if content[own : own + 4] == crc == content[entry : entry + 4] else None

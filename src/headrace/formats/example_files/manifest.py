@@ -37,7 +37,7 @@ class Manifest:
     Args:
         path: Of the manifest.
         files: Paths, one per example.
-        schema: Of the columns besides that of the file names: int64, float64, bool or text.
+        schema: Of the columns, without that of the file names: int64, float64, bool or text.
         columns: Their values.
     """
 

@@ -34,7 +34,7 @@ class FilesTable(FileTable):
         format: ``"npy_folder"`` or ``"npz_folder"``.
         paths: The files.
         kind: Reads one of them.
-        known: What is known of each file besides, by feature: its type, and a value per file.
+        known: Features that are known without reading files: the type of each, and a value per file.
         declared: The types of the arrays, instead of those found.
     """
 
@@ -99,7 +99,7 @@ class FilesTable(FileTable):
 
     @cached_property
     def _arrays(self) -> Schema:
-        """The types of what lies in the files."""
+        """The types of the arrays in the files."""
         if self.declared is not None:
             return self.declared
         numbers = np.unique(np.linspace(0, len(self.paths) - 1, SAMPLED).astype(np.int64)).tolist()
@@ -121,7 +121,7 @@ class FilesTable(FileTable):
 
     @cached_property
     def schema(self) -> Schema:
-        """What lies in the files, and then what is known of them."""
+        """The arrays in the files, then the features that are known without reading them."""
         return Schema({**dict(self._arrays), **{name: feature for name, (feature, _) in self.known.items()}})
 
     @cached_property
@@ -139,7 +139,7 @@ class FilesTable(FileTable):
         return [os.fsencode(path if is_url(path) else os.path.join(root, path)) for path in self.paths]
 
     def _loaded(self, numbers: Sequence[int], names: Sequence[str] | None) -> Iterator[tuple[str, Arrays]]:
-        """Paths and arrays of some files. Those behind URLs are fetched at once; of others one lies in memory at a time."""
+        """Paths and arrays of some files. Those behind URLs are fetched together; others are read one at a time."""
         paths = [self.paths[number] for number in numbers]
         contents: Iterable[bytes] = (read_whole(self._encoded[number]) for number in numbers)
         if any(map(is_url, paths)):
@@ -157,7 +157,7 @@ class FilesTable(FileTable):
 
     @cached_property
     def _template(self) -> Template | None:
-        """The layout that most files are hoped to have: the first one's, where all shapes are fixed."""
+        """The layout that most files probably have: that of the first, if all shapes are fixed."""
         if not self.paths or not all(feature.is_fixed for feature in self._arrays.values()):
             return None
         if any(map(is_url, self.paths)):

@@ -107,7 +107,7 @@ class _FolderSink:
         self.folder.close()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Remove the unfinished folder."""
         self.folder.abort()
 
 

@@ -46,7 +46,7 @@ class FramedRecords:
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
         on_corrupt: ``"raise"``, or ``"skip"`` to leave damaged records out and count them in ``skipped``. ``len`` and
             indices then count the sound ones.
-        verify: ``False`` leaves payload checksums unchecked (lengths are checked wherever records are looked for).
+        verify: ``False`` leaves payload checksums unchecked (lengths are checked whenever records are searched).
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class FramedRecords:
             yield from self.framing.payloads(buffer, starts, end)
 
     def spans(self, indices: Indices) -> _native.Spans:
-        """Payloads of these records (``int64 (n,)``, none negative), in this order. Their checksums are checked by
-        whoever reads them, so that their bytes are touched once.
+        """Payloads of these records (``int64 (n,)``, none negative), in this order. Their checksums are
+        checked when they are read, so that their bytes are touched once.
 
         Raises:
             IndexError: An index is out of range.
@@ -196,7 +196,7 @@ class FramedRecords:
             max_bytes: About how large a block is.
 
         Yields:
-            Number of the block's first record, and its payloads; their checksums are checked by whoever reads them.
+            Number of the block's first record, and its payloads; their checksums are checked when they are read.
 
         Raises:
             CorruptRecord, CorruptFile: At the first fault, after the block of what comes before it.

@@ -106,7 +106,7 @@ class RecordFraming(Framing):
         *,
         verify: bool,
     ) -> _native.Spans:
-        """Payloads of the records at these offsets. ``verify`` leaves checksums to who reads the payloads."""
+        """Payloads of the records at these offsets. ``verify`` leaves checksums to the reader of the payloads."""
 
     @abstractmethod
     def payloads(self, buffer: memoryview, starts: Indices, end: int, /) -> Iterator[memoryview]:
@@ -122,7 +122,7 @@ class RecordFraming(Framing):
 
 
 RUN_BYTES = 1 << 20
-SEAM_BYTES = 16 << 10  # of a part are copied behind what the one before it ends with: few records, but a few at once
+SEAM_BYTES = 16 << 10  # of a part are copied after the rest of the previous one: few records, but several at once
 KEPT_BYTES = 64 << 20  # of what was passed stay resident; measured: dropping from 16 MiB up costs nothing in order
 
 
@@ -138,11 +138,11 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Sound records that lie one behind the other.
+    """Adjacent sound records.
 
     Args:
         path: Their file.
-        buffer: The bytes they lie in.
+        buffer: The bytes that hold them.
         starts: ``int64 (n,)``: where each begins in ``buffer``.
         end: Where the last one ends.
         base: Where ``buffer`` begins in the (decompressed) file.
@@ -189,7 +189,7 @@ class Scan:
         framing: Of the file.
         content: What to read: a mapped file, or a stream.
         verify: Whether payload checksums, where there are any, are checked too.
-        on_corrupt: ``"raise"``, or ``"skip"`` to go on behind damaged records.
+        on_corrupt: ``"raise"``, or ``"skip"`` to continue after damaged records.
         run_bytes: About how long each run is.
     """
 
@@ -242,7 +242,7 @@ class Scan:
                 dropped = run.end
 
     def _streamed(self, parts: Iterable[Part]) -> Generator[RecordRun, None, int]:
-        """Records are taken from where they lie. One that reaches from part to part is copied, with a few behind it."""
+        """Records are used in place. One that spans two parts is copied, with a few after it."""
         left, base = memoryview(b""), 0
         waiting: list[memoryview] = []
         missing = 0
@@ -263,7 +263,7 @@ class Scan:
                 base += used
                 unused = len(window) - used
                 if left and unused <= len(piece):
-                    at -= unused  # The rest of the part is taken from where it lies.
+                    at -= unused  # The rest of the part is used in place.
                     left = left[:0]
                 else:
                     left, missing = window[used:], unused
@@ -285,7 +285,7 @@ class Scan:
                     buffer, at, min(size, at + self._run_bytes), verify=self._verify, max_records=size, last=last
                 )
             except _native.FormatError as error:
-                count, after = self._behind(framing, error, buffer, last=last)
+                count, after = self._resume(framing, error, buffer, last=last)
                 end = int(error.starts[count]) if count < len(error.starts) else int(error.offset)
                 if count:
                     yield self._run(buffer, error.starts[:count], end, base)
@@ -324,7 +324,7 @@ class Scan:
         self.records += len(starts)
         return run
 
-    def _behind(
+    def _resume(
         self, framing: Framing, error: _native.FormatError, buffer: memoryview, *, last: bool
     ) -> tuple[int, int]:
         """How many of ``error.starts`` count, and where to go on; -1 where that needs more of the stream."""
@@ -350,11 +350,11 @@ def verify_content(framing: RecordFraming, content: MappedFile | ByteStream) -> 
     try:
         for run in scan:
             spans = framing.gather([run.buffer], None, run.starts, verify=False)
-            # Decompressed bytes come to more than the file has: the last stretch makes up for what is missing.
+            # There are more decompressed bytes than the file has: the last stretch reports the rest.
             checked = min(run.size, size - counted)
             yield Checked(scan.path, len(run), checked, _since(scan, reported), spans, run)
             counted, reported = counted + checked, len(scan.faults)
-    except CorruptFile as fault:  # It shrank meanwhile.
+    except CorruptFile as fault:  # The file shrank while it was read.
         lost.append(fault)
     yield Checked(scan.path, 0, size - counted, [*_since(scan, reported), *lost])
 

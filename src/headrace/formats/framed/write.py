@@ -35,7 +35,7 @@ class FileWriter(Closing):
     head: int = 0
     """Bytes that ``write_block`` needs before each payload."""
     tail: int = 0
-    """Bytes that it needs behind each."""
+    """Bytes that it needs after each."""
 
     def __init__(self, path: PathLike) -> None:
         self._file = AtomicFile(path)
@@ -77,7 +77,7 @@ class FileWriter(Closing):
             raise
 
     def abort(self) -> None:
-        """Leave no file behind. Does nothing after ``close``."""
+        """Remove the unfinished file. Does nothing after ``close``."""
         self._waiting.clear()
         self._file.abort()
 
@@ -87,7 +87,7 @@ class FileWriter(Closing):
 
     @abstractmethod
     def _end(self) -> None:
-        """Write what stands behind the last record."""
+        """Write what follows the last record."""
 
     def _check_open(self) -> None:
         if self._file.closed:
@@ -123,10 +123,10 @@ class FramedWriter(FileWriter):
         super().__init__(path)
 
     def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> None:
-        """Append records that lie in one array with room round each payload; what surrounds them is filled in there.
+        """Append records in one array that has room around each payload. Their frames are filled in there.
 
         Args:
-            block: Writable ``uint8``: for each record ``head`` bytes, its payload, ``tail`` bytes, one behind the other. Given
+            block: Writable ``uint8``: for each record ``head`` bytes, its payload, ``tail`` bytes, adjacent. Given
                 away: a thread may write it while the next one is being made.
             starts: ``int64 (n,)``: where each *payload* begins in ``block``.
             sizes: ``int64 (n,)``: how long each payload is.

@@ -48,15 +48,14 @@ class _Listing(NamedTuple):
 class ImageFolder(FileTable):
     """The images of some folders as a table: ``image`` (the encoded bytes), ``label``, ``name``. Opening it opens no image.
 
-    Images are those files whose names end as images do; hidden files and folders and whatever else lies there are passed
-    over. They come class by class, in natural order of their names. Picklable; safe in threads and after fork.
+    Images are files with the suffixes of images. Hidden files and folders, and all others, are ignored. They come class by class, in natural order of their names. Picklable; safe in threads and after fork.
 
     Args:
         paths: The folders.
 
     Raises:
         NoFiles: At first use: there are no images.
-        UnsupportedData: At first use: images lie beside class folders, or the folders are splits rather than classes.
+        UnsupportedData: At first use: there are images beside class folders, or the folders are splits, not classes.
     """
 
     format = "image_folder"

@@ -27,7 +27,7 @@ IMAGE, LABEL, NAME = "image", "label", "name"
 SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
 """Names of folders that are splits and no classes."""
 CLASSES_NOTE = "headrace-classes.json"
-"""A file beside the folders that says that they are classes, although all have names of splits: such labels were written."""
+"""A file that marks folders as classes although all have names of splits, because labels have those names."""
 NUMBERED = re.compile(r"\d{8}")
 
 
@@ -162,7 +162,7 @@ class ImageFolderSink:
         self.folder.close()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Remove the unfinished folder."""
         self.folder.abort()
 
 

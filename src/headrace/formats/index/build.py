@@ -35,7 +35,7 @@ HELD_BYTES = 1 << 20
 
 
 class Starts:
-    """Record starts of one file, in order: few are held in memory, many lie in a file of no name in the cache folder.
+    """Record starts of one file, in order: few are kept in memory, many in an unnamed file in the cache folder.
 
     So memory does not grow with the files. Where there is no room for that file, all are held in memory.
     """
@@ -301,10 +301,10 @@ class _Job:
         """Take the checksums of the blocks that begin in a stretch, while it is in memory, where the format has none of its own."""
         if self._framing.has_checksums:
             return
-        first, behind = -(-start // SUMMED_BYTES), -(-stop // SUMMED_BYTES)
-        if first < behind:
+        first, stop_block = -(-start // SUMMED_BYTES), -(-stop // SUMMED_BYTES)
+        if first < stop_block:
             self._sums[first] = _native.crc32c_blocks(
-                content.read(first * SUMMED_BYTES, (behind - first) * SUMMED_BYTES), SUMMED_BYTES
+                content.read(first * SUMMED_BYTES, (stop_block - first) * SUMMED_BYTES), SUMMED_BYTES
             )
             self._content_bytes = content.size
 
@@ -327,7 +327,9 @@ class _Job:
         try:
             starts, end = self._framing.scan(content.buffer, begin, stop, verify=False, max_records=stop)
         except _native.FormatError:
-            return _Piece(-1, stop, np.zeros(0, np.int64), -1)  # Joining comes to it, and knows the record's number.
+            return _Piece(
+                -1, stop, np.zeros(0, np.int64), -1
+            )  # Joining finds it again, and knows the number of the record.
         self._bar.advance(stop - start)
         content.drop(start, stop - start)
         return _Piece(begin, stop, starts, end)
@@ -337,7 +339,7 @@ class _Job:
         content = self._files.content(self._number)
         at, starts = self._begin(content), Starts()
         while self._pieces:
-            piece = self._pieces.pop(0).result()  # which nobody holds any more, once its starts are taken
+            piece = self._pieces.pop(0).result()  # freed once its starts are taken
             if at >= piece.stop:
                 continue  # One record covers all of it.
             if at == piece.begin:

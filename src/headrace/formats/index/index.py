@@ -75,7 +75,7 @@ class RecordIndex:
         starts: ``int64 (n,)``: byte in its own (decompressed) file at which each record begins.
         sums: Checksums of the starts; ``None`` where they are known to be right.
         content: Checksums of the contents of the files, in the same order; empty where there are none.
-        is_mapped: Whether the starts are those of a mapped file, which may be cut off.
+        is_mapped: Whether the starts are those of a mapped file, which may shrink.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class RecordIndex:
         return self._total_bytes
 
     def ends(self, indices: Indices, sizes: Callable[[int], int]) -> Indices:
-        """Where the bytes of records end at the latest: at the next record, or with the file, whose size ``sizes`` tells."""
+        """Where the bytes of records end at the latest: at the next record, or at the end of the file, whose size ``sizes`` gives."""
         following = indices + 1
         if len(self.files) == 1 and int(following.max()) < len(self):
             return self._at(following)

@@ -79,18 +79,18 @@ class LineFraming(Framing):
         return found if found < len(buffer) else -1
 
     def next_line(self, buffer: memoryview, at: int) -> int:
-        """Where the first line that is not blank begins at ``at`` or behind it; the end of the buffer if none does."""
+        """Where the first line that is not blank begins at ``at`` or after it; the end of the buffer if there is none."""
         content = np.frombuffer(buffer, np.uint8)
-        begin = at if at == 0 or content[at - 1 : at] == NEWLINE else self._behind_newline(content, at)
+        begin = at if at == 0 or content[at - 1 : at] == NEWLINE else self._after_newline(content, at)
         while begin < len(content) and not len(self._not_blank(content, np.array([begin]))):
-            begin = self._behind_newline(content, begin)
+            begin = self._after_newline(content, begin)
         return begin
 
     def fault_at(self, error: Any, path: str | None, record: int, base: int) -> DataError:
         """There are no faults in lines as such."""
         return CorruptFile(Where(path=path, record=record, offset=base), expected="lines", found=str(error))
 
-    def _behind_newline(self, content: npt.NDArray[np.uint8], at: int) -> int:
+    def _after_newline(self, content: npt.NDArray[np.uint8], at: int) -> int:
         while at < len(content):
             found = np.flatnonzero(content[at : at + LOOK_BYTES] == NEWLINE)
             if found.size:
@@ -108,7 +108,7 @@ class LineFraming(Framing):
 
 
 def _is_blank(content: npt.NDArray[np.uint8], at: int) -> bool:
-    """Whether only blanks stand between ``at`` and the end of its line."""
+    """Whether only blanks are between ``at`` and the end of its line."""
     while at < len(content) and content[at] != NEWLINE:
         if content[at] not in BLANKS:
             return False

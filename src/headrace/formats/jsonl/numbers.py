@@ -71,7 +71,7 @@ class _Whole(str):
 
 
 def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole | float]:
-    """The numbers behind some keys of a line, also in lists."""
+    """The numbers under some keys of a line, also in lists."""
     try:
         value = load_json(bytes(line).decode("utf-8", "replace").strip(), parse_int=_Whole)
     except ValueError as error:

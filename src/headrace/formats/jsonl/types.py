@@ -125,7 +125,7 @@ def _check_known(kind: Any, where: Where) -> Any:
 
 
 def _without_times(schema: Any) -> Any:
-    """The same types with text where pyarrow sees points in time: text that looks like one may stand beside other text."""
+    """The same types with text instead of points in time, which pyarrow infers: other rows may hold other text."""
     pa = arrow()
 
     def plain(kind: Any) -> Any:
@@ -161,7 +161,7 @@ def _shape(array: Any, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 
 def parse_types(schema: Schema, names: Sequence[str], found: Found) -> Any:
-    """What the JSON reader is told to read for some features."""
+    """The types that the JSON reader gets for some features."""
     tree: dict[str, Any] = {}
     for name in names:
         keys = found[name][0] if name in found else (name,)
@@ -194,7 +194,7 @@ def _json_type(feature: Feature) -> Any:
 
 
 def array_at(table: Any, keys: tuple[str, ...]) -> Any:
-    """The array behind some keys."""
+    """The array under some keys."""
     pa = arrow()
     column = table.column(keys[0])
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

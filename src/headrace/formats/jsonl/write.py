@@ -114,7 +114,7 @@ class JsonLinesWriter:
         self._file.close()
 
     def abort(self) -> None:
-        """Leave no file behind."""
+        """Remove the unfinished file."""
         self._file.abort()
 
 

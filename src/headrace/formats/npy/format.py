@@ -1,4 +1,4 @@
-"""NumPy's ``.npy``: one array behind a header; its rows along the first axis are the records. With every check of such files.
+"""NumPy's ``.npy``: a header and one array; its rows along the first axis are the records. With every check of such files.
 
 Source of the format: ``numpy/lib/format.py`` and NEP 1. Object arrays are pickles, and refused.
 """
@@ -183,7 +183,7 @@ class NpyRecords(FileTable):
         return rows
 
     def _bytes(self, layout: RowLayout, indices: Indices) -> npt.NDArray[np.uint8]:
-        """The bytes of some rows, one behind the other."""
+        """The bytes of some rows, joined."""
         # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
         fetches = self._files.worth_fetching()
         mapped = not fetches and self._files.worth_mapping(len(self) * layout.row_bytes)
@@ -207,7 +207,7 @@ class NpyRecords(FileTable):
         return which.astype(np.int32)
 
     def _taken_by_numpy(self, indices: Indices) -> npt.NDArray[Any]:
-        """For rows that do not lie as they are wanted: in Fortran's order, in several byte orders, or of no bytes."""
+        """For rows that cannot be copied unchanged: in Fortran order, in several byte orders, or of no bytes."""
         layout = self._layout
         which = self._files_of(layout, indices)
         rows = np.empty((len(indices), *layout.row_shape), layout.dtype)
@@ -227,7 +227,7 @@ class NpyRecords(FileTable):
         return np.ndarray(shape, header.dtype, content)
 
     def __getitem__(self, index: int) -> memoryview:
-        """The bytes of one row in C order, as they stand in the file: a view, or a copy where memory order is Fortran's."""
+        """The bytes of one row in C order: a view of the file, or a copy if its memory order is Fortran's."""
         position = operator.index(index)
         count = len(self)
         if not -count <= position < count:

@@ -42,7 +42,7 @@ __all__ = [
 MAGIC = b"\x93NUMPY"
 FIRST_BYTES = 4096  # the headers that numpy writes are shorter
 MOST_BYTES = 1 << 20  # of a header: some 40,000 fields. A longer one is neither read nor written.
-GROWTH_DIGITS = 21  # numpy leaves room for a number of so many digits, so that the first axis can grow in place
+GROWTH_DIGITS = 21  # NumPy leaves room for a number of this many digits, so that the first axis can grow in place
 ALIGNMENT = 64
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
 MOST_EXTENT = 2**63 - 1  # bytes, with axes of length 0 left out, as NumPy counts
@@ -129,7 +129,7 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
     if header.data_bytes != size - offset:
         raise CorruptFile(
             Where(path=path, offset=min(size, offset + header.data_bytes)),
-            expected=f"{header.data_bytes} bytes of {dtype} {shape} behind the header",
+            expected=f"{header.data_bytes} bytes of {dtype} {shape} after the header",
             found=f"{size - offset}",
             hint="The file was cut off while it was written or copied." if header.data_bytes > size - offset else "",
         )
@@ -213,7 +213,7 @@ class RowLayout(NamedTuple):
     begins: Indices
     """Where the rows of each file begin, in bytes."""
     stored: np.dtype[Any] | None
-    """The dtype of the rows where they can be copied as they lie, without regard to their file; else ``None``."""
+    """The dtype of the rows where they can be copied unchanged from every file; else ``None``."""
     dtype: np.dtype[Any]
     row_shape: tuple[int, ...]
     row_bytes: int
@@ -320,7 +320,7 @@ def check_text(rows: npt.NDArray[Any], place: Callable[[int], Where]) -> None:
 
     Args:
         rows: ``(n, ...)`` of any dtype; what is no text is passed.
-        place: Where a row stands.
+        place: The place of a row.
 
     Raises:
         CorruptRecord: One is beyond Unicode.

@@ -85,7 +85,7 @@ class NpyWriter(Closing):
             raise
 
     def abort(self) -> None:
-        """Leave no file behind. Does nothing after ``close``."""
+        """Remove the unfinished file. Does nothing after ``close``."""
         self._file.abort()
 
 
@@ -109,7 +109,7 @@ def misfits(schema: Schema) -> list[Misfit]:
 
 
 class ArraySink:
-    """Batches into one ``.npy``: one feature as it is, several as the fields of a structured array."""
+    """Writes batches to one ``.npy``: one feature as a plain array, several as the fields of a structured one."""
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
         if compression != "none":
@@ -147,12 +147,12 @@ class ArraySink:
         self.writer.close()
 
     def abort(self) -> None:
-        """Leave no file behind."""
+        """Remove the unfinished file."""
         self.writer.abort()
 
 
 def join_arrays(parts: Sequence[str], path: str) -> None:
-    """The rows of some ``.npy`` files behind one header."""
+    """Join the rows of some ``.npy`` files under one header."""
     rows = _map(parts[0])
     with NpyWriter(path, rows.dtype, rows.shape[1:]) as out:
         for part in parts:

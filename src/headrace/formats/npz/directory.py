@@ -43,7 +43,7 @@ class ArrayMember:
         name: As stored.
         method: :data:`STORED` or :data:`DEFLATED`.
         crc: CRC-32 of its content.
-        packed_bytes: As it lies in the archive.
+        packed_bytes: Its size in the archive.
         size: Of its content, in bytes.
         offset: Where its bytes begin in the archive.
         header: Where its own header begins.
@@ -134,7 +134,7 @@ class _Directory:
         return begin, end, count
 
     def _end_record(self) -> int:
-        """Where the end record stands: with its comment it is the end of the file."""
+        """Where the end record begins. With its comment, it ends the file."""
         at = len(self.content) - END.size
         lowest = max(0, at - MANY16)
         tail = bytes(self.content[lowest:])
@@ -248,9 +248,7 @@ class _Directory:
         stop = 0
         for entry, member in sorted(zip(entries, members, strict=True), key=lambda pair: pair[0].header):
             if entry.header < stop:
-                raise self.corrupt(
-                    entry.header, f"{member.name!r} behind the member before it", "an overlap of the two"
-                )
+                raise self.corrupt(entry.header, f"{member.name!r} after the previous member", "an overlap of the two")
             stop = member.offset + member.packed_bytes
 
 

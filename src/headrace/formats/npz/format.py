@@ -38,7 +38,7 @@ def verify_npz(records: Any) -> Iterator[Checked]:
 
 
 def faults_of_arrays(archives: Archives) -> list[DataError]:
-    """What is wrong in the one file: every array is looked at, also behind a damaged one."""
+    """What is wrong in the one file: every array is checked, also after a damaged one."""
     try:
         names = list(archives.members(0))
     except DataError as fault:
@@ -104,7 +104,7 @@ def _is_one_example(path: str) -> bool:
     try:
         shapes = [ArrayRows(archives, name).headers[0].shape for name in archives.members(0)]
     except DataError:
-        return False  # The error belongs to whoever reads it.
+        return False  # Reading the file reports the error.
     lengths = [shape[0] for shape in shapes if shape]
     return len(lengths) < len(shapes) and len(set(lengths)) == len(lengths)
 

@@ -54,14 +54,14 @@ ORDINARY = 0o600 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A member as it is written.
+    """A member that is being written.
 
     Args:
         array: The name of the array.
         method: :data:`~headrace.formats.npz.directory.STORED` or ``DEFLATED``.
         crc: CRC-32 of its content.
         size: Of its content, in bytes.
-        packed_bytes: As it lies in the file.
+        packed_bytes: Its size in the file.
         at: Where its own header begins.
     """
 
@@ -100,7 +100,7 @@ class Written:
 
 
 def directory_end(begin: int, size: int, count: int) -> bytes:
-    """What stands behind the directory of ``count`` members that begins there and is so long."""
+    """The end record after a directory of ``count`` members with this beginning and length."""
     end64 = b""
     if begin >= MANY32 or size >= MANY32 or count >= MANY16:
         fields = (END64.size - 12, VERSION, VERSION, 0, 0, count, count, size, begin)
@@ -176,7 +176,7 @@ class NpzSink:
         self.writer.close()
 
     def abort(self) -> None:
-        """Leave no file behind."""
+        """Remove the unfinished file."""
         self.writer.abort()
 
 
@@ -237,7 +237,7 @@ class NpzWriter:
         self._file.write(directory_end(begin, self._file.size - begin, len(self._arrays)))
 
     def abort(self) -> None:
-        """Leave no file behind. Does nothing after ``close``."""
+        """Remove the unfinished file. Does nothing after ``close``."""
         self._file.abort()
         for array in self._arrays.values():
             array.drop()

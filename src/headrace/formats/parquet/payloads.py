@@ -30,7 +30,7 @@ class ParquetPayloads:
     Args:
         paths: The files.
         column: The column's name.
-        compression, on_corrupt: As of other formats; Parquet knows no damaged rows to go on behind.
+        compression, on_corrupt: As of other formats. Damaged rows cannot be skipped.
         verify: Whether page checksums are checked, where the files have them.
 
     Raises:

@@ -95,7 +95,7 @@ class ParquetWriter:
             raise
 
     def abort(self) -> None:
-        """Leave no file behind."""
+        """Remove the unfinished file."""
         self._waiting.clear()
         self._file.file.abort()
         self._writer.close()

@@ -1,4 +1,4 @@
-"""RecordIO files, read and written: a sequence of records, each behind a magic word and its length; plain, or in one GZIP or ZLIB stream.
+"""RecordIO files, read and written: a sequence of records, each after a magic word and its length; plain, or in one GZIP or ZLIB stream.
 
 Source of the format: dmlc-core's ``include/dmlc/recordio.h``. A record is one part or several; a part is a magic word, a
 word that holds a flag (upper 3 bits: 0 a whole record, 1 the first part, 2 one between, 3 the last) and the payload's length
@@ -100,7 +100,7 @@ class RecordIOFraming(RecordFraming):
         return _native.scan_recordio(buffer, start, stop, max_records=max_records, walks=self._walks)
 
     def find(self, buffer: memoryview, start: int) -> int:
-        """The first multiple of 4 from ``start`` on at which a whole record stands; -1 where none does."""
+        """The first multiple of 4 from ``start`` on at which a whole record begins; -1 if there is none."""
         return int(_native.find_recordio(buffer, start, self._walks))
 
     def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
@@ -127,7 +127,7 @@ class RecordIOFraming(RecordFraming):
         return _native.gather_recordio(buffers, which, offsets, join=self.join)
 
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
-        """Views of the payloads of records that lie one behind the other up to ``end``; of those of several parts, copies."""
+        """Views of the payloads of adjacent records, the last of which ends at ``end``; copies of those with several parts."""
         _ = end
         if not len(starts):
             return
@@ -242,14 +242,14 @@ class Readable(Protocol):
 
 
 def read_stream(file: Readable, choose: Callable[[bytes, bytes], bytes]) -> Iterator[bytes]:
-    """The payloads, in order. No byte behind a record is read before the next one is asked for.
+    """The payloads, in order. No byte after a record is read before the next one is requested.
 
     Args:
-        file: Read from where it stands to its end. Padding that is missing behind the very last payload is no fault.
+        file: Read from its position to its end. Missing padding after the last payload is no fault.
         choose: Decides for a record of several parts: given its payload with the magic word between the parts, and without.
 
     Raises:
-        CorruptRecord: A record is cut off or damaged; the byte counts from where reading began.
+        CorruptRecord: A record is truncated or damaged. The byte counts from where reading began.
     """
     stream = _Stream(file)
     while head := stream.read(HEAD):

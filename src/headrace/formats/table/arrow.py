@@ -18,7 +18,7 @@ __all__ = ["from_arrow", "leaf_array", "to_arrow"]
 
 
 def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
-    """The array of one column of a table, structs opened; ``root`` is where its first column stands in ``table``."""
+    """The array of one column of a table, structs opened; ``root`` is the position of its first column in ``table``."""
     pa = arrow()
     column = table.column(root)
     if len(leaf.path) > 1:
@@ -67,7 +67,7 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: n
 
 
 def _plain(array: Any) -> Any:
-    """Dictionaries and extension types as what they stand for."""
+    """Dictionaries and extension types decoded to their values."""
     pa = arrow()
     if isinstance(array.type, pa.BaseExtensionType):
         shape = getattr(array.type, "shape", None)

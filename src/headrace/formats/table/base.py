@@ -329,7 +329,7 @@ class PackedFile:
         self.file.close()
 
     def abort(self) -> None:
-        """Leave no file behind."""
+        """Remove the unfinished file."""
         self.file.abort()
 
 

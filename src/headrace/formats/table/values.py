@@ -18,7 +18,7 @@ __all__ = ["NAT", "BadValue", "column_of", "fill_of", "map_values", "missing", "
 
 
 NAT = int(np.iinfo(np.int64).min)
-"""The number that stands for NaT."""
+"""The number that means NaT."""
 POINT = re.compile(r"[+-]?\d{4,}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?)?)?")
 
 
@@ -38,7 +38,7 @@ class BadValue(Exception):
 
 
 def fill_of(feature: Feature) -> Any:
-    """What stands for a missing value; ``None`` where that is an error."""
+    """What replaces a missing value; ``None`` if that is an error."""
     if feature.default is not None:
         return feature.default
     if not feature.is_fixed:
@@ -90,7 +90,7 @@ def _fill_missing(values: Sequence[Any], feature: Feature) -> list[Any]:
 
 
 def missing(row: int) -> BadValue:
-    """The error for a missing value that has nothing to stand for it."""
+    """The error for a missing value without a replacement."""
     return BadValue(
         row,
         "a value",
@@ -100,7 +100,7 @@ def missing(row: int) -> BadValue:
 
 
 def _nest(values: list[Any], shape: tuple[int | None, ...], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
-    """Values whose axes are ``shape``; ``rows`` tells which row each belongs to."""
+    """Values whose axes are ``shape``; ``rows`` is the row that each belongs to."""
     if not shape:
         return _leaves(values, feature, rows)
     length = shape[0]

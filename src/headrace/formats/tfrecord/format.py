@@ -81,7 +81,7 @@ class TFRecordFraming(RecordFraming):
         return _native.scan_tfrecord(buffer, start, stop, verify=verify, max_records=max_records)
 
     def find(self, buffer: memoryview, start: int) -> int:
-        """The first place from ``start`` on at which a whole sound record stands; -1 where none does."""
+        """The first place from ``start`` on at which a whole sound record begins; -1 if there is none."""
         return int(_native.find_tfrecord(buffer, start, self._patience))
 
     def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
@@ -96,11 +96,11 @@ class TFRecordFraming(RecordFraming):
         *,
         verify: bool,
     ) -> _native.Spans:
-        """Payloads of the records at these offsets; ``verify`` leaves their checksums to whoever reads them."""
+        """Payloads of the records at these offsets; with ``verify``, their checksums are checked when they are read."""
         return _native.gather_tfrecord(buffers, which, offsets, verify=verify)
 
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
-        """Views of the payloads of records that lie one behind the other up to ``end``."""
+        """Views of the payloads of adjacent records, the last of which ends at ``end``."""
         begins = starts.tolist()
         for start, stop in zip(begins, [*begins[1:], end], strict=True):
             yield buffer[start + HEAD : stop - TAIL]
@@ -126,7 +126,7 @@ class TFRecordFraming(RecordFraming):
 def resume_after(
     error: _native.FormatError, buffer: memoryview, *, last: bool = True, patience: _native.Patience | None = None
 ) -> int:
-    """Where the next sound record behind a damaged one begins, or -1 where none is found.
+    """Where the next sound record after a damaged one begins, or -1 if none is found.
 
     Where only a payload is damaged its length can be trusted, unless what follows shows that it cannot: then, and for
     every other fault, the next bytes that look like a whole sound record are searched for, until ``patience`` is at its end.

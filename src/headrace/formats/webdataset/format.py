@@ -1,4 +1,4 @@
-"""WebDataset: tar archives in which the files of one example stand together and share a name up to its first dot."""
+"""WebDataset: tar archives in which the files of one example are adjacent and share their name up to the first dot."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SAMPLE = 64
 class WebDatasetTable(TypedTable):
     """The examples of some WebDataset archives, joined in order.
 
-    ``000.image.npy`` and ``000.label.cls`` are the features ``image`` and ``label`` of one example: what stands behind the first
-    dot, without the ending that says what it is (``.npy``, ``.cls``, ``.txt``, ``.jpg``, ``.bin``); alone, such an ending is the
+    ``000.image.npy`` and ``000.label.cls`` are the features ``image`` and ``label`` of one example: what follows the first
+    dot, without the ending for the kind (``.npy``, ``.cls``, ``.txt``, ``.jpg``, ``.bin``); alone, such an ending is the
     feature's name. Keys that do more than count are the feature ``__key__``.
 
     Args:
@@ -69,7 +69,7 @@ class WebDatasetTable(TypedTable):
 
     @cached_property
     def _endings(self) -> dict[str, str]:
-        """Feature name to what stands behind the first dot of its members."""
+        """Feature name to what follows the first dot of its members."""
         return feature_names(self.index.endings)
 
     def _own_schema(self) -> Schema:

@@ -46,7 +46,7 @@ class TarIndex:
 
     @property
     def endings(self) -> list[str]:
-        """What stands behind the first dot of names, in the order of their first appearance."""
+        """What follows the first dot of names, in the order of first appearance."""
         return list(self.members)
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ def index_of(files: Sequence[MappedFile]) -> TarIndex:
     """Go over the headers of some archives.
 
     Raises:
-        CorruptFile: One is damaged or cut off.
+        CorruptFile: One is damaged or truncated.
         UnsupportedData: A member is no plain file, or there are too many kinds of them.
     """
     keys: list[str] = []
@@ -130,7 +130,7 @@ def _entries(file: MappedFile) -> Iterator[tarfile.TarInfo]:
                 yield member
                 vars(archive)["members"] = []  # Otherwise it keeps every one.
     except DataError:
-        raise  # It shrank meanwhile.
+        raise  # The file shrank while it was read.
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
         raise CorruptFile(Where(path=file.path), expected="a tar archive", found=str(error)) from error
 
@@ -199,7 +199,7 @@ class _Member:
 
 
 def feature_names(endings: Sequence[str]) -> dict[str, str]:
-    """Feature names for what stands behind the first dot: without the kind, where something else is left and unique."""
+    """Feature names for what follows the first dot: without the kind, if the rest is not empty and unique."""
     short = [_short(ending) for ending in endings]
     return {name if short.count(name) == 1 else ending: ending for name, ending in zip(short, endings, strict=True)}
 

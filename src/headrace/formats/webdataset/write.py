@@ -75,7 +75,7 @@ class WebDatasetWriter:
         self._file.close()
 
     def abort(self) -> None:
-        """Leave no file behind."""
+        """Remove the unfinished file."""
         self._file.abort()
 
 
@@ -89,7 +89,7 @@ def _is_key(key: object) -> bool:
 
 
 def _member(name: str, content: bytes) -> bytes:
-    """One member with its header: the same bytes whoever writes them, and when."""
+    """One member with its header: the same bytes for every user, at any time."""
     member = tarfile.TarInfo(name)
     member.size = len(content)
     member.mode = 0o644
