@@ -100,7 +100,7 @@ def test_splits(tmp_path):
     assert [e["label"] for e in hr.open(root, split="train+test")] == [0, 1, 1]
     assert len(hr.open(root, split="train[:50%]")) == 1
     assert hr.open(root / "test").schema["label"].names == ("cat", "dog")  # the classes of all splits
-    with pytest.raises(hr.UnsupportedData, match=r"found the splits \['test', 'train'\] .*split='test'"):
+    with pytest.raises(hr.UnsupportedData, match=r"found the splits test, train .*split='test'"):
         hr.open(root)
 
 

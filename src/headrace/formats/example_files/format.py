@@ -15,12 +15,11 @@ from headrace.formats.example_files.arrays import FileKind, NpyFiles, NpzFiles
 from headrace.formats.example_files.manifest import NAMES, read_manifest
 from headrace.formats.example_files.table import FilesTable
 from headrace.formats.example_files.write import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
-from headrace.formats.image_folder.write import SPLITS
-from headrace.formats.table.empty_folder import is_noted, noted_schema
+from headrace.formats.table.folders import class_names, is_noted, noted_schema, refuse_splits
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import size_on_disk
 from headrace.io.paths import is_folder
-from headrace.io.urls import child_of, is_url, parent_of
+from headrace.io.urls import child_of, is_url
 
 __all__ = ["NPY_FOLDER", "NPZ_FOLDER"]
 
@@ -62,14 +61,8 @@ def _open_folder(folder: str, format: str, kind: FileKind) -> FilesTable:
 
 def _of_classes(listing: Listing, look: Lister, format: str, kind: FileKind) -> FilesTable:
     suffix = SUFFIXES[format]
-    if listing.folders and {name.lower() for name in listing.folders} <= SPLITS:
-        raise UnsupportedData(
-            Where(path=listing.folder),
-            expected="a folder for each class",
-            found=f"the splits {', '.join(listing.folders)}",
-            hint=f"split={listing.folders[0]!r} opens one of them.",
-        )
-    classes = _classes_beside(listing)
+    refuse_splits(listing.folder, listing.folders)
+    classes = class_names(listing, lambda each: each.folders)
     paths: list[str] = []
     labels: list[int] = []
     for name in listing.folders:
@@ -86,15 +79,6 @@ def _of_classes(listing: Listing, look: Lister, format: str, kind: FileKind) -> 
         )
     label = Feature("int64", names=classes)
     return FilesTable(format, paths, kind, known={"label": (label, np.array(labels, np.int64))})
-
-
-def _classes_beside(listing: Listing) -> tuple[str, ...]:
-    """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
-    parent, name = parent_of(listing.folder)
-    if name.lower() not in SPLITS:
-        return listing.folders
-    splits = [Listing.of(child_of(parent, other)) for other in Listing.of(parent).folders if other.lower() in SPLITS]
-    return tuple(sorted({name for split in splits for name in split.folders}))
 
 
 def _check_only(listing: Listing, suffix: str) -> None:

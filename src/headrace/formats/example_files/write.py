@@ -14,10 +14,9 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.image_folder.write import SPLITS
 from headrace.formats.npy.header import header_bytes
 from headrace.formats.npz.write import packed_arrays
-from headrace.formats.table.empty_folder import NOTE, leave_note
+from headrace.formats.table.folders import NOTE, are_splits, leave_note
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import AtomicFolder, Listing, is_visible
 from headrace.io.paths import PathLike
@@ -180,7 +179,7 @@ class NpyFolderSink(_FolderSink):
 def _are_folders(classes: Sequence[str]) -> bool:
     """Whether folders can be called so, and are read as classes again."""
     visible = all(is_visible(name) and "/" not in name and "\0" not in name for name in classes)
-    return visible and not {name.lower() for name in classes} <= SPLITS
+    return visible and not are_splits(classes)
 
 
 def _json_value(value: Any) -> Any:

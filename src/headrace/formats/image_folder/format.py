@@ -19,13 +19,13 @@ from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
-from headrace.formats.image_folder.write import CLASSES_NOTE, SPLITS, ImageFolderSink, join_folders, misfits
+from headrace.formats.image_folder.write import CLASSES_NOTE, ImageFolderSink, join_folders, misfits
 from headrace.formats.table.base import FileTable
-from headrace.formats.table.empty_folder import is_noted, noted_schema
+from headrace.formats.table.folders import class_names, is_noted, noted_schema, refuse_splits
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import read_each
 from headrace.io.names import is_record_name
-from headrace.io.urls import child_of, parent_of
+from headrace.io.urls import child_of
 
 __all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
 
@@ -66,7 +66,11 @@ class ImageFolder(FileTable):
         looks = [lister_for(root) for root in self.paths]
         found = [_images_by_class(root, look) for root, look in zip(self.paths, looks, strict=True)]
         classes = sorted(
-            {name for root, look in zip(self.paths, looks, strict=True) for name in _classes_beside(root, look)}
+            {
+                name
+                for root, look in zip(self.paths, looks, strict=True)
+                for name in class_names(look(root), _class_folders)
+            }
         )
         numbers = {name: number for number, name in enumerate(classes)}
         names = [name for by_class in found for each in by_class.values() for name in each]
@@ -154,13 +158,8 @@ def _images_by_class(root: str, look: Lister) -> dict[str, list[str]]:
             found="both: this one beside folders with images",
             hint="Move it, or open the folders one by one.",
         )
-    if folders and {name.lower() for name in folders} <= SPLITS and CLASSES_NOTE not in listing.files:
-        raise UnsupportedData(
-            Where(path=root),
-            expected="a folder for each class",
-            found=f"the splits {folders}",
-            hint=f"split={folders[0]!r} opens one of them.",
-        )
+    if CLASSES_NOTE not in listing.files:
+        refuse_splits(root, folders)
     if images:
         return {"": images}
     return {name: [f"{name}/{path}" for path in _below(child_of(root, name), 0, look)] for name in folders}
@@ -186,14 +185,8 @@ def _sort_listing(listing: Listing) -> tuple[list[str], list[str], bool]:
     return [name for name in listing.folders if not is_image_name(name)], images, others
 
 
-def _classes_beside(root: str, look: Lister) -> list[str]:
-    """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
-    parent, name = parent_of(root)
-    splits = [look(root)]
-    if name.lower() in SPLITS:
-        beside = [other for other in _sort_listing(Listing.of(parent))[0] if other.lower() in SPLITS and other != name]
-        splits += [Listing.of(child_of(parent, other)) for other in beside]
-    return [name for split in splits for name in _sort_listing(split)[0]]
+def _class_folders(listing: Listing) -> list[str]:
+    return _sort_listing(listing)[0]
 
 
 def looks_like_image_folder(folder: str, look: Lister = Listing.of) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
@@ -14,18 +14,16 @@ from headrace.contracts.images import encoding_of, is_image_name
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.table.empty_folder import NOTE, leave_note
+from headrace.formats.table.folders import NOTE, are_splits, leave_note
 from headrace.io.folders import AtomicFolder, is_visible
 from headrace.io.paths import PathLike
 from headrace.io.system import discard_folder, walk
 
-__all__ = ["CLASSES_NOTE", "SPLITS", "ImageFolderSink", "join_folders", "misfits"]
+__all__ = ["CLASSES_NOTE", "ImageFolderSink", "join_folders", "misfits"]
 
 
 ENDINGS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".webp", "tiff": ".tiff"}
 IMAGE, LABEL, NAME = "image", "label", "name"
-SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
-"""Names of folders that are splits and no classes."""
 CLASSES_NOTE = "headrace-classes.json"
 """A file that marks folders as classes although all have names of splits, because labels have those names."""
 NUMBERED = re.compile(r"\d{8}")
@@ -92,7 +90,7 @@ class ImageFolderSink:
         self.count = 0
         self._is_nested: bool | None = None
         classes = (self.label.names or ()) if self.label else ()
-        if classes and _are_splits(classes):
+        if classes and are_splits(classes):
             raise UnsupportedData(
                 Where(path=str(path), feature=LABEL),
                 expected="classes that are not called as splits are",
@@ -157,17 +155,13 @@ class ImageFolderSink:
         """Give the folder its name."""
         if not self.count and not self.folder.closed:
             leave_note(self.folder, "image_folder", _as_read(self.schema, self.image))
-        elif self._folders and _are_splits(self._folders) and not self.folder.closed:
+        elif self._folders and are_splits(self._folders) and not self.folder.closed:
             self.folder.write(CLASSES_NOTE, json.dumps({"classes": sorted(self._folders)}).encode())
         self.folder.close()
 
     def abort(self) -> None:
         """Remove the unfinished folder."""
         self.folder.abort()
-
-
-def _are_splits(folders: Iterable[str]) -> bool:
-    return all(each.lower() in SPLITS for each in folders)
 
 
 def _as_read(schema: Schema, image: str) -> Schema:

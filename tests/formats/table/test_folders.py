@@ -10,7 +10,7 @@ import headrace as hr
 from headrace.errors import CorruptFile, NoFiles
 from headrace.formats.example_files.write import join_folders as join_arrays
 from headrace.formats.image_folder.write import join_folders as join_images
-from headrace.formats.table.empty_folder import NOTE
+from headrace.formats.table.folders import NOTE
 
 ARRAYS = {"x": np.zeros((0, 3), np.float32), "label": np.zeros(0, np.int64)}
 IMAGES = hr.Schema({"image": hr.Feature("bytes", encoding="jpeg"), "label": hr.Feature("int64", names=("cat", "dog"))})

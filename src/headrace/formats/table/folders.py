@@ -1,0 +1,88 @@
+"""Folders that are data sets: their classes, and a note in those without examples, so that they can be opened again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+
+from headrace.contracts.schema import Schema
+from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.io.folders import AtomicFolder, Listing
+from headrace.io.json_text import load_json
+from headrace.io.local.open import read_each
+from headrace.io.urls import child_of, parent_of
+
+__all__ = ["NOTE", "SPLITS", "are_splits", "class_names", "is_noted", "leave_note", "noted_schema", "refuse_splits"]
+
+
+NOTE = "headrace-empty.json"
+"""Holds the format and the schema of a folder without examples."""
+SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
+"""Names of folders that are splits, not classes."""
+
+
+def are_splits(folders: Iterable[str]) -> bool:
+    """Whether all names are those of splits."""
+    return all(name.lower() in SPLITS for name in folders)
+
+
+def refuse_splits(folder: str, names: Sequence[str]) -> None:
+    """Refuse splits in the place of classes.
+
+    Raises:
+        UnsupportedData: All of these folders in a folder are splits.
+    """
+    if names and are_splits(names):
+        raise UnsupportedData(
+            Where(path=folder),
+            expected="a folder for each class",
+            found=f"the splits {', '.join(names)}",
+            hint=f"split={names[0]!r} opens one of them.",
+        )
+
+
+def class_names(listing: Listing, folders: Callable[[Listing], Sequence[str]]) -> tuple[str, ...]:
+    """The classes in a folder. If it is one of several splits, those of all splits, so that labels agree.
+
+    Args:
+        listing: Of the folder.
+        folders: Which folders in a folder are classes.
+    """
+    parent, name = parent_of(listing.folder)
+    if not are_splits([name]):
+        return tuple(folders(listing))
+    splits = [Listing.of(child_of(parent, other)) for other in Listing.of(parent).folders if are_splits([other])]
+    return tuple(sorted({each for split in splits for each in folders(split)}))
+
+
+def leave_note(folder: AtomicFolder, format: str, schema: Schema) -> None:
+    """Say in a folder that is being written that it is one of this format, with no example."""
+    text = json.dumps({"format": format, **json.loads(schema.to_json())}, ensure_ascii=False)
+    folder.write(NOTE, text.encode())
+
+
+def is_noted(listing: Listing, format: str) -> bool:
+    """Whether a folder says that it is an empty one of this format."""
+    return NOTE in listing.files and _note(listing)[0] == format
+
+
+def noted_schema(listing: Listing, format: str) -> Schema | None:
+    """The schema of an empty folder of this format; ``None`` where it does not say that it is one.
+
+    Raises:
+        CorruptFile: The note cannot be read.
+    """
+    if NOTE not in listing.files:
+        return None
+    found, schema = _note(listing)
+    return schema if found == format else None
+
+
+def _note(listing: Listing) -> tuple[str, Schema]:
+    path = child_of(listing.folder, NOTE)
+    content = read_each([path])[0]
+    try:
+        text = content.decode()
+        return str(load_json(text)["format"]), Schema.from_json(text)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFile(Where(path=path), expected="a format and a schema as JSON", found=str(error)) from error
