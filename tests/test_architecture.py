@@ -49,7 +49,7 @@ def imports(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_who_imports_the_native_module_and_the_root(path):
+def test_importers_of_the_native_module_and_the_root(path):
     layer = path.relative_to(SOURCE).parts[0]
     for name in imports(path):
         if name.startswith("headrace._native"):
@@ -137,7 +137,7 @@ def test_suites_say_what_they_need():
     assert 'pip install "headrace[test]"' in out.stdout
 
 
-def test_the_front_door_leads_to_its_packages_only():
+def test_the_top_level_exposes_only_its_packages():
     assert headrace.testing.__name__ == "headrace.testing"
     for name in ("nothing", "re", "_registries"):
         with pytest.raises(AttributeError, match=name):

@@ -23,7 +23,7 @@ class Fault:
     feature: int = 0
 
 
-def test_the_list_is_there():
+def test_the_list_exists():
     assert {"truncated", "part", "wrong_shape"} <= set(FAULTS)
 
 

@@ -200,7 +200,7 @@ def test_targets_hold_medians_against_the_fastest_other():
     assert judge(target, {"a": table["a"]}).met is None
 
 
-def test_readme_takes_the_table_between_its_markers(tmp_path):
+def test_readme_gets_the_table_between_its_markers(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     update_readme(readme, "new\n")

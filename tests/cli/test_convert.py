@@ -38,7 +38,7 @@ def test_existing_files_are_kept(run, people):
     assert run("convert", people, "x.tfrecord", "--overwrite").code == 0
 
 
-def test_how_the_source_is_written(run):
+def test_format_of_the_source(run):
     Path("table.txt").write_text("1;2,5\n3;4,5\n")
     done = run("convert", "table.txt", "x.npz", "--source-format", "csv:header=no,colour=red")
     assert done.code == 2

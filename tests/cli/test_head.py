@@ -30,7 +30,7 @@ def test_json_lines_are_whole_examples(run, people):
         assert row["tags"] == example["tags"].tolist()
 
 
-def test_five_by_default_and_no_more_than_there_are(run, people):
+def test_five_by_default_or_as_many_as_exist(run, people):
     assert len(rows(run("head", people, "--json"))) == 5
     assert len(rows(run("head", people, "-n", 100, "--json"))) == 12
     assert run("head", people, "-n", 0, "--json").out == ""

@@ -63,7 +63,7 @@ def test_damage(run, golden):
     assert done.json["records"] == 39
 
 
-def test_arrays_need_none(run, golden):
+def test_arrays_need_no_index(run, golden):
     done = run("index", golden("npy/f4.npy"))
     assert done.code == 2
     assert "npy files need no index" in done.err

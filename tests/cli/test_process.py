@@ -88,7 +88,7 @@ main()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_interrupted_conversion_goes_on(tmp_path):
+def test_interrupted_conversion_resumes(tmp_path):
     values = np.random.default_rng(0).standard_normal((40_000, 15)).astype(np.float32)
     hr.write(tmp_path / "x.tfrecord", {"a": values})
     call = ("convert", tmp_path / "x.tfrecord", tmp_path / "y.tfrecord.gz", "--threads", 1)

@@ -416,7 +416,7 @@ def test_nothing_but_a_header(tmp_path):
 # -------------------------------------------------------------------------------------------------------------- options
 
 
-def test_options_are_checked_at_birth():
+def test_options_are_validated():
     for bad in ({"delimiter": ",,"}, {"delimiter": "\n"}, {"delimiter": "a"}, {"quote": "''"}, {"decimal": "x"},
                 {"delimiter": ",", "quote": ","}, {"delimiter": ",", "decimal": ","}, {"newline": "\r"}, {"floats": "float16"}, {"header": ()},
                 {"header": ("a", "a")}, {"encoding": "rot13"}, {"encoding": "no-such"}):  # fmt: skip
@@ -458,7 +458,7 @@ def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
 
 
 @given(st.integers(0, 2**64 - 1), st.booleans())
-def test_which_whole_numbers_a_float_holds(value, negative):
+def test_integers_that_a_float_holds(value, negative):
     text = f"-{value}" if negative else str(value)
     try:
         assert decoded([text], 7)[0] == int(text)

@@ -141,7 +141,7 @@ def test_a_narrowed_or_pickled_codec_keeps_what_it_knows():
         both.narrowed(("c",))
 
 
-def test_what_is_not_asked_for_is_not_looked_into():
+def test_unselected_arrays_are_not_read():
     payload = example({"a": ints(1), "b": texts(b"x")}).replace(b"\x0a\x03\x0a\x01x", b"\x0a\x03\x0a\x7fx")
     assert codec(a=Feature("int64")).decode(payload) == {"a": 1}
     with pytest.raises(CorruptRecord):
@@ -301,7 +301,7 @@ def test_whole_numbers_and_floats_under_one_name():
         (Feature("int64"), (0, []), "expected a value, found none in this record"),
     ],
 )
-def test_what_the_schema_does_not_say(feature, stored, message):
+def test_values_that_contradict_the_schema(feature, stored, message):
     good = example({"b": ints(1), "a": (2, [1, 2]) if feature.shape == (None, 2) else (0, [])})
     bad = example({"b": ints(1), "a": stored})
     one = codec(b=Feature("int64"), a=feature)

@@ -111,7 +111,7 @@ def test_every_legal_form_is_read_as_the_reference_reads_it(payload):
 
 
 @given(st.lists(wire.payloads, min_size=2, max_size=6))
-def test_a_batch_gives_what_its_records_give_one_by_one(payloads):
+def test_a_batch_equals_its_single_records(payloads):
     """No state leaks from one record to the next: no list, no step, no guess."""
     schema = Schema(
         {"a": Feature("int64", (None,)), "context/b": Feature("bytes", (None,)), "b": Feature("float32", (None, None))}

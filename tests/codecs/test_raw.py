@@ -29,7 +29,7 @@ def test_encoding_leaves_room_for_frames(head, tail, align):
     assert ends[-1] == len(block)
 
 
-def test_memory_of_other_items_is_taken_as_its_bytes():
+def test_memory_of_other_items_is_written_as_bytes():
     numbers = np.arange(6, dtype="<i4").reshape(2, 3)
     block, _, sizes = RawCodec().encode_batch({"record": [memoryview(numbers), memoryview(numbers)[::2]]}, 2, 0, 0)
     assert sizes.tolist() == [24, 12]

@@ -415,7 +415,7 @@ def test_texts_of_a_shape_are_written_without_one(shape):
         assert np.asarray(example["c"]).tolist() == words[0].astype("S").astype(object).tolist()
 
 
-def test_a_call_of_megabytes_takes_the_cores_that_are_spare(monkeypatch):
+def test_a_large_call_uses_idle_cores(monkeypatch):
     """Three megabytes of sparse rows: three threads give the same as one."""
     rows = scipy.sparse.random_array((2000, 50000), density=0.005, format="csr", dtype=np.float32, rng=1)
     schema = Schema({"values": Feature("float32", (50000,), sparse=True), "uid": Feature("str")})

@@ -21,7 +21,7 @@ def test_there_and_back():
 @pytest.mark.parametrize(
     ("value", "feature"), [(b"\xff", TEXT), ("\ud800", TEXT), ("\ud800", BYTES), (1, TEXT), (None, BYTES)]
 )
-def test_what_is_none_of_both_is_not_stored(value, feature):
+def test_values_that_are_neither_are_not_stored(value, feature):
     with pytest.raises(SchemaMismatch) as caught:
         bytes_of(["a", value], feature, "x", lambda i: 10 + i)
     assert (caught.value.where.record, caught.value.where.feature) == (11, "x")

@@ -41,7 +41,7 @@ def test_csv_as_sagemaker_writes_it(family, array, text):
     assert encoding.encode(array, CSV) == text.encode()
 
 
-def test_where_the_families_differ():
+def test_differences_between_the_families():
     texts = np.array([["a,b", "c"]])
     assert encoders.encode(texts, CSV) == '"a,b",c\n'
     assert inference_encoder.encode(texts, CSV) == "a,b,c\n"

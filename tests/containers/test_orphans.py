@@ -75,7 +75,7 @@ def test_children_of_a_killed_process(way):
             os.killpg(owner.pid, signal.SIGKILL) if way == "fork" else None
 
 
-def test_marks_of_outer_processes_are_passed_on(monkeypatch):
+def test_marks_of_outer_processes_are_inherited(monkeypatch):
     monkeypatch.setenv(MARK, "outer")
     assert ProcessGuard().environment[MARK].startswith("outer,")
 

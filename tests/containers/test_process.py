@@ -26,7 +26,7 @@ def test_many_lines_of_both_streams():
     assert len(result.errors) == 400
 
 
-def test_a_line_without_an_end_is_passed_on_in_parts():
+def test_a_line_without_an_end_is_printed_in_parts():
     _, lines = python(f"print('x' * {5 * LINE_LIMIT_BYTES})")
     assert "".join(lines) == "x" * (5 * LINE_LIMIT_BYTES)
     assert len(lines) > 1

@@ -91,7 +91,7 @@ def test_other_errors(root, tmp_path):
         find_prepared("mnist", tmp_path / "nowhere")
 
 
-def test_where_names_are_looked_for(root, tmp_path, monkeypatch):
+def test_search_path_of_names(root, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     with pytest.raises(NoFiles):
         find_prepared("mnist")

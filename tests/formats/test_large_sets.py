@@ -72,7 +72,7 @@ def test_skipped_records_in_between_are_accepted(tmp_path, read_everything):
     assert source.batch(range(96))["x"].tolist() == [i for i in range(100) if i not in (0, 40, 41, 99)]
 
 
-def test_damage_is_named_all_the_same(tmp_path, read_everything):
+def test_damage_is_named_nevertheless(tmp_path, read_everything):
     hr.write(tmp_path / "x.tfrecord@2", {"x": np.arange(100)})
     path = tmp_path / "x.tfrecord-00001-of-00002"
     data = bytearray(path.read_bytes())

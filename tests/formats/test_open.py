@@ -41,7 +41,7 @@ def test_golden_arrays_are_known_under_any_name(file):
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
-def test_what_is_inside_counts(file, pack):
+def test_the_inflated_content_counts(file, pack):
     assert detect(file("x", pack(reference.framed(b"a")))).name == "tfrecord"
     with pytest.raises(UnsupportedData, match="Decompress"):
         detect(file("y", pack((NPY / "f4.npy").read_bytes())))
@@ -64,7 +64,7 @@ def test_names_decide_where_content_does_not(file):
     assert detect(file("x.tfrecord", b"damaged from its first byte on")).name == "tfrecord"
 
 
-def test_what_is_not_known_is_shown(file):
+def test_unknown_content_is_shown(file):
     with pytest.raises(UnknownFormat, match=r"begins 'I am a text'.*format='csv'"):
         detect(file("x.bin", b"I am a text"))
     with pytest.raises(UnknownFormat, match="a Zstandard stream.*Decompress it first"):

@@ -39,7 +39,7 @@ def test_a_name_is_taken_once():
             register(replace(FORMAT, name=name), replace=True)
 
 
-def test_what_is_no_format_is_refused():
+def test_unknown_formats_are_refused():
     with pytest.raises(TypeError, match="expected a headrace.formats.Format, got str"):
         register("toy")
     for name in ("", "Toy", "to-y", "csv:x", "1toy"):

@@ -120,7 +120,7 @@ def test_names_are_taken_once(endpoint):
             create_endpoint(name, [sample("obedient")])
 
 
-def test_who_wants_a_name_at_the_same_time():
+def test_concurrent_claims_of_a_name():
     outcomes = []
 
     def create():

@@ -35,7 +35,7 @@ def test_the_right_one_is_named_first(encoding, text):
 
 
 @pytest.mark.parametrize("encoding", NOT_FIRST)
-def test_where_bytes_say_as_much_in_several_all_are_named(encoding):
+def test_equally_likely_encodings_are_all_named(encoding):
     text = NOT_FIRST[encoding]
     assert encoding in dict(likely_encodings(text.encode(encoding)))
 

@@ -25,7 +25,7 @@ def shards(stem, count, end=""):
     return [f"{stem}-{number:05d}-of-{count:05d}{end}" for number in range(count)]
 
 
-def test_a_file_stays_as_it_was_named(folder):
+def test_a_file_keeps_its_name(folder):
     make(folder, "a.tfrecord")
     assert expand("a.tfrecord") == ["a.tfrecord"]
     assert expand(Path("a.tfrecord")) == ["a.tfrecord"]
@@ -156,7 +156,7 @@ def test_a_missing_file_lists_what_exists(folder):
 
 
 @pytest.mark.parametrize("url", ["ftp://host/key", "hdfs://b/k"])
-def test_object_stores_are_refused_in_words(url):
+def test_object_stores_are_refused_with_a_message(url):
     with pytest.raises(UnsupportedData, match=url.partition("://")[0]):
         expand(url)
 

@@ -202,7 +202,7 @@ def test_the_end_of_python_waits_for_threads_that_are_started_meanwhile():
     assert run(STARTS_ANOTHER) == (0, "end\n", "")
 
 
-def test_what_is_read_by_an_exit_handler_that_comes_later_is_not_cut_short_silently():
+def test_a_later_exit_handler_never_reads_truncated_data_silently():
     script = """
 import atexit
 def rest():

@@ -48,7 +48,7 @@ def test_pipe_mode_gives_all_objects_once_per_epoch(piped, store):
     assert piped(Channel(uri="s3://in/data", input_mode="Pipe")) == [b"1\n" * 200_000 + b"2\n"] * 3
 
 
-def test_a_reader_that_has_enough_goes_on_with_the_next_epoch(piped, store):
+def test_a_reader_that_stops_early_continues_with_the_next_epoch(piped, store):
     store.put("s3://in/data/a", b"12" * 500_000)
     assert piped(Channel(uri="s3://in/data", input_mode="Pipe"), limit=3) == [b"121"] * 3
 

@@ -69,7 +69,7 @@ class TestTorch:
         assert batch["x"].tolist() == [1, 1, 1]
         assert batch["text"].tolist() == ["a"]
 
-    def test_what_is_left_to_the_consumer_is_done_for_every_batch(self, monkeypatch):
+    def test_the_consumer_part_of_the_handover_runs_for_every_batch(self, monkeypatch):
         monkeypatch.setattr(
             "headrace.loading.loader.handover", lambda to, device: (None, lambda batch: batch["i"].tolist())
         )

@@ -72,7 +72,7 @@ def test_each_loop_runs_the_next_epochs():
         assert list(chain(*indices_of(pairs))) == whole
 
 
-def test_a_loop_that_was_left_goes_on_where_it_stood():
+def test_an_abandoned_loop_resumes_at_its_position():
     loader = Loader(Numbers(10), 2)
     assert indices_of(islice(loader, 2)) == [[0, 1], [2, 3]]
     assert indices_of(islice(loader, 1)) == [[4, 5]]
@@ -80,7 +80,7 @@ def test_a_loop_that_was_left_goes_on_where_it_stood():
     assert indices_of(loader) == batches_of(10, 2)
 
 
-def test_for_ever():
+def test_endless_epochs():
     loader = Loader(Numbers(5), 2, epochs=None, shuffle=True, seed=1)
     order = Shuffled(5, seed=1)
     found = list(chain(*indices_of(islice(loader, 30))))
@@ -92,7 +92,7 @@ def test_for_ever():
 @pytest.mark.parametrize(
     ("n", "options"), [(0, {}), (3, {"drop_last": True}), (5, {"drop_last": True, "shard": Shard(0, 2)})]
 )
-def test_for_ever_without_a_batch_is_refused(n, options):
+def test_endless_epochs_without_a_batch_are_refused(n, options):
     with pytest.raises(ValueError, match="epochs=None would never end"):
         next(iter(Loader(Numbers(n), 4, epochs=None, **options)))
 

@@ -57,7 +57,7 @@ def mixture_of(sizes, **options):
     return Mixture([(Tagged(chr(97 + k), n), weight) for k, (n, weight) in enumerate(sizes)], **options)
 
 
-def test_what_comes():
+def test_order_of_a_mixture():
     a, b = Tagged("a", 6), Tagged("b", 2)
     mixture = Mixture({a: 3, b: 1})
     assert len(mixture) == 8
@@ -69,7 +69,7 @@ def test_what_comes():
 
 
 @pytest.mark.parametrize(("stop", "length"), [("first", 11), ("all", 39)])
-def test_where_an_epoch_ends(stop, length):
+def test_end_of_an_epoch(stop, length):
     mixture = Mixture({Tagged("a", 20): 1, Tagged("b", 5): 1}, stop=stop)
     assert len(mixture) == length
     count = Counter(tag for tag, _ in drawn(Loader(mixture, 4)))

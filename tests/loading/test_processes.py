@@ -54,7 +54,7 @@ def run_script(body, *, timeout=300):
 
 @pytest.mark.parametrize("threads", [0, 1, 3])
 @pytest.mark.parametrize("read_before", [0, 1, 20])
-def test_an_iterator_goes_on_in_a_child(threads, read_before):
+def test_an_iterator_continues_in_a_child(threads, read_before):
     loader = Loader(Numbers(500), 3, threads=threads, prefetch=4)
     batches = iter(loader)
     first = [next(batches) for _ in range(read_before)]

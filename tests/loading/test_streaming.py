@@ -143,11 +143,11 @@ def test_no_further_ahead_than_asked():
     batches.close()
 
 
-def test_for_ever():
+def test_endless_epochs():
     loader = Loader(Streaming(5), 2, epochs=None)
     assert indices_of(islice(loader, 9)) == batches_of(5, 2) * 3
 
 
-def test_for_ever_without_a_batch_is_refused():
+def test_endless_epochs_without_a_batch_are_refused():
     with pytest.raises(ValueError, match="epochs=None would never end"):
         next(iter(Loader(Streaming(5), 9, epochs=None, drop_last=True)))

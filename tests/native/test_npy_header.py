@@ -61,7 +61,7 @@ def test_golden_damage():
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0, 2), (5, 1)], ids=str)
-def test_what_numpy_writes(dtype, shape, version):
+def test_files_written_by_numpy(dtype, shape, version):
     stream = io.BytesIO()
     array = np.zeros(shape, dtype, order="F")
     if "日本" in str(dtype) and version < (3, 0):
@@ -102,7 +102,7 @@ def test_any_padding(padding):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("major", [1, 2, 3])
-def test_what_is_not_a_header(text, major):
+def test_invalid_headers_are_refused(text, major):
     assert fault(file(text, major)) == "header"
 
 

@@ -103,7 +103,7 @@ def test_every_cut_is_seen():
         assert starts == [start for start in STARTS if start < before]
 
 
-def test_every_flipped_byte_is_seen_and_passed():
+def test_every_flipped_byte_is_detected_and_skipped():
     ends = [*STARTS[1:], len(FILE)]
     for at in range(len(FILE)):
         data = spoiled(FILE, at)

@@ -137,7 +137,7 @@ def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
         ]
 
 
-def test_a_session_of_aws_is_taken_for_its_region(tmp_path, monkeypatch):
+def test_an_aws_session_sets_the_region(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_SAGEMAKER_DIR", str(tmp_path / "here"))
     for make in (Session, LocalSession):
         session = make(SimpleNamespace(region_name="eu-west-1"), sagemaker_client=object())

@@ -85,7 +85,7 @@ def test_floats_of_other_sizes_and_orders():
     assert dense(array.astype(">f4"), np.ones(2, ">f4")) == dense(array.astype("f4"), np.ones(2, "f4"))
 
 
-def test_what_is_not_an_array_but_becomes_one():
+def test_array_likes():
     assert dense([[1.0, 2.0]], [3.0]) == dense(np.array([[1.0, 2.0]]), np.array([3.0]))
     with pytest.warns(PendingDeprecationWarning):
         old = np.matrix([[1.0, 2.0]])

@@ -240,7 +240,7 @@ def test_logs_are_shown_where_they_are_wanted(session, tmp_path, capsys, logs, s
     assert ("hello" in capsys.readouterr().out) is shown
 
 
-def test_a_model_to_go_on_from_is_a_channel(session, tmp_path):
+def test_a_base_model_is_a_channel(session, tmp_path):
     (tmp_path / "again.py").write_text(
         "import os\nprint(os.environ['SM_CHANNELS'], os.listdir(os.environ['SM_CHANNEL_BEFORE']))\n"
     )

@@ -174,7 +174,7 @@ def test_sparse_matrices():
     assert (scipy.sparse.load_npz(io.BytesIO(body)) != matrix).nnz == 0
 
 
-def test_what_is_asked_for():
+def test_accept_headers():
     assert deserializers.PandasDeserializer().accept == "text/csv, application/json"
     assert deserializers.BytesDeserializer().accept == "*/*"
     assert deserializers.JSONDeserializer(accept="application/custom").ACCEPT == ("application/custom",)

@@ -95,7 +95,7 @@ def test_models_are_found_by_another_session(session):
         session.save_model("../x", {})
 
 
-def test_where_it_is(tmp_path, monkeypatch):
+def test_default_locations(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_SAGEMAKER_DIR", str(tmp_path / "here"))
     assert Session().root == tmp_path / "here"
     monkeypatch.setenv("AWS_REGION", "eu-west-1")

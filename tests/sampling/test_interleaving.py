@@ -98,7 +98,7 @@ def test_draws_count_up(parts):
         assert draws[components == component].tolist() == list(range(3 * parts[component]))
 
 
-def test_positions_go_on():
+def test_positions_continue():
     order = AcrossEpochs(7)
     assert len(order) == 7
     assert order.indices(0, 2, 5).tolist() == [2, 3, 4]

@@ -114,7 +114,7 @@ def test_positions_outside_are_refused():
 
 
 @pytest.mark.parametrize("make", [InOrder, Shuffled])
-def test_how_many(make):
+def test_length_limits(make):
     assert len(make(1 << 40)) == 1 << 40
     for n in (-1, (1 << 40) + 1):
         with pytest.raises(ValueError, match="0 to 2\\^40"):

@@ -53,7 +53,7 @@ def test_views_and_other_sources(tmp_path):
         assert labels.tolist() == [3, 1, 2]
 
 
-def test_which_features_are_meant():
+def test_choice_of_features():
     columns = {
         "a": np.zeros((2, 3)),
         "b": np.ones((2, 3)),

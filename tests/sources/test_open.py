@@ -120,7 +120,7 @@ def test_damage_is_named_after_what_comes_before_it(name, error, place):
         read_whole(path)
 
 
-def test_skipping_goes_on_where_the_framing_allows():
+def test_skipping_resumes_if_the_framing_allows():
     for name, kept in (
         ("bad_payload_crc", 39),
         ("bad_length_crc", 39),

@@ -215,7 +215,7 @@ def test_shards_of_files(text, pieces):
         ("test[80%:20%]", "expected a split that holds examples"),
     ],
 )
-def test_which_expressions_are_refused(text, message):
+def test_refused_expressions(text, message):
     with pytest.raises(UnsupportedData) as caught:
         resolve_split(text, SPLITS)
     assert message in str(caught.value)

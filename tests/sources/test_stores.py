@@ -42,7 +42,7 @@ def s3(monkeypatch):
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_what_is_written_to_a_store_is_the_file_and_reads_as_it_does_here(store, tmp_path, ending):
+def test_an_uploaded_file_reads_like_a_local_one(store, tmp_path, ending):
     assert hr.write(f"{store.base}/a/x.{ending}", EXAMPLES) == ROWS
     assert hr.write(tmp_path / f"x.{ending}", EXAMPLES) == ROWS
     if ending != "avro":  # A mark in it is random.
@@ -270,7 +270,7 @@ def test_convert_between_stores_and_here(store, tmp_path):
     hr.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3", overwrite=True)
 
 
-def test_a_conversion_that_broke_off_goes_on_with_what_is_missing(s3):
+def test_an_interrupted_conversion_does_only_what_is_missing(s3):
     hr.write("s3://bucket/x.tfrecord", EXAMPLES)
     s3.fault = lambda handler: (
         "y.npz-00002" in handler.path and handler.command == "PUT" and (handler.refuse(403, "AccessDenied") or True)

@@ -192,7 +192,7 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
     assert hr.convert(tmp_path / "x.npy", tmp_path / "y.npz").resumed == 30
 
 
-def test_a_run_does_not_go_on_with_pieces_of_another_version(tmp_path, monkeypatch):
+def test_a_run_does_not_resume_with_pieces_of_another_version(tmp_path, monkeypatch):
     """First, last and number of examples, size and time are unchanged. Only one value in the middle differs."""
     src, dst = tmp_path / "x.csv", tmp_path / "x.tfrecord"
     src.write_bytes(b"x\n" + b"1\n" * 100 + b"2\n" + b"1\n" * 100)

@@ -37,7 +37,7 @@ def text_of(path):
     return path.read_bytes().decode()
 
 
-def test_what_is_written(tmp_path):
+def test_written_bytes(tmp_path):
     assert hr.write(tmp_path / "x.csv", COLUMNS) == 3
     assert text_of(tmp_path / "x.csv") == EXPECTED
     source = hr.open(tmp_path / "x.csv")

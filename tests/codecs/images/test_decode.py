@@ -284,7 +284,7 @@ def test_orientation_of_an_image_without_any():
         ([golden("orientation6.jpg")], {"oriented": True}, Feature("uint8", (18, 13, 3), encoding="jpeg")),
     ],
 )
-def test_what_the_first_images_show(images, options, feature):
+def test_inference_from_the_first_images(images, options, feature):
     assert feature_of_images(Feature("bytes", encoding="jpeg"), images, hr.ImageOptions(**options)) == feature
 
 

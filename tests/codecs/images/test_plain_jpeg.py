@@ -81,7 +81,7 @@ def test_pixels_are_those_of_libjpeg_turbo(image):
 
 
 @given(images, st.data())
-def test_a_changed_image_is_never_taken_for_another(image, data):
+def test_a_changed_image_is_never_mistaken_for_another(image, data):
     changed = bytearray(image)
     changed[data.draw(st.integers(0, len(image) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     changed = bytes(changed[: data.draw(st.integers(1, len(image)))]) if data.draw(st.booleans()) else bytes(changed)

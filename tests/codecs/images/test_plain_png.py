@@ -65,7 +65,7 @@ def test_every_filter_is_undone(channels, height, width, dtype, data):
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("level", [0, 1, 9])
-def test_what_pillow_writes(channels, level):
+def test_files_written_by_pillow(channels, level):
     y, x = np.mgrid[:40, :30]
     pixels = np.stack([(x * 3 + y * k) % 256 for k in range(channels)], -1).astype(np.uint8)
     file = with_pillow(pixels, compress_level=level)

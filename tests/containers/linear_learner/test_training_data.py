@@ -67,7 +67,7 @@ def test_sparse_records(tmp_path, from_csv):
     same(train(tmp_path, channels={"train": RECORDIO}, **OPTIONS)[0].model, from_csv, 1e-3)
 
 
-def test_mini_batches_go_on_over_the_ends_of_files(tmp_path, from_csv):
+def test_mini_batches_span_files(tmp_path, from_csv):
     features, labels = examples()
     for number, (start, stop) in enumerate([(0, 10), (10, 11), (11, 100), (100, 150)]):
         put(tmp_path, f"train/part-{number}.pbr", dense(features[start:stop], labels[start:stop]))

@@ -222,7 +222,7 @@ def test_failures_leave_nothing(tmp_path, splits, error, words):
 
 
 @pytest.mark.parametrize("wrong", [{"name": "a/b"}, {"name": ""}, {"version": "1.0"}, {"config": "a/b"}, {"name": "ü"}])
-def test_builders_are_checked_at_birth(wrong):
+def test_builders_are_validated(wrong):
     with pytest.raises(ValueError, match="expected"):
         builder(**wrong)
 

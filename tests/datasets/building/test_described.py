@@ -98,7 +98,7 @@ def test_folders_that_are_not_datasets(tmp_path):
         write_metadata(files(tmp_path / "version"), version="one")
 
 
-def test_what_the_files_do_not_hold(tmp_path):
+def test_features_that_the_files_lack(tmp_path):
     folder = files(tmp_path)
     with pytest.raises(DataError):
         write_metadata(folder, features={"x": Tensor(shape=(4,), dtype="float32")})
@@ -110,7 +110,7 @@ def test_what_the_files_do_not_hold(tmp_path):
     assert not (folder / "dataset_info.json").exists()
 
 
-def test_a_description_that_is_there(tmp_path):
+def test_an_existing_description(tmp_path):
     folder = files(tmp_path)
     write_metadata(folder)
     with pytest.raises(UnsupportedData, match="overwrite=True"):

@@ -76,7 +76,7 @@ MIB, GIB = 1 << 20, 1 << 30
         (5000 * GIB, 10**7, 5120),
     ],
 )
-def test_how_many_files(size, count, shards):
+def test_number_of_files(size, count, shards):
     """The result of TFDS's ShardConfig for the same sizes."""
     assert num_shards_for(size, count) == shards
 

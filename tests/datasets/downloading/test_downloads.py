@@ -41,7 +41,7 @@ def test_a_file_is_fetched_once(web, fetch):
 
 
 @pytest.mark.parametrize("reported", [{}, {"sha256": None}, {"sha256": None, "size": None}, {"size": None}])
-def test_what_is_known_of_it_need_not_be_all(web, fetch, reported):
+def test_size_and_checksum_are_optional(web, fetch, reported):
     web.pages["/a"] = Page(BODY)
     assert fetch(web.resource("/a", **reported)).read_bytes() == BODY
 
@@ -59,13 +59,13 @@ def test_md5_will_do(web, fetch):
         fetch(web.resource("/a", sha256=None, md5="0" * 32))
 
 
-def test_a_broken_off_download_goes_on_where_it_stopped(web, fetch):
+def test_an_interrupted_download_resumes(web, fetch):
     web.pages["/a"] = Page(BODY, cut_at=[1000, 5000, None])
     assert fetch(web.resource("/a")).read_bytes() == BODY
     assert [asked[1:] for asked in web.asked] == [(None, None), ("bytes=1000-", '"one"'), ("bytes=6000-", '"one"')]
 
 
-def test_another_process_goes_on_where_one_stopped(web, fetch):
+def test_another_process_resumes(web, fetch):
     web.pages["/a"] = Page(BODY, cut_at=[1000], statuses=[])
     with pytest.raises(DownloadFailed):
         fetch(web.resource("/a"), Patience(timeout_s=20, attempts=1, backoff_s=0))
@@ -126,7 +126,7 @@ def test_a_server_in_trouble_is_asked_again(web, fetch, status):
 
 
 @pytest.mark.parametrize("status", [404, 403, 410])
-def test_a_server_that_has_it_not_is_not_asked_again(web, fetch, status):
+def test_a_server_without_the_file_is_not_asked_again(web, fetch, status):
     web.pages["/a"] = Page(BODY, statuses=[status])
     with pytest.raises(DownloadFailed, match=str(status)) as caught:
         fetch(web.resource("/a"))
@@ -298,7 +298,7 @@ def test_archives_are_unpacked_once(web, tmp_path):
         {"size": -1},
     ],
 )
-def test_resources_are_checked_at_birth(wrong):
+def test_resources_are_validated(wrong):
     with pytest.raises(ValueError, match=r"must be|begins with"):
         Resource(**{"urls": ("https://example.org/a",), **wrong})
 
@@ -318,7 +318,7 @@ def test_names_cannot_lead_anywhere(url, name):
     assert Resource(urls=(url,)).name == name
 
 
-def test_patience_is_checked_at_birth():
+def test_patience_is_validated():
     for wrong in ({"timeout_s": 0}, {"attempts": 0}, {"backoff_s": -1}):
         with pytest.raises(ValueError, match="time-out"):
             Patience(**wrong)

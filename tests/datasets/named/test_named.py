@@ -92,7 +92,7 @@ def test_abalone(web, tmp_path):
     assert rows[1]["features/Whole weight"] == np.float32(0.514)
 
 
-def test_what_is_known_of_the_files():
+def test_published_sizes_and_checksums():
     """Sizes, checksums, class names and counts equal those that TFDS publishes for these addresses."""
     for builder in known_builders():
         for resource in builder.resources.values():

@@ -69,7 +69,7 @@ def test_blocks_of_any_size_in_order(path, records):
         assert 0 < lengths[-1] <= records
 
 
-def test_goldens_open_through_the_front_door(tmp_path):
+def test_goldens_open_by_the_public_calls(tmp_path):
     path = next(path for path in GOLDENS if path.stem == "group16_zstd")
     unnamed = tmp_path / "unnamed"
     unnamed.write_bytes(path.read_bytes())

@@ -123,7 +123,7 @@ def test_blocks_are_decoded_once_and_found_again(put, monkeypatch):
     assert hr.open(path)[150] == {"n": 150}
 
 
-def test_where_damage_is(put):
+def test_position_of_damage(put):
     path = put({"s": "string"}, [{"s": "word" * 10} for _ in range(50)], sync_interval=100)
     source = hr.open(path)
     sound = source.where(30).offset

@@ -97,7 +97,7 @@ def test_streams_give_the_same_rows(text, size, skip):
 
 
 @given(st.lists(st.lists(st.text(alphabet=ALPHABET, max_size=5), min_size=2, max_size=2), max_size=6), st.data())
-def test_a_scan_may_stop_and_go_on_anywhere(table, data):
+def test_a_scan_may_stop_and_resume_anywhere(table, data):
     out = io.StringIO()
     csv.writer(out, lineterminator=data.draw(st.sampled_from(["\n", "\r\n", "\r"]))).writerows(table)
     content = out.getvalue().encode()

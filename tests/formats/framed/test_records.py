@@ -17,6 +17,6 @@ def test_the_least_and_the_largest(numbers: list[int], step: int) -> None:
     assert bounds(array) == (array.min(), array.max())
 
 
-def test_of_none() -> None:
+def test_bounds_of_nothing() -> None:
     with pytest.raises(ValueError, match="no bounds"):
         bounds(np.zeros(0, np.int64))

@@ -190,7 +190,7 @@ def test_a_hostile_tfrecord_file_is_given_up(tmp_path):
     assert sum(skipped for _, skipped in scan.faults) + records * len(sound) == len(content) + 100
 
 
-def test_damage_that_no_one_made_is_never_given_up(tmp_path):
+def test_natural_damage_is_never_given_up(tmp_path):
     content = b"".join(reference.framed(bytes(50)) for _ in range(2000))
     spoiled = bytearray(content)
     spoiled[20::132] = b"\xff" * len(spoiled[20::132])  # the payload of every other record

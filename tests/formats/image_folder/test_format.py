@@ -119,7 +119,7 @@ def test_folders_that_are_not_class_folders(tmp_path, folder):
         hr.open(tmp_path / "circle", format="image_folder").schema
 
 
-def test_other_folders_are_not_taken_for_images(tmp_path):
+def test_other_folders_are_not_mistaken_for_images(tmp_path):
     hr.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}]) if (tmp_path / "records").mkdir() else None
     hr.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}])
     put(tmp_path / "records" / "preview.png", made(noise(2, 2)))

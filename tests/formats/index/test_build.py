@@ -44,7 +44,7 @@ def test_few_and_many_come_back_in_order_as_often_as_one_likes(held_bytes):
         assert np.array_equal(of(starts), [*expected, 1 << 60])
 
 
-def test_what_is_added_is_copied():
+def test_added_offsets_are_copied():
     starts, part = Starts(), np.arange(5)
     starts.add(part)
     part[:] = 0

@@ -71,7 +71,7 @@ def test_another_files_index_is_refused(path, tmp_path, text, line):
     assert raised.value.where.record in (line, line - 1)
 
 
-def test_compressed_files_have_none(tmp_path):
+def test_compressed_files_have_no_text_index(tmp_path):
     (tmp_path / "x").write_bytes(gzip.compress(reference.framed(b"a")))
     (tmp_path / "x.idx").write_text("0 17\n")
     with pytest.raises(UnsupportedData, match="gzip"):

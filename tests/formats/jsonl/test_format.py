@@ -25,7 +25,7 @@ def put(tmp_path):
     return write
 
 
-def test_what_the_first_rows_show(put):
+def test_inference_from_the_first_rows(put):
     source = hr.open(
         put(
             {"id": 1, "x": [1, 2.5], "tags": ["a"], "deep": {"er": {"v": True}}, "day": "2020-01-01"},
@@ -59,7 +59,7 @@ def test_lines_however_they_end(put, end, mark):
     assert content[source.where(3).offset :].startswith(b'{"n": 3}')
 
 
-def test_a_schema_says_what_it_is(put):
+def test_a_schema_sets_the_types(put):
     path = put({"n": 1, "t": "2020-01-01T10:00:00", "x": [1, 2]}, {"t": "2020-01-02", "x": [3, 4]})
     given = {"t": hr.Feature("M8[s]"), "n": hr.Feature("uint8", default=7), "x": hr.Feature("float32", (2,))}
     batch = hr.open(path, schema=given).batch([1, 0])
@@ -90,7 +90,7 @@ def test_rows_of_several_types(put):
 
 
 @pytest.mark.parametrize("value", [None, [], [[]]])
-def test_what_shows_no_type(put, value):
+def test_values_without_a_type(put, value):
     path = put({"n": value, "m": 1})
     with pytest.raises(UnsupportedData, match="schema="):
         hr.open(path)

@@ -192,6 +192,6 @@ def test_pickling_threads_and_fork(shards):
     assert exit_code(fork(lambda: np.array_equal(records.take(np.arange(100)), array))) == 0
 
 
-def test_where_the_array_begins(tmp_path):
+def test_start_of_the_array(tmp_path):
     assert data_offset(saved(tmp_path / "x.npy", np.arange(3))) == 128
     assert data_offset(NPY / "version3.npy") == 128

@@ -20,7 +20,7 @@ def spoiled(array, row):
     return array
 
 
-def test_which_dtypes_are_text():
+def test_text_dtypes():
     assert holds_text(np.dtype("<U3"))
     assert holds_text(RECORDS)
     assert holds_text(np.dtype(("<U3", (2,))))

@@ -249,7 +249,7 @@ def test_detection(tmp_path):
 
 
 @given(st.lists(st.binary(max_size=30), max_size=8), st.sampled_from(["none", "gzip"]))
-def test_what_is_written(tmp_path_factory, payloads, compression):
+def test_written_bytes(tmp_path_factory, payloads, compression):
     path = tmp_path_factory.mktemp("write") / "x.rec"
     with RecordIOWriter(path, compression=compression) as writer:
         for payload in payloads:

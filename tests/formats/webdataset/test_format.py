@@ -139,7 +139,7 @@ def test_the_standard_library_reads_what_is_written(tmp_path):
         assert np.load(io.BytesIO(archive.extractfile("000000001.image.npy").read())).tolist() == [[4, 5], [6, 7]]
 
 
-def test_structured_arrays_are_refused_in_words(tmp_path):
+def test_structured_arrays_are_refused_with_a_message(tmp_path):
     content = io.BytesIO()
     np.save(content, np.zeros(2, [("a", "<f4"), ("b", [("c", "<i2")])]))
     with tarfile.open(tmp_path / "x.tar", "w") as archive:

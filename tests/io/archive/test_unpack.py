@@ -232,7 +232,7 @@ def test_known_attacks_touch_nothing(tmp_path, case, long_names, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["archive", "victim"]
 
 
-def test_a_file_takes_the_place_of_an_earlier_link_of_its_name(tmp_path):
+def test_a_file_replaces_an_earlier_link_of_its_name(tmp_path):
     content = tar_gz({"a": b"a", "b": link("b", "a"), "./b": b"new"})
     unpack(written(tmp_path, content), tmp_path / "out")
     assert found_in(tmp_path / "out") == {"a": b"a", "b": b"new"}

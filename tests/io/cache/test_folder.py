@@ -16,7 +16,7 @@ from headrace.io.cache.folder import CacheEntry, cache_folder, cache_key, cache_
 from headrace.io.local.mapped import MappedFile
 
 
-def test_where_it_is(monkeypatch, tmp_path):
+def test_default_locations(monkeypatch, tmp_path):
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "a"))
     assert cache_folder("index") == tmp_path / "a" / "index"
     monkeypatch.delenv("HEADRACE_CACHE_DIR")

@@ -88,7 +88,7 @@ def test_an_empty_file_is_a_cut_one(inflate):
 
 @pytest.mark.parametrize("wrapper", ["gzip", "zlib"])
 @pytest.mark.parametrize("cut", [1, 2, 5, 11, 1000, 200_000, -8, -1])
-def test_a_cut_stream_gives_what_comes_before(inflate, wrapper, cut):
+def test_a_truncated_stream_gives_the_data_before(inflate, wrapper, cut):
     whole = deflated(CONTENT, wrapper)
     content, inflater = inflate(whole[:cut], wrapper)
     expected = zlib.decompressobj(31 if wrapper == "gzip" else 15).decompress(whole[:cut])
@@ -97,7 +97,7 @@ def test_a_cut_stream_gives_what_comes_before(inflate, wrapper, cut):
     assert inflater.fault.where.offset == len(content)
 
 
-def test_a_damaged_stream_gives_what_comes_before(inflate):
+def test_a_damaged_stream_gives_the_data_before(inflate):
     whole = bytearray(deflated(CONTENT, "gzip"))
     whole[150_000] ^= 0xFF
     content, inflater = inflate(bytes(whole))
@@ -152,7 +152,7 @@ def test_signatures_of_formats():
     assert wrapper_of(b"\x78\xbb") == "none", "with a preset dictionary"
 
 
-def test_what_names_end_in():
+def test_suffixes():
     names = ["a/x.tfrecord.GZ", "x.zlib", "x.zz", "x.gzip", "x.tfrecord", "x.gz/y"]
     assert [wrapper_of_name(name) for name in names] == ["gzip", "zlib", "zlib", "gzip", "none", "none"]
 

@@ -97,7 +97,7 @@ def test_a_stream_begins_small_and_is_the_file(server):
     assert asked[1][2] == f"bytes=0-{(256 << 10) - 1}"
 
 
-def test_a_stream_that_is_left_asks_for_no_more(server):
+def test_an_abandoned_stream_makes_no_more_requests(server):
     parts = RemoteStream(RemoteFile(f"{server.url}/x.bin")).parts()
     with server.counting() as asked:
         next(parts)
@@ -455,7 +455,7 @@ def test_a_process_that_finds_other_content_reports_it(server, reported):
         pickle.loads(again).content(0)
 
 
-def test_copies_that_are_of_no_more_use_are_cleared_away(server):
+def test_unused_copies_are_removed(server):
     _say(server, SAYS_NOTHING[0])
     for _ in range(3):
         copy_to_cache(RemoteFile(f"{server.url}/x.bin"))

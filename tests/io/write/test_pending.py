@@ -220,7 +220,7 @@ def test_cache_entries_of_a_dead_process():
         ({"process": "999999999", "start": "0"}, 0, False),
     ],
 )
-def test_who_is_taken_for_dead(tmp_path, make, owner, age_s, stays):
+def test_detection_of_dead_writers(tmp_path, make, owner, age_s, stays):
     path = tmp_path / owned("x", **owner)
     make(path)
     os.utime(path, (time.time() - age_s,) * 2)

@@ -79,7 +79,7 @@ def test_transient_errors_are_retried(ask, status):
 
 @pytest.mark.parametrize(("status", "times"), [(400, 1), (404, 1), (415, 1), (413, 1), (500, 4), (503, 4)])
 @pytest.mark.parametrize("is_answer", [False, True])
-def test_what_does_not_fails(ask, status, times, is_answer):
+def test_permanent_errors_fail(ask, status, times, is_answer):
     def answer(_):
         return Response(body=b"no", content_type="text/plain", status=status) if is_answer else refused(status)
 
@@ -142,7 +142,7 @@ def test_of_several_it_is_the_first(ask):
     assert output.place == "record 2, byte 0x4"
 
 
-def test_where_none_is_refused_alone_all_are_named(ask):
+def test_a_failure_of_no_single_record_names_all(ask):
     (output,), _ = ask(lambda body: refused(400) if len(body) > 4 else body, "1\n2\n3\n4\n", single=False)
     assert output.place == "records 0 to 3, bytes 0x0 to 0x6"
 

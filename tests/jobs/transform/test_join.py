@@ -175,7 +175,7 @@ def test_rows_side_by_side(joining, content, answer, path, kept):
     assert joining(content, join_source="Input", output_filter=path).output(answer) == kept
 
 
-def test_the_join_takes_the_original_input(joining):
+def test_the_join_uses_the_original_input(joining):
     case = joining("7,1,2\n8,3,4\n", join_source="Input", input_filter="$[1:]", output_filter="$[0,-1]")
     assert case.body() == "1,2\n3,4\n"
     assert case.output("3\n7\n") == "7,3\n8,7\n"

@@ -205,7 +205,7 @@ def _children(pid):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_killed_job_goes_on_where_it_was(jobs, tmp_path):
+def test_a_killed_job_resumes(jobs, tmp_path):
     jobs.put(a="1\n2\n", b="3\nwait\n5\n", c="6\n")
     process = subprocess.Popen([sys.executable, "-c", _program(tmp_path, jobs.store)])
     wait(lambda: _asked(tmp_path) == 4)  # b is half through

@@ -69,7 +69,7 @@ def test_nothing_is_sent_of_an_empty_object(jobs):
     assert (jobs.out("a"), jobs.out("b")) == (b"", b"")
 
 
-def test_a_bad_record_fails_its_file_and_names_itself_while_others_go_on(jobs):
+def test_a_bad_record_is_named_and_fails_only_its_file(jobs):
     jobs.put(a="1\n2\n", b="".join(f"{n}\n" for n in range(1000)).replace("777\n", "seven\n"), c="5\n")
     reason = jobs.fail("Strict", **LINES)
     assert reason == (

@@ -49,7 +49,7 @@ def test_the_defaults_are_those_of_the_api():
         {"invocations_timeout_s": 3600},
     ],
 )  # fmt: skip
-def test_what_goes_together(options):
+def test_valid_settings(options):
     made = spec(**options)
     assert TransformSpec(**made.to_json()) == made
 
@@ -91,7 +91,7 @@ def test_what_goes_together(options):
         ({"join_source": "Input", **CSV, "split_type": "RecordIO"}, "both 'Line' or both 'None'"),
     ],
 )
-def test_what_does_not(options, reported):
+def test_contradictory_settings(options, reported):
     with pytest.raises(ValueError, match="Transform job .* cannot be run") as caught:
         spec(**options)
     assert reported in str(caught.value)

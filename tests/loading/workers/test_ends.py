@@ -199,7 +199,7 @@ def test_closing_does_not_wait_for_a_long_job():
         next(batches)
 
 
-def test_an_iterator_goes_on_in_a_forked_child():
+def test_an_iterator_continues_in_a_forked_child():
     """It plans again with its own workers; the parent's are not disturbed, though the child has copies of their descriptors."""
     wanted = list(range(300))
     batches = iter(forked(fakes.columns(), 10))

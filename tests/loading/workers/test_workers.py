@@ -121,7 +121,7 @@ def test_a_filter_that_fails():
     assert no_child()
 
 
-def test_state_goes_on_under_another_number_of_workers():
+def test_state_resumes_with_another_number_of_workers():
     source = fakes.columns(100).map(fakes.doubled)
     whole = [batch["i"].tolist() for batch in hr.Loader(source, 8, shuffle=True, epochs=2)]
     loader = forked(source, 8, shuffle=True, epochs=2)
@@ -147,7 +147,7 @@ def test_a_mixture():
     assert [batch["i"].tolist() for batch in forked(mixture, 8, shuffle=True)] == wanted
 
 
-def test_a_loop_left_early_goes_on():
+def test_a_loop_left_early_resumes():
     loader = forked(Numbers(100), 10)
     first = []
     for batch in loader:
