@@ -105,7 +105,7 @@ def test_damaged_ones_say_what_is_wrong(tmp_path, fields, error, message):
 
 
 def test_missing_files(tmp_path):
-    with pytest.raises(NoFiles, match="features.json, which tells the types"):
+    with pytest.raises(NoFiles, match="features.json, which holds the types"):
         prepared(tmp_path, {}, None)
     with pytest.raises(NoFiles, match="expected a dataset_info.json"):
         read_prepared(tmp_path / "no")

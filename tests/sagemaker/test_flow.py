@@ -316,7 +316,7 @@ def test_refusals(session, tmp_path):
     with pytest.raises(ValueError, match="GPU"):
         sagemaker.SKLearn(entry_point="x.py", instance_type="ml.p3.2xlarge", sagemaker_session=session)
     with pytest.warns(
-        UserWarning, match="no argument 'entry_pont': like the SDK, .* no effect; did you mean entry_point"
+        UserWarning, match="no argument 'entry_pont': it is ignored, as in the SDK; did you mean entry_point"
     ):
         sagemaker.SKLearn(entry_point="x.py", entry_pont="y.py", sagemaker_session=session)
     with pytest.warns(UserWarning, match="SKLearn has no argument 'script_mode'") as warned:

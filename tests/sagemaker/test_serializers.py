@@ -216,7 +216,7 @@ def test_pickled_arrays_are_not_read():
     buffer.seek(0)
     reader = deserializers.NumpyDeserializer(allow_pickle=False)
     np.testing.assert_array_equal(reader.deserialize(buffer, "application/x-npy"), array)
-    with pytest.raises(ValueError, match="runs code that is in it"):
+    with pytest.raises(ValueError, match="runs the code in it"):
         deserializers.NumpyDeserializer(allow_pickle=True)
 
 

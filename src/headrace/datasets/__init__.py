@@ -1,4 +1,4 @@
-"""Datasets that TFDS prepared: opened by name or folder, without TensorFlow."""
+"""Prepared datasets of TFDS, opened by name or folder without TensorFlow."""
 
 from headrace.datasets.columns import Steps
 from headrace.datasets.decoders import Decoder, PartialDecoding, SkipDecoding

@@ -25,15 +25,15 @@ Column = LeafColumn | StepsColumn
 
 
 class FeaturesCodec:
-    """Examples as TFDS stores them: native code decodes the protobuf a batch at a time, the features do the rest.
+    """Decodes examples as TFDS stores them: native code parses protobuf in batches, the features convert the values.
 
     Args:
-        features: What the dataset declares.
-        decoders: One for all features, by key or nested by name: see :mod:`headrace.datasets.decoders`.
-        names: Only these features, in this order: keys of columns, or of features that several columns are read from.
+        features: The features that the dataset declares.
+        decoders: One decoder for all features, or decoders by key or nested by name; see :mod:`headrace.datasets.decoders`.
+        names: Select these features, in this order, by key.
 
     Raises:
-        NoSuchFeature: A decoder or a name is for no feature.
+        NoSuchFeature: A decoder or a name matches no feature.
         UnsupportedData: Two features are stored under one key.
     """
 
@@ -56,7 +56,7 @@ class FeaturesCodec:
 
     @property
     def cuts_cleanly(self) -> bool:
-        """Whether columns are of the same kind whatever the examples are."""
+        """Whether the types of columns do not depend on the examples."""
         return all(column.cuts_cleanly for column in self._columns.values())
 
     def decode_batch(self, spans: Any) -> Batch:
@@ -72,14 +72,12 @@ class FeaturesCodec:
         if faults:
             first = min(faults, key=lambda fault: fault.where.record or 0)
             if first.where.record:
-                self.decode_batch(
-                    spans.part(0, first.where.record)
-                )  # Another check of the same values may fail earlier.
+                self.decode_batch(spans.part(0, first.where.record))  # Another check may fail at an earlier record.
             raise first
         return {name: decoded[name] if name in decoded else batch[name] for name in self._columns}
 
     def _decoded(self, batch: Batch, n: int) -> tuple[Batch, list[DataError]]:
-        """The columns that are not given as they are stored, and what is wrong with some."""
+        """Decode the columns that are not stored directly, and collect their faults."""
         out: Batch = {}
         faults: list[DataError] = []
         for name, column in self._others:
@@ -90,7 +88,7 @@ class FeaturesCodec:
         return out, faults
 
     def spans_of(self, payloads: Any) -> Any:
-        """Payloads in memory, one record each, as :meth:`decode_batch` takes them. Not copied."""
+        """Wrap payloads in memory as spans for :meth:`decode_batch`, without a copy."""
         return self._example.spans_of(payloads)
 
     def decode(self, payload: Any) -> Example:
@@ -99,14 +97,14 @@ class FeaturesCodec:
         return {name: column[0] for name, column in batch.items()}
 
     def encoded(self) -> FeaturesCodec:
-        """The codec that leaves images as the files that they are stored as."""
+        """The codec that returns images as encoded files."""
         images: dict[str, SkipDecoding | Decoder] = {
             name: SkipDecoding() for name, column in self._columns.items() if column.schema.is_image
         }
         return FeaturesCodec(self.features, decoders={**images, **self.decoders}, names=self.names)
 
     def narrowed(self, names: tuple[str, ...]) -> FeaturesCodec:
-        """The codec for only these features."""
+        """The codec for these features only."""
         return FeaturesCodec(self.features, decoders=self.decoders, names=names)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -120,12 +118,12 @@ class FeaturesCodec:
 
 
 def _is_stored_directly(column: Column) -> bool:
-    """Whether the values are those of one key, as they are stored."""
+    """Whether the column holds the stored values of one key."""
     return isinstance(column, LeafColumn) and column.is_plain
 
 
 def _columns(key: str, feature: Any, levels: tuple[int | None, ...], decoders: Mapping[str, Any]) -> dict[str, Column]:
-    """The columns of one feature: one, or as many as the keys that it is stored under where it is not decoded."""
+    """The columns of a feature: one, or one for each of its keys if it is not decoded."""
     if not isinstance(feature, Dataset):
         return {
             name: LeafColumn(name, leaf, levels)
@@ -146,7 +144,7 @@ def _check_keys(parts: Mapping[str, Mapping[str, Column]]) -> None:
             if owners.setdefault(key, feature) != feature:
                 raise UnsupportedData(
                     Where(feature=feature),
-                    expected="features that are stored under keys of their own",
+                    expected="a different key for each feature",
                     found=f"{owners[key]!r} and {feature!r}, which share {key!r}",
                 )
 
@@ -169,12 +167,12 @@ Leaf = tuple[str, Any, tuple[int | None, ...]]
 
 
 class FeaturesEncoder:
-    """Serialises examples as TFDS does, for folders that it can read.
+    """Serialises examples as TFDS does.
 
-    Keys are in order and numbers are packed, so the same example always becomes the same bytes.
+    Keys are sorted and numbers packed, so equal examples become equal bytes.
 
     Args:
-        features: What the dataset declares: a :class:`FeaturesDict`, or a :class:`Sequence` of one.
+        features: The features that the dataset declares: a :class:`FeaturesDict`, or a :class:`Sequence` of one.
     """
 
     def __init__(self, features: DatasetFeature) -> None:
@@ -183,13 +181,13 @@ class FeaturesEncoder:
         self._codecs: dict[frozenset[str], ExampleCodec] = {}
 
     def encode(self, example: Any) -> bytes:
-        """One example as a tf.train.Example.
+        """Serialise an example as a tf.train.Example.
 
         Args:
-            example: Nested dicts, lists and arrays as the features have them; paths and open files for images.
+            example: Nested dicts, lists and arrays that match the features; for images also paths and open files.
 
         Raises:
-            SchemaMismatch: It is not what the features declare; names the feature.
+            SchemaMismatch: A value does not match its feature.
         """
         values = _flatten(self.features, "", self.features.encode_example(example))
         columns: dict[str, Any] = {}
@@ -198,7 +196,7 @@ class FeaturesEncoder:
             for suffix, stored in feature.stored.items():
                 part = _part(values[key], suffix)
                 if part is None:
-                    continue  # an optional value that is not there: no key at all
+                    continue  # a missing optional value has no key
                 wire = WireKey(stored_key(key, suffix), _wire_type(stored), levels, optional=False)
                 schema.update(wire.features())
                 columns.update(_encode_columns(wire, part))
@@ -213,7 +211,7 @@ class FeaturesEncoder:
 
 
 def _leaves(features: DatasetFeature) -> Iterator[Leaf]:
-    """All features with values of their own, those inside datasets too."""
+    """Iterate over the features that hold values, including those inside datasets."""
     for key, feature, levels in features.leaves("", ()):
         if isinstance(feature, Dataset):
             yield from feature.inner_leaves(key)
@@ -222,7 +220,7 @@ def _leaves(features: DatasetFeature) -> Iterator[Leaf]:
 
 
 def _flatten(feature: DatasetFeature, key: str, value: Any) -> dict[str, Any]:
-    """Encoded values by key; of sequences lists, as deep as there are levels."""
+    """Encoded values by key. Each level of sequences is a level of lists."""
     if isinstance(feature, FeaturesDict):
         out: dict[str, Any] = {}
         for name, inner in feature.items():
@@ -236,25 +234,25 @@ def _flatten(feature: DatasetFeature, key: str, value: Any) -> dict[str, Any]:
 
 
 def _part(value: Any, suffix: str) -> Any:
-    """One of the values under which a feature is stored."""
+    """One of the values that a feature is stored as."""
     if not suffix or value is None:
         return value
     return [_part(element, suffix) for element in value] if isinstance(value, list) else value[suffix]
 
 
 def _wire_type(stored: Stored) -> Stored:
-    """What numbers become: there is but one kind of float."""
+    """The type on the wire, which has a single float type."""
     is_float = stored.dtype != BYTES and np.dtype(stored.dtype).kind == "f"
     return Stored(dtype="float32" if is_float else stored.dtype, shape=stored.shape)
 
 
 def _encode_columns(wire: WireKey, value: Any) -> dict[str, Any]:
-    """The columns of one example for the keys of a value."""
+    """Make the columns of one example for the keys of a value."""
     dtype, shape = wire.stored.dtype, wire.stored.shape
     if not wire.levels:
         row = _array(value, dtype)
         if None in shape:
-            # A varying axis that is not the first: the reader knows how long the others are.
+            # Any axis may vary; the reader knows the lengths of the others.
             return {wire.key: _ragged_row(row.reshape(-1) if len(shape) == 1 else row)}
         return {wire.key: row[None]}
     if len(wire.levels) == 1:
@@ -288,5 +286,5 @@ def _stack(cells: list[Any], dtype: str, shape: tuple[int | None, ...]) -> Any:
 
 
 def _ragged_row(rows: Any) -> Ragged:
-    """A column of one example whose length varies."""
+    """A ragged column with one row."""
     return Ragged(rows, np.array([0, len(rows)], np.int64))

@@ -1,4 +1,4 @@
-"""One feature in decoding: the keys of an Example that it needs, and the column that they make. Steps of an episode are decoded on access."""
+"""Decoding of one feature: the keys of an Example that it reads, and the column that they form. Steps of episodes are decoded on access."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ FLAT, LENGTHS = "/ragged_flat_values", "/ragged_row_lengths_"
 
 
 def stored_key(name: str, suffix: str) -> str:
-    """The key of one of the values that a feature is stored as."""
+    """The key of a stored value of a feature."""
     return f"{name}{suffix}" if name else suffix.removeprefix("/")
 
 
 class WireKey:
-    """One stored value of a feature, and the keys of an Example that hold it.
+    """A stored value of a feature, and the keys of an Example that hold it.
 
     Args:
-        key: Of the value.
+        key: Key of the value.
         stored: Its type.
-        levels: Lengths of the sequences round it.
+        levels: Lengths of the sequences that contain it.
         optional: Whether it may be missing.
     """
 
@@ -57,7 +57,7 @@ class WireKey:
             )
 
     def features(self) -> dict[str, Feature]:
-        """The keys, and what they hold."""
+        """The keys and their types."""
         dtype, shape = self.stored.dtype, self.stored.shape
         if len(self.levels) < 2:
             front = (None,) if self.optional else self.levels
@@ -92,7 +92,7 @@ class WireKey:
                 record = int(np.searchsorted(counts.offsets, outside[0], "right")) - 1
                 raise self._contradiction(f"a length of {counts.values[outside[0]]}", record)
             ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.values, dtype=np.int64)])
-            # For every example, not only in all: else values would go over from one into the next.
+            # Per example, not only in total: otherwise values would move to the next example.
             wrong = np.flatnonzero(ends[counts.offsets] != below.offsets)
             if len(wrong):
                 raise self._contradiction(f"{int(below.lengths[wrong[0] - 1])} of them", int(wrong[0]) - 1)
@@ -102,7 +102,7 @@ class WireKey:
     def _contradiction(self, found: str, record: int | None = None) -> SchemaMismatch:
         return SchemaMismatch(
             Where(record=record, feature=self.key),
-            expected="as many values as the lengths of the sequences say",
+            expected="as many values as the lengths of the sequences add up to",
             found=found,
         )
 
@@ -111,9 +111,9 @@ class LeafColumn:
     """The column of one feature.
 
     Args:
-        name: Of the feature.
+        name: Name of the feature.
         feature: Its type.
-        levels: Lengths of the sequences round it.
+        levels: Lengths of the sequences that contain it.
     """
 
     def __init__(self, name: str, feature: LeafFeature, levels: tuple[Level, ...]) -> None:
@@ -133,7 +133,7 @@ class LeafColumn:
 
     @property
     def wire(self) -> dict[str, Feature]:
-        """The keys of an Example that it needs, and what they hold."""
+        """The keys that it reads, and their types."""
         return {key: feature for part in self.keys for key, feature in part.features().items()}
 
     @property
@@ -144,12 +144,12 @@ class LeafColumn:
 
     @property
     def cuts_cleanly(self) -> bool:
-        """Whether the column is of the same kind however many examples there are."""
+        """Whether the type of the column does not depend on the number of examples."""
         return bool(self.levels) or not self.feature.varies
 
     @property
     def is_plain(self) -> bool:
-        """Whether the column is what the one key of that name holds, as it is."""
+        """Whether the column equals the stored values of the key of that name."""
         is_stored = type(self.feature).decode is Tensor.decode and self.feature.is_as_stored  # type: ignore[attr-defined]
         return is_stored and len(self.levels) < 2 and not self.keys[0].optional
 
@@ -161,10 +161,10 @@ class LeafColumn:
         return Nested([part for nested in found for part in nested.parts], found[0].offsets)
 
     def decode(self, nested: Nested) -> Any:
-        """The column that stored values make.
+        """Decode stored values into the column.
 
         Raises:
-            DataError: A value cannot be decoded: names the feature, and the position of the example.
+            DataError: A value cannot be decoded. Names the feature and the position of the example.
         """
         self._check_lengths(nested)
         try:
@@ -189,7 +189,7 @@ class LeafColumn:
         return values
 
     def _check_lengths(self, nested: Nested) -> None:
-        """Sequences whose length is declared have it."""
+        """Check that sequences have their declared lengths."""
         for depth, (level, offsets) in enumerate(zip(self.levels, nested.offsets, strict=True)):
             lengths = np.diff(offsets)
             wrong = np.flatnonzero(lengths != level).tolist() if level is not None else []
@@ -199,7 +199,7 @@ class LeafColumn:
                 raise fault.relocated(Where(record=record, feature=self.name))
 
     def _varying(self, values: Any, nested: Nested) -> Any:
-        """Sequences of arrays whose shapes differ: for each example an array where its own agree, else a list."""
+        """Group arrays by example: as one array if their shapes agree, else as a list."""
         if len(nested.offsets) > 1:
             column: Any = as_cells(values) if isinstance(values, list) else _cells(values)
             for offsets in reversed(nested.offsets):
@@ -216,7 +216,7 @@ class LeafColumn:
         return values
 
     def _optional(self, nested: Nested) -> npt.NDArray[Any]:
-        """An object array: values, and ``None`` where there is none."""
+        """An object array of values, with ``None`` for missing ones."""
         first, *others = nested.parts
         lengths = first.lengths
         if len(lengths) and int(lengths.max()) > 1:
@@ -238,7 +238,7 @@ class LeafColumn:
 
 
 def _cells(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The rows of an array as objects."""
+    """Convert the rows of an array to objects."""
     cells = np.empty(len(values), object)
     for position in range(len(values)):
         cells[position] = values[position]
@@ -248,8 +248,8 @@ def _cells(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Steps(Sequence[Any]):
     """Examples inside an example: ``len``, indices, slices, iteration, and :meth:`batch`.
 
-    Nothing is decoded before it is asked for. An element is a dict of the features below the dataset's own, such as
-    ``step["observation/image"]``; of a dataset of single values, the value.
+    Steps are decoded on access. A step is a dict of the features inside the dataset, such as
+    ``step["observation/image"]``, or a single value.
     """
 
     def __init__(self, name: str, columns: Mapping[str, LeafColumn], values: Mapping[str, Nested]) -> None:
@@ -265,7 +265,7 @@ class Steps(Sequence[Any]):
     @overload
     def __getitem__(self, index: slice) -> Steps: ...
     def __getitem__(self, index: Any) -> Any:
-        """An example for an integer, the steps of a slice for a slice."""
+        """A step for an integer, steps for a slice."""
         n = len(self)
         if isinstance(index, slice):
             start, stop, step = index.indices(n)
@@ -284,13 +284,13 @@ class Steps(Sequence[Any]):
         return example.get("", example)
 
     def batch(self, indices: npt.ArrayLike | None = None) -> Batch:
-        """Steps as columns.
+        """Decode steps into columns.
 
         Args:
-            indices: Which, in any order; by default all.
+            indices: Indices in any order; by default all.
 
         Returns:
-            What ``source.batch`` gives; of a dataset of single values, a dict with the one name ``""``.
+            Columns as from ``source.batch``; for single values, a dict with the name ``""``.
         """
         if indices is None:
             return self._decoded()
@@ -312,9 +312,9 @@ class StepsColumn:
     """The column of a dataset inside each example.
 
     Args:
-        name: Of the feature.
+        name: Name of the feature.
         feature: Its type.
-        columns: Of its own features, by their names below ``name``, without the level that the dataset itself is.
+        columns: Columns of the features inside, by their names below ``name``, without the level of the dataset.
     """
 
     cuts_cleanly = True
@@ -336,7 +336,7 @@ class StepsColumn:
 
     @property
     def wire(self) -> dict[str, Feature]:
-        """The keys of an Example that it needs, and what they hold."""
+        """The keys that it reads, and their types."""
         return {key: feature for column in self._outer.values() for key, feature in column.wire.items()}
 
     @property

@@ -1,4 +1,4 @@
-"""What to do with stored values instead of decoding them as their feature says."""
+"""Decoders: alternatives to the default decoding of features."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Spec = bool | Mapping[str, Any] | Collection[str]
 
 @dataclass(frozen=True, slots=True)
 class SkipDecoding:
-    """Give the value as it is stored: the bytes of an image file instead of pixels.
+    """Return the stored value, such as the bytes of an image file instead of pixels.
 
-    For one feature, for all features inside a group or a dataset, or for all of them. A tensor that is stored as its shape and
-    its memory (more than one axis varies) becomes two features, ``NAME/shape`` and ``NAME/value``.
+    Applies to one feature, to all features inside a group or dataset, or to all features. A tensor with more than one varying
+    axis is stored as shape and memory, and becomes two features, ``NAME/shape`` and ``NAME/value``.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoder:
-    """Decode by a function of your own.
+    """Decode by your function.
 
     Args:
-        function: From the stored value (the bytes of an image file, ...) and the feature to an array or ``bytes``. A tensor
-            of which more than one axis varies is stored as a dict of ``shape`` and ``value``. A function at the top of a
-            module, where the source is to be pickled.
-        dtype: Of what it gives; ``"bytes"`` for bytes.
-        shape: Of what it gives, ``None`` where it varies.
+        function: Converts the stored value (the bytes of an image file, ...) and the feature to an array or ``bytes``. A
+            tensor with more than one varying axis is stored as a dict of ``shape`` and ``value``. To pickle the source, use a
+            function at the top level of a module.
+        dtype: Dtype of the result; ``"bytes"`` for bytes.
+        shape: Shape of the result, ``None`` for varying axes.
     """
 
     function: Callable[[Any, DatasetFeature], Any]
@@ -51,8 +51,8 @@ class PartialDecoding:
     """Decode only some features.
 
     Args:
-        features: Their names: a list or set, or a dict of name to ``True``, ``False`` or the same for the features inside.
-        decoders: For these, as in ``data_source``.
+        features: A list or set of names, or a dict of name to ``True``, ``False`` or the same for the features inside.
+        decoders: Decoders of these features, as in ``data_source``.
     """
 
     features: Spec
@@ -60,7 +60,7 @@ class PartialDecoding:
 
 
 class _Instead(LeafFeature):
-    """What is read instead of a feature. It is stored as the feature is."""
+    """Replaces a feature when reading. It is stored in the same way."""
 
     def __init__(self, feature: LeafFeature, shape: tuple[int | None, ...], dtype: DtypeLike) -> None:
         super().__init__(shape=shape, dtype=dtype, description=feature.description, value_range=feature.value_range)
@@ -75,7 +75,7 @@ class _Instead(LeafFeature):
 
 
 class _Skipped(_Instead):
-    """One stored value of a feature, as it is."""
+    """A stored value of a feature, not decoded."""
 
     def __init__(self, feature: LeafFeature, stored: Stored) -> None:
         super().__init__(feature, stored.shape, stored.dtype)
@@ -98,7 +98,7 @@ class _Skipped(_Instead):
 
 
 class _ByFunction(_Instead):
-    """A feature that a function of the user decodes."""
+    """A feature that a user's function decodes."""
 
     def __init__(self, feature: LeafFeature, decoder: Decoder) -> None:
         super().__init__(feature, decoder.shape, decoder.dtype)
@@ -129,7 +129,7 @@ class _ByFunction(_Instead):
         return np.stack(arrays) if all(array.shape == arrays[0].shape for array in arrays) else arrays
 
     def _given(self, parts: list[Any]) -> Iterable[Any]:
-        """What the function gets of each example: the stored value, a dict of them where there are several."""
+        """The argument of the function for each example: the stored value, or a dict of several."""
         if _is_stored_as_it_is(self.feature):
             decoded: Iterable[Any] = self.feature.decode(parts)
             return decoded
@@ -141,7 +141,7 @@ class _ByFunction(_Instead):
 
 
 def features_to_read(key: str, feature: LeafFeature, decoder: SkipDecoding | Decoder | None) -> dict[str, LeafFeature]:
-    """What is read instead of a feature, by key: a feature that is stored under several keys is skipped as several."""
+    """The features to read in place of a feature, by key: several if it is skipped and stored under several keys."""
     if isinstance(decoder, Decoder):
         return {key: _ByFunction(feature, decoder)}
     if decoder is None or _is_stored_as_it_is(feature):
@@ -150,21 +150,21 @@ def features_to_read(key: str, feature: LeafFeature, decoder: SkipDecoding | Dec
 
 
 def _is_stored_as_it_is(feature: LeafFeature) -> bool:
-    """Whether an Example holds the numbers or texts themselves; only their shape is added when they are read."""
+    """Whether an Example holds the values themselves, and reading adds only their shape."""
     return isinstance(feature, Tensor) and type(feature).decode is Tensor.decode and feature.encoding == "none"
 
 
 def decoders_by_key(features: DatasetFeature, decoders: Any) -> dict[str, SkipDecoding | Decoder]:
-    """The decoder of each feature that has one, by key.
+    """Map the keys of features to their decoders.
 
     Args:
-        features: Of the dataset.
-        decoders: One for all features; or a dict by name or path, of decoders for a feature or for all features inside it,
-            or of such dicts.
+        features: The features of the dataset.
+        decoders: One for all features; or a dict by name or path of decoders, each for a feature or for all features
+            inside it, or of such dicts.
 
     Raises:
-        NoSuchFeature: A decoder is for no feature.
-        TypeError: A decoder is none, or a :class:`Decoder` is for several features.
+        NoSuchFeature: A decoder matches no feature.
+        TypeError: A value is not a decoder, or a :class:`Decoder` matches several features.
     """
     leaves = _leaf_keys(features, "")
     one: dict[str, SkipDecoding | Decoder] = {}
@@ -189,7 +189,7 @@ def _describe_path(path: str) -> str:
 
 
 def _leaf_keys(features: DatasetFeature, key: str) -> list[str]:
-    """Keys of the features with values of their own, those inside datasets too."""
+    """Keys of the features that hold values, including those inside datasets."""
     if isinstance(features, Dataset):
         return [path for path, _, _ in features.inner_leaves(key)]
     leaves: list[tuple[str, DatasetFeature, Any]] = list(features.leaves(key, ()))
@@ -211,7 +211,7 @@ def _find_feature(features: DatasetFeature, path: str, leaves: list[str]) -> Dat
 
 
 def _flatten(decoders: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested dicts of decoders by path."""
+    """Flatten nested dicts of decoders to paths."""
     if not isinstance(decoders, Mapping):
         return {prefix: decoders}
     out: dict[str, Any] = {}
@@ -221,10 +221,10 @@ def _flatten(decoders: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def wanted_keys(features: DatasetFeature, spec: Spec, prefix: str = "") -> Iterator[str]:
-    """The keys, or beginnings of keys, of the features that a partial decoding asks for.
+    """The keys, or prefixes of keys, that a partial decoding selects.
 
     Raises:
-        NoSuchFeature: It asks for one that is not there.
+        NoSuchFeature: It selects an unknown feature.
     """
     if isinstance(spec, bool):
         if spec:

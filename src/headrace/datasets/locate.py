@@ -1,4 +1,4 @@
-"""From a dataset's name, or a folder, to the folder of one prepared version."""
+"""Find the folder of a prepared version by the name of a dataset, or by a folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANY = 12
 
 
 def data_folders(data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Where prepared datasets are looked for: ``data_dir`` alone, or ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``."""
+    """Folders to search for prepared datasets: ``data_dir`` alone, or ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``."""
     if data_dir is not None:
         return [Path(data_dir).expanduser()]
     given = os.environ.get("TFDS_DATA_DIR")
@@ -36,7 +36,7 @@ def data_folders(data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
 
 
 def prepared_names(data_dir: str | os.PathLike[str] | None = None) -> list[str]:
-    """Every prepared version that is there: ``["mini:1.2.0", "wiki/en:2.0.0"]``."""
+    """List all prepared versions: ``["mini:1.2.0", "wiki/en:2.0.0"]``."""
     names: set[str] = set()
     for root in data_folders(data_dir):
         for dataset in _subfolders(root):
@@ -47,16 +47,16 @@ def prepared_names(data_dir: str | os.PathLike[str] | None = None) -> list[str]:
 
 
 def find_prepared(name_or_folder: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of a prepared version.
+    """Find the folder of a prepared version.
 
     Args:
-        name_or_folder: ``"name"``, ``"name/config"``, either with ``":1.2.0"`` or ``":1.*.*"``; or a folder: that of a
-            version, or one above with versions in it. Without a version: the highest.
-        data_dir: Where names are looked for.
+        name_or_folder: ``"name"``, ``"name/config"``, either with ``":1.2.0"`` or ``":1.*.*"``; or a folder: of a
+            version, or of a dataset with versions. Without a version, the highest.
+        data_dir: Folder to search for names.
 
     Raises:
-        NoFiles: There is none; the message lists what there is.
-        UnsupportedData: It is no name.
+        NoFiles: Nothing was found; the message lists the candidates.
+        UnsupportedData: The name is malformed.
     """
     if not isinstance(name_or_folder, (str, os.PathLike)):
         raise TypeError(f"a dataset is a name or a folder, got {type(name_or_folder).__name__}")
@@ -70,7 +70,7 @@ def find_prepared(name_or_folder: str | os.PathLike[str], data_dir: str | os.Pat
             Where(),
             expected="a name such as 'mnist', 'wiki/en' or 'mnist:3.*.*', or a folder",
             found=repr(text),
-            hint="Arguments of builders cannot be given here: name the folder that the builder prepared.",
+            hint="Builder arguments are not supported here: name the folder that the builder prepared.",
         )
     roots = data_folders(data_dir)
     for root in roots:
@@ -151,7 +151,7 @@ def _version_in(folder: Path, wanted: str | None) -> Path:
 
 
 def _versions(folder: Path) -> Iterator[Path]:
-    """Folders that are called as versions are and hold a prepared dataset; those being written are called otherwise."""
+    """Iterate over folders that are named like versions and hold a prepared dataset."""
     for inner in _subfolders(folder):
         if _VERSION.fullmatch(inner.name) and (inner / INFO_FILE).is_file():
             yield inner
@@ -168,7 +168,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 def _unknown_name_error(name: str, roots: list[Path]) -> NoFiles:
     known: list[str] = []
-    with contextlib.suppress(OSError):  # Names for the message: an unreadable neighbour is no reason for another error.
+    with contextlib.suppress(OSError):  # These names only improve the message.
         known = sorted({folder.name for root in roots for folder in _subfolders(root) if _holds_prepared(folder)})
     return NoFiles(
         Where(path=os.pathsep.join(map(str, roots))),

@@ -1,4 +1,4 @@
-"""Stored values of some examples, and how sequences group them."""
+"""Stored values of examples, grouped by nested sequences."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nested:
-    """Values end to end, and the sequences that they are in.
+    """Concatenated values, and the sequences that contain them.
 
     Args:
-        parts: Columns of equal length: the values of one feature (several where it is stored under several keys).
-        offsets: For each level of sequences, from the outermost, where each begins in the next, and where the last ends.
+        parts: Columns of equal length: the values of a feature, one column for each key that it is stored under.
+        offsets: For each level of sequences, from the outermost, the offsets of its sequences in the next level.
     """
 
     parts: list[Any]
@@ -31,7 +31,7 @@ class Nested:
         return len(self.offsets[0]) - 1 if self.offsets else len(self.parts[0])
 
     def rows(self, start: int, stop: int) -> Nested:
-        """Some neighbours of the outermost level. Views."""
+        """A range of the outermost level, as views."""
         if not self.offsets:
             return Nested([part[start:stop] for part in self.parts])
         outer = self.offsets[0][start : stop + 1]
@@ -39,7 +39,7 @@ class Nested:
         return Nested(inner.parts, (outer - outer[0], *inner.offsets))
 
     def take(self, indices: Indices) -> Nested:
-        """Those of the outermost level that are at these positions, copied."""
+        """Elements of the outermost level at these positions, copied."""
         if not self.offsets:
             return Nested([take_rows(part, indices) for part in self.parts])
         outer = self.offsets[0]
@@ -50,11 +50,11 @@ class Nested:
         return Nested(inner.parts, (np.concatenate([np.zeros(1, np.int64), ends]), *inner.offsets))
 
     def inside(self) -> Nested:
-        """The same without the outermost level."""
+        """The values without the outermost level."""
         return Nested(self.parts, self.offsets[1:])
 
     def record_of(self, position: int) -> int:
-        """Which of the outermost level a value is in."""
+        """Index in the outermost level of the element that contains a value."""
         for offsets in reversed(self.offsets):
             position = int(np.searchsorted(offsets, position, side="right")) - 1
         return position

@@ -1,4 +1,4 @@
-"""Opening prepared datasets, and fetching those that are known by name."""
+"""Open prepared datasets, and prepare those that are known by name."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _NO = frozenset(("0", "no", "false", "off", "never"))
 def prepared_on_demand(
     name: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None, *, download: bool | None, missing: NoFiles
 ) -> None:
-    """Prepare a dataset that is not there, if it is known by its name and nobody forbids it.
+    """Prepare a missing dataset, if its name is known and downloads are allowed.
 
     Args:
-        name: As it was given.
-        data_dir: Where it is to be.
-        download: Whether that may be; ``None``: unless the environment variable ``HEADRACE_DOWNLOAD`` is ``0``.
-        missing: The error to raise where it may not, or nothing of that name is known.
+        name: The name as the user gave it.
+        data_dir: Folder for the dataset.
+        download: Whether to download; ``None``: unless the environment variable ``HEADRACE_DOWNLOAD`` is ``0``.
+        missing: The error to raise otherwise.
 
     Raises:
         NoFiles: See ``missing``.
-        DownloadFailed: Its files cannot be had.
+        DownloadFailed: Its files could not be downloaded.
     """
     builder = _find_builder(name)
     if builder is None:
@@ -57,7 +57,7 @@ def prepared_on_demand(
             missing.where,
             expected=missing.expected,
             found=missing.found,
-            hint=f"`headrace prepare {os.fspath(name)}` downloads and prepares it; downloads were forbidden here "
+            hint=f"`headrace prepare {os.fspath(name)}` downloads and prepares it; downloads are disabled "
             f"(download=False, or {SWITCH}=0).",
         ) from missing
     say(
@@ -123,22 +123,22 @@ def data_source(
         name_or_folder: ``"mnist"``, ``"wiki/en:1.*.*"``, or the folder of a prepared dataset.
         split: ``"train"``, ``"train[:80%]+test"``, a :class:`~headrace.ReadInstruction`, a part from
             :func:`~headrace.even_splits`; a list or dict of those; ``None`` for all splits.
-        decoders: What to do with some features instead of decoding them: ``{"image": SkipDecoding()}``,
+        decoders: Alternatives to the default decoding: ``{"image": SkipDecoding()}``,
             ``SkipDecoding()`` for all of them, or :class:`~headrace.datasets.PartialDecoding` for only some (from
             :mod:`headrace.datasets`).
-        data_dir: Where names are looked for, instead of ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
-        download: Whether a dataset of a known name (``headrace datasets`` lists them) is downloaded and prepared where it is not
-            there. ``None``: unless the environment variable ``HEADRACE_DOWNLOAD`` is ``0``.
+        data_dir: Folder to search for names, in place of ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
+        download: Whether to download and prepare a missing dataset that is known by name (``headrace datasets`` lists them).
+            ``None``: unless the environment variable ``HEADRACE_DOWNLOAD`` is ``0``.
 
     Returns:
-        A source for one split; of ``None`` a dict of all splits; of a list or dict the same with sources in it. Examples are
-        in the order of the files; names of nested features are joined by ``/``.
+        A source for one split; a dict of all splits for ``None``; a list or dict of sources for a list or dict. Examples are
+        in file order; names of nested features are joined by ``/``.
 
     Raises:
-        NoFiles: There is no such dataset, version or file; the message lists what there is.
-        DownloadFailed: The files of a known dataset cannot be had.
-        UnsupportedData: There is no such split, or a feature of an unknown class.
-        CorruptFile: The folder's own description is damaged, or contradicts the files.
+        NoFiles: There is no such dataset, version or file; the message lists the candidates.
+        DownloadFailed: The files of a known dataset could not be downloaded.
+        UnsupportedData: There is no such split, or the class of a feature is unknown.
+        CorruptFile: The description in the folder is damaged, or contradicts the files.
     """
     prepared = read_prepared(_folder(name_or_folder, data_dir, download=download))
     codec = _codec(prepared, decoders)
@@ -198,7 +198,7 @@ class _Splits:
         return PreparedSource(node, self.codec, self.prepared, split)
 
     def check_names(self, split: SplitLike) -> None:
-        """An unknown split, with the one that may be meant."""
+        """The error for an unknown split, with a suggestion."""
         known = [*self.prepared.splits, "all"]
         for name in split_names(split) if isinstance(split, str) or hasattr(split, "pieces") else ():
             if re.fullmatch(r"[\w-]+", name) and name not in known:
@@ -218,7 +218,7 @@ class _Splits:
         return whole if (start, stop) == (0, len(whole)) else Chosen(whole, range(start, stop))
 
     def whole(self, name: str) -> SplitNode:
-        """All of a split."""
+        """The source of a whole split."""
         if name not in self.opened:
             entry = self.prepared.splits[name]
             self.opened[name] = SplitNode(_records(self.prepared, entry), self.codec, self.prepared, entry)
@@ -226,7 +226,7 @@ class _Splits:
 
 
 def _records(prepared: Prepared, split: PreparedSplit) -> Records:
-    """The records of the files of a split, in the first format in which all of them are there."""
+    """Open the files of a split, in the first format of which all files exist."""
     missing: list[str] = []
     for file_format in dict.fromkeys((prepared.file_format, *prepared.other_formats)):
         paths = _paths(prepared, split, file_format)
@@ -254,7 +254,7 @@ def _paths(prepared: Prepared, split: PreparedSplit, file_format: str) -> list[s
 
 
 def _absent(paths: list[str]) -> list[str]:
-    """Names of those files that are not there; each folder is listed once, however many files it holds."""
+    """Names of missing files. Each folder is listed only once."""
     there = {folder: _files_in(folder) for folder in {os.path.dirname(path) for path in paths}}
     return [os.path.basename(path) for path in paths if os.path.basename(path) not in there[os.path.dirname(path)]]
 
@@ -263,7 +263,7 @@ def _files_in(folder: str) -> set[str]:
     try:
         with name_in_errors(folder), os.scandir(folder) as entries:
             return {entry.name for entry in entries if entry.is_file()}
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a name with a zero byte in it
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a name with a zero byte
         return set()
 
 

@@ -1,4 +1,4 @@
-"""From image files to arrays of the number of channels and the dtype that a feature declares."""
+"""Decode image files to arrays with the channels and dtype that a feature declares."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ __all__ = ["decode_images"]
 
 Shape = tuple[int | None, ...]
 LUMA = (9798, 19235, 3735)
-"""Weights of red, green and blue in the gray of a PNG, of 32768: those of libpng, which TensorFlow uses."""
-WORTH_A_THREAD = 64 << 10  # pixels in a call: less is decoded in the time that handing it over takes
+"""Weights of red, green and blue in gray, out of 32768: those of libpng, which TensorFlow uses."""
+WORTH_A_THREAD = 64 << 10  # pixels: below this, passing work to a thread takes longer than decoding
 OPTIONS = ImageOptions(most_pixels=1 << 30)
 _pools: dict[int, ThreadPool] = {}
 
 
 def decode_images(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
-    """Decode ``n`` image files, on all cores where there is work for them.
+    """Decode ``n`` image files, on all cores if they are large enough.
 
     Args:
         files: PNG, JPEG, GIF, BMP, WebP or TIFF.
-        shape: ``(height, width, channels)``, or ``(frames, height, width, channels)`` for animations; ``None`` or 0 where
-            any length will do.
+        shape: ``(height, width, channels)``, or ``(frames, height, width, channels)`` for animations; ``None`` or 0 for
+            any length.
         dtype: ``"uint8"`` or ``"uint16"``.
 
     Returns:
-        ``ndarray (n, *shape)``, or a list of arrays where they differ in shape.
+        ``ndarray (n, *shape)``, or a list of arrays if their shapes differ.
 
     Raises:
         CorruptRecord: A file is damaged; ``where.record`` is its position.
         SchemaMismatch: An image has another shape.
-        MissingExtra: Pillow or simplejpeg, which it needs, is not installed.
+        MissingExtra: Pillow or simplejpeg is needed and not installed.
     """
     wanted = tuple(length or None for length in shape)
     if not files:
@@ -60,7 +60,7 @@ def decode_images(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
 
 
 def _png_batch(files: Sequence[bytes], shape: Shape, dtype: str) -> npt.NDArray[Any] | None:
-    """PNG files of one size, by native code; ``None`` where they are not all of a plain kind."""
+    """Decode PNG files of one size by native code; ``None`` if it does not support one of them."""
     header = plain_header(files[0])
     if header is None:
         return None
@@ -75,7 +75,7 @@ def _png_batch(files: Sequence[bytes], shape: Shape, dtype: str) -> npt.NDArray[
 
 
 def _decode_each(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
-    """Any files, each for itself, several at a time."""
+    """Decode files of any kind in parallel."""
     decoder = _decoder(shape, dtype)
     if None not in shape:
         height, width, channels = (length or 0 for length in shape)
@@ -93,7 +93,7 @@ def _decoder(shape: Shape, dtype: str) -> ImageDecoder:
 def _decode_same_size(
     files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...], dtype: str
 ) -> npt.NDArray[Any]:
-    """Images of one size, each decoded by some thread straight into its place."""
+    """Decode images of one size in parallel, each directly into its row."""
     out = decoder.allocated(shape, files[0])
     _, height, width, _ = shape
     bounds = _bounds(len(files)) if len(files) * height * width > WORTH_A_THREAD else [(0, len(files))]
@@ -117,7 +117,7 @@ def _decode_same_size(
 def _decode_one_by_one(
     files: Sequence[bytes], decoder: ImageDecoder, shape: Shape, dtype: str
 ) -> list[npt.NDArray[Any]]:
-    """Files of any kind and size, one by one."""
+    """Decode files of any kind and size one by one."""
     found = []
     for position, file in enumerate(files):
         try:
@@ -135,7 +135,7 @@ def _stack_or_list(images: list[npt.NDArray[Any]]) -> Any:
 
 
 def _bounds(count: int) -> list[tuple[int, int]]:
-    """So many in parts that follow one another: a few for each core, as they do not all take the same time."""
+    """Split a count into consecutive parts, a few per core, because files take different times."""
     parts = min(count, 2 * usable_cores())
     return [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
 
@@ -146,10 +146,10 @@ def _parts(files: Sequence[bytes]) -> list[Sequence[bytes]]:
 
 
 def _in_threads(function: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-    """``function`` of every part; of faults the one in the first part, counted from the first file of all."""
+    """Apply ``function`` to every part. Of several faults, raise that of the first part."""
     if len(parts) == 1:
         return [function(parts[0])]
-    pool = _pools.get(os.getpid())  # a forked child has none of its parent's threads
+    pool = _pools.get(os.getpid())  # a forked child has no threads of its parent
     if pool is None:
         pool = _pools.setdefault(os.getpid(), ThreadPool(usable_cores(), thread_name_prefix="headrace-images"))
     jobs = [pool.submit(function, part) for part in parts]
@@ -190,7 +190,7 @@ def _animation(file: bytes, shape: Shape, position: int) -> npt.NDArray[Any]:
 
 
 def _convert(pixels: npt.NDArray[Any], channels: int | None, dtype: str) -> npt.NDArray[Any]:
-    """Pixels ``(n, height, width, any)`` with the channels and the dtype that are wanted."""
+    """Convert pixels ``(n, height, width, any)`` to the declared channels and dtype."""
     if pixels.dtype != dtype:
         pixels = (pixels >> 8).astype(np.uint8) if dtype == "uint8" else pixels.astype(np.uint16) * 257
     found = pixels.shape[-1]
@@ -215,7 +215,7 @@ def _gray(colours: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _check_shape(pixels: npt.NDArray[Any], shape: Shape, position: int = 0) -> npt.NDArray[Any]:
-    """Images that all have the shape of the first, if it is the one that is wanted."""
+    """Check that images, which share a shape, have the declared one."""
     found = pixels.shape[1:]
     if len(found) != len(shape) or any(a not in (None, b) for a, b in zip(shape, found, strict=True)):
         raise SchemaMismatch(Where(record=position), expected=f"images of shape {shape}", found=f"one of shape {found}")

@@ -1,4 +1,4 @@
-"""What a prepared folder says of itself (``dataset_info.json``, ``features.json``), and the names of the files of a split."""
+"""The description of a prepared folder (``dataset_info.json``, ``features.json``), and the file names of its splits."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ __all__ = [
 
 DEFAULT_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 SUFFIXES = {"tfrecord": "tfrecord", "riegeli": "riegeli", "array_record": "array_record", "parquet": "parquet"}
-"""What ends the names of files of each format, and what ``dataset_info.json`` calls it."""
+"""The file suffix of each format by its name in ``dataset_info.json``."""
 DIGITS = 5
 _VARIABLE = re.compile(r"\{(\w+)\}")
 _OF_SHARDS = ("SHARD_INDEX", "NUM_SHARDS", "SHARD_X_OF_Y")
 
 
 def shard_names(template: str, *, dataset: str, split: str, file_format: str, count: int) -> list[str]:
-    """The files of a split, relative to their folder.
+    """The file names of a split.
 
     Args:
-        template: Names with variables: ``{DATASET}``, ``{SPLIT}``, ``{FILEFORMAT}``, ``{SHARD_INDEX}``, ``{NUM_SHARDS}``,
+        template: A name with variables: ``{DATASET}``, ``{SPLIT}``, ``{FILEFORMAT}``, ``{SHARD_INDEX}``, ``{NUM_SHARDS}``,
             ``{SHARD_X_OF_Y}``.
-        dataset, split, file_format: What the variables stand for.
-        count: How many files there are.
+        dataset, split, file_format: Values of the variables.
+        count: Number of files.
 
     Raises:
-        CorruptFile: The template has another variable, or it or one of the names leads out of the folder.
+        CorruptFile: The template has an unknown variable, or leads out of the folder.
     """
     template = template or DEFAULT_TEMPLATE
     if not any(f"{{{name}}}" in template for name in _OF_SHARDS):
@@ -59,7 +59,7 @@ def shard_names(template: str, *, dataset: str, split: str, file_format: str, co
     }
     unknown = [name for name in _VARIABLE.findall(template) if name not in values and name not in _OF_SHARDS]
     known = _VARIABLE.sub(lambda match: values.get(match[1], match[0]), template)
-    if unknown or not stays_below(known):  # The names of the dataset and the split come from its files, too.
+    if unknown or not stays_below(known):  # The names of dataset and split also come from the files.
         raise CorruptFile(
             Where(),
             expected="a template of file names inside the folder, with known variables",
@@ -85,10 +85,10 @@ class PreparedSplit:
 
     Args:
         name: ``"train"``, ...
-        shard_lengths: Examples in each file; ``None`` where an old folder does not say.
-        num_shards: How many files there are.
-        num_bytes: Their size, as far as it is known.
-        template: Of their names.
+        shard_lengths: Examples in each file; ``None`` if an old folder lacks them.
+        num_shards: Number of files.
+        num_bytes: Their size, if known.
+        template: Template of their names.
     """
 
     name: str
@@ -99,7 +99,7 @@ class PreparedSplit:
 
     @property
     def num_examples(self) -> int | None:
-        """Examples in all of them; ``None`` where that is not known before they are read."""
+        """Number of examples; ``None`` if only reading the files can show it."""
         return None if self.shard_lengths is None else sum(self.shard_lengths)
 
 
@@ -108,15 +108,15 @@ class Prepared:
     """A prepared dataset.
 
     Args:
-        folder: Where it lies.
-        name, config, version: What it is called.
+        folder: Its folder.
+        name, config, version: Its name.
         features: Types of the values.
-        splits: By name, in the order of the file.
-        supervised_keys: Names of input and target (and weight), possibly in tuples and dicts; ``None`` where it has none.
+        splits: Splits by name, in the order of the file.
+        supervised_keys: Names of input and target (and weight), possibly in tuples and dicts, or ``None``.
         file_format: ``"tfrecord"``, ``"array_record"``, ``"riegeli"`` or ``"parquet"``.
-        other_formats: In which it may lie in the folder besides.
-        description, citation, license: In words.
-        urls: Where it is from.
+        other_formats: Further formats that the folder may hold.
+        description, citation, license: Text.
+        urls: Its home pages.
         fields: All of ``dataset_info.json``.
     """
 
@@ -142,12 +142,12 @@ class Prepared:
 
 
 def read_prepared(folder: Path) -> Prepared:
-    """Read what a prepared folder says of itself.
+    """Read the description of a prepared folder.
 
     Raises:
-        NoFiles: ``dataset_info.json`` or ``features.json`` is not there.
+        NoFiles: ``dataset_info.json`` or ``features.json`` is missing.
         CorruptFile: One of them is damaged.
-        UnsupportedData: A feature or file format is not known.
+        UnsupportedData: A feature or file format is unknown.
     """
     path = folder / INFO_FILE
     fields = _load_fields(path)
@@ -196,9 +196,9 @@ def _features(folder: Path, fields: Mapping[str, Any]) -> DatasetFeature:
     else:
         raise NoFiles(
             Where(path=str(path)),
-            expected="features.json, which tells the types of the values",
+            expected="features.json, which holds the types of the values",
             found="nothing of that name",
-            hint="TFDS before 4.0 did not write it. headrace.open(folder) finds the types in the records themselves.",
+            hint="TFDS before 4.0 did not write it. headrace.open(folder) infers the types from the records.",
         )
     load_label_names(features, folder)
     return features
@@ -212,7 +212,7 @@ class _InfoReader:
         self.fields = fields
 
     def get(self, name: str, fields: Mapping[str, Any] | None = None) -> Any:
-        """A field under its name in JSON or in the protobuf message."""
+        """A field, by its name in JSON or in protobuf."""
         fields = self.fields if fields is None else fields
         snake = "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)
         return fields.get(name, fields.get(snake))
@@ -230,7 +230,7 @@ class _InfoReader:
         splits: dict[str, PreparedSplit] = {}
         for split in map(self.split, found):
             if split.name in splits:
-                raise CorruptFile(self.where, expected="splits with names of their own", found=f"{split.name!r} twice")
+                raise CorruptFile(self.where, expected="splits with different names", found=f"{split.name!r} twice")
             splits[split.name] = split
         return splits
 

@@ -1,4 +1,4 @@
-"""Splits of prepared datasets as sources."""
+"""Sources over splits of prepared datasets."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["PreparedSource", "SplitNode"]
 
 
 class SplitNode(RecordNode):
-    """All examples of a split, in the order of its files. Nothing is opened before it is read.
+    """All examples of a split, in file order. Files are opened when they are read.
 
     Args:
-        records: Of its files.
+        records: Records of its files.
         codec: Decodes them.
-        prepared, split: What the folder says of them.
+        prepared, split: Their description in the folder.
     """
 
     codec: FeaturesCodec
@@ -46,7 +46,7 @@ class SplitNode(RecordNode):
         return super().batch(indices)
 
     def example(self, index: int, /) -> Example:
-        """One example, without the work that pays only for many."""
+        """Read one example, without the overhead of a batch."""
         self._check()
         payload = self.records[index]
         try:
@@ -68,7 +68,7 @@ class SplitNode(RecordNode):
         return self.codec.cuts_cleanly
 
     def _check(self) -> None:
-        """Compare what the files hold with what the folder says they do, once."""
+        """Compare the numbers of examples in the files with the description, once."""
         if self._is_checked:
             return
         said = self.split_entry.shard_lengths
@@ -80,19 +80,19 @@ class SplitNode(RecordNode):
                 Where(path=self.records.paths[bad]),
                 expected=f"{expected[bad]} examples, as dataset_info.json says",
                 found=str(found[bad]),
-                hint="The folder was not prepared to the end, or a file was replaced: prepare it again.",
+                hint="The preparation was interrupted, or a file was replaced: prepare the dataset again.",
             )
         self._is_checked = True
 
 
 class PreparedSource(Source):
-    """A part of a prepared dataset: an ordinary source that also knows what TFDS wrote of it.
+    """A part of a prepared dataset: a source with the metadata of TFDS.
 
-    Names of features are those in the files: a feature ``bbox`` inside ``objects`` is ``objects/bbox``.
+    Nested features are named by path: ``bbox`` inside ``objects`` is ``objects/bbox``.
 
     Attributes:
-        prepared: What the folder says of itself: name, version, description, splits, ...
-        name: The split, as it was asked for.
+        prepared: The description of the folder: name, version, splits, ...
+        name: The split, as the caller named it.
     """
 
     def __init__(self, node: Node, codec: FeaturesCodec, prepared: Prepared, name: str) -> None:
@@ -108,31 +108,31 @@ class PreparedSource(Source):
 
     @property
     def supervised_keys(self) -> Any:
-        """Names of input and target, ``("image", "label")``; ``None`` where the dataset has none."""
+        """Names of input and target, ``("image", "label")``; ``None`` if the dataset has none."""
         return self.prepared.supervised_keys
 
     def supervised(self) -> Source:
-        """Only the features that :attr:`supervised_keys` names; the others are not decoded.
+        """Select the features that :attr:`supervised_keys` names. The others are not decoded.
 
         Raises:
-            NoSuchFeature: The dataset names none.
+            NoSuchFeature: The dataset has no supervised keys.
         """
         if self.supervised_keys is None:
             raise NoSuchFeature(
                 Where(path=str(self.prepared.folder)),
                 expected="supervised keys in dataset_info.json",
                 found="none",
-                hint="Choose features yourself: source.select('image', 'label').",
+                hint="Select features by name: source.select('image', 'label').",
             )
         return self.select(*_leaves_of(self.supervised_keys))
 
     def nested(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """An example or a batch as nested dicts, as TFDS gives it: ``{"objects": {"bbox": ...}}``."""
+        """Convert an example or a batch to nested dicts, as in TFDS: ``{"objects": {"bbox": ...}}``."""
         found: dict[str, Any] = _nest(self.features, values, "")
         return found
 
     def select(self, *names: str) -> Source:
-        """Only these features, in this order; the others are not decoded. ``objects`` means all ``objects/...``."""
+        """Select features, in this order. The others are not decoded. ``objects`` selects all ``objects/...``."""
         keys = [key for name in check_names(names) for key in self._keys(name)]
         return super().select(*dict.fromkeys(keys))
 
@@ -141,7 +141,7 @@ class PreparedSource(Source):
         return [name] if name in self.schema or not inside else inside
 
     def encoded(self) -> PreparedSource:
-        """This source with images as the bytes that they are stored as."""
+        """This source with images as encoded bytes."""
         return PreparedSource(encoded_node(self.node), self.codec.encoded(), self.prepared, self.name)
 
     def _slice(self, index: slice) -> PreparedSource:
@@ -162,7 +162,7 @@ def _nest(features: DatasetFeature, values: Mapping[str, Any], key: str) -> Any:
     while isinstance(inner, Sequence) and not isinstance(inner, Dataset):
         inner = inner.feature
     if not isinstance(inner, FeaturesDict):
-        # A feature that was not decoded may be several values: its shape and its memory.
+        # A skipped feature may be several values: its shape and its memory.
         return values[key] if key in values else _values_below(values, key)
     out = {}
     for name, feature in inner.items():

@@ -1,6 +1,6 @@
-"""SageMaker's own names, on this machine: notebooks move over by changing imports.
+"""The SageMaker SDK on this machine: notebooks run after a change of their imports.
 
->>> session = Session(tmp)  # a folder in the place of an AWS account
+>>> session = Session(tmp)  # a folder in place of an AWS account
 >>> session.default_bucket()
 'sagemaker-us-east-1-000000000000'
 """
@@ -16,6 +16,7 @@ from headrace.sagemaker.amazon.amazon_estimator import RecordSet
 from headrace.sagemaker.amazon.linear_learner import LinearLearner, LinearLearnerModel, LinearLearnerPredictor
 from headrace.sagemaker.estimator import Estimator
 from headrace.sagemaker.image_uris import get_image_uri
+from headrace.sagemaker.import_hook import explain, explain_missing_names, install_as_sagemaker
 from headrace.sagemaker.inputs import TrainingInput, s3_input
 from headrace.sagemaker.local import LocalSession
 from headrace.sagemaker.model import FrameworkModel, Model
@@ -23,7 +24,6 @@ from headrace.sagemaker.pipeline import PipelineModel
 from headrace.sagemaker.predictor import ModelError, Predictor, RealTimePredictor
 from headrace.sagemaker.session import Session, get_execution_role
 from headrace.sagemaker.sklearn import SKLearn, SKLearnModel, SKLearnPredictor
-from headrace.sagemaker.standing_in import explain, explain_missing_names, install_as_sagemaker
 from headrace.sagemaker.transformer import Transformer
 
 __all__ = [
@@ -56,17 +56,17 @@ __all__ = [
 ]
 
 __version__ = "2.257.7"
-"""The version of the SDK whose names these are, which notebooks compare."""
+"""The version of the SDK that has these names. Notebooks compare it."""
 
 explain_missing_names()
 
 
 def __getattr__(name: str) -> Any:
-    """A module that nobody has imported yet, as in the SDK; and why a name of the SDK is not here.
+    """Import submodules on first use, as the SDK does, and explain missing names.
 
     Raises:
-        ImportError: It is a name of the SDK. (An AttributeError would lose its words in ``from sagemaker import name``.)
-        AttributeError: It is none.
+        ImportError: The SDK has the name. (``from sagemaker import name`` would drop the message of an AttributeError.)
+        AttributeError: The SDK lacks the name, too.
     """
     if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
         return importlib.import_module(f"{__name__}.{name}")

@@ -1,4 +1,4 @@
-"""Arguments of notebooks that were written for SageMaker: renamed ones, and those that only AWS has a use for."""
+"""Arguments of notebooks that were written for SageMaker: renamed ones, and those that only AWS uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ V1: Mapping[str, str] = {
     "image": "image_uri",
     "endpoint": "endpoint_name",
 }
-"""Names of version 1 of the SDK, and what version 2 calls them."""
+"""Names of version 1 of the SDK, and their names in version 2."""
 AWS_ONLY = frozenset(
     {
         "volume_size",
@@ -94,7 +94,7 @@ AWS_ONLY = frozenset(
         "sagemaker_featurestore_runtime_client",
     }
 )
-"""Arguments that are taken and have no effect on one machine."""
+"""Arguments that are accepted and ignored on one machine."""
 USUAL = (
     "entry_point",
     "source_dir",
@@ -114,14 +114,14 @@ USUAL = (
     "env",
     "wait",
 )
-"""What a misspelt name may have meant."""
+"""Candidates for a misspelt name."""
 REFUSED: Mapping[str, str] = {
     "git_config": "code is not fetched from git here: clone the repository, and give its folder as source_dir",
     "container_entry_point": "images do not run here: give the program as entry_point",
     "container_arguments": "images do not run here: give arguments as hyperparameters",
     "distribution": "a script runs as one process on each host here: instance_count=N starts N of them",
 }
-"""Arguments without which something else would come out, and what to do instead."""
+"""Arguments that would change the result, and what to do instead."""
 
 
 class _ExplainsMissingNames(ABCMeta):
@@ -149,20 +149,20 @@ def _missing(owner: str, kind: str, name: str) -> str:
 def select_arguments(
     given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str, swallows: bool = False
 ) -> dict[str, Any]:
-    """What of some more keyword arguments counts.
+    """Sort the keyword arguments that a signature does not name.
 
     Args:
-        given: The arguments that a signature does not name.
-        known: Names that the signature does name, to which names of version 1 may lead.
-        what: Who is called, for messages.
-        swallows: Whether the SDK takes arguments of any name here: then an unknown one is a warning.
+        given: The arguments.
+        known: Arguments that the signature names, for which names of version 1 are accepted.
+        what: Name of the callable, for messages.
+        swallows: Whether the SDK accepts any name here. An unknown one is then a warning.
 
     Returns:
         Values for ``known`` names.
 
     Raises:
-        TypeError: A name that neither version of the SDK has, where the SDK would raise it, too.
-        ValueError: An argument without which something else would come out.
+        TypeError: Neither version of the SDK has the name, and the SDK would raise, too.
+        ValueError: The argument would change the result, and is not supported.
     """
     settled: dict[str, Any] = {}
     for name, value in given.items():
@@ -186,16 +186,16 @@ def _refuse_or_warn(name: str, what: str, known: tuple[str, ...], *, swallows: b
         raise TypeError(text)
     likely = difflib.get_close_matches(name, [*known, *USUAL], n=1)
     meant = f"; did you mean {likely[0]}?" if likely else ""
-    _warn(f"{text}: like the SDK, this takes it, and it has no effect{meant}", UserWarning)
+    _warn(f"{text}: it is ignored, as in the SDK{meant}", UserWarning)
 
 
 def warn_old_name(message: str) -> None:
-    """Warn of a name of version 1, at the line of the notebook that used it."""
+    """Warn about a name of version 1, at the line of the notebook that uses it."""
     _warn(message, DeprecationWarning)
 
 
 def _warn(message: str, kind: type[Warning]) -> None:
-    """Warn at the line outside of Headrace: Python shows only warnings of the notebook's own lines."""
+    """Warn at the first line outside Headrace. Python shows only warnings of the notebook's own lines."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("headrace."):
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""The calls of AWS's own clients that notebooks make beside the SDK: of endpoints, models and jobs."""
+"""The calls of AWS's own clients (``boto3``) that notebooks make: for endpoints, models and jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNTIMES = ("sagemaker-runtime", "runtime.sagemaker")
 
 
 class Account(Protocol):
-    """What is asked of a session."""
+    """What the clients need of a session."""
 
     boto_region_name: str
 
@@ -28,49 +28,49 @@ class Account(Protocol):
 
 
 class SageMakerClient:
-    """``boto3.client("sagemaker")``, as far as there is something here that it can be asked about.
+    """``boto3.client("sagemaker")`` for the jobs, models and endpoints of a session.
 
     Args:
-        session: Whose jobs and models.
+        session: The session.
     """
 
     def __init__(self, session: Account) -> None:
         self._session = session
 
     def describe_endpoint(self, **request: Any) -> dict[str, Any]:
-        """``EndpointName``, ``EndpointStatus`` and, where there is one, ``FailureReason``.
+        """Describe an endpoint: ``EndpointName``, ``EndpointStatus``, after a failure ``FailureReason``.
 
         Raises:
-            EndpointError: There is none of this name.
+            EndpointError: There is no such endpoint.
         """
         return _describe(find_endpoint(request["EndpointName"]))
 
     def list_endpoints(self, **request: Any) -> dict[str, Any]:
-        """``Endpoints``: those of this user. Filters (``NameContains``) count, orders and pages do not."""
+        """List this user's endpoints. ``NameContains`` filters; ordering and paging are ignored."""
         part = str(request.get("NameContains", ""))
         return {"Endpoints": [_describe(one) for one in list_endpoints() if part in one.name]}
 
     def delete_endpoint(self, **request: Any) -> None:
-        """Stop ``EndpointName`` and forget it.
+        """Stop and delete ``EndpointName``.
 
         Raises:
-            EndpointError: There is none of this name.
+            EndpointError: There is no such endpoint.
         """
         self._session.delete_endpoint(request["EndpointName"])
 
     def delete_endpoint_config(self, **request: Any) -> None:
-        """Does nothing: an endpoint here has no configuration beside itself."""
+        """Do nothing: endpoints have no separate configuration here."""
 
     def describe_model(self, **request: Any) -> dict[str, Any]:
-        """What was written down of ``ModelName``."""
+        """Describe ``ModelName``."""
         return self._session.describe_model(request["ModelName"])
 
     def delete_model(self, **request: Any) -> None:
-        """Forget ``ModelName``; its artifact stays."""
+        """Delete ``ModelName``; its artifact stays."""
         self._session.delete_model(request["ModelName"])
 
     def describe_training_job(self, **request: Any) -> dict[str, Any]:
-        """What is known of ``TrainingJobName``."""
+        """Describe ``TrainingJobName``."""
         return self._session.describe_training_job(request["TrainingJobName"])
 
     def stop_training_job(self, **request: Any) -> None:
@@ -78,7 +78,7 @@ class SageMakerClient:
         self._session.stop_training_job(request["TrainingJobName"])
 
     def describe_transform_job(self, **request: Any) -> dict[str, Any]:
-        """What is known of ``TransformJobName``."""
+        """Describe ``TransformJobName``."""
         return self._session.describe_transform_job(request["TransformJobName"])
 
     def stop_transform_job(self, **request: Any) -> None:
@@ -93,7 +93,7 @@ class RuntimeClient:
         """Ask ``EndpointName`` for a prediction.
 
         Returns:
-            ``Body``, to ``read()``, ``ContentType``, ``InvokedProductionVariant`` and ``CustomAttributes``.
+            ``Body`` with ``read()``, ``ContentType``, ``InvokedProductionVariant`` and ``CustomAttributes``.
 
         Raises:
             ModelError: A container answered with an error.
@@ -117,10 +117,10 @@ class RuntimeClient:
 
 
 class BotoSession:
-    """``boto3.Session()``, as far as a session of this machine has one.
+    """``boto3.Session()`` of a session on this machine.
 
     Args:
-        session: Whose.
+        session: The session.
     """
 
     def __init__(self, session: Account) -> None:
@@ -128,18 +128,18 @@ class BotoSession:
         self.region_name = session.boto_region_name
 
     def client(self, service_name: str, *_: Any, **__: Any) -> SageMakerClient | RuntimeClient:
-        """The client of SageMaker, or of its runtime.
+        """Return the client of SageMaker or of its runtime.
 
         Raises:
-            ValueError: Of another service.
+            ValueError: The client is for another service.
         """
         if service_name == "sagemaker":
             return SageMakerClient(self._session)
         if service_name in RUNTIMES:
             return RuntimeClient()
         raise ValueError(
-            f"there is no AWS here, and so no client of {service_name!r}; "
-            "of 'sagemaker' and 'sagemaker-runtime' there is one, and files are those of session.upload_data"
+            f"there is no client for {service_name!r} on this machine, only for 'sagemaker' and 'sagemaker-runtime'; "
+            "for files use session.upload_data and download_data"
         )
 
 

@@ -1,4 +1,4 @@
-"""Content types by the names of the SDK."""
+"""Content types: ``sagemaker.content_types``."""
 
 from __future__ import annotations
 

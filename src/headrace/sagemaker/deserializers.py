@@ -1,4 +1,4 @@
-"""What the body of an answer becomes, by the names of the SDK."""
+"""Deserializers: convert the body of an answer to a value. ``sagemaker.deserializers``."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ __all__ = [
 
 
 class BaseDeserializer(ABC):
-    """What deserializers of notebooks are made of: ``ACCEPT``, which may be a property, and ``deserialize``."""
+    """Base of deserializers in notebooks: ``ACCEPT``, which may be a property, and ``deserialize``."""
 
     @abstractmethod
     def deserialize(self, stream: Any, content_type: str) -> Any:
-        """The value of a stream of bytes."""
+        """Convert a stream of bytes to a value."""
 
 
 class Deserializer(BaseDeserializer):
-    """Turns the body of an answer into a value.
+    """Converts the body of an answer to a value.
 
     Args:
-        accept: The content type, or the types, that are asked for; the class's own by default.
+        accept: The content type or types to ask for; by default those of the class.
     """
 
     ACCEPTED: tuple[str, ...] = ("*/*",)
@@ -60,7 +60,7 @@ class Deserializer(BaseDeserializer):
 
     @property
     def accept(self) -> str:
-        """The header."""
+        """The ``Accept`` header."""
         return ", ".join(self.ACCEPT)
 
     def __call__(self, stream: Any, content_type: str = "*/*") -> Any:
@@ -68,7 +68,7 @@ class Deserializer(BaseDeserializer):
 
 
 class SimpleBaseDeserializer(Deserializer):
-    """What deserializers of notebooks are made of whose content types are said when they are made."""
+    """Base of deserializers in notebooks whose content types are constructor arguments."""
 
 
 class BodyDeserializer(Deserializer):
@@ -82,11 +82,11 @@ class BodyDeserializer(Deserializer):
 
     @abstractmethod
     def read(self, body: bytes, content_type: str) -> Any:
-        """The value of a body."""
+        """Convert a body to a value."""
 
 
 class BytesDeserializer(BodyDeserializer):
-    """The body as it is."""
+    """The body unchanged."""
 
     def read(self, body: bytes, content_type: str) -> bytes:  # noqa: ARG002 - one signature for all
         return body
@@ -96,8 +96,8 @@ class StringDeserializer(BodyDeserializer):
     """Text.
 
     Args:
-        encoding: Of the body.
-        accept: What is asked for.
+        encoding: Encoding of the body.
+        accept: The content type or types to ask for.
     """
 
     ACCEPTED = ("application/json",)
@@ -111,7 +111,7 @@ class StringDeserializer(BodyDeserializer):
 
 
 class StreamDeserializer(Deserializer):
-    """The stream itself, and its content type; whoever gets it closes it."""
+    """The stream and its content type. The caller closes the stream."""
 
     def deserialize(self, stream: Any, content_type: str) -> tuple[Any, str]:
         return stream, content_type
@@ -121,8 +121,8 @@ class CSVDeserializer(BodyDeserializer):
     """Rows of cells: a list of lists of texts.
 
     Args:
-        encoding: Of the body.
-        accept: What is asked for.
+        encoding: Encoding of the body.
+        accept: The content type or types to ask for.
     """
 
     ACCEPTED = ("text/csv",)
@@ -136,7 +136,7 @@ class CSVDeserializer(BodyDeserializer):
 
 
 class JSONDeserializer(BodyDeserializer):
-    """What the JSON says."""
+    """The value of a JSON text."""
 
     ACCEPTED = ("application/json",)
 
@@ -145,7 +145,7 @@ class JSONDeserializer(BodyDeserializer):
 
 
 class JSONLinesDeserializer(BodyDeserializer):
-    """A list of what the lines say."""
+    """A list with the value of each line of JSON."""
 
     ACCEPTED = ("application/jsonlines",)
 
@@ -157,9 +157,9 @@ class NumpyDeserializer(BodyDeserializer):
     """An array of npy, npz, csv or json.
 
     Args:
-        dtype: Of the array (csv and json).
-        accept: What is asked for.
-        allow_pickle: Only ``False``: loading pickled objects would run code that is in the answer.
+        dtype: Dtype of the array (csv and json).
+        accept: The content type or types to ask for.
+        allow_pickle: Must be ``False``: loading pickled objects runs code in the answer.
 
     Raises:
         ValueError: ``allow_pickle=True``.
@@ -172,18 +172,18 @@ class NumpyDeserializer(BodyDeserializer):
     ) -> None:
         if allow_pickle:
             raise ValueError(
-                "allow_pickle=True: pickled arrays are not read here, because loading one runs code that is in it. Leave it "
-                "out: arrays of numbers and texts need no pickle"
+                "allow_pickle=True: pickled arrays are refused, because loading one runs the code in it. Omit the argument: "
+                "arrays of numbers and text need no pickle"
             )
         super().__init__(accept)
         self.dtype = dtype
         self.allow_pickle = False
 
     def read(self, body: bytes, content_type: str) -> Any:
-        """The array; of npz the file with its arrays.
+        """Convert a body to an array, or to an ``NpzFile``.
 
         Raises:
-            ValueError: Another content type, or arrays that would have to be unpickled.
+            ValueError: The content type is another one, or the arrays are pickled.
         """
         media = media_type(content_type)
         if media == "text/csv":
@@ -197,7 +197,7 @@ class NumpyDeserializer(BodyDeserializer):
 
 
 def _load_array(body: bytes) -> Any:
-    """What NumPy loads, with the bound for headers that :mod:`headrace.formats.npy.header` has."""
+    """``np.load`` with the header limit of :mod:`headrace.formats.npy.header`."""
     return np.load(io.BytesIO(body), allow_pickle=False, max_header_size=MOST_BYTES)
 
 
@@ -211,10 +211,10 @@ class TorchTensorDeserializer(BodyDeserializer):
         self.convert_npy_to_tensor = require("torch", extra="torch").from_numpy
 
     def deserialize(self, stream: Any, content_type: str = "tensor/pt") -> Any:
-        """The tensor.
+        """Convert a stream to a tensor.
 
         Raises:
-            ValueError: It is no ``.npy`` file, or of a type that PyTorch has not.
+            ValueError: It is not a ``.npy`` file, or PyTorch lacks its dtype.
         """
         return super().deserialize(stream, content_type)
 
@@ -226,15 +226,15 @@ class TorchTensorDeserializer(BodyDeserializer):
 
 
 class PandasDeserializer(BodyDeserializer):
-    """A data frame of csv (whose first row are the names) or json."""
+    """A data frame of csv (the first row holds the names) or json."""
 
     ACCEPTED = ("text/csv", "application/json")
 
     def read(self, body: bytes, content_type: str) -> Any:
-        """The frame.
+        """Convert a body to a data frame.
 
         Raises:
-            ValueError: Another content type.
+            ValueError: The content type is another one.
         """
         pandas: Any = require("pandas", extra="sklearn")
         media = media_type(content_type)
@@ -261,7 +261,7 @@ def record_deserializer() -> RecordDeserializer:
 
 
 class _Deprecated:
-    """A name of version 1: used, it warns and works."""
+    """A name of version 1: it works, with a warning."""
 
     def __init__(self, name: str, kind: type[BodyDeserializer]) -> None:
         self._name, self._kind = name, kind

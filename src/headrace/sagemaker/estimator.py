@@ -1,4 +1,4 @@
-"""Training jobs by the names of the SDK."""
+"""Estimators: training jobs. ``sagemaker.estimator``."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from headrace.sagemaker.transformer import Transformer
 __all__ = ["Estimator", "EstimatorBase", "Framework"]
 
 DAY_S = 24 * 3600
-SILENT = (None, False, "None")  # the last as version 2 of the SDK spells it
+SILENT = (None, False, "None")  # "None" is the spelling of version 2 of the SDK
 MODEL_TYPE = "application/x-sagemaker-model"
 RENAMED = ("instance_count", "instance_type", "max_run", "image_uri")
 
 
 class EstimatorBase(OnOneMachine, ABC):
-    """What all estimators have in common.
+    """Base of all estimators.
 
     Args:
-        role: Taken, and of no use here.
-        instance_count: How many hosts train: processes, each with a tree of its own.
-        instance_type: What the script is told that it runs on.
+        role: Accepted and ignored.
+        instance_count: Number of hosts, which are processes with their own folders.
+        instance_type: The instance type that the script sees.
         max_run: Seconds after which the job is stopped.
-        input_mode: Of channels that do not say: ``"File"``, ``"FastFile"`` or ``"Pipe"``.
-        output_path: Where artifacts go; the default bucket by default.
-        base_job_name: What names of jobs begin with.
-        sagemaker_session: Where everything is.
-        environment: Variables of the container.
-        checkpoint_s3_uri: Where checkpoints are kept, and found by the next job.
-        model_uri: Of a model to go on from, which the job finds as one more channel.
-        model_channel_name: What that channel is called.
-        others: Names of version 1 of the SDK, and arguments that only AWS has a use for.
+        input_mode: Default of channels: ``"File"``, ``"FastFile"`` or ``"Pipe"``.
+        output_path: URI for artifacts; by default the default bucket.
+        base_job_name: Prefix of job names.
+        sagemaker_session: The session.
+        environment: Environment variables of the container.
+        checkpoint_s3_uri: URI for checkpoints, which the next job finds.
+        model_uri: URI of a model to continue from, which the job finds as an additional channel.
+        model_channel_name: Name of that channel.
+        others: Arguments of version 1 of the SDK by their old names, and arguments that only AWS uses.
     """
 
     base_name = "training"
@@ -87,11 +87,11 @@ class EstimatorBase(OnOneMachine, ABC):
         self._endpoint_name: str | None = None
 
     def hyperparameters(self) -> dict[str, Any]:
-        """What was set so far."""
+        """The hyperparameters set so far."""
         return dict(self._hyperparameters)
 
     def set_hyperparameters(self, **hyperparameters: Any) -> None:
-        """Set some more."""
+        """Set hyperparameters."""
         self._hyperparameters.update(hyperparameters)
 
     @property
@@ -99,7 +99,7 @@ class EstimatorBase(OnOneMachine, ABC):
         """The name of the last job.
 
         Raises:
-            ValueError: Nothing was trained yet.
+            ValueError: There was no job yet.
         """
         return self._job().name
 
@@ -108,7 +108,7 @@ class EstimatorBase(OnOneMachine, ABC):
         """URI of the last job's ``model.tar.gz``.
 
         Raises:
-            ValueError: Nothing was trained yet.
+            ValueError: There was no job yet.
             JobFailed: The job left no model.
         """
         return self._job().model_data()
@@ -125,14 +125,14 @@ class EstimatorBase(OnOneMachine, ABC):
 
         Args:
             inputs: A URI (channel ``training``), a :class:`~headrace.sagemaker.inputs.TrainingInput`, or a dict of channels.
-            wait: Until it is over. Otherwise it goes on in this process; ``latest_training_job.wait()`` waits later.
-            logs: Whether its output is shown; version 2 of the SDK says ``"All"`` and ``"None"``.
-            job_name: Made up from ``base_job_name`` by default.
-            experiment_config: Of AWS.
+            wait: Wait for the job. Otherwise it runs in a thread; ``latest_training_job.wait()`` waits later.
+            logs: Whether to print its log; ``"All"`` and ``"None"`` in version 2 of the SDK.
+            job_name: Name of the job; by default ``base_job_name`` and the time.
+            experiment_config: Accepted and ignored.
 
         Raises:
             JobFailed: It failed; the message is the reason.
-            ValueError: Inputs or limits that SageMaker would refuse.
+            ValueError: SageMaker would refuse the inputs or limits.
         """
         del experiment_config
         name = job_name or name_from_base(self.base_job_name or self.base_name)
@@ -163,15 +163,15 @@ class EstimatorBase(OnOneMachine, ABC):
 
     @abstractmethod
     def _texts(self, name: str) -> dict[str, str]:
-        """The hyperparameters as the job gets them."""
+        """The hyperparameters as the job receives them."""
 
     @abstractmethod
     def _container(self, name: str) -> Container:
-        """What trains."""
+        """The container that trains."""
 
     @abstractmethod
     def create_model(self, **options: Any) -> Model:
-        """The model of the last job."""
+        """Create the model of the last job."""
 
     def _job(self) -> TrainingJob:
         if self.latest_training_job is None:
@@ -186,7 +186,7 @@ class EstimatorBase(OnOneMachine, ABC):
         self._job().stop()
 
     def logs(self) -> str:
-        """What the last job has written."""
+        """The log of the last job."""
         return self.sagemaker_session.logs_for_job(self.training_job_name)
 
     def deploy(
@@ -209,7 +209,7 @@ class EstimatorBase(OnOneMachine, ABC):
         return predictor
 
     def delete_endpoint(self) -> None:
-        """Stop the endpoint that :meth:`deploy` started, and forget it.
+        """Stop and delete the endpoint that :meth:`deploy` started.
 
         Raises:
             ValueError: Nothing was deployed.
@@ -219,12 +219,12 @@ class EstimatorBase(OnOneMachine, ABC):
         self.sagemaker_session.delete_endpoint(self._endpoint_name)
 
     def transformer(self, instance_count: int = 1, instance_type: str = "local", **options: Any) -> Transformer:
-        """Batch transform with the model of the last job; see :meth:`headrace.sagemaker.model.Model.transformer`."""
+        """Prepare batch transform with the model of the last job; see :meth:`headrace.sagemaker.model.Model.transformer`."""
         keep = {name: options.pop(name) for name in ("entry_point", "source_dir", "model_server_workers") if name in options}  # fmt: skip
         return self.create_model(**keep).transformer(instance_count, instance_type, **options)
 
     def delete_model(self) -> None:
-        """Forget the model that :meth:`deploy` or :meth:`transformer` made; its artifact stays."""
+        """Delete the model that :meth:`deploy` or :meth:`transformer` made; its artifact stays."""
         self.sagemaker_session.delete_model(self.training_job_name)
 
     def __repr__(self) -> str:
@@ -238,10 +238,10 @@ class Framework(EstimatorBase):
     Args:
         entry_point: The script.
         source_dir: Folder with the script and what it imports.
-        hyperparameters: Given to the script, each as JSON.
-        dependencies: More files and folders beside the script.
-        image_uri: Of no effect.
-        options: As of :class:`EstimatorBase`.
+        hyperparameters: Passed to the script, each as JSON.
+        dependencies: More files and folders to put beside the script.
+        image_uri: Ignored.
+        options: Arguments of :class:`EstimatorBase`.
     """
 
     model_class: type[FrameworkModel] = FrameworkModel
@@ -283,7 +283,7 @@ class Framework(EstimatorBase):
         )
 
     def create_model(self, *, entry_point: str | os.PathLike[str] | None = None, **options: Any) -> FrameworkModel:
-        """The model of the last job, answered with by its own script, or by another ``entry_point``."""
+        """Create the model of the last job, with the same script or with another ``entry_point``."""
         own: dict[str, Any] = {"code": self._code}
         if entry_point is not None or self._code is None:
             own = {
@@ -301,7 +301,7 @@ class Framework(EstimatorBase):
     def attach(
         cls, training_job_name: str, sagemaker_session: Session | None = None, *, entry_point: str = "", **options: Any
     ) -> Framework:
-        """The estimator of a job that was run before, maybe by another process."""
+        """Find a training job, also of another process, and return its estimator."""
         session = sagemaker_session or Session()
         job = TrainingJob.find(session, training_job_name)
         given = job.describe().get("HyperParameters", {})
@@ -321,12 +321,12 @@ class Estimator(EstimatorBase):
     """Trains with the algorithm of an image.
 
     Args:
-        image_uri: Of Linear Learner, or of scikit-learn with an ``entry_point``.
+        image_uri: The image of Linear Learner, or of scikit-learn with an ``entry_point``.
         entry_point, source_dir, dependencies: A script, for an image that runs one.
-        options: As of :class:`EstimatorBase`; the image may also be called ``image_name``, as in version 1 of the SDK.
+        options: Arguments of :class:`EstimatorBase`, and ``image_name``, the name of ``image_uri`` in version 1 of the SDK.
 
     Raises:
-        ValueError: An image that does not run here.
+        ValueError: The image does not run here.
     """
 
     def __init__(
@@ -372,7 +372,7 @@ class Estimator(EstimatorBase):
         )
 
     def create_model(self, **options: Any) -> Model:
-        """The model of the last job."""
+        """Create the model of the last job."""
         options.setdefault("env", self.environment)
         options.setdefault("name", self.training_job_name)
         if self._code is not None:
@@ -383,7 +383,7 @@ class Estimator(EstimatorBase):
     def attach(
         cls, training_job_name: str, sagemaker_session: Session | None = None, *, image_uri: str, **options: Any
     ) -> Estimator:
-        """The estimator of a job that was run before, maybe by another process."""
+        """Find a training job, also of another process, and return its estimator."""
         estimator = cls(image_uri, sagemaker_session=sagemaker_session, **options)
         estimator._attach(training_job_name)
         return estimator

@@ -1,8 +1,8 @@
-"""``sagemaker.exceptions``: what notebooks catch."""
+"""The exceptions of ``sagemaker.exceptions`` that notebooks catch."""
 
 from headrace.errors import JobFailed
 
 __all__ = ["UnexpectedStatusException"]
 
 UnexpectedStatusException = JobFailed
-"""A job that failed. Its message is the reason; it has no ``allowed_statuses`` and ``actual_status``."""
+"""The error of a failed job. The message is the reason. It lacks ``allowed_statuses`` and ``actual_status``."""

@@ -1,4 +1,4 @@
-"""Image URIs, which stand for the containers that run here instead."""
+"""Image URIs. They name the containers of SageMaker; programs of Headrace run in their place."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ANY_ACCOUNT = "000000000000"
 
 
 def retrieve(framework: str, region: str, version: str | None = None, **others: Any) -> str:
-    """The URI of a container's image.
+    """Return the URI of an image.
 
     Args:
         framework: ``"linear-learner"`` or ``"sklearn"``.
-        region: Of AWS.
-        version: ``"1"`` of Linear Learner; of scikit-learn one of its images.
-        others: Of the SDK (``py_version``, ``instance_type``, ``image_scope``); no effect.
+        region: Region of AWS.
+        version: ``"1"`` for Linear Learner, a version of SageMaker's image for scikit-learn.
+        others: Other arguments of the SDK (``py_version``, ``instance_type``, ``image_scope``), ignored.
 
     Raises:
-        ValueError: Another framework, which cannot run here, or no such version.
+        ValueError: The framework does not run here, or there is no such version.
 
     >>> retrieve("linear-learner", "us-east-1")
     '382416733822.dkr.ecr.us-east-1.amazonaws.com/linear-learner:1'
@@ -55,7 +55,7 @@ def get_image_uri(region_name: str, repo_name: str, repo_version: str = "1") -> 
 
 
 def image_name(image_uri: str) -> str:
-    """The name of an image, without registry and tag; names of jobs begin with it.
+    """The name of an image, without registry and tag. Job names begin with it.
 
     >>> image_name("683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-scikit-learn:1.2-1-cpu-py3")
     'sagemaker-scikit-learn'

@@ -1,4 +1,4 @@
-"""Inputs of training jobs by the names of the SDK."""
+"""Inputs of training jobs: ``sagemaker.inputs``."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["ShuffleConfig", "TrainingInput", "channels_of", "s3_input"]
 
 @dataclass(frozen=True, slots=True)
 class ShuffleConfig:
-    """Objects (or lines of an augmented manifest) in an order drawn from ``seed``, anew for each epoch."""
+    """Shuffle objects, or lines of an augmented manifest, by ``seed``, differently in each epoch."""
 
     seed: int
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingInput:
-    """One channel.
+    """A channel.
 
     Args:
         s3_data: ``s3://bucket/prefix`` or ``file://path``.
         distribution: ``"FullyReplicated"``, or ``"ShardedByS3Key"`` to give each host its share.
         compression: ``"Gzip"`` (Pipe mode).
-        content_type: What the files hold.
+        content_type: Content type of the files.
         record_wrapping: ``"RecordIO"`` (Pipe mode).
         s3_data_type: ``"S3Prefix"``, ``"ManifestFile"`` or ``"AugmentedManifestFile"``.
-        input_mode: ``"File"``, ``"FastFile"`` or ``"Pipe"``; the job's by default.
-        attribute_names: Of an augmented manifest.
+        input_mode: ``"File"``, ``"FastFile"`` or ``"Pipe"``; by default that of the job.
+        attribute_names: Attributes of an augmented manifest.
         shuffle_config: Shuffles objects.
-        instance_groups, target_attribute_name: Taken, and of no use here: a job has one group of hosts, and no AutoML.
+        instance_groups, target_attribute_name: Accepted and ignored: a job has one group of hosts, and no AutoML.
     """
 
     s3_data: str
@@ -49,7 +49,7 @@ class TrainingInput:
     target_attribute_name: str | None = None
 
     def channel(self, input_mode: str) -> Channel:
-        """The channel that this is in a job of ``input_mode``."""
+        """Convert to a channel of a job with this input mode."""
         mode: Any = self.input_mode or input_mode
         distribution: Any = self.distribution or "FullyReplicated"
         data_type: Any = self.s3_data_type
@@ -75,10 +75,10 @@ def s3_input(s3_data: str, distribution: str = "FullyReplicated", **options: Any
 
 
 def channels_of(inputs: Any, input_mode: InputMode) -> dict[str, Channel]:
-    """The channels that ``fit`` was given.
+    """Convert the argument of ``fit`` to channels.
 
     Raises:
-        ValueError: Something else than a URI, a :class:`TrainingInput`, or a dict of those.
+        ValueError: It is not a URI, a :class:`TrainingInput`, or a dict of those.
     """
     if inputs is None:
         return {}
@@ -99,6 +99,6 @@ def _check_uri(uri: str) -> str:
     if not uri.startswith(("s3://", "file://")):
         raise ValueError(
             f'URI input {uri} must be a valid S3 or FILE URI: must start with "s3://" or "file://". '
-            "session.upload_data(path) gives one"
+            "session.upload_data(path) returns one"
         )
     return uri

@@ -1,4 +1,4 @@
-"""The local mode's session: here every session is one."""
+"""``sagemaker.local``. Every session is a local one here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["LocalSession"]
 
 
 class LocalSession(Session):
-    """:class:`Session` by its name in the SDK's local mode, which wanted Docker.
+    """:class:`Session` by its name in the SDK's local mode, which needs Docker there.
 
     Args:
-        boto_session: Of AWS; only its region counts.
-        s3_endpoint_url, disable_local_code: Taken, and of no use here.
-        options: As of :class:`Session`.
+        boto_session: A session of AWS; only its region is used.
+        s3_endpoint_url, disable_local_code: Accepted and ignored.
+        options: Arguments of :class:`Session`.
     """
 
     def __init__(
@@ -28,4 +28,4 @@ class LocalSession(Session):
         del s3_endpoint_url, disable_local_code
         super().__init__(boto_session, **options)
         self.config: Any = None
-        """``{"local": {"local_code": True}}`` in notebooks; of no effect."""
+        """``{"local": {"local_code": True}}`` in notebooks; ignored."""

@@ -1,4 +1,4 @@
-"""Asking an endpoint, by the names of the SDK."""
+"""Predictors: send requests to endpoints. ``sagemaker.predictor``."""
 
 from __future__ import annotations
 
@@ -46,22 +46,23 @@ ARGUMENTS = {
     "TargetModel",
     "TargetVariant",
 }
-"""Of ``InvokeEndpoint``, that are understood. ``EndpointName`` is what the predictor says it is."""
+"""Arguments of ``InvokeEndpoint`` that are accepted. ``EndpointName`` is ignored: the predictor has one."""
 
 
 class Predictor(OnOneMachine):
-    """Sends values to an endpoint and gives back what it answers.
+    """Sends values to an endpoint, and returns its answers.
 
     Args:
-        endpoint_name: Of an endpoint that any process has created.
-        sagemaker_session: Where its model was written down.
-        serializer: Turns a value into a body; :class:`~headrace.sagemaker.serializers.IdentitySerializer` by default.
-        deserializer: Turns the answer's body into a value; bytes by default.
-        others: The endpoint's name as ``endpoint``, as in version 1 of the SDK, and what only AWS has a use for.
+        endpoint_name: Name of an endpoint that any process has created.
+        sagemaker_session: The session with its model.
+        serializer: Converts a value to a body; by default
+            :class:`~headrace.sagemaker.serializers.IdentitySerializer`.
+        deserializer: Converts the body of the answer; by default to bytes.
+        others: ``endpoint``, the name in version 1 of the SDK, and arguments that only AWS uses.
 
     Raises:
         EndpointError: There is no such endpoint.
-        TypeError: No name of an endpoint.
+        TypeError: The name is missing.
     """
 
     def __init__(
@@ -86,12 +87,12 @@ class Predictor(OnOneMachine):
 
     @property
     def endpoint(self) -> str:
-        """The endpoint's name, as version 1 of the SDK calls it."""
+        """The endpoint's name, under its name in version 1 of the SDK."""
         return self.endpoint_name
 
     @property
     def content_type(self) -> str:
-        """What requests are sent as."""
+        """Content type of requests."""
         if self._content_type is not None:
             return self._content_type
         own = getattr(self.serializer, "content_type", None) or getattr(self.serializer, "CONTENT_TYPE", None)
@@ -103,7 +104,7 @@ class Predictor(OnOneMachine):
 
     @property
     def accept(self) -> str:
-        """What is asked for."""
+        """Content type of answers."""
         if self._accept is not None:
             return self._accept
         accepted = getattr(self.deserializer, "ACCEPT", ("*/*",))
@@ -123,22 +124,21 @@ class Predictor(OnOneMachine):
         custom_attributes: str | None = None,
         component_name: str | None = None,
     ) -> Any:
-        """Ask for a prediction.
+        """Request a prediction.
 
         Args:
-            data: What the serializer takes.
+            data: A value for the serializer.
             initial_args: Arguments of ``InvokeEndpoint`` (``ContentType``, ``Accept``, ``CustomAttributes``,
-                ``TargetContainerHostname``, ``InferenceId``) that count before everything else.
-            target_model, target_variant: Of endpoints with several; an endpoint here has one model and one variant,
-                ``AllTraffic``.
+                ``TargetContainerHostname``, ``InferenceId``), which override everything else.
+            target_model, target_variant: An endpoint here has one model and one variant, ``AllTraffic``.
             inference_id: A name for the request.
-            custom_attributes: For the container to read.
-            component_name: Of endpoints with several, which there are none of here.
+            custom_attributes: Attributes for the container.
+            component_name: Must be ``None``: endpoints have no components here.
 
         Raises:
-            ModelError: A container answered with an error, which the message holds.
-            EndpointError: The endpoint does not run.
-            ValueError: Another model or variant, or an argument that InvokeEndpoint does not have here.
+            ModelError: A container answered with an error; the message holds it.
+            EndpointError: The endpoint is not running.
+            ValueError: The model, variant or argument does not exist here.
         """
         given = {
             "TargetModel": target_model,
@@ -161,24 +161,24 @@ class Predictor(OnOneMachine):
         return self.deserializer(stream, answer.content_type)
 
     def delete_endpoint(self, delete_endpoint_config: bool = True) -> None:
-        """Stop the endpoint and forget it."""
+        """Stop and delete the endpoint."""
         del delete_endpoint_config
         self._endpoint.delete()
 
     def delete_model(self) -> None:
-        """Forget the model that the endpoint was made of; its artifact stays.
+        """Delete the model of the endpoint; its artifact stays.
 
         Raises:
-            ValueError: The endpoint was not made of a model of this session.
+            ValueError: This session did not deploy the endpoint.
         """
         self.sagemaker_session.delete_model(self.sagemaker_session.model_of_endpoint(self.endpoint_name))
 
     def describe(self) -> dict[str, Any]:
-        """Everything that is known of the endpoint."""
+        """Describe the endpoint."""
         return self._endpoint.describe()
 
     def logs(self) -> str:
-        """What the endpoint's processes have printed."""
+        """The log of the endpoint."""
         return self._endpoint.logs()
 
     def __repr__(self) -> str:
@@ -205,13 +205,13 @@ class RealTimePredictor(Predictor):
 
 
 def _check_arguments(given: Mapping[str, Any]) -> None:
-    """As InvokeEndpoint does, refuse what an endpoint does not have, instead of answering with something else."""
+    """Refuse models, variants and arguments that do not exist, as InvokeEndpoint does."""
     unknown = sorted(name for name, value in given.items() if name not in ARGUMENTS and value is not None)
     if unknown:
         raise ValueError(f"InvokeEndpoint has no {', '.join(unknown)} here; it has {', '.join(sorted(ARGUMENTS))}")
     if given["TargetModel"] is not None:
         raise ValueError(
-            f"target_model={given['TargetModel']!r}: this is no endpoint of several models; deploy each model on its own"
+            f"target_model={given['TargetModel']!r}: the endpoint has one model; deploy each model separately"
         )
     if given["TargetVariant"] not in (None, VARIANT):
         raise ValueError(f"target_variant={given['TargetVariant']!r}: an endpoint here has one variant, {VARIANT!r}")

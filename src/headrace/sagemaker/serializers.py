@@ -1,4 +1,4 @@
-"""What becomes the body of a request, by the names of the SDK."""
+"""Serializers: convert a value to the body of a request. ``sagemaker.serializers``."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ TABLE_AXES = 2
 
 
 class BaseSerializer(ABC):
-    """What serializers of notebooks are made of: a ``CONTENT_TYPE``, which may be a property, and ``serialize``."""
+    """Base of serializers in notebooks: ``CONTENT_TYPE``, which may be a property, and ``serialize``."""
 
     @abstractmethod
     def serialize(self, data: Any) -> bytes | str:
-        """The body."""
+        """Convert a value to a body."""
 
 
 class Serializer(BaseSerializer):
-    """Turns a value into a body.
+    """Converts a value to a body.
 
     Args:
-        content_type: Sent with it; the class's own by default.
+        content_type: The content type to send; by default that of the class.
     """
 
     CONTENT_TYPE = "application/octet-stream"
@@ -67,20 +67,20 @@ class Serializer(BaseSerializer):
 
 
 class SimpleBaseSerializer(Serializer):
-    """What serializers of notebooks are made of whose content type is said when they are made."""
+    """Base of serializers in notebooks whose content type is a constructor argument."""
 
     CONTENT_TYPE = "application/json"
 
 
 class IdentitySerializer(Serializer):
-    """Bytes and texts as they are."""
+    """Bytes and text unchanged."""
 
     def serialize(self, data: Any) -> bytes | str:
         return data.read() if hasattr(data, "read") else data  # type: ignore[no-any-return]
 
 
 class StringSerializer(Serializer):
-    """Texts as they are."""
+    """Text unchanged."""
 
     CONTENT_TYPE = "text/plain"
 
@@ -114,7 +114,7 @@ class DataSerializer(Serializer):
 
 
 class CSVSerializer(Serializer):
-    """Rows of comma-separated values: of arrays, nested sequences, data frames; texts as they are."""
+    """Rows of comma-separated values from arrays, nested sequences and data frames; text unchanged."""
 
     CONTENT_TYPE = "text/csv"
 
@@ -122,7 +122,7 @@ class CSVSerializer(Serializer):
         """The rows, joined by newlines, without one at the end.
 
         Raises:
-            ValueError: There is nothing in ``data``.
+            ValueError: ``data`` is empty.
         """
         if hasattr(data, "read"):
             data = data.read()
@@ -141,7 +141,7 @@ class CSVSerializer(Serializer):
 
 
 def _is_row(value: Any) -> bool:
-    """A text stands for a whole row, as in the SDK."""
+    """Whether a value is a row. A text is a whole row, as in the SDK."""
     return hasattr(value, "__len__")
 
 
@@ -151,12 +151,12 @@ def _csv_row(row: Any) -> str:
     if len(row) == 0:
         raise ValueError("Cannot serialize empty array")
     buffer = io.StringIO()
-    csv.writer(buffer).writerow(row)  # what ends a line is quoted in a cell
+    csv.writer(buffer).writerow(row)  # newlines in cells are quoted
     return buffer.getvalue().removesuffix("\r\n")
 
 
 class JSONSerializer(Serializer):
-    """JSON, of arrays their nested lists."""
+    """JSON; arrays become nested lists."""
 
     CONTENT_TYPE = "application/json"
 
@@ -173,7 +173,7 @@ def _plain(value: Any) -> Any:
 
 
 class JSONLinesSerializer(Serializer):
-    """A line of JSON for each item; texts as they are."""
+    """A line of JSON for each item; text unchanged."""
 
     CONTENT_TYPE = "application/jsonlines"
 
@@ -191,8 +191,8 @@ class NumpySerializer(Serializer):
     """A ``.npy`` file.
 
     Args:
-        dtype: Converted to; the array's own by default.
-        content_type: Sent with it.
+        dtype: Dtype to convert to; by default that of the array.
+        content_type: The content type to send.
     """
 
     CONTENT_TYPE = "application/x-npy"
@@ -205,7 +205,7 @@ class NumpySerializer(Serializer):
         """The file.
 
         Raises:
-            ValueError: There is nothing in ``data``, or it would have to be pickled.
+            ValueError: ``data`` is empty, or would need pickle.
         """
         if hasattr(data, "read"):
             return data.read()  # type: ignore[no-any-return]
@@ -230,7 +230,7 @@ class TorchTensorSerializer(Serializer):
         """The file.
 
         Raises:
-            ValueError: ``data`` is no tensor, or one that NumPy has no type for.
+            ValueError: ``data`` is not a tensor, or NumPy lacks its dtype.
         """
         if not isinstance(data, self.torch_tensor):
             raise ValueError(f"Object of type {type(data)} is not a torch.Tensor")  # noqa: TRY004 - as the SDK
@@ -252,7 +252,7 @@ class SparseMatrixSerializer(Serializer):
 
 
 class LibSVMSerializer(IdentitySerializer):
-    """Lines of LIBSVM as they are."""
+    """Lines of LIBSVM unchanged."""
 
     CONTENT_TYPE = "text/libsvm"
 
@@ -260,7 +260,7 @@ class LibSVMSerializer(IdentitySerializer):
         """The lines.
 
         Raises:
-            ValueError: Neither a text nor a file.
+            ValueError: ``data`` is neither text nor a file.
         """
         if isinstance(data, str) or hasattr(data, "read"):
             return super().serialize(data)
@@ -286,7 +286,7 @@ class RecordSerializer(Serializer):
 
 
 class _Deprecated:
-    """A name of version 1: used, it warns and works."""
+    """A name of version 1: it works, with a warning."""
 
     def __init__(self, name: str, kind: type[Serializer]) -> None:
         self._name, self._kind = name, kind

@@ -1,4 +1,4 @@
-"""The session: where data, jobs, models and endpoints are. On SageMaker an account; here a folder."""
+"""The session: a folder with data, jobs, models and endpoints, in place of an AWS account. ``sagemaker.session``."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ STAMP = re.compile(r"-\d{4}(-\d\d){5}-\d{3}$")
 
 
 class Session(OnOneMachine):
-    """A folder in the place of an AWS account.
+    """A folder in place of an AWS account.
 
-    ``s3://bucket/key`` is the file ``<root>/s3/bucket/key``. Jobs, models and everything else that has a name are kept below
-    ``root`` too, so that another process, or the notebook of tomorrow, finds them.
+    ``s3://bucket/key`` is the file ``<root>/s3/bucket/key``. Jobs and models are stored below ``root``, too, so that other
+    processes find them, also later.
 
     Args:
         root: The folder; by default ``HEADRACE_SAGEMAKER_DIR``, else one for this user.
-        default_bucket: What :meth:`default_bucket` gives.
-        default_bucket_prefix: What keys begin with in uploads that name no bucket.
-        boto_session: Of AWS, which may also be given first, as the SDK has it. Only its region counts.
-        sagemaker_client, sagemaker_runtime_client: Taken from notebooks and not used: there is no AWS here.
-        others: More arguments of the SDK that only AWS has a use for.
+        default_bucket: Result of :meth:`default_bucket`.
+        default_bucket_prefix: Prefix of keys in uploads that name no bucket.
+        boto_session: A session of AWS, also accepted as the first argument, as in the SDK. Only its region is used.
+        sagemaker_client, sagemaker_runtime_client: Accepted and ignored.
+        others: Other arguments of the SDK, accepted and ignored.
 
     >>> session = Session(tmp)
     >>> session.default_bucket()
@@ -79,35 +79,35 @@ class Session(OnOneMachine):
 
     @property
     def training_dir(self) -> Path:
-        """Where training jobs have their folders."""
+        """The folder of training jobs."""
         return self.root / "training-jobs"
 
     @property
     def transform_dir(self) -> Path:
-        """Where transform jobs have their folders."""
+        """The folder of transform jobs."""
         return self.root / "transform-jobs"
 
     @property
     def boto_session(self) -> BotoSession:
-        """In the place of ``boto3.Session()``: its ``client("sagemaker")`` knows what is here."""
+        """In place of ``boto3.Session()``."""
         return BotoSession(self)
 
     @property
     def sagemaker_client(self) -> SageMakerClient:
-        """In the place of ``boto3.client("sagemaker")``."""
+        """In place of ``boto3.client("sagemaker")``."""
         return SageMakerClient(self)
 
     @property
     def sagemaker_runtime_client(self) -> RuntimeClient:
-        """In the place of ``boto3.client("sagemaker-runtime")``."""
+        """In place of ``boto3.client("sagemaker-runtime")``."""
         return RuntimeClient()
 
     def account_id(self) -> str:
-        """Of nobody."""
+        """A made-up account number."""
         return ACCOUNT
 
     def default_bucket(self) -> str:
-        """The bucket for everything that is not told another one."""
+        """The default bucket."""
         return self._bucket or f"sagemaker-{self.boto_region_name}-{ACCOUNT}"
 
     def upload_data(
@@ -124,14 +124,14 @@ class Session(OnOneMachine):
             path: What to copy.
             bucket: Into which; :meth:`default_bucket` by default.
             key_prefix: What the keys begin with, after ``default_bucket_prefix`` where no bucket is named. Files of a folder keep their path in it.
-            extra_args: Of AWS; no effect.
-            callback: Told the bytes of each file that was copied.
+            extra_args: Accepted and ignored.
+            callback: Called with the size of each copied file.
 
         Returns:
-            ``s3://bucket/prefix/file``; of a folder ``s3://bucket/prefix``.
+            ``s3://bucket/prefix/file``; for a folder ``s3://bucket/prefix``.
 
         Raises:
-            ValueError: There is nothing at ``path``.
+            ValueError: ``path`` does not exist.
         """
         del extra_args
         source = Path(path).expanduser()
@@ -174,7 +174,7 @@ class Session(OnOneMachine):
         """Write a text as an object.
 
         Returns:
-            Its URI.
+            The URI of the object.
         """
         del kms_key
         uri = f"s3://{bucket}/{key}"
@@ -186,20 +186,20 @@ class Session(OnOneMachine):
         return self.store.resolve(f"s3://{bucket}/{key_prefix}").read_text(encoding="utf-8")
 
     def list_s3_files(self, bucket: str, key_prefix: str = "") -> list[str]:
-        """The keys in a bucket that begin with ``key_prefix``."""
+        """List the keys of a bucket that begin with ``key_prefix``."""
         start = f"s3://{bucket}/"
         return [one.uri.removeprefix(start) for one in self.store.objects(start + key_prefix)]
 
     def resolve(self, uri: str, /) -> Path:
-        """Where the bytes of a URI are on this machine."""
+        """The local path of a URI."""
         return self.store.resolve(uri)
 
     def objects(self, uri: str, /) -> Sequence[StoredObject]:
-        """All objects whose URI begins with ``uri``."""
+        """List the objects whose URI begins with ``uri``."""
         return self.store.objects(uri)
 
     def describe_training_job(self, job_name: str) -> dict[str, Any]:
-        """What is known of a training job, in the words of SageMaker's API.
+        """Describe a training job in the words of SageMaker's API.
 
         Raises:
             ValueError: There is no such job.
@@ -224,21 +224,21 @@ class Session(OnOneMachine):
         request_stop_transform(self.transform_dir, job_name)
 
     def wait_for_job(self, job: str, poll: float = 1) -> dict[str, Any]:
-        """Wait until a training job is over, whichever process runs it.
+        """Wait until a training job has ended, in whichever process it runs.
 
         Args:
-            job: Its name.
-            poll: Seconds between two looks.
+            job: Name of the job.
+            poll: Seconds between checks.
 
         Returns:
-            What is known of it.
+            Its description.
         """
         while not (record := read_job(self.training_dir, job)).is_done:
             time.sleep(poll)
         return dict(record.content)
 
     def logs_for_job(self, job_name: str, wait: bool = False, poll: float = 1) -> str:
-        """What all hosts of a training job have written; with ``wait``, when it is over."""
+        """The logs of all hosts of a training job; with ``wait``, after it has ended."""
         if wait:
             self.wait_for_job(job_name, poll)
         files = read_job(self.training_dir, job_name).files
@@ -246,10 +246,10 @@ class Session(OnOneMachine):
         return "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
 
     def delete_endpoint(self, endpoint_name: str) -> None:
-        """Stop an endpoint and forget it.
+        """Stop and delete an endpoint.
 
         Raises:
-            EndpointError: There is none of this name.
+            EndpointError: There is no such endpoint.
         """
         find_endpoint(endpoint_name).delete()
 
@@ -309,7 +309,7 @@ class Session(OnOneMachine):
 
 
 def get_execution_role(sagemaker_session: Session | None = None, use_default: bool = False) -> str:
-    """A role, for the argument that wants one. Nobody checks it here."""
+    """A made-up role, for arguments that require one."""
     del sagemaker_session, use_default
     return f"arn:aws:iam::{ACCOUNT}:role/headrace-local"
 
@@ -319,16 +319,16 @@ _stamps = threading.Lock()
 
 
 def name_from_base(base: str, max_length: int = NAME_CHARACTERS) -> str:
-    """A name for a job, a model or an endpoint, as the SDK makes them: the base and the time in UTC, to the millisecond."""
+    """A unique name in the form of the SDK: the base and the time in UTC to the millisecond."""
     with _stamps:
         while (stamp := _stamp()) == _last_stamp[0]:
-            pass  # Two jobs within a millisecond must not have one name.
+            pass  # Names must differ even within a millisecond.
         _last_stamp[0] = stamp
     return f"{base[: max_length - len(stamp) - 1].rstrip('-')}-{stamp}"
 
 
 def base_from_name(name: str) -> str:
-    """What a name was made of by :func:`name_from_base`; another name as it is.
+    """The base of a name from :func:`name_from_base`; another name unchanged.
 
     >>> base_from_name("linear-learner-2026-01-31-23-59-59-123")
     'linear-learner'

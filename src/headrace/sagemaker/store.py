@@ -1,4 +1,4 @@
-"""``s3://bucket/key`` on a folder of this machine: real names, no account, no network."""
+"""The object store: ``s3://bucket/key`` as files of a folder, without account or network."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CHUNK_BYTES = 1 << 20
 
 
 class LocalStore:
-    """Buckets as folders, objects as files. ``file://`` URIs name what they say.
+    """Buckets as folders, objects as files. ``file://`` URIs are local paths.
 
     Args:
-        folder: Where the buckets are.
+        folder: Folder of the buckets.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,10 +31,10 @@ class LocalStore:
         self._paths = PathStore()
 
     def resolve(self, uri: str, /) -> Path:
-        """The file or folder of a URI, which need not exist.
+        """The path of a URI, which need not exist.
 
         Raises:
-            ValueError: Neither ``s3://`` nor ``file://``, no name of a bucket, or a key that leads out of it.
+            ValueError: It begins with neither ``s3://`` nor ``file://``, or has an invalid bucket or key.
         """
         parts = urlsplit(uri)
         if parts.scheme == "file":
@@ -43,22 +43,22 @@ class LocalStore:
             raise ValueError(f"expected a URI that begins with s3:// or file://, found {uri!r}")
         if not BUCKET.fullmatch(parts.netloc):
             raise ValueError(
-                f"the bucket of {uri!r} is no bucket name: 3 to 63 lower-case letters, digits, dots, hyphens"
+                f"the bucket of {uri!r} is not a valid name: use 3 to 63 lower-case letters, digits, dots and hyphens"
             )
-        # A key may hold what has a meaning in a URL.
+        # Not parts.path: a key may contain ? and #.
         key = uri.partition("://")[2].partition("/")[2]
         if any(part in ("..", ".") for part in key.split("/")):
-            raise ValueError(f"the key of {uri!r} has '.' or '..' in it, which a folder cannot tell from a way")
+            raise ValueError(f"the key of {uri!r} contains '.' or '..', which would lead to another folder")
         return self.folder / parts.netloc / key
 
     def objects(self, uri: str, /) -> Sequence[StoredObject]:
-        """All objects whose URI begins with ``uri``, ordered by URI."""
+        """List the objects whose URI begins with ``uri``, ordered by URI."""
         if urlsplit(uri).scheme == "file":
             return self._paths.objects(uri)
         return objects_below(self.resolve(uri), uri, ends_in_slash=uri.endswith("/"))
 
     def put(self, path: Path, uri: str) -> None:
-        """Copy a file into the store: there whole, or not at all."""
+        """Copy a file into the store. The object appears complete, or not at all."""
         target = self.resolve(uri)
         target.parent.mkdir(parents=True, exist_ok=True)
         with name_in_errors(str(path)), path.open("rb") as source, AtomicFile(target) as file:

@@ -1,4 +1,4 @@
-"""Batch transform by the names of the SDK."""
+"""Batch transform: ``sagemaker.transformer``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Transformable", "Transformer"]
 
 
 class Transformable(ABC):
-    """A model, or a pipeline of several: what batch transform can be done with."""
+    """A model or pipeline for batch transform."""
 
     name: str | None
     base_name: str
@@ -24,7 +24,7 @@ class Transformable(ABC):
 
     @abstractmethod
     def _stages(self) -> list[Stage]:
-        """What hosting takes. Gives it a name, and writes it down."""
+        """Name the model, store its description, and return its containers."""
 
     def transformer(
         self,
@@ -40,7 +40,7 @@ class Transformable(ABC):
         max_payload: int | None = None,
         **others: Any,
     ) -> Transformer:
-        """Batch transform with it; see :class:`Transformer`."""
+        """Prepare batch transform; see :class:`Transformer`."""
         del instance_count, instance_type, output_kms_key
         select_arguments(others, what=f"{type(self).__name__}.transformer")
         self._stages()
@@ -58,16 +58,16 @@ class Transformable(ABC):
         )
 
     def create(self, instance_type: str | None = None, **others: Any) -> None:
-        """Give it a name and write it down, so that :class:`Transformer` finds it by that name, in any process."""
+        """Name and store the model, so that :class:`Transformer` finds it by name in any process."""
         del instance_type
         select_arguments(others, what=f"{type(self).__name__}.create")
         self._stages()
 
     def delete_model(self) -> None:
-        """Forget it; artifacts, and the models of a pipeline, stay.
+        """Delete the model; artifacts, and the models of a pipeline, stay.
 
         Raises:
-            ValueError: It was never made.
+            ValueError: It was not created yet.
         """
         if self.name is None:
             raise ValueError("The SageMaker model must be created before attempting to delete.")
@@ -75,7 +75,7 @@ class Transformable(ABC):
 
 
 class _WrittenModel(Transformable):
-    """A model, or a pipeline, that was written down, maybe by another process."""
+    """A model or pipeline that this or another process has stored."""
 
     def __init__(self, name: str, session: Session) -> None:
         self.name = name
@@ -85,27 +85,26 @@ class _WrittenModel(Transformable):
     def _stages(self) -> list[Stage]:
         containers = self.sagemaker_session.describe_model(str(self.name)).get("Containers", ())
         if not containers:
-            raise ValueError(f"the model {self.name!r} has no containers written down: create it anew")
+            raise ValueError(f"the model {self.name!r} has no stored containers: create it again")
         return [Stage.from_json(container) for container in containers]
 
 
 class Transformer(OnOneMachine):
-    """Sends the objects of a prefix through a model, and keeps what it answers.
+    """Sends the objects of a prefix through a model, and stores the answers.
 
     Args:
-        model_name: The name of a model, or of a pipeline, that was created or deployed; ``transformer(...)`` of a model, an
-            estimator or a pipeline gives itself.
-        instance_count, instance_type: Of AWS.
+        model_name: The name of a model or pipeline that was created or deployed.
+        instance_count, instance_type: Accepted and ignored.
         strategy: ``"MultiRecord"`` or ``"SingleRecord"``.
-        assemble_with: ``"Line"``, or ``None`` for one answer behind the other.
-        output_path: Where answers go; ``s3://<default bucket>/<job name>`` by default.
-        accept: What the model is asked for.
-        env: More variables for its containers.
-        max_concurrent_transforms: Requests at a time.
-        max_payload: Of a request, in MB.
-        sagemaker_session: Where everything is.
-        base_transform_job_name: What names of jobs begin with.
-        others: Arguments of the SDK that only AWS has a use for.
+        assemble_with: ``"Line"``, or ``None`` to concatenate the answers.
+        output_path: URI for the answers; by default ``s3://<default bucket>/<job name>``.
+        accept: Content type of the answers.
+        env: Environment variables for the containers.
+        max_concurrent_transforms: Largest number of concurrent requests.
+        max_payload: Largest request in MB.
+        sagemaker_session: The session.
+        base_transform_job_name: Prefix of job names.
+        others: Other arguments of the SDK, accepted and ignored.
 
     Raises:
         ValueError: There is no such model.
@@ -133,7 +132,7 @@ class Transformer(OnOneMachine):
         select_arguments(others, what="Transformer")
         session = sagemaker_session or Session()
         if isinstance(model_name, str):
-            session.describe_model(model_name)  # that there is none should be known now
+            session.describe_model(model_name)  # fail now if there is no such model
         self.model = _WrittenModel(model_name, session) if isinstance(model_name, str) else model_name
         self.strategy = strategy
         self.assemble_with = assemble_with
@@ -201,20 +200,20 @@ class Transformer(OnOneMachine):
         Args:
             data: URI of the objects.
             data_type: ``"S3Prefix"`` or ``"ManifestFile"``.
-            content_type: What they hold.
+            content_type: Content type of the objects.
             compression_type: ``"Gzip"``.
             split_type: ``"Line"``, ``"RecordIO"``, ``"TFRecord"``; ``None`` sends each object in one request.
-            job_name: Made up by default.
-            input_filter, output_filter: JSONPath of what the model gets to see, and of what is kept.
-            join_source: ``"Input"`` puts input and answer side by side.
+            job_name: Generated by default.
+            input_filter, output_filter: JSONPath of the part that the model receives, and of the part that is stored.
+            join_source: ``"Input"`` joins each input with its answer.
             model_client_config: ``InvocationsTimeoutInSeconds`` and ``InvocationsMaxRetries``.
-            experiment_config, batch_data_capture_config: Of AWS.
-            wait: Until it is over.
-            logs: Whether its log is shown.
+            experiment_config, batch_data_capture_config: Accepted and ignored.
+            wait: Wait for the job.
+            logs: Whether to print its log.
 
         Raises:
-            JobFailed: An object could not be transformed; the others were.
-            ValueError: Settings that SageMaker would refuse.
+            JobFailed: An object failed; the others were transformed.
+            ValueError: SageMaker would refuse the settings.
         """
         del experiment_config, batch_data_capture_config
         session = self.sagemaker_session
@@ -265,7 +264,7 @@ class Transformer(OnOneMachine):
             job.wait_until_ended()
 
     def delete_model(self) -> None:
-        """Forget the model; its artifact stays."""
+        """Delete the model; its artifact stays."""
         self.model.delete_model()
 
     def _job(self) -> TransformJob:

@@ -236,7 +236,7 @@ def test_later_examples_match_the_first(web, fetch):
     path = fetch(resource)
     path.unlink()
     web.pages["/a"] = Page(BODY[::-1])
-    with pytest.raises(DownloadFailed, match="as the first time"):
+    with pytest.raises(DownloadFailed, match="as in the first download"):
         fetch(resource)
 
 

@@ -1,4 +1,4 @@
-"""Making prepared datasets: a builder, the order of its examples, the files they lie in, what the folder says of itself."""
+"""Make prepared datasets: builders, the order of examples, files, and the description of the folder."""
 
 from headrace.datasets.building.builder import DatasetBuilder
 from headrace.datasets.building.described import write_metadata

@@ -1,4 +1,4 @@
-"""A dataset to be made: what it is called, what its examples are, where they come from."""
+"""Builders of datasets: name, features, examples and their source."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class DatasetBuilder:
     """Makes a folder that :func:`headrace.data_source` and TFDS read.
 
     Args:
-        name: What the dataset is called: letters, digits and ``_``.
+        name: Name of the dataset: letters, digits and ``_``.
         features: The types of its values: a :class:`~headrace.datasets.features.FeaturesDict`, or a dict for one.
-        splits: For each split its examples (see :data:`Examples`), or a function that is given the :class:`Downloads` and returns
-            such a dict. The order of examples in the files comes from their keys, unless ``shuffled`` is ``False``.
+        splits: A dict of split to examples (see :data:`Examples`), or a function that takes the :class:`Downloads` and returns
+            such a dict. Examples are ordered by their keys, unless ``shuffled`` is ``False``.
         version: Such as ``"1.0.0"``.
         config: One of several variants of the dataset.
         resources: Files to download, by name.
         supervised_keys: Names of input and target (and weight), as ``("image", "label")``.
-        description, citation, license, config_description: In words.
-        urls: Where the dataset is described.
-        release_notes: Words by version.
+        description, citation, license, config_description: Text.
+        urls: Home pages of the dataset.
+        release_notes: Text by version.
         shuffled: Whether examples are ordered by the hash of their keys.
-        default_config: The config that the name alone stands for.
+        default_config: The config of the name alone.
 
     Raises:
-        ValueError: A name or version is none.
+        ValueError: A name or version is malformed.
 
     >>> squares = DatasetBuilder(
     ...     name="squares",
@@ -86,7 +86,7 @@ class DatasetBuilder:
         return "/".join(part for part in (self.name, self.config, self.version) if part)
 
     def folder(self, data_dir: str | os.PathLike[str] | None = None) -> Path:
-        """Where it is when it is prepared: below ``data_dir``, ``TFDS_DATA_DIR`` or ``~/tensorflow_datasets``."""
+        """The folder of the prepared dataset: below ``data_dir``, ``TFDS_DATA_DIR`` or ``~/tensorflow_datasets``."""
         return data_folders(data_dir)[0].joinpath(self.name, *filter(None, (self.config,)), self.version)
 
     def download_and_prepare(
@@ -99,23 +99,23 @@ class DatasetBuilder:
         patience: Patience | None = None,
         progress: bool = True,
     ) -> Prepared:
-        """Download what is needed and write the folder, unless it is there already.
+        """Download the files and write the folder, unless it exists.
 
-        The folder gets its name when all of it is written, checked and on the disk. Where two processes prepare the same dataset,
-        one waits and takes what the other made.
+        The folder appears when it is complete, verified and on disk. If two processes prepare the same dataset, one waits for
+        the other and uses its result.
 
         Args:
-            download_dir: Where downloaded files are kept; ``downloads`` in the folder of all datasets by default.
+            download_dir: Folder for downloaded files; by default ``downloads`` in the folder of all datasets.
             data_dir: The folder of all datasets: see :meth:`folder`.
             file_format: ``"tfrecord"`` or ``"array_record"``.
-            num_shards: How many files each split lies in. By default as many as TFDS would make: of 64 MiB or more.
-            patience: With servers.
-            progress: Whether bars show how far it is, on a terminal.
+            num_shards: Files per split. By default the number that TFDS chooses: files of 64 MiB or more.
+            patience: Limits for slow servers.
+            progress: Whether to show progress bars on a terminal.
 
         Raises:
-            DownloadFailed: A file cannot be had.
-            SchemaMismatch: An example is not what ``features`` declares, or a key comes twice; the message tells which.
-            UnsupportedData: A folder of that name and version is there and holds other features or another format.
+            DownloadFailed: A file could not be downloaded.
+            SchemaMismatch: An example does not match ``features``, or a key occurs twice; the message names it.
+            UnsupportedData: The folder exists, with other features or another format.
         """
         if file_format not in FILE_FORMATS:
             raise ValueError(f"file_format must be one of {FILE_FORMATS}, got {file_format!r}")
@@ -144,7 +144,7 @@ class DatasetBuilder:
 
     @property
     def download_size(self) -> int:
-        """Bytes to download, as far as they are known."""
+        """Bytes to download, if known."""
         return sum(resource.size or 0 for resource in self.resources.values())
 
     def _fields(self, file_format: str) -> dict[str, Any]:

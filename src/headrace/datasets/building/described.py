@@ -1,4 +1,4 @@
-"""Files of records that are there already, described so that they are a prepared dataset."""
+"""Turn existing files of records into a prepared dataset by adding a description."""
 
 from __future__ import annotations
 
@@ -62,27 +62,27 @@ def write_metadata(
     overwrite: bool = False,
     progress: bool = True,
 ) -> Prepared:
-    """Describe files of Examples where they lie, so that :func:`headrace.data_source` and TFDS read them. The files stay as they are.
+    """Describe existing files of Examples, so that :func:`headrace.data_source` and TFDS read them. The files do not change.
 
-    Every record is read once: that its values are what ``features`` declares is checked, and what they are like is counted.
+    Reads every record once, to check it against ``features`` and to compute statistics.
 
     Args:
-        folder: Of the files, which have the names of shards, as ``hr.write("FOLDER/pets-train.tfrecord@4", ...)`` gives them.
-        features: The types of the values; by default those that :func:`headrace.open` finds.
-        name, version: Of the dataset. By default what the files' names say (else the folder's), and what the folder is called if that
-            is a version, else ``"1.0.0"``.
-        template: How the files are called, with the variables ``{DATASET}``, ``{SPLIT}``, ``{FILEFORMAT}``, ``{SHARD_INDEX}``,
+        folder: Folder of the files, which are named like shards, as by ``hr.write("FOLDER/pets-train.tfrecord@4", ...)``.
+        features: Types of the values; by default those that :func:`headrace.open` infers.
+        name, version: Name and version of the dataset. By default the name in the file names, else that of the folder; and the name
+            of the folder if it is a version, else ``"1.0.0"``.
+        template: Template of the file names, with the variables ``{DATASET}``, ``{SPLIT}``, ``{FILEFORMAT}``, ``{SHARD_INDEX}``,
             ``{NUM_SHARDS}`` and ``{SHARD_X_OF_Y}``.
         supervised_keys: Names of input and target (and weight), as ``("image", "label")``.
-        description, citation, license, urls: In words.
-        overwrite: Whether a description that is there is replaced.
-        progress: Whether bars show how far it is, on a terminal.
+        description, citation, license, urls: Text.
+        overwrite: Whether to replace an existing description.
+        progress: Whether to show progress bars on a terminal.
 
     Raises:
-        NoFiles: There are no files of such names, or some of a split are missing.
-        UnsupportedData: The files are of several datasets or formats, a description is there already, or there is no
-            feature of TFDS for what they hold.
-        DataError: A record is damaged, or not what ``features`` declares.
+        NoFiles: No file has such a name, or files of a split are missing.
+        UnsupportedData: The files belong to several datasets or formats, a description exists, or TFDS has no feature for
+            the values.
+        DataError: A record is damaged, or does not match ``features``.
     """
     place = Path(folder).expanduser()
     where = Where(path=str(place))
@@ -125,7 +125,7 @@ def write_metadata(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shards:
-    """What the names of the files say."""
+    """Facts from the file names."""
 
     dataset: str
     file_format: str
@@ -150,7 +150,7 @@ class _Shards:
 
 
 def _find_shards(folder: Path, template: str, name: str | None) -> _Shards:
-    """The splits in a folder, by the names of its files alone.
+    """Find the splits of a folder by the names of its files.
 
     Raises:
         NoFiles, UnsupportedData: See :func:`write_metadata`.
@@ -165,7 +165,7 @@ def _find_shards(folder: Path, template: str, name: str | None) -> _Shards:
             where,
             expected=f"files called {template}",
             found=f"{len(there)} others" if there else "none",
-            hint="hr.write('FOLDER/NAME-train.tfrecord@4', ...) names four files so. template= takes other names.",
+            hint="hr.write('FOLDER/NAME-train.tfrecord@4', ...) writes four such files. template= accepts other names.",
         )
     said = [match.groupdict() for match in matches]
     datasets = {str(match.get("DATASET") or name or _folder_name(folder)) for match in said}
@@ -192,8 +192,10 @@ def _find_shards(folder: Path, template: str, name: str | None) -> _Shards:
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """What matches the names that a template makes."""
-    shard_names(template, dataset="x", split="x", file_format="tfrecord", count=1)  # Refuses what is no template.
+    """A pattern for the names of a template."""
+    shard_names(
+        template, dataset="x", split="x", file_format="tfrecord", count=1
+    )  # Raises an error for a malformed template.
     if not re.search(r"\{(SHARD_INDEX|SHARD_X_OF_Y|NUM_SHARDS)\}", template):
         template += "-{SHARD_X_OF_Y}"
     seen: set[str] = set()
@@ -210,7 +212,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _count_in(pattern: re.Pattern[str], name: str) -> int:
-    """How many files there are, as the name of one says; 0 where it does not."""
+    """Number of files according to the name of one; 0 if it does not say."""
     match = pattern.fullmatch(name)
     said = match.groupdict() if match else {}
     told = said.get("NUM_SHARDS") or (said.get("SHARD_X_OF_Y") or "").rpartition("-")[2]
@@ -235,7 +237,7 @@ def _version_for(folder: Path, version: str | None) -> str:
 
 
 def _split(prepared: Prepared, split: str, template: str, count: int, *, progress: bool) -> dict[str, Any]:
-    """The ``SplitInfo`` message of a split, all of whose records were read."""
+    """The ``SplitInfo`` message of a split, from a pass over its records."""
     names = shard_names(template, dataset=prepared.name, split=split, file_format=prepared.file_format, count=count)
     paths = [str(prepared.folder / shard) for shard in names]
     records = format_named(prepared.file_format).open(paths)
@@ -247,7 +249,7 @@ def _split(prepared: Prepared, split: str, template: str, count: int, *, progres
 
 
 def _features_of(folder: Path, template: str, shards: _Shards) -> DatasetFeature:
-    """The features that suit what the files hold."""
+    """Infer features from the files."""
     names = shards.names(template, next(iter(shards.splits)))
     schema: Schema = open_source([str(folder / shard) for shard in names], format=shards.file_format).schema
     return FeaturesDict({key: _feature(key, feature) for key, feature in schema.items()})
@@ -259,7 +261,7 @@ def _feature(key: str, feature: Feature) -> DatasetFeature:
             Where(feature=key),
             expected="at most one length that varies",
             found=f"shape {feature.shape}",
-            hint="features= says what it is to TFDS, which stores sequences of sequences in another way.",
+            hint="Declare it by features=: TFDS stores sequences of sequences in another way.",
         )
     if feature.is_image:
         encoding = feature.encoding if feature.encoding in _IMAGES else None

@@ -1,6 +1,4 @@
-"""Writing the description of a prepared folder: ``dataset_info.json``, ``features.json``, names of classes, and the number of files of each
-split by TFDS's rules.
-"""
+"""Write the description of a prepared folder (``dataset_info.json``, ``features.json``, class names), and choose numbers of files by TFDS's rules."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ __all__ = ["keys_json", "num_shards_for", "shard_lengths", "split_json", "write_
 
 
 def split_json(name: str, lengths: list[int], size: int, statistics: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A ``SplitInfo`` message: whole numbers are text in it."""
+    """Make a ``SplitInfo`` message, in which integers are text."""
     out: dict[str, Any] = {
         "filepathTemplate": DEFAULT_TEMPLATE,
         "name": name,
@@ -31,7 +29,7 @@ def split_json(name: str, lengths: list[int], size: int, statistics: Mapping[str
 
 
 def keys_json(keys: Any) -> dict[str, Any]:
-    """A ``SupervisedKeys`` message, or a part of one: names, tuples of names, dicts of names."""
+    """Make a ``SupervisedKeys`` message, or a part of one, from names, tuples and dicts of names."""
     if isinstance(keys, str):
         return {"featureKey": keys}
     if isinstance(keys, Mapping):
@@ -40,13 +38,13 @@ def keys_json(keys: Any) -> dict[str, Any]:
 
 
 def write_fields(folder: Path, fields: Mapping[str, Any]) -> None:
-    """``dataset_info.json``, without the fields that are empty."""
+    """Write ``dataset_info.json`` without empty fields."""
     told = {name: value for name, value in fields.items() if value not in ("", None, [], {}, False)}
     write_atomic(folder / INFO_FILE, json.dumps(told, indent=2, sort_keys=True).encode())
 
 
 def write_features(folder: Path, features: DatasetFeature) -> None:
-    """``features.json``, and a ``.labels.txt`` for every feature whose classes have names."""
+    """Write ``features.json``, and a ``.labels.txt`` for every feature with named classes."""
     text = json.dumps(features.to_json(), indent=4, sort_keys=False)
     write_atomic(folder / FEATURES_FILE, text.encode())
     for name, label in features.label_files(""):
@@ -57,17 +55,17 @@ def write_features(folder: Path, features: DatasetFeature) -> None:
 LEAST_BYTES = 64 << 20
 MOST_BYTES = 1 << 30
 FRAME_BYTES = 16
-"""What TFRecord adds to each payload."""
+"""Overhead of TFRecord per payload."""
 MANY = 1024
 _USUAL = (512, 256, 128, 64, 32, 16, 8, 4, 2)
 
 
 def num_shards_for(size: int, count: int) -> int:
-    """How many files suit a split: of 64 MiB to 1 GiB each, in powers of two up to 1024, then in multiples of that.
+    """Choose the number of files of a split: of 64 MiB to 1 GiB each, powers of two up to 1024, then multiples of 1024.
 
     Args:
         size: Bytes of all payloads.
-        count: How many there are.
+        count: Number of payloads.
     """
     size += count * FRAME_BYTES
     most, least = size // LEAST_BYTES, size // MOST_BYTES
@@ -80,7 +78,7 @@ def num_shards_for(size: int, count: int) -> int:
 
 
 def shard_lengths(count: int, shards: int) -> list[int]:
-    """How many examples each file holds.
+    """Distribute examples over files, and return the number in each.
 
     Raises:
         UnsupportedData: There are fewer examples than files.

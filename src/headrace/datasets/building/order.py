@@ -1,7 +1,7 @@
-"""The order in which a prepared split holds its examples: by a hash of their keys, as TFDS orders them.
+"""Order the examples of a prepared split by a hash of their keys, as TFDS does.
 
-The same examples with the same keys are always in the same order, in whatever order they were made. The hash is the MD5 of the
-split's name followed by the key, so that splits with equal keys differ in order.
+The order depends on the keys only, not on the order in which examples were made. The hash is the MD5 of the split's name and the
+key, so splits with equal keys differ in order.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["Key", "Ordering", "key_bytes"]
 Key = str | bytes | int
 
 MEMORY_BYTES = 256 << 20
-"""So much waits in memory; beyond it, on the disk."""
+"""Memory for waiting examples. More wait on disk."""
 PILES = 256
 _HEAD = struct.Struct("<16sQQ")
 Entry = tuple[bytes, bytes, bytes]
-"""Hash, key, payload."""
+"""Hash, key and payload."""
 
 
 def key_bytes(key: Key) -> bytes:
-    """What is hashed of a key: bytes as they are, text as UTF-8 (of paths with forward slashes), numbers as text.
+    """The bytes of a key to hash: bytes unchanged, text as UTF-8 (paths with forward slashes), numbers as text.
 
     Raises:
-        SchemaMismatch: It is something else.
+        SchemaMismatch: The key has another type.
     """
     if isinstance(key, bytes):
         return key
@@ -44,15 +44,15 @@ def key_bytes(key: Key) -> bytes:
 
 
 class Ordering:
-    """Takes payloads with their keys and gives them back in order.
+    """Collects payloads with their keys, and returns them in order.
 
-    What does not fit into memory lies in 256 files, each of which holds a range of hashes and is sorted for itself.
+    Payloads that exceed the memory are written to 256 files, one for each range of hashes, which are sorted one by one.
 
     Args:
         salt: The name of the split.
-        folder: Where files may be put.
-        shuffled: ``False`` keeps the order in which they came; keys then may come twice.
-        memory_bytes: How much may wait in memory.
+        folder: Folder for temporary files.
+        shuffled: ``False`` keeps the order of arrival, and allows equal keys.
+        memory_bytes: Memory for payloads.
     """
 
     def __init__(self, salt: str, folder: Path, *, shuffled: bool = True, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -65,12 +65,12 @@ class Ordering:
         self._waiting_bytes = 0
         self._spilled = False
         self.count = 0
-        """Examples so far."""
+        """Number of examples so far."""
         self.bytes = 0
-        """Their payloads together."""
+        """Total size of their payloads."""
 
     def add(self, key: Key, payload: bytes) -> None:
-        """Take one example."""
+        """Add an example."""
         told = key_bytes(key)
         if self._shuffled:
             digest = self._salt.copy()
@@ -79,14 +79,14 @@ class Ordering:
         else:
             rank = self.count.to_bytes(16, "big")
         self._waiting.append((rank, told, payload))
-        self._waiting_bytes += len(payload) + len(told) + 200  # what Python needs for three objects and their tuple
+        self._waiting_bytes += len(payload) + len(told) + 200  # overhead of three Python objects and their tuple
         self.count += 1
         self.bytes += len(payload)
         if self._waiting_bytes > self._memory_bytes:
             self._spill()
 
     def __iter__(self) -> Iterator[bytes]:
-        """The payloads in order. To be asked for once, when all are there.
+        """Iterate over all payloads in order. Call it once, after the last :meth:`add`.
 
         Raises:
             SchemaMismatch: Two examples have the same key.
@@ -96,7 +96,7 @@ class Ordering:
             if entry[0] == before[0]:
                 raise SchemaMismatch(
                     Where(),
-                    expected=f"a key of its own for each example of split {self._split!r}",
+                    expected=f"a different key for each example of split {self._split!r}",
                     found=f"{_excerpt(entry[1])} twice",
                     hint="The order of a prepared dataset comes from its keys: number the examples, or name them.",
                 )
@@ -112,7 +112,7 @@ class Ordering:
         for number in range(PILES):
             path = self._pile(number)
             if path.exists():
-                # What keeps its order lies in one pile, which is in order and may be larger than the memory.
+                # Unshuffled payloads are in one pile in order, which may exceed the memory.
                 yield from sorted(_entries(path)) if self._shuffled else _entries(path)
                 path.unlink()
 

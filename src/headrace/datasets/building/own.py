@@ -1,4 +1,4 @@
-"""Builders for people's own files: folders of images, CSV files, folders that are prepared already."""
+"""Builders for the user's own files: folders of images, CSV files, prepared folders."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ KNOWN_SPLITS = frozenset(("train", "test", "validation", "eval", *SPLIT_NAMES))
 def image_folder_builder(
     folder: Paths, *, name: str, version: str = "1.0.0", shape: tuple[int | None, ...] = (None, None, 3)
 ) -> DatasetBuilder:
-    """A dataset of the images in a folder: ``folder/train/cat/1.jpg``, or ``folder/cat/1.jpg``, which is all of ``"train"``.
+    """A dataset of the images in a folder: ``folder/train/cat/1.jpg``, or ``folder/cat/1.jpg`` for a single split ``"train"``.
 
-    Examples have ``image`` (the files as they are), ``label`` and ``image/filename``, as TFDS's own builder of that kind has them.
+    Examples have ``image`` (the unchanged files), ``label`` and ``image/filename``, as in TFDS's ``ImageFolder``.
 
     Args:
-        folder: Folders of splits, each with a folder for each class; or only those of the classes.
-        name, version: Of the dataset.
-        shape: Height, width and channels of the images, ``None`` where they vary.
+        folder: A folder with a folder per split and class, or per class.
+        name, version: Name and version of the dataset.
+        shape: Height, width and channels of the images, ``None`` for varying axes.
 
     Raises:
         NoFiles: There are no images.
-        UnsupportedData: They do not lie in folders of classes.
+        UnsupportedData: They are not in folders of classes.
     """
     root = Path(folder).expanduser()
     splits = _image_splits(root)
@@ -107,13 +107,13 @@ def csv_builder(
 ) -> DatasetBuilder:
     """A dataset of the rows of CSV files, in their order.
 
-    Types are those that :func:`headrace.open` finds; ``float64`` is stored so that nothing of it is lost.
+    Types are those that :func:`headrace.open` infers; ``float64`` is stored without loss.
 
     Args:
-        paths: A file (or what else ``open`` takes), which is all of ``"train"``; or one for each split.
-        name, version: Of the dataset.
-        label: The column with the class. Its values are numbered in the order of their names.
-        columns: Only these.
+        paths: A path, as for ``open``, for a single split ``"train"``; or a dict with a path for each split.
+        name, version: Name and version of the dataset.
+        label: The column with the class. Its values are numbered in alphabetical order.
+        columns: Select these columns.
 
     Raises:
         NoSuchFeature: There is no such column.
@@ -147,7 +147,7 @@ def csv_builder(
 
 
 def _column_feature(kinds: list[Feature]) -> DatasetFeature:
-    """A feature that holds the values of a column in every split."""
+    """A feature that can hold a column of every split."""
     dtypes = {kind.dtype for kind in kinds}
     shape = kinds[0].shape
     if dtypes & {"str", "bytes"}:
@@ -181,8 +181,8 @@ def tfds_folder_builder(
 
     Args:
         folder: A prepared folder, or the name of a dataset.
-        name, version: Of the copy, if they are to be others.
-        data_dir: Where names are looked for.
+        name, version: New name and version.
+        data_dir: Folder to search for names.
 
     Raises:
         NoFiles: There is no prepared dataset.
@@ -227,10 +227,10 @@ def _payloads(prepared: Prepared, split: PreparedSplit) -> Callable[[], Iterator
 
 
 def builder_for(path: Paths, *, name: str, version: str | None = None, label: str | None = None) -> DatasetBuilder:
-    """The builder that suits a path: of a prepared folder, of a folder of images, of CSV files.
+    """Choose a builder for a path: a prepared folder, a folder of images, or CSV files.
 
     Raises:
-        NoFiles: There is nothing there.
+        NoFiles: The path does not exist.
     """
     place = Path(path).expanduser()
     first = version or "1.0.0"

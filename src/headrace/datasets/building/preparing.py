@@ -1,4 +1,4 @@
-"""A prepared folder, written whole: its splits in order, what they hold counted, its name given at the end."""
+"""Write a prepared folder: its splits in order, their statistics, and finally its name."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from headrace.io.write.atomic import write_atomic
 __all__ = ["Examples", "Preparation", "prepare"]
 
 Examples = Iterable[Any] | Callable[[], Iterable[Any]]
-"""Pairs of a key and an example, or examples alone, which are numbered then; or a function that gives those. In the place of an
-example, the bytes of a serialised one will do."""
+"""Pairs of key and example, or examples, which are then numbered; or a function that returns those. An example may also be given as
+serialised bytes."""
 
 UNFINISHED = "incomplete.headrace-"
 BLOCK_RECORDS = 1024
@@ -43,7 +43,7 @@ BLOCK_RECORDS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """Everything that goes into a prepared folder. See :class:`~headrace.datasets.building.DatasetBuilder` for the arguments."""
+    """Everything that is written to a prepared folder. See :class:`~headrace.datasets.building.DatasetBuilder` for the arguments."""
 
     folder: Path
     features: DatasetFeature
@@ -57,7 +57,7 @@ class Preparation:
 
 
 def prepare(wanted: Preparation) -> Prepared:
-    """The folder, from before or made now."""
+    """Return the prepared folder, and write it first if it is missing."""
     folder = wanted.folder
     if not (folder / INFO_FILE).is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def prepare(wanted: Preparation) -> Prepared:
 
 
 def _read_matching(wanted: Preparation) -> Prepared:
-    """What is there, if it is what was wanted."""
+    """Read the existing folder, and check that it matches."""
     found = read_prepared(wanted.folder)
     hint = "Raise the version of the builder, name another data_dir, or remove the folder."
     where = Where(path=str(wanted.folder))
@@ -83,7 +83,7 @@ def _read_matching(wanted: Preparation) -> Prepared:
 
 
 def _layout(features: DatasetFeature) -> list[Any]:
-    """What makes files of two datasets readable by the same code."""
+    """The part of features that decides how files are read."""
     return sorted((key, leaf.value_dtype, leaf.shape, levels) for key, leaf, levels in features.leaves("", ()))
 
 
@@ -96,7 +96,7 @@ def _make(wanted: Preparation) -> None:
         try:
             temporary.rename(wanted.folder)
         except OSError as error:
-            # Where files cannot be locked, somebody else may have been faster: theirs is as good.
+            # Without file locks another process may have finished first: use its folder.
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not (wanted.folder / INFO_FILE).is_file():
                 raise
         sync_folder(str(wanted.folder.parent))
@@ -107,7 +107,7 @@ def _make(wanted: Preparation) -> None:
 
 
 def _write(wanted: Preparation, folder: Path) -> None:
-    """All files of the folder. What they hold is read back before it counts."""
+    """Write all files of the folder, and read them back."""
     splits = wanted.splits()
     if not splits:
         raise UnsupportedData(Where(), expected="at least one split", found="none")
@@ -124,7 +124,7 @@ def _write(wanted: Preparation, folder: Path) -> None:
 
 
 class _Split:
-    """One split on its way into files."""
+    """A split that is being written."""
 
     def __init__(self, wanted: Preparation, folder: Path, name: str) -> None:
         if not name or not name.replace("-", "").replace("_", "").isalnum() or name == "all":
@@ -136,7 +136,7 @@ class _Split:
         self.name = name
 
     def write(self, examples: Examples) -> tuple[str, list[int], int]:
-        """Write all files; gives the name, how many examples each file has, and the bytes of all payloads."""
+        """Write all files, and return the name, the number of examples of each file, and the bytes of all payloads."""
         work = self.folder / "unordered"
         work.mkdir()
         ordering = Ordering(self.name, work, shuffled=self.wanted.shuffled)
@@ -147,11 +147,11 @@ class _Split:
         lengths = self.lengths(ordering)
         self.put(ordering, lengths)
         with name_in_errors(str(work)):
-            shutil.rmtree(work)  # After an error, all of the folder is removed.
+            shutil.rmtree(work)  # After an error, the whole folder is removed.
         return self.name, lengths, ordering.bytes
 
     def payloads(self, examples: Examples) -> Iterator[tuple[Key, bytes]]:
-        """Keys and serialised examples, in the order in which they are made."""
+        """Iterate over keys and serialised examples in order of arrival."""
         encoder = FeaturesEncoder(self.wanted.features)
         given = examples() if callable(examples) else examples
         for number, entry in enumerate(given):
@@ -194,12 +194,12 @@ def _paths(dataset: str, split: str, folder: Path, file_format: str, count: int)
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder that is being made; waits for whoever makes it."""
+    """Hold the lock of a folder that is being written. Waits for another writer."""
     fd = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         with name_in_errors(str(folder)):
             if not lock(fd):
-                say(f"waiting for another process, which prepares {folder}")
+                say(f"waiting for another process that prepares {folder}")
                 lock(fd, wait=True)
         yield
     finally:
@@ -207,13 +207,13 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """What a process left behind that was killed: only who holds the lock may do that."""
+    """Remove what killed processes have left. Requires the lock."""
     for left in folder.parent.glob(f"{UNFINISHED}*_{folder.name}"):
         discard_folder(left)
 
 
 def _note_default(dataset: Path, config: str) -> None:
-    """Where TFDS, too, looks for the config that a name alone stands for."""
+    """Write the default config where TFDS looks for it."""
     notes = dataset / ".config"
     notes.mkdir(exist_ok=True)
     write_atomic(notes / "metadata.json", f'{{"default_config_name": "{config}"}}'.encode())

@@ -1,6 +1,6 @@
-"""What the values of a split are like, in the words of TensorFlow Metadata's ``DatasetFeatureStatistics``.
+"""Statistics of a split, as ``DatasetFeatureStatistics`` of TensorFlow Metadata.
 
-They are counted from the finished files, so every example has been read back once before a dataset gets its name.
+They are computed from the finished files, so that every example is read back once before the dataset gets its name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH = 1024
 
 
 class _Numbers:
-    """Count, mean, deviation and bounds, a batch at a time."""
+    """Count, mean, deviation and bounds, updated by batches."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -37,13 +37,13 @@ class _Numbers:
         self.most = -np.inf
 
     def add(self, values: npt.NDArray[Any]) -> None:
-        """Take more of them into account."""
+        """Add numbers."""
         values = values[np.isfinite(values)] if values.dtype.kind == "f" else values
         if not values.size:
             return
         wide = values.astype(np.float64)
         total = self.count + wide.size
-        # Two means with their sums of squares join into one: no difference of large sums.
+        # Combine means and sums of squares (Chan et al.), without differences of large sums.
         with np.errstate(over="ignore", invalid="ignore"):
             mean = wide.mean()
             apart = mean - self.mean
@@ -56,7 +56,7 @@ class _Numbers:
 
 
 class _Column:
-    """What is known of one feature: its values, and how many of them examples have."""
+    """Statistics of a feature: of its values, and of their number per example."""
 
     def __init__(self) -> None:
         self.values = _Numbers()
@@ -65,7 +65,7 @@ class _Column:
         self.total = 0
 
     def add(self, column: Any) -> None:
-        """Take the values of more examples into account."""
+        """Add the values of a batch."""
         values, counts = _flatten(column)
         if values.dtype == object:
             values = np.array([len(value) for value in values], np.int64)
@@ -91,7 +91,7 @@ class _Column:
 
 
 def _flatten(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """All values of a column in one axis, and how many of them each row has."""
+    """Flatten a column, and count the values of each row."""
     if isinstance(column, Ragged):
         values, inner = _flatten(column.values)
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(inner)])[column.offsets]
@@ -105,7 +105,7 @@ def _flatten(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
 
 
 def _cell(value: Any) -> npt.NDArray[Any]:
-    """All values in one cell, whatever it is."""
+    """Flatten a cell of any type."""
     if value is None:
         return np.zeros(0, object)
     if isinstance(value, (bytes, str)):
@@ -121,13 +121,13 @@ def _cell(value: Any) -> npt.NDArray[Any]:
 def statistics_of(
     prepared: Prepared, split: PreparedSplit, paths: list[str], *, progress: bool = False
 ) -> dict[str, Any]:
-    """Read a split, and tell how many examples it has and what their values are like.
+    """Read a split, and compute its statistics.
 
-    Numbers have mean, standard deviation and bounds, bytes (and images, which are not decoded for it) their sizes; every feature
-    tells how many values examples have, and how many examples have none. Examples inside examples are passed over.
+    For numbers these are mean, standard deviation and bounds, for bytes and undecoded images sizes, and for every feature the
+    number of values per example and of examples without one. Examples inside examples are skipped.
 
     Raises:
-        DataError: What was written cannot be read.
+        DataError: The written files cannot be read.
     """
     leaves = [
         (key, feature) for key, feature, _ in prepared.features.leaves("", ()) if not isinstance(feature, Dataset)

@@ -1,4 +1,4 @@
-"""Files from the network, whole and checked, and what archives hold, safely unpacked."""
+"""Download files, verify them, and unpack archives safely."""
 
 from headrace.datasets.downloading.downloads import Downloads, Resource
 from headrace.datasets.downloading.fetch import Patience

@@ -1,7 +1,4 @@
-"""A folder of downloaded files: each fetched once, checked, kept.
-
-One file on the network: where it is, and what tells that it is the right one.
-"""
+"""Downloaded files: each is fetched once, verified, and kept in a folder."""
 
 from __future__ import annotations
 
@@ -39,15 +36,15 @@ class Resource:
     """A file to download.
 
     Args:
-        urls: Where it is, by ``http`` or ``https``. The first that gives the right file is taken.
-        size: Its bytes, where that is known.
-        sha256: Its checksum in hexadecimal, where that is known. Where neither it nor ``md5`` is, the file is taken as it comes,
-            and what came is noted: later downloads into the same folder must be the same.
-        md5: Its MD5 checksum. That finds accidents, not forgeries.
-        otherwise: Another file that will do, where this one cannot be had.
+        urls: Addresses (``http`` or ``https``), tried in order.
+        size: Its size in bytes, if known.
+        sha256: Its checksum in hexadecimal, if known. Without it and ``md5`` any content is accepted and its checksum noted:
+            later downloads into the same folder must be equal.
+        md5: Its MD5 checksum. It detects accidents, not forgeries.
+        otherwise: A file to use if this one cannot be downloaded.
 
     Raises:
-        ValueError: An address or a checksum is none.
+        ValueError: An address or a checksum is malformed.
 
     >>> Resource(urls=("https://example.org/iris.data",), size=4551).name
     'iris.data'
@@ -75,29 +72,29 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """What the file is called, without anything that could lead out of a folder."""
+        """Name of the file, reduced to safe characters."""
         last = unquote(urlsplit(self.urls[0]).path).replace("\\", "/").rstrip("/").rpartition("/")[2]
         return _UNUSUAL.sub("_", last)[-NAME_LETTERS:].lstrip(".") or "file"
 
     @property
     def stored_name(self) -> str:
-        """What the file is called among downloads: two resources never share a name."""
+        """Name of the file in the download folder, unique for each resource."""
         known = self.sha256 or self.md5 or hashlib.sha256("\n".join(self.urls).encode()).hexdigest()
         return f"{known[:12]}-{self.name}"
 
     @property
     def has_checksum(self) -> bool:
-        """Whether the right file can be told from any other."""
+        """Whether a checksum is known."""
         return self.sha256 is not None or self.md5 is not None
 
     def check(self, path: Path, *, found_at: str = "") -> str:
-        """Hold a file against what is known of it.
+        """Verify the size and checksums of a file.
 
         Returns:
             Its SHA-256.
 
         Raises:
-            CorruptFile: It is another one.
+            CorruptFile: They differ.
         """
         where = Where(path=found_at or str(path))
         size = path.stat().st_size
@@ -117,23 +114,23 @@ class Resource:
 
 
 MOST_ATTEMPTS = 200
-"""However far each of them brings a file."""
+"""Limit on attempts, even if each makes progress."""
 FURTHER_BYTES = 1 << 16
-"""An attempt that brings as much was worth it."""
+"""An attempt that receives this many bytes does not count as failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Downloads:
-    """The files that a dataset is made of, by name: ``downloads["train_images"]`` is a path.
+    """The files of a dataset, by name: ``downloads["train_images"]`` is a path.
 
-    A file is fetched when it is first asked for. What is there already is checked and used. A broken-off download goes on where
-    it stopped, also in another process. Where two processes want the same file, one fetches it.
+    A file is downloaded on first use. An existing file is verified and used. An interrupted download resumes, also in another
+    process. If two processes need the same file, one downloads it.
 
     Args:
-        folder: Where the files are kept.
-        resources: What there is.
-        patience: With servers.
-        progress: Whether bars show how far it is, on a terminal.
+        folder: Folder for the files.
+        resources: Resources by name.
+        patience: Limits for slow servers.
+        progress: Whether to show progress bars on a terminal.
     """
 
     folder: Path
@@ -142,19 +139,19 @@ class Downloads:
     progress: bool = True
 
     def __getitem__(self, name: str) -> Path:
-        """The path of one file.
+        """The path of a file, downloaded if needed.
 
         Raises:
             KeyError: There is no resource of that name.
-            DownloadFailed: No address gave it.
+            DownloadFailed: No address delivered it.
         """
         return self.path(self.resources[name])
 
     def path(self, resource: Resource) -> Path:
-        """The path of a file, which is whole and the right one.
+        """The path of a complete, verified file, downloaded if needed.
 
         Raises:
-            DownloadFailed: No address gave it; the message says what each answered.
+            DownloadFailed: No address delivered it; the message lists the answers.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         failures: list[str] = []
@@ -169,16 +166,16 @@ class Downloads:
             Where(path=resource.urls[0]),
             expected="the file " + resource.name,
             found="; ".join(failures),
-            hint=f"Try again later: it goes on from there. Or put the file at {self.folder / resource.stored_name}.",
+            hint=f"Try again later: the download resumes. Or put the file at {self.folder / resource.stored_name}.",
         )
 
     def unpacked(self, name: str, *, only: Mapping[str, str] | None = None, limits: Limits | None = None) -> Path:
-        """The folder with what the archive of that name holds. It is unpacked once.
+        """Unpack an archive once, and return the folder.
 
         Args:
-            name: Of the resource.
-            only: Which of its members: a name here for each path there, under which it is put. All of them by default.
-            limits: How large it may become.
+            name: Name of the resource.
+            only: Members to unpack: a dict of path in the archive to new name. By default all.
+            limits: Limits on the unpacked size.
 
         Raises:
             CorruptFile, UnsupportedData: See :func:`unpack`.
@@ -194,11 +191,11 @@ class Downloads:
 
     @property
     def size(self) -> int:
-        """Bytes of all resources, as far as they are known."""
+        """Total size of the resources of known size."""
         return sum(resource.size or 0 for resource in self.resources.values())
 
     def _kept(self, resource: Resource) -> Path | None:
-        """The file from an earlier download, if it is as it was."""
+        """The file from an earlier download, if it is intact."""
         path = self.folder / resource.stored_name
         if not path.is_file():
             return None
@@ -224,7 +221,7 @@ class Downloads:
         return None
 
     def _complete(self, resource: Resource, url: str, part: Path, bar: Progress) -> None:
-        """All of a file from one address, in as many attempts as it takes."""
+        """Download a file from one address, in several attempts."""
 
         def arrived(there: int, total: int | None) -> None:
             bar.total = total
@@ -273,14 +270,16 @@ class Downloads:
         found = resource.check(part, found_at=url)
         noted = None if resource.has_checksum else self._noted(resource)
         if noted not in (None, found):
-            raise CorruptFile(Where(path=url), expected=f"sha256 {noted}, as the first time", found=f"sha256 {found}")
+            raise CorruptFile(
+                Where(path=url), expected=f"sha256 {noted}, as in the first download", found=f"sha256 {found}"
+            )
         return found
 
     def _notes(self, resource: Resource) -> Path:
         return self.folder / f"{resource.stored_name}.json"
 
     def _noted(self, resource: Resource) -> str | None:
-        """The checksum of what came the first time."""
+        """The checksum of the first download."""
         path = self._notes(resource)
         try:
             with name_in_errors(str(path)):
@@ -302,7 +301,7 @@ class Downloads:
 
 
 def _fetch_right(attempt: Attempt, resource: Resource) -> None:
-    """One attempt; from the beginning again where what was there turns out to be of another state of the file."""
+    """Make one attempt. Restart it if the existing part belongs to another version of the file."""
     was_begun = _size(attempt.part) > 0
     fetch(attempt)
     if was_begun and resource.has_checksum and not _is_right(resource, attempt.part):
@@ -324,7 +323,7 @@ def _is_right(resource: Resource, part: Path) -> bool:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold the lock on a file, waiting for other processes and threads that do."""
+    """Hold the lock of a file. Waits for other processes and threads."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         with name_in_errors(str(path)):

@@ -1,4 +1,4 @@
-"""One attempt at one address: as much of a file as arrives, behind what is there already."""
+"""One attempt to download from one address: appends to the part that exists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Attempt", "Patience", "Refused", "Unfinished", "fetch"]
 
 BLOCK_BYTES = 1 << 18
 LEAST_BYTES = 1 << 10
-"""As much must arrive within the time that one read may take; a server that drips is as good as none."""
+"""This many bytes must arrive within the time-out of one read, so that a dripping server fails."""
 LONGEST_WAIT_S = 120.0
 TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 521, 522, 523, 524))
 _RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
@@ -28,12 +28,12 @@ AGENT = "headrace"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a download is waited for.
+    """Limits for slow servers.
 
     Args:
-        timeout_s: Seconds for a connection, and for the next kilobyte to arrive.
-        attempts: At one address, one after the other, of which none brings 64 KiB.
-        backoff_s: Seconds between the first two; twice as many each time. A server may ask for more, up to two minutes.
+        timeout_s: Seconds to wait for a connection, and for each kilobyte.
+        attempts: Consecutive attempts at an address that receive less than 64 KiB.
+        backoff_s: Seconds between the first two attempts, doubled each time. A server may ask for up to two minutes.
     """
 
     timeout_s: float = 30.0
@@ -46,15 +46,15 @@ class Patience:
 
 
 class Refused(Exception):
-    """This address does not have the file, and asking again will not help."""
+    """The address does not have the file; another attempt would fail, too."""
 
 
 class Unfinished(Exception):
-    """Not all of it arrived; another attempt may bring the rest.
+    """The file is incomplete; another attempt may complete it.
 
     Args:
-        reason: What happened.
-        wait_s: How long the server asks to wait.
+        reason: The reason.
+        wait_s: Seconds that the server asks to wait.
     """
 
     def __init__(self, reason: str, *, wait_s: float = 0.0) -> None:
@@ -64,15 +64,15 @@ class Unfinished(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What one attempt needs to know.
+    """Arguments of an attempt.
 
     Args:
         url: The address.
-        part: The unfinished file, which may be there.
-        size: Of the whole file, where that is known.
-        can_be_checked: Whether a checksum will tell if the parts do not belong together.
+        part: The unfinished file, which may exist.
+        size: Size of the complete file, if known.
+        can_be_checked: Whether a checksum detects parts of different versions.
         timeout_s: See :class:`Patience`.
-        arrived: Told how many bytes there are now, and how many there will be (``None`` where nobody knows).
+        arrived: Called with the current size and the final size, ``None`` if unknown.
     """
 
     url: str
@@ -84,16 +84,16 @@ class Attempt:
 
     @property
     def notes(self) -> Path:
-        """Which state of the file the part is from."""
+        """The notes on the version of the part."""
         return self.part.with_name(self.part.name + ".json")
 
 
 def fetch(attempt: Attempt) -> None:
-    """Bring a part up to the whole file.
+    """Complete a part.
 
     Raises:
-        Refused, Unfinished: It did not work.
-        OSError: The disk is full, ...
+        Refused, Unfinished: The attempt failed.
+        OSError: The disk is full, and so on.
     """
     validator = _validator(attempt)
     begun = attempt.part.stat().st_size if attempt.part.exists() and validator is not None else 0
@@ -112,7 +112,7 @@ def fetch(attempt: Attempt) -> None:
 
 
 def _open(attempt: Attempt, begun: int, validator: str) -> Any:
-    # Imported here: it takes as long as all of us, and most people never download.
+    # Imported here, because it takes as long as all of Headrace, and few programs download.
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request
@@ -128,35 +128,35 @@ def _open(attempt: Attempt, begun: int, validator: str) -> Any:
         with error:
             raise _answer(attempt, error) from error
     except URLError as error:
-        # By its name: there are Pythons without ssl.
+        # By name, because some builds of Python lack ssl.
         is_final = type(error.reason).__name__ == "SSLCertVerificationError"
         raise (Refused if is_final else Unfinished)(str(error.reason)) from error
     except (HTTPException, OSError) as error:
         raise Unfinished(f"{type(error).__name__}: {error}") from error
     except ValueError as error:
-        raise Refused(f"it leads to an address that is none: {error}") from error
+        raise Refused(f"it redirects to a malformed address: {error}") from error
 
 
 def _opener() -> Any:
-    """Follows redirections, but never from https to anything else; goes through the proxies of the environment."""
+    """An opener that uses the proxies of the environment, and follows redirections, but never from https to another scheme."""
     from urllib.request import HTTPRedirectHandler, build_opener
 
     class Redirects(HTTPRedirectHandler):
         def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
             scheme = urlsplit(newurl).scheme
             if scheme != "https" and (scheme != "http" or urlsplit(req.full_url).scheme == "https"):
-                raise Refused(f"it leads from {urlsplit(req.full_url).scheme} to {newurl}")
+                raise Refused(f"it redirects from {urlsplit(req.full_url).scheme} to {newurl}")
             return super().redirect_request(req, fp, code, msg, headers, newurl)
 
     return build_opener(Redirects())
 
 
 def _answer(attempt: Attempt, error: Any) -> Exception:
-    """What an HTTP status other than success means."""
+    """The error for an HTTP status."""
     if error.code == 416:
-        # There is nothing behind what we have: it is another file, or all of it that this server knows.
+        # The server has no more bytes: the part is another file, or complete.
         _forget(attempt)
-        return Unfinished("416: what is there is longer than the file")
+        return Unfinished("416: the part is longer than the file")
     told = f"{error.code} {error.reason}"
     if error.code in TRANSIENT:
         return Unfinished(told, wait_s=_seconds(error.headers.get("Retry-After", "")))
@@ -168,10 +168,10 @@ def _seconds(text: str) -> float:
 
 
 def _read_range(attempt: Attempt, response: Any, begun: int) -> tuple[int, int | None]:
-    """Where the body begins in the file, and how long the file is."""
+    """The offset of the body in the file, and the length of the file."""
     encoding = response.headers.get("Content-Encoding", "identity").lower()
     if encoding not in ("identity", ""):
-        raise Refused(f"it comes wrapped in {encoding}, although it was asked for as it is")
+        raise Refused(f"it is encoded as {encoding}, although the request excluded that")
     length = response.headers.get("Content-Length", "")
     expected = int(length) if re.fullmatch(r"\d{1,18}", length) else None
     if response.status != 206:
@@ -179,7 +179,7 @@ def _read_range(attempt: Attempt, response: Any, begun: int) -> tuple[int, int |
     match = _RANGE.match(response.headers.get("Content-Range", ""))
     if match is None or int(match[1]) != begun:
         _forget(attempt)
-        raise Unfinished("the server sent another part than it was asked for")
+        raise Unfinished("the server sent another range than the requested one")
     return begun, None if match[3] == "*" else int(match[3])
 
 
@@ -203,7 +203,7 @@ def _receive(attempt: Attempt, response: Any, start: int, total: int | None) -> 
             if limit is not None and there > limit:
                 file.close()
                 _forget(attempt)
-                raise Refused(f"more than {limit} bytes come from there")
+                raise Refused(f"the address sends more than {limit} bytes")
             file.write(block)
             attempt.arrived(there, limit)
             if there - window >= LEAST_BYTES:
@@ -215,9 +215,9 @@ def _receive(attempt: Attempt, response: Any, start: int, total: int | None) -> 
 
 
 def _validator(attempt: Attempt) -> str | None:
-    """What the server called the state of the file that the part is of; ``""`` where a checksum must tell.
+    """The server's tag for the version of the part; ``""`` if a checksum must detect other versions.
 
-    ``None`` where the part is of no use: nobody could tell whether the rest belongs to it.
+    ``None`` if the part is useless, because the rest might belong to another version.
     """
     try:
         noted = json.loads(attempt.notes.read_text(encoding="utf-8"))
@@ -231,14 +231,14 @@ def _validator(attempt: Attempt) -> str | None:
 
 def _note(attempt: Attempt, response: Any) -> None:
     tag = response.headers.get("ETag", "")
-    # A weak tag says that two states are as good as each other, not that their bytes are the same.
+    # A weak tag means equivalent versions, not equal bytes.
     validator = tag if tag.startswith('"') else _settled_time(response.headers)
     text = json.dumps({"url": attempt.url, "validator": validator})
     write_atomic(attempt.notes, text.encode(), durable=False)
 
 
 def _settled_time(headers: Any) -> str:
-    """The time of the last change if it tells states apart: it counts seconds, so not within the one of the answer (RFC 9110, 8.8.2.2)."""
+    """The time of the last change, unless it is within a second of the answer and cannot identify the version (RFC 9110, 8.8.2.2)."""
     modified = headers.get("Last-Modified", "")
     try:
         passed = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified)

@@ -1,4 +1,4 @@
-"""Datasets that are known by name, and how each is made from the files of its authors."""
+"""Datasets that are known by name, each with a builder for its authors' files."""
 
 from headrace.datasets.named.catalogue import known_builders, named_builder
 

@@ -1,4 +1,4 @@
-"""The builder of each known name."""
+"""Builders by name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def named_builder(name: str) -> DatasetBuilder:
         name: ``"mnist"``, ``"emnist/letters"``, ``"cifar10:3.*.*"``.
 
     Raises:
-        NoFiles: None is known by that name, config and version.
+        NoFiles: The name, config or version is unknown.
     """
     match = _NAME.fullmatch(name)
     found = None if match is None else _found(match)

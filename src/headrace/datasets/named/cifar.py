@@ -3,7 +3,7 @@
 Layout: for each image its classes (one byte; in CIFAR-100 the coarse one and the fine one), then 1,024 bytes each of red, green and
 blue, row by row.
 
-Names, versions, features, keys and checksums are those of TFDS, so that the examples come in the same order.
+Names, versions, features, keys and checksums are those of TFDS, so that the order of examples is the same.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """What is where in an archive: files of each split, names of the classes by feature, in the order of their bytes."""
+    """Layout of an archive: the files of each split, and class names by feature, in the order of their bytes."""
 
     folder: str
     splits: Mapping[str, tuple[str, ...]]
@@ -128,7 +128,7 @@ def _splits(layout: _Layout, downloads: Downloads) -> Mapping[str, Examples]:
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
-    """That the classes are called as we call them, in the same order."""
+    """Check that the class names are the expected ones, in the same order."""
     with name_in_errors(str(path)):
         found = [line for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
     if found != list(names):

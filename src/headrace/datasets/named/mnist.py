@@ -3,7 +3,7 @@
 Layout of idx: two zero bytes, the type of the values (8 is uint8), the number of axes; the length of each axis as a big-endian
 32-bit number; the values, the last axis running fastest.
 
-Names, versions, features, keys and checksums are those of TFDS, so that the examples come in the same order.
+Names, versions, features, keys and checksums are those of TFDS, so that the order of examples is the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FILES = {
     "test_labels": "t10k-labels-idx1-ubyte.gz",
 }
 EMNIST_CONFIGS = {"byclass": 62, "bymerge": 47, "balanced": 47, "letters": 37, "digits": 10, "mnist": 10}
-"""How many classes each has. Letters are numbered from 1, so that class 0 stays empty."""
+"""Number of classes. Letters are numbered from 1, so that class 0 stays empty."""
 GARMENTS = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 SYLLABLES = ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo")
 
@@ -103,7 +103,7 @@ def kmnist() -> DatasetBuilder:
 
 
 def emnist(config: str = "byclass") -> DatasetBuilder:
-    """Handwritten digits and letters, of 28 x 28 pixels; images lie on their side, as their authors published them.
+    """Handwritten digits and letters, of 28 x 28 pixels; images are transposed, as published.
 
     Args:
         config: ``"byclass"`` (62 classes), ``"bymerge"``, ``"balanced"`` (47), ``"letters"`` (37, of which 0 is empty),
@@ -155,7 +155,7 @@ def _features(label: ClassLabel) -> FeaturesDict:
 
 
 def _mnist_splits(downloads: Downloads) -> Mapping[str, Examples]:
-    # All files first: what cannot be had is known before anything is made.
+    # Download all files first, so that a failure comes before any work.
     paths = {part: downloads[part] for part in FILES}
     return {
         split: partial(_examples, paths[f"{split}_images"], paths[f"{split}_labels"]) for split in ("train", "test")
@@ -188,10 +188,10 @@ def _examples(images: Path, labels: Path) -> Iterator[tuple[int, dict[str, Any]]
 
 
 def read_idx(path: Path, *, axes: int) -> npt.NDArray[np.uint8]:
-    """The array in a gzipped idx file of ``uint8`` values.
+    """Read a gzipped idx file of ``uint8`` values.
 
     Raises:
-        CorruptFile: It is another file, or not all of it.
+        CorruptFile: It is another file, or truncated.
     """
     import gzip
     import zlib

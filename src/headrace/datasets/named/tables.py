@@ -51,7 +51,7 @@ def iris() -> DatasetBuilder:
 
 
 def abalone() -> DatasetBuilder:
-    """Measures of 4,177 shells, and how many rings each has, from which its age is told: rings + 1.5 years."""
+    """Measures of 4,177 shells, and their rings; the age is rings + 1.5 years."""
     file = Resource(
         urls=(UCI + "ml/machine-learning-databases/abalone/abalone.data",),
         size=191873,

@@ -1,1 +1,1 @@
-"""Amazon's algorithms by the names of the SDK."""
+"""Amazon's algorithms: ``sagemaker.amazon``."""

@@ -1,4 +1,4 @@
-"""Linear Learner by the names of the SDK."""
+"""Linear Learner: ``sagemaker.amazon.linear_learner``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = tuple(Hyperparameters.__dataclass_fields__)
 
 
 class LinearLearnerPredictor(Predictor):
-    """Sends arrays as Records, and gets Records: ``record.label["score"].float32_tensor.values``."""
+    """Sends arrays as Records, and returns Records: ``record.label["score"].float32_tensor.values``."""
 
     def __init__(
         self, endpoint_name: str | None = None, sagemaker_session: Session | None = None, **options: Any
@@ -41,8 +41,8 @@ class LinearLearnerModel(Model):
 
     Args:
         model_data: URI of ``model.tar.gz``.
-        role: Taken, and of no use here.
-        options: As of :class:`~headrace.sagemaker.model.Model`.
+        role: Accepted and ignored.
+        options: Arguments of :class:`~headrace.sagemaker.model.Model`.
     """
 
     base_name = "linear-learner"
@@ -55,7 +55,7 @@ class LinearLearnerModel(Model):
 
 
 class _Hyperparameter:
-    """A hyperparameter as an attribute: set, it is checked; before that there is none."""
+    """A hyperparameter as an attribute. Setting it validates it; until then there is none."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -76,14 +76,14 @@ class LinearLearner(EstimatorBase):
     """SageMaker's algorithm for linear models.
 
     Args:
-        role, instance_count, instance_type: As of :class:`~headrace.sagemaker.estimator.EstimatorBase`.
+        role, instance_count, instance_type: As in :class:`~headrace.sagemaker.estimator.EstimatorBase`.
         predictor_type: ``"regressor"``, ``"binary_classifier"`` or ``"multiclass_classifier"``.
-        data_location: ``s3://`` URI of a folder for what :meth:`record_set` writes; the default bucket otherwise.
+        data_location: ``s3://`` URI of a folder for the files of :meth:`record_set`; by default the default bucket.
         options: Hyperparameters of Linear Learner by their names, and arguments of
             :class:`~headrace.sagemaker.estimator.EstimatorBase`. Hyperparameters are attributes, too: ``learner.epochs = 5``.
 
     Raises:
-        ValueError: Hyperparameters that the algorithm does not take; all of them in one message.
+        ValueError: The algorithm refuses hyperparameters; the message names all of them.
 
     >>> learner = LinearLearner(predictor_type="regressor", feature_dim=10, sagemaker_session=Session(tmp))
     >>> learner.hyperparameters()
@@ -112,10 +112,10 @@ class LinearLearner(EstimatorBase):
         super().__init__(role, instance_count, instance_type, hyperparameters=hyperparameters, **options)
 
     def set_hyperparameters(self, **hyperparameters: Any) -> None:
-        """Set some more; ``None`` is the algorithm's default.
+        """Set hyperparameters; ``None`` restores the algorithm's default.
 
         Raises:
-            ValueError: The algorithm does not take them.
+            ValueError: The algorithm refuses them.
         """
         given = {**self._hyperparameters, **hyperparameters}
         checked = {name: value for name, value in given.items() if value is not None}
@@ -130,14 +130,14 @@ class LinearLearner(EstimatorBase):
         encrypt: bool = False,
         distribution: str | None = None,
     ) -> RecordSet:
-        """Arrays as training data, put into the store as Records.
+        """Upload arrays to the store as Records, for training.
 
         Args:
             train: ``float32 (n, width)``; a SciPy matrix stays sparse.
             labels: ``(n,)``.
-            channel: What it is for.
-            encrypt: Of AWS.
-            distribution: Taken, and of no use here: the algorithm trains in one process, which needs all of it.
+            channel: Name of the channel.
+            encrypt: Accepted and ignored.
+            distribution: Accepted and ignored: the algorithm trains in one process, which needs all data.
         """
         del encrypt, distribution
         folder = (self.data_location or f"s3://{self.sagemaker_session.default_bucket()}").rstrip("/")
@@ -159,10 +159,10 @@ class LinearLearner(EstimatorBase):
         """Train.
 
         Args:
-            inputs: A :class:`RecordSet` or several, or what :meth:`EstimatorBase.fit` takes (a URI is the channel ``train``).
-            mini_batch_size: By default ``min(1000, records)`` for record sets, else the algorithm's.
-            wait, logs, job_name, experiment_config: As of :meth:`EstimatorBase.fit`.
-            records: ``inputs`` by its name in the SDK.
+            inputs: A :class:`RecordSet` or several, or inputs of :meth:`EstimatorBase.fit` (a URI becomes the channel ``train``).
+            mini_batch_size: By default ``min(1000, records)`` for record sets, else the algorithm's default.
+            wait, logs, job_name, experiment_config: As in :meth:`EstimatorBase.fit`.
+            records: The name of ``inputs`` in the SDK.
         """
         inputs = records if inputs is None else inputs
         sets = [inputs] if isinstance(inputs, RecordSet) else inputs
@@ -184,14 +184,14 @@ class LinearLearner(EstimatorBase):
         return LinearLearnerContainer(environment=self.environment)
 
     def create_model(self, **options: Any) -> LinearLearnerModel:
-        """The model of the last job."""
+        """Create the model of the last job."""
         options.setdefault("env", self.environment)
         options.setdefault("name", self.training_job_name)
         return LinearLearnerModel(self.model_data, self.role, sagemaker_session=self.sagemaker_session, **options)
 
     @classmethod
     def attach(cls, training_job_name: str, sagemaker_session: Session | None = None) -> LinearLearner:
-        """The estimator of a job that was run before, maybe by another process."""
+        """Find a training job, also of another process, and return its estimator."""
         session = sagemaker_session or Session()
         given = session.describe_training_job(training_job_name)["HyperParameters"]
         estimator = cls(hyperparameters=given, sagemaker_session=session)

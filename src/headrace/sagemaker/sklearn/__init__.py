@@ -1,4 +1,4 @@
-"""Scikit-learn by the names of the SDK."""
+"""Scikit-learn: ``sagemaker.sklearn``."""
 
 from __future__ import annotations
 

@@ -14,19 +14,19 @@ GPU_FAMILIES = ("ml.p", "ml.g", "local_gpu")
 
 
 class SKLearn(Framework):
-    """Trains with a script of your own, as SageMaker's scikit-learn container runs it.
+    """Trains with your script, as SageMaker's scikit-learn container runs it.
 
     Args:
         entry_point: The script.
-        framework_version: Of the image on SageMaker; here the installed scikit-learn is used, whatever it says.
+        framework_version: Version of SageMaker's image. The installed scikit-learn is used whatever it is.
         py_version: ``"py3"``.
-        source_dir: Folder with the script and what it imports; its ``requirements.txt`` gets an environment of its own.
-        hyperparameters: Given to the script as ``--name value`` and in ``SM_HPS``.
-        image_uri: Of no effect.
-        options: As of :class:`~headrace.sagemaker.estimator.Framework`.
+        source_dir: Folder with the script and what it imports; its ``requirements.txt`` is installed into a separate environment.
+        hyperparameters: Passed to the script as ``--name value`` and in ``SM_HPS``.
+        image_uri: Ignored.
+        options: Arguments of :class:`~headrace.sagemaker.estimator.Framework`.
 
     Raises:
-        ValueError: A GPU instance, or another Python than 3.
+        ValueError: The instance type has a GPU, or the Python version is not 3.
     """
 
     model_class = SKLearnModel

@@ -15,7 +15,7 @@ __all__ = ["SKLearnModel", "SKLearnPredictor"]
 
 
 class SKLearnPredictor(Predictor):
-    """Sends and gets arrays as npy."""
+    """Sends and receives arrays as npy."""
 
     def __init__(
         self, endpoint_name: str | None = None, sagemaker_session: Session | None = None, **options: Any
@@ -26,7 +26,7 @@ class SKLearnPredictor(Predictor):
 
 
 class SKLearnModel(FrameworkModel):
-    """A model whose script uses scikit-learn; arguments as of :class:`~headrace.sagemaker.model.Model`."""
+    """A model whose script uses scikit-learn; the arguments are those of :class:`~headrace.sagemaker.model.Model`."""
 
     base_name = "sagemaker-scikit-learn"
 

@@ -1,4 +1,4 @@
-"""``import sagemaker`` that gives what is here, so that a notebook runs with no import changed."""
+"""``import sagemaker`` for unchanged notebooks, and errors for names of the SDK that are missing here."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ ELSEWHERE = {
     "s3_utils": "s3",
     "local.local_session": "local",
 }
-"""Modules of the SDK whose names are in another one here."""
+"""Modules of the SDK whose names are in another module here."""
 
-ALGORITHM = "of SageMaker's built-in algorithms only Linear Learner runs on this machine; train another model with SKLearn and a script"
+ALGORITHM = "of SageMaker's built-in algorithms only Linear Learner runs on this machine; train other models with SKLearn and a script"
 TUNING = "there are no tuning jobs here: call fit in a loop over the values to try"
-PROCESSING = "there are no processing jobs here: run the script itself, or as the entry_point of an SKLearn estimator"
-FRAMEWORK = "there is no container of this framework here: give the script to SKLearn, which runs it with the installed packages"
-SERVICE = "it is a service of AWS, which nothing on this machine stands in for"
+PROCESSING = "there are no processing jobs here: run the script directly, or as the entry_point of an SKLearn estimator"
+FRAMEWORK = "there is no container for this framework here: give the script to SKLearn, which runs it with the installed packages"
+SERVICE = "it is a service of AWS without a counterpart on this machine"
 ON_AWS = "the SDK needs it to talk to AWS, and nothing here does"
-FILE_SYSTEM = "data of a job is in the store or in a folder here: TrainingInput takes s3:// and file:// URIs"
+FILE_SYSTEM = "training data is in the store or in a folder here: TrainingInput accepts s3:// and file:// URIs"
 _ALGORITHMS = "KMeans PCA LDA FactorizationMachines NTM RandomCutForest KNN Object2Vec IPInsights"
 _WITH_MODELS = " ".join(f"{name} {name}Model {name}Predictor" for name in _ALGORITHMS.split())
 _REASONS = {
@@ -79,15 +79,15 @@ WITH_NAMES = frozenset(
         "amazon.amazon_estimator",
     ]
 )
-"""Modules that both have, of which some names are only in the SDK."""
+"""Modules that exist here, but lack some names of the SDK."""
 REASONS = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
 
 def explain(name: str) -> str | None:
-    """Why a name of the SDK is not here, and what to do instead; ``None`` for a name that the SDK has not either.
+    """Explain why a name of the SDK is missing, and what to do instead; ``None`` for a name that the SDK lacks, too.
 
     Args:
-        name: Below ``sagemaker``, with dots.
+        name: The name below ``sagemaker``, with dots.
     """
     parts = name.split(".")
     known = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
@@ -96,14 +96,14 @@ def explain(name: str) -> str | None:
 
 
 def explain_missing_names() -> None:
-    """Let the modules of this package say why a single name that the SDK has in them is not there."""
+    """Add a ``__getattr__`` to modules that explains their missing names."""
     for module in sorted({name.rpartition(".")[0] for name in REASONS}):
         if module in WITH_NAMES:
             importlib.import_module(f"{OURS}.{module}").__dict__["__getattr__"] = partial(_refuse, module)
 
 
 def _refuse(module: str, name: str) -> Any:
-    """What asking a module for a name that it has not ends in: an ImportError, whose words ``from module import name`` keeps."""
+    """Raise the error for a missing name: an ImportError, because ``from module import name`` keeps its message."""
     reason = None if name.startswith("_") else REASONS.get(f"{module}.{name}")
     if reason is not None:
         raise ImportError(f"{THEIRS}.{module}.{name} is not on this machine: {reason}", name=f"{OURS}.{module}")
@@ -111,21 +111,21 @@ def _refuse(module: str, name: str) -> Any:
 
 
 def install_as_sagemaker() -> Callable[[], None]:
-    """Let ``import sagemaker`` give :mod:`headrace.sagemaker`, and ``import sagemaker.x.y`` its modules.
+    """Make ``import sagemaker`` import :mod:`headrace.sagemaker`, and ``import sagemaker.x.y`` its modules.
 
-    For the first cell of a notebook that is not to be changed. The SDK, where it is installed, is hidden from this process.
+    Call it in the first cell of a notebook to run the rest unchanged. It hides an installed SDK from this process.
 
     Returns:
         A function that undoes it.
 
     Raises:
-        ImportError: The SDK was imported already: what has its names would go on to use AWS.
+        ImportError: The SDK is imported already, and code that has its names would use AWS.
     """
     found = sys.modules.get(THEIRS)
     if found is not None and found.__name__ != OURS:
         place = getattr(found, "__file__", None) or "no file"
         raise ImportError(
-            f"sagemaker was imported already, from {place}: call install_as_sagemaker() before, in a fresh kernel or process"
+            f"sagemaker is already imported, from {place}: call install_as_sagemaker() first, in a fresh kernel or process"
         )
     finder = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
     if finder is None:
@@ -135,7 +135,7 @@ def install_as_sagemaker() -> Callable[[], None]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of ours by the SDK's names."""
+    """Finds modules of Headrace by the SDK's names."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -150,7 +150,7 @@ class _Finder(MetaPathFinder):
         return ModuleSpec(fullname, _SameModule(ours), is_package=True)
 
     def remove(self) -> None:
-        """Give ``import sagemaker`` back to the SDK."""
+        """Undo :func:`install_as_sagemaker`."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         for name, module in list(sys.modules.items()):
@@ -160,7 +160,7 @@ class _Finder(MetaPathFinder):
 
 
 class _SameModule(Loader):
-    """Gives a module that has another name, not a second copy of it."""
+    """Loads a module under a second name, without a second copy."""
 
     def __init__(self, ours: str) -> None:
         self._ours = ours
@@ -173,4 +173,4 @@ class _SameModule(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # which importlib has replaced
+        module.__spec__ = self._spec  # importlib has replaced it

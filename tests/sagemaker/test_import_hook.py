@@ -8,7 +8,7 @@ import pytest
 
 import headrace.sagemaker
 from headrace.sagemaker import serializers
-from headrace.sagemaker.standing_in import install_as_sagemaker
+from headrace.sagemaker.import_hook import install_as_sagemaker
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_not_over_the_sdk_itself(monkeypatch):
     module = ModuleType("sagemaker")
     module.__file__ = "/packages/sagemaker/__init__.py"
     monkeypatch.setitem(sys.modules, "sagemaker", module)
-    with pytest.raises(ImportError, match=r"imported already, from /packages/sagemaker/__init__\.py: call .* before"):
+    with pytest.raises(ImportError, match=r"already imported, from /packages/sagemaker/__init__\.py: call .* first"):
         install_as_sagemaker()
     assert not [one for one in sys.meta_path if type(one).__module__.startswith("headrace.sagemaker")]
 
