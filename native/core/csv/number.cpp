@@ -203,7 +203,7 @@ bool magnitude(std::string_view digits, std::uint64_t& value) noexcept {
 
 /// Whether no bit is lost: those of the number fit in the 53 of a float64.
 bool is_float64(std::uint64_t value) noexcept {
-    return value == 0 || std::bit_width(value) - std::countr_zero(value) <= 53;
+    return value == 0 || static_cast<int>(std::bit_width(value)) - std::countr_zero(value) <= 53;
 }
 
 std::string_view digits_at(std::string_view text, bool& negative) noexcept {

@@ -1,5 +1,6 @@
 #include "core/engines/gzip/member.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "check.hpp"
@@ -19,9 +20,47 @@ Fault fault_in(std::string_view stream, std::size_t size) {
     return fault_of([&] { (void)inflate(stream, size); }).fault;
 }
 
+// A block whose literals and distances have codes of up to 15 bits.
+void long_codes() {
+    std::vector<std::byte> stream = from_hex("789c");
+    std::size_t at = 0;
+    const auto put = [&](unsigned value, unsigned count) {
+        for (unsigned bit = 0; bit < count; ++bit, ++at) {
+            if (at % 8 == 0) stream.push_back(std::byte{});
+            stream.back() |= static_cast<std::byte>((value >> bit & 1) << (at % 8));
+        }
+    };
+    const auto put_code = [&](unsigned code, unsigned count) {
+        for (unsigned bit = count; bit-- != 0;) put(code >> bit & 1, 1);
+    };
+    // Symbols 'a' to 'n' have 1 to 14 bits, 'o' and the end 15; distances as well, from the first on.
+    put(5, 3), put(0, 5), put(15, 5), put(15, 4);
+    for (unsigned i = 0; i < 19; ++i) put(i < 3 ? 0 : 4, 3); // lengths 0 to 15 in four bits each
+    const auto length_of = [](unsigned symbol) {
+        if (symbol >= 'a' && symbol <= 'o') return std::min(symbol - 'a' + 1, 15U);
+        return symbol == 256 ? 15U : 0U;
+    };
+    for (unsigned symbol = 0; symbol < 257; ++symbol) put_code(length_of(symbol), 4);
+    for (unsigned symbol = 0; symbol < 16; ++symbol) put_code(std::min(symbol + 1, 15U), 4);
+    const auto put_literal = [&](unsigned symbol) {
+        const unsigned length = length_of(symbol);
+        put_code(symbol == 256 ? 0x7FFF : (1U << length) - 2, length);
+    };
+    std::string wanted;
+    for (unsigned i = 0; i < 200; ++i) wanted += static_cast<char>('a' + i * i % 15);
+    for (const char letter : wanted) put_literal(static_cast<unsigned char>(letter));
+    put_literal(256);
+    std::string out(wanted.size(), '?');
+    const std::uint32_t sum = adler32(bytes_of(wanted));
+    for (int shift = 24; shift >= 0; shift -= 8) stream.push_back(static_cast<std::byte>(sum >> shift));
+    Inflater().inflate(stream, std::as_writable_bytes(std::span(out)));
+    check(out == wanted);
+}
+
 } // namespace
 
 int main() {
+    long_codes();
     using namespace std::string_view_literals;
     // Written by zlib 1.3: fixed codes, codes of their own, stored; the content is told beside each.
     const auto fixed = "\170\001\053\311\110\125\050\054\315\114\316\126\110\052\312\057\317\123\110\313\257\120\310"

@@ -1,5 +1,7 @@
 #include "core/engines/jpeg/decoder.hpp"
 
+#include <algorithm>
+
 #include "base/cpus.hpp"
 #include "check.hpp"
 #include "core/checksum/crc32c.hpp"
@@ -29,10 +31,27 @@ void pixels_are_those_of_libjpeg(const Kernels& kernels) {
     }
 }
 
+void grey(const Kernels& kernels) {
+    const std::vector<std::byte> file = from_hex(grey_picture.digits);
+    const auto header = plain_header(file);
+    check(header && header->channels == 1);
+    Decoder decoder(kernels);
+    std::vector<std::uint8_t> out(height * width);
+    for (int turn = 0; turn < 2; ++turn) {
+        std::fill(out.begin(), out.end(), std::uint8_t{0});
+        check(decoder.decode(file, *header, out.data()) && sum_of(out) == grey_picture.sum);
+        decoder.shrink(); // which it must survive
+    }
+}
+
 } // namespace
 
 int main() {
+    grey(plain_kernels());
     pixels_are_those_of_libjpeg(plain_kernels());
     for (const Cpu& cpu : runnable_cpus())
-        if (const Kernels* const vector = vector_kernels(cpu)) pixels_are_those_of_libjpeg(*vector);
+        if (const Kernels* const vector = vector_kernels(cpu)) {
+            pixels_are_those_of_libjpeg(*vector);
+            grey(*vector);
+        }
 }

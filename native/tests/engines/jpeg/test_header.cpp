@@ -65,9 +65,32 @@ void everything_else_is_left_to_the_library() {
     check(!plain_header({}) && !plain_header(bytes_of("\xFF\xD8\xFF\xC0")));
 }
 
+// Without JFIF's segment, Adobe's says whether the planes are luma and chroma.
+void segments_of_others() {
+    const std::vector<std::byte> file = picture(1);
+    const auto with = [&](const char* segment) {
+        auto changed = from_hex(segment);
+        changed.insert(changed.begin(), {std::byte{0xFF}, std::byte{0xD8}});
+        changed.insert(changed.end(), file.begin() + 20, file.end()); // behind JFIF's segment
+        return plain_header(changed).has_value();
+    };
+    check(with("") && with("ffee 000e 41646f6265 0064 0000 0000 01"));
+    check(!with("ffee 000e 41646f6265 0064 0000 0000 00") && !with("ffee 000e 41646f6265 0064 0000 0000 02"));
+    check(with("ffee 000e 41646f6266 0064 0000 0000 00") && with("fffe 0004 6869")); // not Adobe's; a comment
+    check(with("ffee 000d 41646f6265 0064 0000 0000")); // too short to be Adobe's, as for libjpeg
+}
+
+void grey() {
+    const auto header = plain_header(from_hex(grey_picture.digits));
+    check(header && header->channels == 1 && header->height == height && header->width == width);
+    check(header->components[0].across == 1 && header->components[0].down == 1);
+}
+
 } // namespace
 
 int main() {
+    segments_of_others();
+    grey();
     fields();
     zigzag_is_that_of_the_standard();
     everything_else_is_left_to_the_library();

@@ -94,6 +94,10 @@ void a_pair_is_decompressed_as_two() {
 }
 
 void raw_blocks_and_runs() {
+    // Compressed blocks: raw literals and a sequence; raw literals alone; a run alone.
+    check(decompress(from_hex("28b52ffd 00 50 5d0000 20 61626358 015403020006"), 7) == from_hex("61626361626358"));
+    check(decompress(from_hex("28b52ffd 00 50 2d0000 18 616263 00"), 3) == from_hex("616263"));
+    check(decompress(from_hex("28b52ffd 00 50 1d0000 19 61 00"), 3) == from_hex("616161"));
     // A window descriptor and no size; a raw block "ab", a run of five "c", an empty last block.
     const auto frame = from_hex("28b52ffd 00 50 100000 6162 2a0000 63 010000");
     const auto out = decompress(frame, 7);
