@@ -8,7 +8,7 @@ import pytest
 from tests.loading.fakes import Numbers
 
 from headrace.loading.loader import Loader
-from headrace.loading.report import Report
+from headrace.loading.report import LoaderReport
 
 
 def report(**given):
@@ -16,7 +16,7 @@ def report(**given):
         "epoch": 3, "batches": 100, "examples": 12_800, "bytes": 4_000_000, "threads": 1, "cores": 2, "batches_per_job": 2.0,
         "wall_s": 1.0, "reading_s": 0.0, "transform_s": 0.0, "handover_s": 0.0, "waiting_s": 0.95, "helping_s": 0.5,
     }  # fmt: skip
-    return Report(**{**plain, **given})
+    return LoaderReport(**{**plain, **given})
 
 
 def test_nothing_to_report():

@@ -18,7 +18,7 @@ from headrace.io.system import usable_cores
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
 from headrace.loading.jobs import Cursor, RoundPlan
-from headrace.loading.report import Report
+from headrace.loading.report import LoaderReport
 from headrace.loading.workers.pool import START_METHODS, StartMethod
 from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
@@ -200,7 +200,7 @@ class Loader(Iterable[Any]):
             raise _mismatch("position", f"a whole number from 0 to {n}", position)
         self._progress = LoaderPosition(Cursor(epoch, position), finished=self._progress.finished)
 
-    def report(self) -> Report:
+    def report(self) -> LoaderReport:
         """Where the time of the last finished epoch went (of the running one, if none is finished), and what to change.
 
         Raises:
@@ -210,7 +210,7 @@ class Loader(Iterable[Any]):
         if times is None:
             raise ValueError("there is nothing to report before the first batch")
         threads = self._threads if self._prefetch else 0
-        return Report.of(times, threads=threads, workers=self._workers, cores=usable_cores())
+        return LoaderReport.of(times, threads=threads, workers=self._workers, cores=usable_cores())
 
     @cached_property
     def _identity(self) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from time import perf_counter_ns
 
 from headrace.loading.jobs import Times
 
-__all__ = ["Report"]
+__all__ = ["LoaderReport"]
 
 BUSY_CONSUMER = 0.9
 SHORT_BATCH_S = 50e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class LoaderReport:
     """Where the time of an epoch went. ``print(report)`` shows it with advice.
 
     The stages are summed over all threads or workers; the consumer's two add up to the wall time.
@@ -43,7 +43,7 @@ class Report:
     """That part of ``waiting_s`` in which it made batches itself."""
 
     @classmethod
-    def of(cls, times: Times, *, threads: int, cores: int, workers: int = 0) -> Report:
+    def of(cls, times: Times, *, threads: int, cores: int, workers: int = 0) -> LoaderReport:
         """The report of the times of an epoch, finished or not."""
         wall_ns = (times.ended_ns or perf_counter_ns()) - times.begun_ns
         return cls(
@@ -112,7 +112,7 @@ class Report:
         return seconds / self.wall_s if self.wall_s else 0.0
 
 
-def _more_threads(report: Report) -> str | None:
+def _more_threads(report: LoaderReport) -> str | None:
     """Advice to add threads, where there are cores that the making of batches could still use."""
     if report.workers:
         return f"workers={report.cores} would use all {report.cores} cores." if report.workers < report.cores else None
@@ -123,7 +123,7 @@ def _more_threads(report: Report) -> str | None:
     return None
 
 
-def _advise_reading(report: Report) -> str:
+def _advise_reading(report: LoaderReport) -> str:
     start = "Reading and decoding are the limit. "
     if report.reading_s / report.batches < SHORT_BATCH_S and report.batches_per_job < 2:
         return (
@@ -138,7 +138,7 @@ def _advise_reading(report: Report) -> str:
     )
 
 
-def _advise_transform(report: Report) -> str:
+def _advise_transform(report: LoaderReport) -> str:
     return (
         "map_batch is the limit. "
         + (
@@ -153,14 +153,14 @@ def _advise_transform(report: Report) -> str:
     )
 
 
-def _advise_carrying(_report: Report) -> str:
+def _advise_carrying(_report: LoaderReport) -> str:
     return (
         "Carrying batches from the workers is the limit: threads= needs none of it, and is the right thing where NumPy or "
         "native code does the work."
     )
 
 
-def _advise_handover(_report: Report) -> str:
+def _advise_handover(_report: LoaderReport) -> str:
     return "The hand-over is the limit: take fewer or smaller columns, or to='numpy' and convert where they are used."
 
 

@@ -24,7 +24,7 @@ from headrace.io.store.upload import check_writable, is_uploaded, upload, upload
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
 
-__all__ = ["OutputFile", "Target", "Unit", "WorkFolder", "join_units"]
+__all__ = ["PlannedFile", "Target", "Unit", "WorkFolder", "join_units"]
 
 
 CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
@@ -147,7 +147,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputFile:
+class PlannedFile:
     """One new file and the units that are joined to it.
 
     Args:
@@ -198,7 +198,7 @@ class WorkFolder:
                 file.write(text.encode())
         return cls(path, target, n, fresh=fresh)
 
-    def files(self) -> list[OutputFile]:
+    def files(self) -> list[PlannedFile]:
         """Every new file with its units. A zlib stream cannot be joined from several, so it is one unit."""
         step = self.n or 1 if self.target.compression == "zlib" else UNIT_EXAMPLES
         files = []
@@ -209,7 +209,7 @@ class WorkFolder:
                 for at in starts
             )
             whole = str(self.path / f"{number:05d}-whole") if is_url(path) else path
-            files.append(OutputFile(path, units, self.target.format, whole))
+            files.append(PlannedFile(path, units, self.target.format, whole))
         return files
 
     def missing(self) -> list[Unit]:
@@ -264,7 +264,7 @@ class WorkFolder:
             self.remove()
 
 
-def join_units(file: OutputFile, work: WorkFolder) -> None:
+def join_units(file: PlannedFile, work: WorkFolder) -> None:
     """Join the units of a file under its name, and upload it if that is a URL."""
     if file.whole == file.path or not Path(file.whole).exists():
         _join(file)
@@ -273,7 +273,7 @@ def join_units(file: OutputFile, work: WorkFolder) -> None:
         remove(file.whole)
 
 
-def _join(file: OutputFile) -> None:
+def _join(file: PlannedFile) -> None:
     """Join the units of a file.
 
     TFRecord files, rows of CSV and gzip members can follow one another, so their units are copied end to end. Formats with a header or
@@ -290,7 +290,7 @@ def _join(file: OutputFile) -> None:
                 _append(out, unit.path)
 
 
-def _finish(file: OutputFile, work: WorkFolder) -> None:
+def _finish(file: PlannedFile, work: WorkFolder) -> None:
     if is_url(file.path):
         if Path(file.whole).is_dir():
             upload_folder(file.whole, file.path)
