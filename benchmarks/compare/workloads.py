@@ -339,7 +339,7 @@ IMPORT = Workload(
     note="The check of the Headrace row also fails when anything optional gets loaded.",
     systems=(
         _import("headrace", role="headrace"),
-        System(name="import headrace, its three doors", role="headrace", start="imports:doors"),
+        System(name="import headrace with records, open and Loader", role="headrace", start="imports:entry_points"),
         _import("numpy", role="limit"),
         System(name="bare interpreter", role="limit", start="imports:bare"),
         _import("datasets", epochs=3),

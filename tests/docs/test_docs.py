@@ -141,3 +141,11 @@ def test_readmes_of_folders_name_files_that_exist(page):
 def test_modules_named_in_the_api_tables_have_those_names():
     for name in re.findall(r"`((?:containers|jobs|contracts)\.[\w.]+)", (ROOT / "docs" / "api.md").read_text("utf-8")):
         assert pydoc.locate(f"headrace.{name}") is not None, name
+
+
+def test_names_in_the_table_of_endpoints_exist():
+    section = (ROOT / "docs" / "api.md").read_text("utf-8").split("\n## Endpoints\n")[1].split("\n## ")[0]
+    cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    names = [name for cell in cells for name in re.findall(r"`(\w+)", cell)]
+    assert {"Endpoint", "serve"} <= set(names)
+    assert set(names) <= set(hr.hosting.__all__)

@@ -61,7 +61,7 @@ def headrace(_files: Files) -> ImportTask:
     return ImportTask("headrace")
 
 
-def doors(_files: Files) -> ImportTask:
+def entry_points(_files: Files) -> ImportTask:
     """Headrace with the modules of `records`, `open` and `Loader`, which are loaded on first use."""
     return ImportTask("headrace", then="headrace.records, headrace.open, headrace.Loader")
 
