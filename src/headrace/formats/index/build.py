@@ -37,7 +37,7 @@ HELD_BYTES = 1 << 20
 class Starts:
     """Record starts of one file, in order: few are kept in memory, many in an unnamed file in the cache folder.
 
-    So memory does not grow with the files. Where there is no room for that file, all are held in memory.
+    So memory does not grow with the files. Without room for that file, all are kept in memory.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Starts:
             file.close()
 
     def add(self, starts: Indices) -> None:
-        """Append some, as a copy: native memory goes back to where it is used again."""
+        """Append a copy of some starts, so that native memory returns to its pool."""
         self._held.append(starts.astype("<i8"))
         self._held_bytes += starts.nbytes
         self._count += len(starts)
@@ -72,7 +72,7 @@ class Starts:
                 self._file.write(starts.data)
             self._file.flush()
         except OSError:
-            self._can_file = False  # What was filed before is still there; of this, nothing counts.
+            self._can_file = False  # Earlier starts are in the file; these stay in memory.
             return
         self._held, self._held_bytes, self._filed = [], 0, self._count
 
@@ -90,13 +90,13 @@ class Starts:
 
 
 STEP_BYTES = 16 << 20
-PIECE_BYTES = 256 << 20  # of a large file; below that one core hops over the headers faster than two share the work
+PIECE_BYTES = 256 << 20  # of a large file; below that, one core is faster than two
 MOST_THREADS = 16
-MOST_PRINTED = 1024  # files whose content is looked at before their old index is believed; for more, size and time do
+MOST_PRINTED = 1024  # files whose content is checked before a cached index is trusted; of more, only size and time
 
 
 def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, compression: str | None) -> RecordIndex:
-    """The index of some files: from the cache, with what is stale in it made again.
+    """The index of some files, from the cache. Stale parts are rebuilt.
 
     Raises:
         CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
@@ -166,8 +166,8 @@ def build_index(
         files: The files.
         on_corrupt: ``"raise"`` checks lengths and their checksums; ``"skip"`` checks payloads too and leaves what is
             damaged out.
-        kept: An earlier index, of which the files that have not changed are taken over. It is returned itself when
-            none has changed.
+        kept: An earlier index, whose entries for unchanged files are reused. If no file has changed, it is
+            returned.
         show: Whether a progress bar may appear.
     """
     built = _build(framing, files, on_corrupt=on_corrupt, kept=kept, show=show)
@@ -179,7 +179,7 @@ def build_index(
 def _build(
     framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, kept: RecordIndex | None, show: bool = True
 ) -> _Built | None:
-    """What :func:`build_index` gives; ``None`` where all that was kept is as it was."""
+    """What :func:`build_index` gives; ``None`` if everything that was kept is unchanged."""
     signatures = _signatures(files)
     stale = [
         number
@@ -260,7 +260,7 @@ class _Job:
         self._whole: Future[_Found] | None = None
 
     def submit(self, pool: ThreadPool) -> None:
-        """Large plain files in pieces; everything else as one."""
+        """Scan a large plain file in pieces, any other as one."""
         size = self._signature.size
         if self._remote or self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":
             self._whole = pool.submit(self._scanned)
@@ -298,7 +298,7 @@ class _Job:
         return self._found(starts, scan)
 
     def _sum(self, content: MappedFile, start: int, stop: int) -> None:
-        """Take the checksums of the blocks that begin in a stretch, while it is in memory, where the format has none of its own."""
+        """Compute the checksums of the blocks that begin in a stretch, while it is in memory, if the format has none of its own."""
         if self._framing.has_checksums:
             return
         first, stop_block = -(-start // SUMMED_BYTES), -(-stop // SUMMED_BYTES)
@@ -335,7 +335,7 @@ class _Job:
         return _Piece(begin, stop, starts, end)
 
     def _joined(self) -> Starts:
-        """The starts of all pieces. One counts only where the chain of records before it ends exactly where it begins."""
+        """The starts of all pieces. A piece counts only if the records before it end exactly where it begins."""
         content = self._files.content(self._number)
         at, starts = self._begin(content), Starts()
         while self._pieces:
@@ -350,7 +350,7 @@ class _Job:
         return starts
 
     def _chain(self, content: MappedFile, at: int, stop: int, to: Starts, *, sums: bool = False) -> int:
-        """Record starts in ``[at, stop)``, one hop after the other; returns where the next record would begin."""
+        """Find record starts in ``[at, stop)``; return where the next record would begin."""
         begin = 0
         while at < stop:
             try:

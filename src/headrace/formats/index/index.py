@@ -1,8 +1,8 @@
-"""Where the records of some files begin: kept in the user's cache folder, made again where it is stale or damaged.
+"""Where the records of some files begin: kept in the user's cache folder, rebuilt if it is stale or damaged.
 
 An index file is a header, a description, and three tables, each of which begins at a multiple of 64 bytes: the checksums of the
-blocks of the starts; those of the contents of files whose format has none of its own (CSV); the starts. A start is compared with the
-checksum of its block when it is first used, so that an index of any size is opened at once and no damaged one gives another row.
+blocks of the starts; those of the contents of files whose format has none of its own (CSV); the starts. Each block
+of starts is checked when it is first used, so that an index of any size opens at once, and a damaged one never gives a wrong row.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RecordIndex:
         self.compares_content = any(not each.all_sound for each in content)
         """Whether :meth:`compare_content` has something left to compare."""
         self.make_again: Callable[[], RecordIndex] | None = None
-        """What gives the same index anew, should it turn out to be damaged."""
+        """Builds the same index again, in case it is damaged."""
         self.path: Path | None = None
         """Where it is kept."""
         self._starts = starts
@@ -137,10 +137,10 @@ class RecordIndex:
         return self._starts.data.cast("B")
 
     def _replace(self) -> None:
-        """Take the starts of a new index in the place of damaged ones.
+        """Replace damaged starts by those of a new index.
 
         Raises:
-            CorruptFile: There is nothing to make it of, or the files are other ones by now.
+            CorruptFile: It cannot be rebuilt, or the files have changed.
         """
         made = None if self.make_again is None else self.make_again()
         if made is None or [file.records for file in made.files] != [file.records for file in self.files]:
@@ -148,7 +148,7 @@ class RecordIndex:
                 Where(path=self.files[0].path if self.files else None),
                 expected="a sound index of this file in the cache folder",
                 found="a damaged one",
-                hint="Open the file again: then it is made anew.",
+                hint="Open the file again to rebuild it.",
             )
         self._starts, self._sums, self._is_mapped = made.starts, None, made._is_mapped
 
@@ -180,8 +180,8 @@ class RecordIndex:
     def compare_content(
         self, files: FileSet, indices: Indices, which: npt.NDArray[np.int32] | None, offsets: Indices
     ) -> None:
-        """Compare the blocks of the files that records are in with what they were when the index was made: each when it is
-        first used, and where the format has no checksums that would show another version.
+        """Compare the blocks of files that hold some records with their checksums in the index: each when it is first
+        used, and only if the format has no checksums that would show another version.
 
         Args:
             files: Their contents.
@@ -199,7 +199,7 @@ class RecordIndex:
             mine = slice(None) if which is None else which == number
             if self.content[number].damaged(files.content(number).buffer, offsets[mine], ends[mine]) >= 0:
                 if self.path is not None:
-                    self.path.unlink(missing_ok=True)  # When it is opened again, its index is made again.
+                    self.path.unlink(missing_ok=True)  # Opening the file again rebuilds its index.
                 found = "other bytes than when its index was made"
                 raise file_changed_error(self.files[number].path, size=None, found=found, what="file")
         self.compares_content = any(not each.all_sound for each in self.content)
@@ -236,7 +236,7 @@ def index_path(
 
 
 def save_index(index: RecordIndex, path: Path) -> bool:
-    """Write an index. A full disk or a read-only folder is no fault (it is a cache); the answer says whether it was written."""
+    """Write an index. Returns whether it was written: for a cache, a full disk or a read-only folder is no error."""
     return write_index(index.files, [np.ascontiguousarray(index.starts, "<i8")], path, index.content)
 
 
@@ -246,7 +246,7 @@ def write_index(
     path: Path,
     content: Sequence[BlockSums] = (),
 ) -> bool:
-    """As :func:`save_index`, of starts that come in blocks (``<i8``), twice."""
+    """As :func:`save_index`, from blocks of starts (``<i8``), which are iterated twice."""
     sums = block_sums((block.data for block in starts), SUMMED_BYTES).astype("<u4").tobytes()
     contents = b"".join(each.sums.astype("<u4").tobytes() for each in content)
     description = {
@@ -269,7 +269,7 @@ def write_index(
 
 
 def load_index(path: Path) -> RecordIndex | None:
-    """The index in a file, mapped; ``None`` where there is none or it is damaged, so that it has to be made again."""
+    """The index in a file, mapped; ``None`` if there is none, or it is damaged."""
     if not is_trusted(path):
         return None
     try:
@@ -285,7 +285,7 @@ def load_index(path: Path) -> RecordIndex | None:
 
 def warn_of_damage(path: Path) -> None:
     """Say in the log that an index was damaged: the disk may be failing."""
-    LOG.warning("The index %s is damaged. It is made again, and nothing that it said is used.", path)
+    LOG.warning("The index %s is damaged. It is rebuilt, and none of its contents is used.", path)
 
 
 def _file(entry: dict[str, Any]) -> FileIndex:

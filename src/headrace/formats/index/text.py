@@ -30,7 +30,7 @@ def write_text_index(index: RecordIndex, number: int, path: PathLike) -> None:
     """Write the text form for file ``number`` of an index.
 
     Raises:
-        UnsupportedData: The file is compressed: the text form knows no decompressed offsets.
+        UnsupportedData: The file is compressed: the text form has no decompressed offsets.
     """
     record_file = index.files[number].path
     content = _plain(record_file)
@@ -46,7 +46,7 @@ def read_text_index(path: PathLike, record_file: str) -> RecordIndex:
     """Read the text form, and check it against the file that it is for.
 
     Raises:
-        CorruptFile: A line is no pair of numbers, or not where a record of that size is, or records are left out.
+        CorruptFile: A line is not a pair of numbers, or does not match a record, or records are missing.
         UnsupportedData: The file is compressed.
     """
     content = _plain(record_file)
@@ -106,7 +106,7 @@ def _check_chain(starts: Indices, sizes: Indices, file_size: int, path: str) -> 
             Where(path=path, record=at),
             expected=f"the next record at byte {int(expected[at])}",
             found=f"byte {int(found[at])}" if at < len(starts) else f"the end of the file at byte {file_size}",
-            hint="The index belongs to another version of the file: make it anew.",
+            hint="The index belongs to another version of the file: build it again.",
         )
 
 
@@ -115,5 +115,5 @@ def _disagrees(path: str, record: int, record_file: str) -> CorruptFile:
         Where(path=path, record=record),
         expected="the place and size of a record",
         found=f"something else there in {record_file}",
-        hint="The index belongs to another version of the file: make it anew.",
+        hint="The index belongs to another version of the file: build it again.",
     )

@@ -161,10 +161,10 @@ class TypedTable(FileTable):
 
 
 class KeptColumns:
-    """Decoded columns by block and name; the oldest go when there are too many bytes.
+    """Decoded columns by block and name. The oldest are dropped when they exceed a number of bytes.
 
-    No lock, which another thread could hold when the process forks: single operations on a dict are atomic, and a column that
-    two threads decode at once is decoded twice.
+    Without a lock, which another thread could hold when the process forks: single operations on a dict are atomic, and two
+    threads may decode the same column twice.
     """
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
@@ -178,7 +178,7 @@ class KeptColumns:
         return None if found is None else found[0]
 
     def put(self, block: int, name: str, column: Any) -> None:
-        """Keep a column, unless it is larger than all that may be kept."""
+        """Keep a column, unless it alone exceeds the limit."""
         size = _size_of(column)
         if size > self.most_bytes or (block, name) in self._columns:
             return
@@ -187,7 +187,7 @@ class KeptColumns:
         while self._bytes > self.most_bytes:
             try:
                 oldest = next(iter(self._columns))
-            except (StopIteration, RuntimeError):  # Another thread was faster.
+            except (StopIteration, RuntimeError):  # Another thread dropped it.
                 return
             self._bytes -= self._columns.pop(oldest, (None, 0))[1]
 
@@ -212,7 +212,7 @@ class BlockTable(TypedTable):
         return int(self._firsts[-1])
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Each block that is needed is decoded once, and kept."""
+        """Decodes each needed block once, and keeps it."""
         firsts = self._firsts
         which = np.searchsorted(firsts, indices, side="right") - 1
         blocks = np.unique(which).tolist()
@@ -311,7 +311,7 @@ def refuse_misfits(path: PathLike, misfits: Sequence[Misfit]) -> None:
 
 
 class PackedFile:
-    """An atomic file, in a GZIP or ZLIB stream if that is wanted."""
+    """An atomic file, optionally in a GZIP or ZLIB stream."""
 
     def __init__(self, path: PathLike, compression: str) -> None:
         wrapper = parse_compression(compression) or "none"
@@ -323,7 +323,7 @@ class PackedFile:
         self.file.write(part if self._deflater is None else self._deflater.compress(part))
 
     def close(self) -> None:
-        """Put the file into its place."""
+        """Finish the file, which then appears under its name."""
         if not self.file.closed and self._deflater is not None:
             self.file.write(self._deflater.flush())
         self.file.close()
@@ -334,28 +334,28 @@ class PackedFile:
 
 
 class ByteFile(io.RawIOBase):
-    """An atomic file as libraries want a file that they write in order. Closing it is left to its owner."""
+    """An atomic file as a file object for libraries that write in order. Its owner closes it."""
 
     def __init__(self, file: AtomicFile) -> None:
         super().__init__()
         self.file = file
 
     def write(self, part: Buffer, /) -> int:
-        """Append bytes. Libraries that end a file when they are thrown away write to one that was aborted, too."""
+        """Append bytes. Libraries may finish a file in a destructor, after it was aborted."""
         return memoryview(part).nbytes if self.file.closed else self.file.write(part)
 
     def tell(self) -> int:
-        """How many were written."""
+        """The number of bytes written."""
         return self.file.size
 
     def writable(self) -> bool:
         return True
 
     def close(self) -> None:
-        """Do nothing: the owner closes, or aborts, the file itself."""
+        """Do nothing: the owner closes or aborts the file."""
 
     def __del__(self) -> None:
-        """Likewise."""
+        """Do nothing, as :meth:`close`."""
 
     def __reduce__(self) -> Any:
         raise TypeError("a file that is being written cannot be pickled")
