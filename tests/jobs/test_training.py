@@ -279,7 +279,7 @@ def test_an_invalid_output_path_is_reported_before_training(run, script):
 
 
 def test_a_missing_script(run, tmp_path):
-    with pytest.raises(JobFailed, match="there is no file nothing.py"):
+    with pytest.raises(JobFailed, match="no file nothing.py"):
         run(ScriptContainer(entry_point=tmp_path / "nothing.py"))
 
 

@@ -37,7 +37,7 @@ __all__ = [
 Status = Literal["Creating", "InService", "Failed", "Stopped"]
 
 PAUSE_S = 0.05
-PING_TIMEOUT_S = 2.0  # as SageMaker gives a ping
+PING_TIMEOUT_S = 2.0  # as in SageMaker
 MOST_LOG_LINES = 20
 FAILED = "does not load"
 

@@ -104,7 +104,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
-        """From what :meth:`to_json` gave."""
+        """The inverse of :meth:`to_json`."""
         return cls(**values)
 
 

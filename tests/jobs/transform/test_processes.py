@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from tests.jobs.transform.conftest import CONTAINERS, sample
 
+from headrace.hosting.workers.frames import FrameReceiver
+from headrace.jobs.transform import invoke
 from headrace.jobs.transform.running import read_transform
 
 LINES = {"split_type": "Line", "assemble_with": "Line"}
@@ -52,15 +54,29 @@ def test_a_call_that_takes_too_long_again_and_again_fails_its_file(jobs, tmp_pat
     assert int((tmp_path / "hang").read_text()) <= 2
 
 
-def test_of_a_pipeline_the_container_is_named(jobs, tmp_path):
+def test_of_a_pipeline_the_container_is_named(jobs, tmp_path, monkeypatch):
     stages = [sample("Echo"), sample("Flaky", folder=str(tmp_path), times=9)]
-    given = {"invocations_timeout_s": 1, "invocations_max_retries": 0, **LINES}
+    given = {"invocations_max_retries": 0, **LINES}
     jobs.put(a="die\n")
     reason = jobs.fail(None, stages=stages, **given)
     assert "was killed by SIGKILL while it had this request (from container-2)" in reason
+
+    class TimesOut(FrameReceiver):
+        """Times out as soon as the second container has the request."""
+
+        is_loaded = False
+
+        def receive(self, awake_s=0.0):
+            if not self.is_loaded:
+                self.is_loaded = True
+                return super().receive(awake_s)
+            wait((tmp_path / "hang").exists)
+            raise TimeoutError
+
+    monkeypatch.setattr(invoke, "FrameReceiver", TimesOut)
     jobs.put(a="hang\n")
     reason = jobs.fail(None, stages=stages, name="slow", **given)
-    assert "504: no answer came within 1 s (invocations_timeout_s) (from container-2)" in reason
+    assert "504: no answer came within 600 s (invocations_timeout_s) (from container-2)" in reason
 
 
 def test_a_record_that_kills_the_process_fails_its_file_only(jobs):

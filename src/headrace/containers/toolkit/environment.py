@@ -1,4 +1,4 @@
-"""What a job or an endpoint is told about itself: the tree, its JSON files, the variables."""
+"""The environment of a job: its tree of folders, JSON files and variables."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _read_json(path: str) -> Any:
 
 
 def read_hyperparameters(path: str | None = None) -> dict[str, Any]:
-    """The hyperparameters as values: what is no JSON stays a text."""
+    """The hyperparameters as values; strings that are not JSON stay strings."""
     return {name: _as_value(value) for name, value in _read_json(path or Tree().hyperparameters_file).items()}
 
 
@@ -64,7 +64,7 @@ def _as_value(text: Any) -> Any:
 
 
 def read_resource_config() -> dict[str, Any]:
-    """Hosts, and which of them this one is."""
+    """The hosts, and the current one."""
     found: dict[str, Any] = _read_json(Tree().resource_config_file)
     return found
 
@@ -82,7 +82,7 @@ def channel_path(channel: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def num_gpus() -> int:
-    """How many GPUs ``nvidia-smi`` knows of."""
+    """The number of GPUs that ``nvidia-smi`` lists."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return 0
@@ -94,7 +94,7 @@ def num_gpus() -> int:
 
 
 def num_cpus() -> int:
-    """How many processors the machine has."""
+    """The number of processors."""
     return multiprocessing.cpu_count()
 
 
@@ -104,7 +104,7 @@ def module_name_of(program: str | None) -> str | None:
 
 
 class Environment(mapping.MappingMixin):
-    """The training job: its properties are what the ``SM_`` variables are made of.
+    """The training job. The ``SM_`` variables are made from its properties.
 
     Args:
         resource_config: The content of ``resourceconfig.json``; read where it is not given.
@@ -140,7 +140,7 @@ class Environment(mapping.MappingMixin):
 
     @property
     def additional_framework_parameters(self) -> dict[str, Any]:
-        """Hyperparameters that begin with ``sagemaker_`` and mean nothing to the toolkit itself."""
+        """Hyperparameters that begin with ``sagemaker_`` and are not for the toolkit itself."""
         return {n: v for n, v in self._settings.items() if n not in params.SAGEMAKER_HYPERPARAMETERS}
 
     @property
@@ -165,7 +165,7 @@ class Environment(mapping.MappingMixin):
 
     @property
     def current_instance_type(self) -> str:
-        """The type of this host, ``"local"`` where it has none."""
+        """The instance type of this host, ``"local"`` by default."""
         return str(self._resources.get("current_instance_type", "local"))
 
     @property
@@ -197,7 +197,7 @@ class Environment(mapping.MappingMixin):
 
     @property
     def input_config_dir(self) -> str:
-        """Where the JSON files are."""
+        """The folder of the JSON files."""
         return self._tree.input_config_dir
 
     @property
@@ -207,7 +207,7 @@ class Environment(mapping.MappingMixin):
 
     @property
     def input_dir(self) -> str:
-        """Where channels and JSON files are."""
+        """The folder of channels and JSON files."""
         return self._tree.input_dir
 
     @property
@@ -232,12 +232,12 @@ class Environment(mapping.MappingMixin):
 
     @property
     def is_smddprun_installed(self) -> bool:
-        """Whether SageMaker's own launcher is there: never here."""
+        """Whether SageMaker's own launcher is used: never here."""
         return False
 
     @property
     def is_smddpmprun_installed(self) -> bool:
-        """Whether SageMaker's other launcher is there: never here."""
+        """Whether SageMaker's other launcher is used: never here."""
         return False
 
     @property
@@ -252,7 +252,7 @@ class Environment(mapping.MappingMixin):
 
     @property
     def log_level(self) -> Any:
-        """As :mod:`logging` counts them."""
+        """The log level, as in :mod:`logging`."""
         return self._settings.get(params.LOG_LEVEL_PARAM, logging.INFO)
 
     @property
@@ -262,12 +262,12 @@ class Environment(mapping.MappingMixin):
 
     @property
     def model_dir(self) -> str:
-        """What is put here becomes ``model.tar.gz``."""
+        """The folder that becomes ``model.tar.gz``."""
         return self._tree.model_dir
 
     @property
     def module_dir(self) -> str:
-        """Where the user's code came from, or is."""
+        """The location of the user's code."""
         return str(self._settings.get(params.SUBMIT_DIR_PARAM, self._tree.code_dir))
 
     @property
@@ -282,12 +282,12 @@ class Environment(mapping.MappingMixin):
 
     @property
     def num_cpus(self) -> int:
-        """How many processors the machine has."""
+        """The number of processors."""
         return num_cpus()
 
     @property
     def num_gpus(self) -> int:
-        """How many GPUs the machine has."""
+        """The number of GPUs."""
         return num_gpus()
 
     @property
@@ -297,17 +297,17 @@ class Environment(mapping.MappingMixin):
 
     @property
     def output_data_dir(self) -> str:
-        """What is put here becomes ``output.tar.gz``."""
+        """The folder that becomes ``output.tar.gz``."""
         return self._tree.output_data_dir
 
     @property
     def output_dir(self) -> str:
-        """Where ``success`` and ``failure`` are written."""
+        """The folder of ``success`` and ``failure``."""
         return self._tree.output_dir
 
     @property
     def output_intermediate_dir(self) -> str:
-        """For files that are to be seen while the job runs."""
+        """The folder for files that are visible while the job runs."""
         return self._tree.output_intermediate_dir
 
     @property
@@ -316,13 +316,13 @@ class Environment(mapping.MappingMixin):
         return dict(self._resources)
 
     def sagemaker_s3_output(self) -> str | None:
-        """Where intermediate output goes."""
+        """The folder of intermediate output."""
         place = self._settings.get(params.S3_OUTPUT_LOCATION_PARAM)
         return None if place is None else str(place)
 
     @property
     def topology(self) -> Any:
-        """The topology of the hosts, where there is one."""
+        """The topology of the hosts, if there is one."""
         return self._resources.get("topology", [])
 
     @property
@@ -369,7 +369,7 @@ TrainingEnv = Environment  # its name in sagemaker_containers
 
 
 def __getattr__(name: str) -> Any:
-    """``model_dir``, ``code_dir`` and so on are asked of the module itself, too."""
+    """``model_dir``, ``code_dir`` and others are also attributes of the module."""
     tree = vars(Tree())
     if name in tree:
         return tree[name]

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class ClientError(Exception):
-    """The user's part failed, not the framework's."""
+    """The user's code failed, not the framework."""
 
 
 class CalledProcessError(ClientError):
@@ -28,7 +28,7 @@ class CalledProcessError(ClientError):
     Args:
         cmd: The command, as one string.
         return_code: Its exit status.
-        output: What it wrote to its error stream, as far as it is kept.
+        output: The last lines of its standard error.
         info: What else is known.
     """
 
@@ -47,7 +47,7 @@ class CalledProcessError(ClientError):
 
 
 class InstallModuleError(CalledProcessError):
-    """A package of the user's could not be installed."""
+    """A package of the user could not be installed."""
 
 
 class InstallRequirementsError(CalledProcessError):
@@ -63,7 +63,7 @@ class ImportModuleError(ClientError):
 
 
 class ChannelDoesNotExistError(Exception):
-    """There is no such channel."""
+    """The channel does not exist."""
 
     def __init__(self, channel_name: str) -> None:
         super().__init__(f"Channel {channel_name} is not a valid channel")

@@ -1,4 +1,4 @@
-"""Calling what a script may or may not take arguments for."""
+"""Calls functions of scripts, which may take additional arguments."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def getargspec(function: Callable[..., Any]) -> inspect.FullArgSpec:
 
 
 def matching_args(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Those of ``values`` that a function has an argument for; all of them where it takes any."""
+    """The entries of ``values`` that a function accepts; all if it has ``**kwargs``."""
     spec = getargspec(function)
     return dict(values) if spec.varkw else {name: values[name] for name in spec.args if name in values}
 
 
 def error_wrapper(function: Callable[..., Any], error_class: type[Exception]) -> Callable[..., Any]:
-    """A function whose every exception is of one class."""
+    """Wrap a function so that it raises exceptions of one class."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -35,7 +35,7 @@ def error_wrapper(function: Callable[..., Any], error_class: type[Exception]) ->
 
 
 def takes_context(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function takes ``count`` arguments and ``context`` behind them.
+    """Whether a function takes ``count`` arguments and then ``context``.
 
     Raises:
         TypeError: It takes another number.
@@ -47,5 +47,5 @@ def takes_context(function: Callable[..., Any], count: int) -> bool:
 
 
 def call_with_context(function: Callable[..., Any], context: Any, *args: Any) -> Any:
-    """Call a function, with ``context`` where it takes one argument more."""
+    """Call a function, with ``context`` if it takes one more argument."""
     return function(*args, context) if takes_context(function, len(args)) else function(*args)

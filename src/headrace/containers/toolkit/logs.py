@@ -1,4 +1,4 @@
-"""Loggers as the toolkits hand them out."""
+"""The loggers of the toolkits."""
 
 from __future__ import annotations
 

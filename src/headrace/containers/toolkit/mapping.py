@@ -13,7 +13,7 @@ SplitResultSpec = namedtuple("SplitResultSpec", "included excluded")  # noqa: PY
 
 
 def to_env_vars(mapping: Mapping[str, Any]) -> dict[str, str]:
-    """``SM_`` and the name in capitals; texts as they are, nothing for ``None``, all else as JSON without spaces.
+    """``SM_`` and the name in capitals; strings unchanged, empty for ``None``, other values as JSON without spaces.
 
     >>> to_env_vars({"model_dir": "/opt/ml/model", "hps": {"b": 1, "a": None}})
     {'SM_MODEL_DIR': '/opt/ml/model', 'SM_HPS': '{"a":null,"b":1}'}
@@ -64,7 +64,7 @@ def split_by_criteria(
 
 
 class MappingMixin(Mapping[str, Any]):
-    """Objects whose properties can be read as a mapping."""
+    """Objects with properties that can be read as a mapping."""
 
     def properties(self) -> list[str]:
         """Their names."""

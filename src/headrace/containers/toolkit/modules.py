@@ -1,4 +1,4 @@
-"""Importing and running modules of the user's."""
+"""Imports and runs modules of the user."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def install(path: str, capture_error: bool = False) -> None:
     """
     command = [sys.executable, "-m", "pip", "install", "."]
     command += ["-r", "requirements.txt"] if has_requirements(path) else []
-    _checked(command, errors.InstallModuleError, cwd=path, capture=capture_error)
+    _run(command, errors.InstallModuleError, cwd=path, capture=capture_error)
 
 
 def run(
@@ -75,7 +75,7 @@ def run(
     variables = {**os.environ, **{name: str(value) for name, value in (env_vars or {}).items()}}
     if not wait:
         return subprocess.Popen(command, env=variables)  # noqa: S603
-    return _checked(command, errors.ExecuteUserScriptError, env=variables, capture=capture_error)
+    return _run(command, errors.ExecuteUserScriptError, env=variables, capture=capture_error)
 
 
 def run_module(
@@ -87,7 +87,7 @@ def run_module(
     wait: bool = True,
     capture_error: bool = False,
 ) -> Any:
-    """Run a module out of a folder."""
+    """Run a module of a folder."""
     _ = cache
     path = os.pathsep.join([_folder(uri), *filter(None, [os.environ.get("PYTHONPATH")])])
     return run(
@@ -102,7 +102,7 @@ def _folder(uri: str) -> str:
     return os.path.abspath(folder)
 
 
-def _checked(command: list[str], error: type[errors.CalledProcessError], *, capture: bool, **options: Any) -> Any:
+def _run(command: list[str], error: type[errors.CalledProcessError], *, capture: bool, **options: Any) -> Any:
     found = subprocess.run(command, stderr=subprocess.PIPE if capture else None, check=False, **options)  # noqa: S603
     if found.returncode:
         raise error(" ".join(command), found.returncode, found.stderr)

@@ -1,4 +1,4 @@
-"""Names of variables and hyperparameters that the toolkits give a meaning to."""
+"""Names of the variables and hyperparameters that the toolkits use."""
 
 __all__ = ["HIDDEN_HYPERPARAMETERS", "SAGEMAKER_HYPERPARAMETERS", "SAGEMAKER_PREFIX"]
 

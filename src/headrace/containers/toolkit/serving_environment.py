@@ -1,4 +1,4 @@
-"""What an endpoint is told about itself by its variables."""
+"""The environment of an endpoint, from its variables."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ class ServingEnvironment(mapping.MappingMixin):
 
     @property
     def default_accept(self) -> str:
-        """What is answered where the client does not say."""
+        """The default content type of answers."""
         return os.environ.get(params.DEFAULT_INVOCATIONS_ACCEPT_ENV, content_types.JSON)
 
     @property
     def http_port(self) -> str:
-        """Where the endpoint listens."""
+        """The port of the endpoint."""
         return os.environ.get(params.SAGEMAKER_BIND_TO_PORT_ENV, "8080")
 
     @property
     def log_level(self) -> int:
-        """As :mod:`logging` counts them."""
+        """The log level, as in :mod:`logging`."""
         return int(os.environ.get(params.LOG_LEVEL_ENV, logging.INFO))
 
     @property
     def model_dir(self) -> str:
-        """Where the model is."""
+        """The folder of the model."""
         return Tree().model_dir
 
     @property
     def model_server_timeout(self) -> int:
-        """How many seconds a request may take."""
+        """The time-out of a request in seconds."""
         return int(os.environ.get(params.MODEL_SERVER_TIMEOUT_ENV, "60"))
 
     @property
     def model_server_workers(self) -> int:
-        """How many processes answer."""
+        """The number of workers."""
         return int(os.environ.get(params.MODEL_SERVER_WORKERS_ENV, num_cpus()))
 
     @property
     def module_dir(self) -> str:
-        """Where the user's code is."""
+        """The folder of the user's code."""
         return os.environ.get(params.SUBMIT_DIR_ENV, Tree().code_dir)
 
     @property
@@ -61,22 +61,22 @@ class ServingEnvironment(mapping.MappingMixin):
 
     @property
     def num_cpus(self) -> int:
-        """How many processors the machine has."""
+        """The number of processors."""
         return num_cpus()
 
     @property
     def num_gpus(self) -> int:
-        """How many GPUs the machine has."""
+        """The number of GPUs."""
         return num_gpus()
 
     @property
     def safe_port_range(self) -> str | None:
-        """Ports that may be used besides."""
+        """Additional ports."""
         return os.environ.get(params.SAGEMAKER_SAFE_PORT_RANGE_ENV)
 
     @property
     def use_nginx(self) -> bool:
-        """Never: Headrace needs no server in front."""
+        """Always false: Headrace needs no nginx."""
         return False
 
     @property
@@ -90,7 +90,7 @@ class Environment(ServingEnvironment):
 
     @property
     def inference_http_port(self) -> str:
-        """Where the endpoint listens."""
+        """The port of the endpoint."""
         return self.http_port
 
     @property
@@ -100,5 +100,5 @@ class Environment(ServingEnvironment):
 
     @property
     def module_name(self) -> str | None:
-        """The name of the script without ``.py``; ``inference`` where nothing says it."""
+        """The name of the script without ``.py``; by default ``inference``."""
         return super().module_name or "inference"

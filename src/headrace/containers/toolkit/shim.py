@@ -62,10 +62,10 @@ MODULES = {
     "sagemaker_training.params": ".params",
     JOBLIB: "joblib",
 }
-"""What a script imports, and what it gets: a module of this folder, or one of another package."""
+"""Names that scripts import, and the module that they get: one of this folder, or of another package."""
 
 STAND_INS = {"flask": ".web", "werkzeug.wrappers": ".web"}
-"""What SageMaker's images have installed and scripts take an answer's class from: found only where it is not installed here."""
+"""Packages in SageMaker's images whose response class scripts use; found only if they are not installed."""
 STAND_IN_PACKAGES = ("werkzeug",)
 
 NAMES = (*PACKAGES, *MODULES)
@@ -73,7 +73,7 @@ ROOTS = {"sagemaker_containers", "sagemaker_inference", "sagemaker_training"}
 
 
 class _Alias(importlib.abc.Loader):
-    """Gives a module that exists already."""
+    """Loads a module that exists already."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -125,7 +125,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _StandInFinder(importlib.abc.MetaPathFinder):
-    """Finds what stands in for packages that are not installed: the last one to be asked."""
+    """Finds replacements for packages that are not installed. It is the last finder."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -150,14 +150,14 @@ _depth = 0
 
 
 def install() -> None:
-    """Let the names be found from now on."""
+    """Make the names importable from now on."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
         sys.meta_path.append(_LAST_FINDER)
 
 
 class _Inside:
-    """Counts who is inside. A class, since every request goes in, and a generator takes several times as long."""
+    """Counts nested uses. A class, because every request enters it, and a generator takes several times as long."""
 
     __slots__ = ()
 
@@ -180,13 +180,13 @@ _INSIDE = _Inside()
 
 
 def inside() -> AbstractContextManager[None]:
-    """Let the names be found as long as the block runs."""
+    """Make the names importable within the block."""
     return _INSIDE
 
 
 def _enter() -> None:
-    # Somebody outside may have the real packages. Looking through all modules is slow, so it is done only then
-    # (and the other way round, ROOTS.isdisjoint(sys.modules), would look through them all too).
+    # The process may have imported the real packages. Searching all modules is slow, so do it only then
+    # (ROOTS.isdisjoint(sys.modules) would also search them all).
     if not sys.modules.keys().isdisjoint(ROOTS):
         outside = [name for name in sys.modules if name.partition(".")[0] in ROOTS]
         _others.update({name: sys.modules.pop(name) for name in outside})

@@ -1,4 +1,4 @@
-"""The answer's class of Flask and Werkzeug, for scripts that make answers with it where neither is installed."""
+"""The response class of Flask and Werkzeug, for scripts that use it when neither is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Response(worker.Response):
         status: A number, or a text such as ``"404 NOT FOUND"``.
         headers: Pairs or a mapping.
         mimetype: Content type without parameters; texts get ``; charset=utf-8``.
-        content_type: Content type as it is; counts before ``mimetype``.
+        content_type: The whole content type; overrides ``mimetype``.
         direct_passthrough: Has no meaning.
     """
 

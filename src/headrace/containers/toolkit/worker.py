@@ -1,4 +1,4 @@
-"""The answers that scripts make."""
+"""The response class of the toolkits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Response"]
 
 
 class Headers(dict[str, str]):
-    """Headers, whose names are found however they are written."""
+    """Headers with case-insensitive names."""
 
     def __init__(self, given: Any = None) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Headers(dict[str, str]):
 
 
 class Response:
-    """An answer, with the arguments and the attributes that scripts use of Flask's.
+    """A response with the arguments and attributes of Flask's that scripts use.
 
     Both ways in which scripts call it work: ``Response(body, accept, mimetype=accept)``, of 2018, and
     ``Response(body, mimetype=accept)``.
@@ -74,7 +74,7 @@ class Response:
         self.status_code = _status_code(self.default_status if status is None else status)
         if mimetype is not None or "Content-Type" not in {name.title() for name in self.headers}:
             self.headers["Content-Type"] = _with_charset(mimetype or self.default_mimetype)
-        self._data = _joined(response)
+        self._data = _join(response)
 
     @property
     def status(self) -> str:
@@ -83,7 +83,7 @@ class Response:
 
     @property
     def content_type(self) -> str:
-        """With parameters."""
+        """The content type with parameters."""
         return self.headers["Content-Type"]
 
     @content_type.setter
@@ -92,7 +92,7 @@ class Response:
 
     @property
     def mimetype(self) -> str:
-        """Without parameters."""
+        """The content type without parameters."""
         return self.content_type.partition(";")[0].strip().lower()
 
     @mimetype.setter
@@ -106,7 +106,7 @@ class Response:
 
     @data.setter
     def data(self, value: Any) -> None:
-        self._data = _joined(value)
+        self._data = _join(value)
 
     @property
     def response(self) -> list[bytes]:
@@ -115,15 +115,15 @@ class Response:
 
     @response.setter
     def response(self, value: Any) -> None:
-        self._data = _joined(value)
+        self._data = _join(value)
 
     def get_data(self, as_text: bool = False) -> Any:
         """The body."""
         return self._data.decode() if as_text else self._data
 
     def set_data(self, value: Any) -> None:
-        """Another body."""
-        self._data = _joined(value)
+        """Replace the body."""
+        self._data = _join(value)
 
 
 def _status_code(status: Any) -> int:
@@ -136,7 +136,7 @@ def _with_charset(mimetype: str) -> str:
     return f"{mimetype}; charset=utf-8" if takes and "charset" not in text else mimetype
 
 
-def _joined(response: Any) -> bytes:
+def _join(response: Any) -> bytes:
     if response is None:
         return b""
     if isinstance(response, str):
@@ -144,7 +144,7 @@ def _joined(response: Any) -> bytes:
     if isinstance(response, (bytes, bytearray, memoryview)):
         return bytes(response)
     if isinstance(response, Iterable):
-        return b"".join(_joined(part) for part in response)
+        return b"".join(_join(part) for part in response)
     raise TypeError(f"a response has to be text or bytes, not {type(response).__name__}")
 
 

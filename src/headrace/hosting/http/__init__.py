@@ -1,1 +1,1 @@
-"""The HTTP face of an endpoint: the application, its server, and the fast path."""
+"""The HTTP side of an endpoint: the application, its server, and the fast path."""

@@ -187,6 +187,7 @@ class _Routes:
 
 
 async def _cancel_on_disconnect(pending: PendingRequest, request: HttpRequest) -> None:
-    """Cancel a request when its client disconnects, the only message that comes after a whole body."""
-    await request.receive()
+    """Cancel a request when its client disconnects."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
     pending.cancel()

@@ -1,1 +1,1 @@
-"""Processes that hold a model and answer requests, and what gives them their work."""
+"""Worker processes that hold a model and answer requests, and the queue of requests."""

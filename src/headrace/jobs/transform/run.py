@@ -21,7 +21,7 @@ from headrace.jobs.transform.invoke import ContainerOutput, ContainerProcess, Fa
 from headrace.jobs.transform.jsonpath import JsonPath
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.record import FileStatus, TransformRecord, now
-from headrace.jobs.transform.send import OutputFile, send
+from headrace.jobs.transform.send import AnswerFile, send
 from headrace.jobs.transform.spec import ExecutionParameters, TransformSpec, variables_of
 from headrace.jobs.tree import full_disk_reason
 
@@ -195,15 +195,15 @@ class TransformRun:
         )
         processes = [first, *(start() for _ in range(parameters.concurrent - 1))]
         bar = stack.enter_context(self._bar(objects))
-        shown: dict[OutputFile, int] = {}
+        shown: dict[AnswerFile, int] = {}
 
-        def on_payload(file: OutputFile) -> None:
+        def on_payload(file: AnswerFile) -> None:
             if bar.unit == "bytes":
                 bar.advance(file.passed - shown.get(file, 0))
                 shown[file] = file.passed
             self._check()
 
-        def on_file(file: OutputFile) -> None:
+        def on_file(file: AnswerFile) -> None:
             self._finish_file(file)
             size = file.source.path.stat().st_size if file.source.path.exists() else 0
             bar.advance(size - shown.pop(file, 0) if bar.unit == "bytes" else 1)
@@ -251,7 +251,7 @@ class TransformRun:
         total = sum(one.path.stat().st_size for one in objects)
         return Progress("transforming", total, "bytes", show=self._shows)
 
-    def _file(self, source: InputObject, parameters: ExecutionParameters) -> OutputFile:
+    def _file(self, source: InputObject, parameters: ExecutionParameters) -> AnswerFile:
         read = partial(
             payloads_of,
             source.path,
@@ -260,12 +260,12 @@ class TransformRun:
             limit=parameters.limit,
             is_single=parameters.strategy == "SingleRecord" and self._spec.split != "None",
         )
-        return OutputFile(source, self._store.resolve(self._output(source)), read)
+        return AnswerFile(source, self._store.resolve(self._output(source)), read)
 
     def _output(self, source: InputObject) -> str:
         return f"{self._spec.output_path.rstrip('/')}/{source.name}{SUFFIX}"
 
-    def _finish_file(self, file: OutputFile) -> None:
+    def _finish_file(self, file: AnswerFile) -> None:
         """Finish the output of an object, and record the result."""
         self._check()
         size = file.finish()

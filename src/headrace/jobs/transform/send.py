@@ -18,7 +18,7 @@ from headrace.jobs.transform.payloads import Payload
 from headrace.jobs.transform.record import version_of
 from headrace.jobs.tree import is_full_disk
 
-__all__ = ["OutputFile", "send"]
+__all__ = ["AnswerFile", "send"]
 
 
 MOST_TOGETHER = 256  # payloads in one batch for containers that answer batches; more gain little
@@ -27,7 +27,7 @@ MOST_BYTES = 8 << 20  # payload bytes per message, if requests have no limit
 ENOUGH_S = 0.01  # work per message; the cost of passing a message is negligible against that
 
 
-class OutputFile:
+class AnswerFile:
     """The answers to one object.
 
     Args:
@@ -126,19 +126,19 @@ class _BatchSizer:
 class _Task:
     """A payload to send; without one, the end of an object, with the fault that ended it, if any."""
 
-    file: OutputFile
+    file: AnswerFile
     payload: Payload | None = None
     fault: Failure | None = None
 
 
 def send(
-    files: Sequence[OutputFile],
+    files: Sequence[AnswerFile],
     invokers: Sequence[Invoker],
     *,
     limit: int,
     is_many: bool,
-    on_file: Callable[[OutputFile], None],
-    on_payload: Callable[[OutputFile], None],
+    on_file: Callable[[AnswerFile], None],
+    on_payload: Callable[[AnswerFile], None],
 ) -> None:
     """Send everything.
 
@@ -201,8 +201,8 @@ def _outputs(batch: list[_Task], free: queue.SimpleQueue[Invoker], sizer: _Batch
 def _write(
     batch: list[_Task],
     outputs: list[bytes | Failure | None],
-    on_file: Callable[[OutputFile], None],
-    on_payload: Callable[[OutputFile], None],
+    on_file: Callable[[AnswerFile], None],
+    on_payload: Callable[[AnswerFile], None],
 ) -> None:
     for task, output in zip(batch, outputs, strict=True):
         if task.payload is None:
@@ -214,7 +214,7 @@ def _write(
             on_payload(task.file)
 
 
-def _batches(files: Sequence[OutputFile], limit: int, sizer: _BatchSizer) -> Iterator[list[_Task]]:
+def _batches(files: Sequence[AnswerFile], limit: int, sizer: _BatchSizer) -> Iterator[list[_Task]]:
     """Tasks in order, in batches of as many payloads as ``sizer`` allows and up to ``limit`` bytes."""
     batch: list[_Task] = []
     size = count = 0
@@ -231,7 +231,7 @@ def _batches(files: Sequence[OutputFile], limit: int, sizer: _BatchSizer) -> Ite
         yield batch
 
 
-def _tasks(file: OutputFile) -> Iterator[_Task]:
+def _tasks(file: AnswerFile) -> Iterator[_Task]:
     """The payloads of an object, until one fails, and its end."""
     fault: Failure | None = None
     try:

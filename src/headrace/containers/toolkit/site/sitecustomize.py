@@ -25,7 +25,7 @@ def _let_toolkit_be_found() -> None:
 
 
 def _run_the_next_one() -> None:
-    """This file hides another one of its name, which has to have its turn."""
+    """Run the sitecustomize module that this one hides."""
     for folder in sys.path:
         path = os.path.join(folder or os.curdir, "sitecustomize.py")
         if os.path.abspath(folder or os.curdir) != HERE and os.path.isfile(path):
@@ -36,7 +36,7 @@ def _run_the_next_one() -> None:
 
 
 def _do_not_outlive_the_parent() -> None:
-    """A job whose runner was killed must not go on: nobody would collect what it makes."""
+    """End the script if the process that runs the job was killed: its results would be lost."""
     parent = os.environ.get("HEADRACE_PARENT")
     if sys.platform != "linux" or parent is None or os.getppid() != int(parent):
         return
