@@ -294,7 +294,7 @@ void register_sagemaker_record(nb::module_& module) {
              }),
              nb::arg("spans"), "Look at some records.")
         .def_prop_ro("records", &sagemaker::Scanner::records, "How many Records were looked at.")
-        .def_prop_ro("strangers", &sagemaker::Scanner::strangers, "How many payloads were no Records.")
+        .def_prop_ro("rejected", &sagemaker::Scanner::rejected, "How many payloads were no Records.")
         .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")),
                      "Facts on every place and key.");
     module.def(

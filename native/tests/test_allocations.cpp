@@ -26,7 +26,7 @@
 #include "core/protobuf/record/scan.hpp"
 #include "core/riegeli/array_record.hpp"
 #include "core/riegeli/read.hpp"
-#include "riegeli_files.hpp"
+#include "riegeli/files.hpp"
 #include "samples.hpp"
 
 #if defined(__linux__)
@@ -445,7 +445,7 @@ void take_blocks() {
 
 void work_as_a_team() {
     std::vector<int> seen(1000);
-    Team::shared().run(seen.size(), 3, 4, [&](std::size_t begin, std::size_t end) {
+    ThreadTeam::shared().run(seen.size(), 3, 4, [&](std::size_t begin, std::size_t end) {
         const std::vector<int> ones(end - begin, 1); // Work may need memory, too.
         for (std::size_t i = 0; begin < end; ++begin, ++i) seen[begin] += ones[i];
     });

@@ -342,7 +342,7 @@ class RecordScanner:
         """How many Records were looked at."""
 
     @property
-    def strangers(self) -> int:
+    def rejected(self) -> int:
         """How many payloads were no Records."""
 
     @property

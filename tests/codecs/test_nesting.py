@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.codecs.infer import nest, unnest
+from headrace.codecs.values import nest, unnest
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
 

@@ -5,7 +5,7 @@ import pytest
 from tests.reference import tfrecord
 
 from headrace import _native
-from headrace.codecs.raw import RawCodec
+from headrace.codecs.infer import RawCodec
 from headrace.errors import CorruptRecord, NoSuchFeature, SchemaMismatch
 
 PAYLOADS = [b"", b"a", b"\x00\xff" * 50, b"abc"]

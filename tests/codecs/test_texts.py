@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.codecs.texts import bytes_of, texts_of
+from headrace.codecs.values import bytes_of, texts_of
 from headrace.contracts.feature import Feature
 from headrace.errors import SchemaMismatch
 

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.reference import sagemaker_wire
 
-from headrace.codecs.sagemaker_record.message import read_message
+from headrace.codecs.sagemaker_record.codec import read_message
 from headrace.errors import CorruptRecord
 from headrace.sagemaker import common
 

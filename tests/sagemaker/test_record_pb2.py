@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from tests.reference import recordio, sagemaker_wire
 
-from headrace.codecs.sagemaker_record.message import read_message
+from headrace.codecs.sagemaker_record.codec import read_message
 from headrace.errors import CorruptRecord
 from headrace.sagemaker import install_as_sagemaker
 from headrace.sagemaker.amazon import common, record_pb2

@@ -19,8 +19,8 @@
 namespace headrace {
 namespace {
 
-/// Held for a few instructions and system calls, also inside the signal handler. Nobody touches mapped files while
-/// holding it, so that the handler never waits for its own thread.
+/// Held for a few instructions and system calls, also inside the signal handler. No mapped file is read while it is
+/// held, so the handler never waits for its own thread.
 class SpinLock {
   public:
     void lock() noexcept {
@@ -47,17 +47,17 @@ class Locked {
 const std::byte* end_of_memory() noexcept { return reinterpret_cast<const std::byte*>(UINTPTR_MAX); }
 
 SpinLock lock;
-MappedFile* first = nullptr; // all registered files, for the handler, which cannot use the map
+MappedFile* first_file = nullptr; // all registered files: the signal handler cannot use the map
 std::map<const std::byte*, const MappedFile*>* by_address =
     nullptr;                           // never deleted: mappings may outlive static destruction
 std::atomic<std::uint64_t> version{1}; // of the two
 std::atomic<std::uint64_t> events{1};  // how often pages were replaced by zeros, or put back
 std::atomic<std::size_t> replaced{0};  // files that have zeros in them now
-struct sigaction before{};
+struct sigaction previous_action{};
 std::size_t page_bytes = 4096;
 pthread_key_t guard_key;
 
-void say(const char* text, std::size_t size) noexcept {
+void write_to_stderr(const char* text, std::size_t size) noexcept {
     while (size != 0) {
         const ssize_t written = ::write(STDERR_FILENO, text, size);
         if (written <= 0) return;
@@ -66,7 +66,7 @@ void say(const char* text, std::size_t size) noexcept {
     }
 }
 
-void say(const char* text) noexcept { say(text, std::strlen(text)); }
+void write_to_stderr(const char* text) noexcept { write_to_stderr(text, std::strlen(text)); }
 
 } // namespace
 
@@ -78,10 +78,10 @@ struct MappedFiles {
         if (info->si_code == BUS_ADRERR) {
             auto* const at = static_cast<std::byte*>(info->si_addr);
             const Locked locked(lock);
-            for (MappedFile* file = first; file != nullptr; file = file->next_) {
+            for (MappedFile* file = first_file; file != nullptr; file = file->next_) {
                 if (!file->holds(at)) continue;
                 if (guard == nullptr) {
-                    last_words(*file);
+                    report_fatal_read(*file);
                 } else if (replace(*file, at)) {
                     guard->hit_.store(file, std::memory_order_release);
                     errno = error;
@@ -102,11 +102,11 @@ struct MappedFiles {
         errno = error;
     }
 
-    /// Zeros from the page of `at` to the end: the file ends before it. The mapping goes elsewhere meanwhile, to be put
-    /// back.
+    /// Zeros from the page of `at` to the end: the file ends before it. The mapping moves elsewhere until
+    /// put_back.
     static bool replace(const MappedFile& file, std::byte* at) noexcept {
         std::byte* const from = file.data_ + static_cast<std::size_t>(at - file.data_) / page_bytes * page_bytes;
-        if (file.zeros_ != nullptr && file.zeros_ <= from) return true; // Another thread was faster.
+        if (file.zeros_ != nullptr && file.zeros_ <= from) return true; // Another thread did it.
         put_back(file);
         if (file.zeros_ != nullptr && file.zeros_ <= from) return true;
         const auto length = static_cast<std::size_t>(file.data_ + file.size_ - from);
@@ -143,20 +143,21 @@ struct MappedFiles {
 #endif
     }
 
-    static void last_words(const MappedFile& file) noexcept {
-        say("headrace: ");
-        say(file.opened_.data(), file.opened_.size());
-        say(" shrank, or its disk failed, while an array or memoryview of its mapped bytes was in use, so this process "
+    static void report_fatal_read(const MappedFile& file) noexcept {
+        write_to_stderr("headrace: ");
+        write_to_stderr(file.opened_.data(), file.opened_.size());
+        write_to_stderr(
+            " shrank, or its disk failed, while an array or memoryview of its mapped bytes was in use, so this process "
             "has to end. "
             "Set HEADRACE_MAPPED_BYTES=0 to get copies instead.\n");
     }
 
     static void pass_on(int number, siginfo_t* info, void* context) noexcept {
-        if ((before.sa_flags & SA_SIGINFO) != 0) {
-            before.sa_sigaction(number, info, context);
-        } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-            before.sa_handler(number);
-        } else if (info->si_code > 0 || before.sa_handler == SIG_DFL) {
+        if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
+            previous_action.sa_sigaction(number, info, context);
+        } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
+            previous_action.sa_handler(number);
+        } else if (info->si_code > 0 || previous_action.sa_handler == SIG_DFL) {
             struct sigaction usual{};
             usual.sa_handler = SIG_DFL;
             sigaction(number, &usual, nullptr);
@@ -164,7 +165,7 @@ struct MappedFiles {
         }
     }
 
-    /// Once, with the first mapping. A handler that is installed later stays in charge.
+    /// Once, with the first mapping. A handler that is installed later takes precedence.
     static void install() {
         [[maybe_unused]] static const bool installed = [] {
             page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -175,7 +176,7 @@ struct MappedFiles {
             ours.sa_sigaction = &handle;
             ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
             sigemptyset(&ours.sa_mask);
-            sigaction(SIGBUS, &ours, &before);
+            sigaction(SIGBUS, &ours, &previous_action);
             return true;
         }();
     }
@@ -183,7 +184,7 @@ struct MappedFiles {
 
 namespace {
 
-/// The key is there before any guard is.
+/// Created before any guard.
 [[maybe_unused]] const bool has_key = pthread_key_create(&guard_key, nullptr) == 0;
 
 } // namespace
@@ -202,9 +203,9 @@ MappedFile::MappedFile(int fd, std::size_t size, FileId id, std::string name, st
         const Locked locked(lock);
         by_address->emplace(data_, this);
         version.fetch_add(1, std::memory_order_acq_rel);
-        next_ = first;
-        if (first != nullptr) first->previous_ = this;
-        first = this;
+        next_ = first_file;
+        if (first_file != nullptr) first_file->previous_ = this;
+        first_file = this;
     }
     GuardedRead guard; // It may shrink already.
     const volatile std::byte* const page = data_ + (size - 1) / page_bytes * page_bytes;
@@ -216,7 +217,7 @@ MappedFile::~MappedFile() {
     const Locked locked(lock);
     by_address->erase(data_);
     version.fetch_add(1, std::memory_order_acq_rel);
-    (previous_ != nullptr ? previous_->next_ : first) = next_;
+    (previous_ != nullptr ? previous_->next_ : first_file) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
     if (zeros_ != nullptr) replaced.fetch_sub(1, std::memory_order_acq_rel);
     if (set_aside_ != nullptr) munmap(set_aside_, aside_size_);
@@ -244,10 +245,10 @@ MappedFile::Stretch MappedFile::look_up(const std::byte* at) {
     return at < behind ? Stretch{file->data_, behind, file} : Stretch{behind, end, nullptr};
 }
 
-// The system first takes the pages behind the new end away, and then fills the rest of the last page with zeros. So a
-// probe that is still there after a read shows that the bytes before it were there, too. This costs no system call,
-// which a file of each of a thousand shards would be felt by. Where the last page was all zeros from the beginning,
-// only its presence counts.
+// When a file shrinks, the system first unmaps the pages past the new end, then zeroes the rest of the last page. A
+// probe that is still set after a read therefore proves that all bytes before it were valid. Unlike fstat, this needs
+// no system call, which matters for a thousand shards. Where the last page was all zeros from the start, only its
+// presence counts.
 bool MappedFile::shrank() const noexcept {
     const std::byte found = *probe_;
     return found == std::byte{0} && probed_ != std::byte{0} && has_become_shorter();
@@ -255,7 +256,7 @@ bool MappedFile::shrank() const noexcept {
 
 bool MappedFile::has_become_shorter() const noexcept {
     struct stat status{};
-    if (stat(opened_.c_str(), &status) != 0) return true; // Gone from its place, and changed.
+    if (stat(opened_.c_str(), &status) != 0) return true; // Removed or replaced.
     const bool is_same = static_cast<std::uint64_t>(status.st_dev) == id_.device &&
                          static_cast<std::uint64_t>(status.st_ino) == id_.inode;
     // One that was written anew meanwhile has another byte there again. One that was changed in place keeps its size,
@@ -301,12 +302,12 @@ const MappedFile* GuardedRead::lost(Look look) noexcept {
     if (found == nullptr && is_calm) return nullptr;
     // Zeros may be there because of another thread's read.
     const Locked locked(lock);
-    const auto settle = [&](const MappedFile* file) {
+    const auto restore = [&](const MappedFile* file) {
         if (file->zeros_ != nullptr || file->last_event_.load(std::memory_order_acquire) > entered_) found = file;
         MappedFiles::put_back(*file);
     };
-    std::for_each_n(first_.begin(), count_, settle);
-    std::for_each(more_.begin(), more_.end(), settle);
+    std::for_each_n(first_.begin(), count_, restore);
+    std::for_each(more_.begin(), more_.end(), restore);
     if (hit != nullptr) MappedFiles::put_back(*hit);
     return found;
 }

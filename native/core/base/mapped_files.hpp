@@ -10,14 +10,13 @@
 
 namespace headrace {
 
-/// What the system knows a file by.
+/// Identifies a file to the system.
 struct FileId {
     std::uint64_t device = 0, inode = 0;
 };
 
-/// A file in memory that another process may cut shorter at any time. The system then ends a process that touches a
-/// page behind the new end (SIGBUS), and shows zeros behind it in the page that holds it. Registered files survive the
-/// first, and notice both, where they are read inside a GuardedRead.
+/// A mapped file that another process may truncate at any time. Reading a page past the new end then raises SIGBUS, and
+/// the rest of the last page reads as zeros. Inside a GuardedRead, the process survives the first and detects both.
 class MappedFile {
   public:
     /// Maps the first `size` bytes (more than 0) of an open file. Throws std::system_error.
@@ -33,11 +32,10 @@ class MappedFile {
     [[nodiscard]] bool is_private() const noexcept { return is_private_; }       ///< Whether users get copies only.
     [[nodiscard]] bool holds(const std::byte* at) const noexcept { return at >= data_ && at < data_ + size_; }
 
-    /// Whether the part behind some place was cut off. Inside a GuardedRead only, after the bytes were read.
+    /// Whether the file was truncated. Call it inside a GuardedRead, after the last read.
     [[nodiscard]] bool shrank() const noexcept;
 
-    /// Registered files by address: the one that holds `at`, or none, and the stretch of addresses that this answer is
-    /// good for.
+    /// The registered file that holds an address, or none, and the addresses for which this answer is valid.
     struct Stretch {
         const std::byte* begin = nullptr;
         const std::byte* end = nullptr;
@@ -57,18 +55,18 @@ class MappedFile {
     std::string name_, opened_;
     bool is_private_;
     FileId id_;
-    const volatile std::byte* probe_ = nullptr; ///< The last byte of the last page that is not zero, if there is one:
-                                                ///< when the file is cut before it, it is.
-    std::byte probed_{};                        ///< What it was.
-    mutable std::byte* zeros_ = nullptr;        ///< From here on there are zeros in place of what the file lost.
-    mutable std::byte* set_aside_ = nullptr;    ///< Where the mapping of that part is meanwhile,
+    const volatile std::byte* probe_ = nullptr; ///< The last byte of the last page that is not zero, if any. It
+                                                ///< becomes zero when the file is truncated before it.
+    std::byte probed_{};                        ///< Its original value.
+    mutable std::byte* zeros_ = nullptr;        ///< Zero pages replace the lost part from here on.
+    mutable std::byte* set_aside_ = nullptr;    ///< Where the mapping of that part was moved,
     mutable std::size_t aside_size_ = 0;        ///< and its bytes.
     mutable std::atomic<std::uint64_t> last_event_{0};
     mutable MappedFile *next_ = nullptr, *previous_ = nullptr;
 };
 
-/// While one exists, this thread may touch lost pages of registered files: they read as zeros, and `lost` names the
-/// file. Strictly nested in each thread. Without one, the process ends, after a line on stderr that says why.
+/// While one exists, lost pages of registered files read as zeros in this thread, and `lost` returns the file. Strictly
+/// nested in each thread. Without one, the process ends, after a line on stderr that gives the reason.
 class GuardedRead {
   public:
     GuardedRead() noexcept;
@@ -76,24 +74,24 @@ class GuardedRead {
     GuardedRead(const GuardedRead&) = delete;
     GuardedRead& operator=(const GuardedRead&) = delete;
 
-    /// Notes that bytes of this file are read here, so that zeros behind its new end are noticed too.
+    /// Registers a file that is read here, so that zeros past its new end are detected too.
     void touch(const MappedFile* file);
     void touch(std::span<const MappedFile* const> files);
 
-    /// As touch, by address. Gives the file, or nullptr where the bytes are of none.
+    /// The same by address. Returns the file, or nullptr if the address is in none.
     const MappedFile* touch(const std::byte* at);
 
-    /// What `lost` looks for. `pages`: lost pages only, where the bytes of the files are read again later, inside
-    /// another guard: that one reads the last bytes of every file, which costs a cache miss for each.
+    /// What `lost` checks. `pages`: only lost pages, for calls whose files are read again inside another guard.
+    /// Checking the last byte of every file costs a cache miss each, so only that guard does it.
     enum class Look : std::uint8_t { pages, everything };
 
-    /// A file of which something was read that was not there any more, or nullptr. Call it after the last read.
+    /// A file that was truncated while this guard read it, or nullptr. Call it after the last read.
     [[nodiscard]] const MappedFile* lost(Look look = Look::everything) noexcept;
 
-    /// That of this thread, or nullptr.
+    /// The guard of this thread, or nullptr.
     [[nodiscard]] static GuardedRead* current() noexcept;
 
-    /// Lets a thread work for the call that another thread guards.
+    /// Extends the guard of a caller to a helper thread.
     class Helper {
       public:
         explicit Helper(GuardedRead* of) noexcept;

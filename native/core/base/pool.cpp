@@ -22,7 +22,7 @@ namespace headrace {
 namespace {
 
 constexpr std::align_val_t alignment{64};
-constexpr std::uint64_t between_sweeps = 1024; // takings
+constexpr std::uint64_t between_sweeps = 1024; // calls of take
 
 // Size classes are eighths of a power of two: at most 1/8 of a block is unused, and batches whose sizes differ
 // a little (the last one of an epoch, ragged columns) still find each other's blocks.
@@ -32,8 +32,7 @@ std::size_t size_class(std::size_t size) {
     return (((size - 1) >> shift) + 1) << shift;
 }
 
-// Large blocks are mappings of their own: freed between others that are in use, they would stay the process's in a
-// heap.
+// Large blocks have their own mappings, so that freeing one returns its memory to the system.
 [[maybe_unused]] constexpr std::size_t mapped_from = std::size_t{64} << 10;
 
 std::byte* new_block(std::size_t capacity) {
@@ -112,7 +111,7 @@ void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
                 idle_bytes_ += capacity;
                 data = nullptr;
             }
-        } catch (const std::bad_alloc&) { // No room to remember it: free it below.
+        } catch (const std::bad_alloc&) { // No memory to keep it: free it below.
         }
     }
     for (const auto& [block, size] : freed) free_block(block, size);

@@ -9,19 +9,18 @@
 
 namespace headrace {
 
-/// Memory for batch columns that is used again instead of being given back: a fresh page costs more than filling it.
-/// A block is yours from `take` until its `Block` dies; after that the next `take` of its size class may get it.
-/// What was not needed for a thousand takings is freed: sizes change while a loader finds its pace. Safe to use from
-/// several threads.
+/// Recycled memory for batch columns: a page fault costs more than filling the page. A block belongs to its `Block`;
+/// after that, the next `take` of its size class may return it. Blocks that were not needed for a thousand calls of
+/// `take` are freed. Thread-safe.
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
-    /// At most `idle_limit` bytes are kept while unused; what comes back beyond that is freed.
+    /// Keeps at most `idle_limit` unused bytes, and frees the rest.
     explicit Pool(std::size_t idle_limit) : idle_limit_(idle_limit) {}
     ~Pool();
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
 
-    /// A block of at least `size` bytes, 64-byte aligned, with whatever was in it before.
+    /// A block of at least `size` bytes, 64-byte aligned, uninitialised.
     class Block {
       public:
         Block() = default;
@@ -47,10 +46,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     [[nodiscard]] Block take(std::size_t size);
 
     struct Stats {
-        std::size_t idle_bytes; ///< Kept for the next taker.
-        std::size_t used_bytes; ///< Out with somebody.
-        std::uint64_t taken;    ///< How many blocks were handed out in all.
-        std::uint64_t recycled; ///< How many of those had been used before.
+        std::size_t idle_bytes; ///< Unused.
+        std::size_t used_bytes; ///< In use.
+        std::uint64_t taken;    ///< Blocks handed out so far.
+        std::uint64_t recycled; ///< How many of them were recycled.
     };
     [[nodiscard]] Stats stats() const;
 
@@ -58,10 +57,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void clear();
 
   private:
-    // Blocks of one size class that nobody has.
+    // Unused blocks of one size class.
     struct Idle {
-        std::vector<std::byte*> blocks; // the one that came back last at the end, and taken first
-        std::size_t least = 0;          // how many there were at least since the last sweep: as many are not needed
+        std::vector<std::byte*> blocks; // the last one returned is the first one taken
+        std::size_t least = 0;          // the minimum since the last sweep: this many are not needed
     };
 
     void give_back(std::byte* data, std::size_t capacity) noexcept;
@@ -78,7 +77,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::size_t used_bytes_ = 0;
     std::uint64_t taken_ = 0;
     std::uint64_t recycled_ = 0;
-    std::uint64_t swept_ = 0; // takings up to the last sweep
+    std::uint64_t swept_ = 0; // `taken_` at the last sweep
 };
 
 } // namespace headrace

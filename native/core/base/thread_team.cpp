@@ -14,11 +14,11 @@
 namespace headrace {
 namespace {
 
-// A call soon after another finds its helpers awake: waking one takes as long as it then has left to do. They wait
-// longer where the last call came soon enough for that.
-constexpr auto awake = std::chrono::microseconds(50), awake_in_series = std::chrono::microseconds(300);
+// Helpers spin between calls, because waking one takes as long as its share of the work. They spin longer when the last
+// call came soon.
+constexpr auto spin = std::chrono::microseconds(50), spin_in_series = std::chrono::microseconds(300);
 constexpr auto too_long = std::chrono::microseconds(200);
-constexpr unsigned least_alone = 4, most_alone = 1024; // calls
+constexpr unsigned least_backoff = 4, most_backoff = 1024; // calls
 
 void pause() noexcept {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -28,40 +28,40 @@ void pause() noexcept {
 #endif
 }
 
-std::atomic<Team*> team{nullptr}; // Never deleted: its helpers wait there until the process ends.
+std::atomic<ThreadTeam*> team{nullptr}; // Never deleted: its helpers use it until the process ends.
 
 } // namespace
 
-Team& Team::shared() {
-    if (Team* const found = team.load(std::memory_order_acquire)) return *found;
+ThreadTeam& ThreadTeam::shared() {
+    if (ThreadTeam* const found = team.load(std::memory_order_acquire)) return *found;
 #if defined(__unix__) || defined(__APPLE__)
     [[maybe_unused]] static const int registered =
         pthread_atfork(nullptr, nullptr, [] { team.store(nullptr, std::memory_order_release); });
 #endif
-    auto made = std::make_unique<Team>();
-    Team* none = nullptr;
+    auto made = std::make_unique<ThreadTeam>();
+    ThreadTeam* none = nullptr;
     if (team.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) return *made.release();
     return *none;
 }
 
-void Team::run_call(Call call, unsigned threads) {
+void ThreadTeam::run_call(Call call, unsigned threads) {
     const std::size_t parts = call.parts();
     const auto helpers = static_cast<unsigned>(
         std::min<std::size_t>({threads == 0 ? 0 : threads - 1, parts == 0 ? 0 : parts - 1, most_helpers}));
-    std::unique_lock mine(busy_, std::defer_lock);
-    if (helpers == 0 || !mine.try_lock() || !is_worth_calling()) {
+    std::unique_lock mine(caller_, std::defer_lock);
+    if (helpers == 0 || !mine.try_lock() || !should_use_helpers()) {
         if (call.count != 0) call.work(call.context, 0, call.count);
         return;
     }
     {
         const std::scoped_lock lock(mutex_);
-        hire(helpers);
+        ensure_threads(helpers);
         call.regions = helpers + 1;
         for (unsigned region = 0; region < call.regions; ++region)
-            places_[region].next.store(call.begin_of(region), std::memory_order_relaxed);
+            counters_[region].next.store(call.begin_of(region), std::memory_order_relaxed);
         call_ = &call;
-        wanted_ = helpers;
-        number_.fetch_add(1, std::memory_order_release);
+        open_seats_ = helpers;
+        call_number_.fetch_add(1, std::memory_order_release);
     }
     called_.notify_all();
     take_parts(call, 0);
@@ -73,31 +73,31 @@ void Team::run_call(Call call, unsigned threads) {
     if (call.failure) std::rethrow_exception(call.failure);
 }
 
-bool Team::is_worth_calling() noexcept {
-    if (alone_ == 0) return true;
-    --alone_;
+bool ThreadTeam::should_use_helpers() noexcept {
+    if (calls_to_skip_ == 0) return true;
+    --calls_to_skip_;
     return false;
 }
 
-// A helper ends at most one part later than the caller. One that takes much longer has lost its core to another
-// program: then calls go without help for a while, for twice as long each time.
-void Team::wait_for_helpers() noexcept {
+// A helper finishes at most one part after the caller. One that takes much longer has lost its core to another program:
+// the next calls then run without helpers, twice as many each time.
+void ThreadTeam::wait_for_helpers() noexcept {
     const auto begun = std::chrono::steady_clock::now();
     std::chrono::steady_clock::duration waited{};
-    while (inside_.load(std::memory_order_acquire) != 0) {
+    while (working_.load(std::memory_order_acquire) != 0) {
         if (waited < too_long) pause();
         else std::this_thread::yield();
         waited = std::chrono::steady_clock::now() - begun;
     }
     if (waited < too_long) {
-        last_alone_ -= (last_alone_ + 7) / 8;
+        backoff_ -= (backoff_ + 7) / 8;
     } else {
-        last_alone_ = std::min(most_alone, std::max(least_alone, last_alone_ * 2));
-        alone_ = last_alone_;
+        backoff_ = std::min(most_backoff, std::max(least_backoff, backoff_ * 2));
+        calls_to_skip_ = backoff_;
     }
 }
 
-void Team::take_parts(Call& call, unsigned region) noexcept {
+void ThreadTeam::take_parts(Call& call, unsigned region) noexcept {
     try {
         take_parts_or_throw(call, region);
     } catch (...) {
@@ -106,51 +106,51 @@ void Team::take_parts(Call& call, unsigned region) noexcept {
     }
 }
 
-void Team::take_parts_or_throw(const Call& call, unsigned region) {
+void ThreadTeam::take_parts_or_throw(const Call& call, unsigned region) {
     for (unsigned left = call.regions; left != 0; --left, region = (region + 1) % call.regions) {
-        std::atomic<std::size_t>& next = places_[region].next;
+        std::atomic<std::size_t>& next = counters_[region].next;
         const std::size_t end = call.begin_of(region + 1);
         for (std::size_t begin = 0; (begin = next.fetch_add(call.stretch, std::memory_order_relaxed)) < end;)
             call.work(call.context, begin, std::min(begin + call.stretch, end));
     }
 }
 
-void Team::hire(unsigned helpers) {
+void ThreadTeam::ensure_threads(unsigned helpers) {
     for (; helpers_ < helpers; ++helpers_) {
         try {
-            std::thread(&Team::help, this).detach();
-        } catch (const std::exception&) { // No more threads are to be had, or no memory for one.
-            return;                       // The caller does the work alone, then.
+            std::thread(&ThreadTeam::run_helper, this).detach();
+        } catch (const std::exception&) { // No thread, or no memory for one:
+            return;                       // the caller works with those that exist.
         }
     }
 }
 
-void Team::help() noexcept {
+void ThreadTeam::run_helper() noexcept {
     unsigned seen = 0;
-    auto patience = awake;
+    auto spin_time = spin;
     for (;;) {
-        const auto begun = std::chrono::steady_clock::now(), until = begun + patience;
-        while (number_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until)
+        const auto begun = std::chrono::steady_clock::now(), until = begun + spin_time;
+        while (call_number_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until)
             for (int i = 0; i < 16; ++i) pause();
         Call* call = nullptr;
         unsigned region = 0;
         {
             std::unique_lock lock(mutex_);
-            called_.wait(lock, [&] { return number_.load(std::memory_order_relaxed) != seen; });
-            seen = number_.load(std::memory_order_relaxed);
-            if (call_ != nullptr && wanted_ != 0) {
+            called_.wait(lock, [&] { return call_number_.load(std::memory_order_relaxed) != seen; });
+            seen = call_number_.load(std::memory_order_relaxed);
+            if (call_ != nullptr && open_seats_ != 0) {
                 call = call_;
-                region = call->regions - wanted_--;
-                inside_.fetch_add(1, std::memory_order_relaxed);
+                region = call->regions - open_seats_--;
+                working_.fetch_add(1, std::memory_order_relaxed);
             }
         }
-        patience = std::chrono::steady_clock::now() - begun < awake_in_series ? awake_in_series : awake;
+        spin_time = std::chrono::steady_clock::now() - begun < spin_in_series ? spin_in_series : spin;
         if (call == nullptr) continue;
         {
             const GuardedRead::Helper reading(call->guard);
             take_parts(*call, region);
         }
-        inside_.fetch_sub(1, std::memory_order_release);
+        working_.fetch_sub(1, std::memory_order_release);
     }
 }
 

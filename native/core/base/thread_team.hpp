@@ -14,19 +14,18 @@
 
 namespace headrace {
 
-/// Threads that wait for parts of work that one thread cannot do alone in time: some hundred microseconds of it.
-/// Whoever calls works, too, and helpers take parts as they come, so that it does no harm when one comes late or not at
-/// all.
-class Team {
+/// Helper threads for work of some hundred microseconds. The caller works too, and helpers take parts as they arrive,
+/// so a helper that is late or missing does no harm.
+class ThreadTeam {
   public:
-    /// That of this process. A forked child has its own.
-    [[nodiscard]] static Team& shared();
+    /// The team of this process. A forked child has its own.
+    [[nodiscard]] static ThreadTeam& shared();
 
-    /// Calls `work(begin, end)` for stretches of `count` items, of `stretch` each, on up to `threads` threads, this one
-    /// included, and returns when all are done. Alone, where helpers work for another caller. Where `work` throws, in
-    /// whatever thread, some items may be left out, and one of the exceptions is thrown here. Every thread has a region
-    /// of the items, of which it takes one stretch after another, so that work may look ahead of its stretch; a thread
-    /// that is done with its own takes from those of others.
+    /// Calls `work(begin, end)` for all of `count` items, `stretch` at a time, on up to `threads` threads including
+    /// this one, and returns when all are done. Works alone while the helpers serve another caller. If `work` throws in
+    /// any thread, some items may be left out, and one of the exceptions is thrown here. Each thread takes the
+    /// stretches of one region in order, so that work may prefetch ahead; when its region is done, it takes from the
+    /// others.
     template <typename Work> void run(std::size_t count, std::size_t stretch, unsigned threads, Work&& work) {
         const auto call = [](void* context, std::size_t begin, std::size_t end) {
             (*static_cast<std::remove_reference_t<Work>*>(context))(begin, end);
@@ -50,8 +49,8 @@ class Team {
         }
     };
 
-    // Threads write to different ones: each is in a piece of the cache of its own.
-    struct alignas(64) Place {
+    // Each thread writes its own, so each has its own cache line.
+    struct alignas(64) Counter {
         std::atomic<std::size_t> next{0};
     };
 
@@ -60,22 +59,22 @@ class Team {
     void run_call(Call call, unsigned threads);
     void take_parts(Call& call, unsigned region) noexcept;
     void take_parts_or_throw(const Call& call, unsigned region);
-    void help() noexcept;
-    [[nodiscard]] bool is_worth_calling() noexcept;
+    void run_helper() noexcept;
+    [[nodiscard]] bool should_use_helpers() noexcept;
     void wait_for_helpers() noexcept;
-    void hire(unsigned helpers);
+    void ensure_threads(unsigned helpers);
 
-    std::mutex busy_;         // held by the caller whom helpers work for
-    unsigned alone_ = 0;      // calls that are to go without help
-    unsigned last_alone_ = 0; // as many as the last time
+    std::mutex caller_;          // held by the caller that uses the helpers
+    unsigned calls_to_skip_ = 0; // calls left to run without helpers
+    unsigned backoff_ = 0;       // how many calls were skipped last time
     std::mutex mutex_;
     std::condition_variable called_;
     Call* call_ = nullptr;
-    unsigned wanted_ = 0; // helpers that may still join
+    unsigned open_seats_ = 0; // how many more helpers may join
     unsigned helpers_ = 0;
-    std::atomic<unsigned> number_{0};            // of calls that there were
-    std::atomic<unsigned> inside_{0};            // helpers at work
-    std::array<Place, most_helpers + 1> places_; // in the regions
+    std::atomic<unsigned> call_number_{0};           // of calls so far
+    std::atomic<unsigned> working_{0};               // helpers inside a call
+    std::array<Counter, most_helpers + 1> counters_; // the next item of each region
 };
 
 } // namespace headrace
@@ -86,7 +85,7 @@ class Team {
 
 namespace headrace {
 
-/// Which process this is: threads and locks of another one, whose child this is, are of no use here.
+/// Identifies the process: threads and locks of the parent are unusable in a forked child.
 [[nodiscard]] inline int process_id() noexcept {
 #if defined(__unix__) || defined(__APPLE__)
     return static_cast<int>(getpid());

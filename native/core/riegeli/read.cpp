@@ -54,14 +54,15 @@ std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data, unsigned thr
     std::vector<std::uint64_t> hashes(data.size());
     std::size_t total = 0;
     for (const Bytes& one : data) total += one.size();
-    Team::shared().run(data.size(), together, total < worth_help ? 1 : threads, [&](std::size_t i, std::size_t end) {
-        for (; i + 1 < end; i += 2) {
-            const auto two = riegeli_hash_pair(data[i], data[i + 1]);
-            hashes[i] = two[0];
-            hashes[i + 1] = two[1];
-        }
-        if (i < end) hashes[i] = riegeli_hash(data[i]);
-    });
+    ThreadTeam::shared().run(data.size(), together, total < worth_help ? 1 : threads,
+                             [&](std::size_t i, std::size_t end) {
+                                 for (; i + 1 < end; i += 2) {
+                                     const auto two = riegeli_hash_pair(data[i], data[i + 1]);
+                                     hashes[i] = two[0];
+                                     hashes[i + 1] = two[1];
+                                 }
+                                 if (i < end) hashes[i] = riegeli_hash(data[i]);
+                             });
     return hashes;
 }
 
@@ -72,23 +73,26 @@ std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::spa
     std::vector<std::uint8_t> unpacked(parts.size());
     std::size_t total = 0;
     for (const auto& [part, target] : parts) total += target.size();
-    Team::shared().run(parts.size(), together, total < worth_help ? 1 : threads, [&](std::size_t i, std::size_t end) {
-        thread_local const auto decoders = std::make_unique<std::array<zstd::Decoder, 2>>();
-        const auto is_own = [&](std::size_t k) { return parts[k].second.size() <= most_own; };
-        for (; i + 1 < end; i += 2) {
-            if (!is_own(i) || !is_own(i + 1)) {
-                for (const std::size_t k : {i, i + 1})
-                    unpacked[k] = is_own(k) && decoders->front().decompress(parts[k].first->stored, parts[k].second);
-                continue;
+    ThreadTeam::shared().run(
+        parts.size(), together, total < worth_help ? 1 : threads, [&](std::size_t i, std::size_t end) {
+            thread_local const auto decoders = std::make_unique<std::array<zstd::Decoder, 2>>();
+            const auto is_own = [&](std::size_t k) { return parts[k].second.size() <= most_own; };
+            for (; i + 1 < end; i += 2) {
+                if (!is_own(i) || !is_own(i + 1)) {
+                    for (const std::size_t k : {i, i + 1})
+                        unpacked[k] =
+                            is_own(k) && decoders->front().decompress(parts[k].first->stored, parts[k].second);
+                    continue;
+                }
+                std::array<bool, 2> done{};
+                zstd::Decoder::decompress_pair(*decoders, {parts[i].first->stored, parts[i + 1].first->stored},
+                                               {parts[i].second, parts[i + 1].second}, done);
+                unpacked[i] = done[0];
+                unpacked[i + 1] = done[1];
             }
-            std::array<bool, 2> done{};
-            zstd::Decoder::decompress_pair(*decoders, {parts[i].first->stored, parts[i + 1].first->stored},
-                                           {parts[i].second, parts[i + 1].second}, done);
-            unpacked[i] = done[0];
-            unpacked[i + 1] = done[1];
-        }
-        if (i < end) unpacked[i] = is_own(i) && decoders->front().decompress(parts[i].first->stored, parts[i].second);
-    });
+            if (i < end)
+                unpacked[i] = is_own(i) && decoders->front().decompress(parts[i].first->stored, parts[i].second);
+        });
     return unpacked;
 }
 

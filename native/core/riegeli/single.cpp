@@ -119,7 +119,7 @@ class Reader {
 } // namespace
 
 void read_single_headers(std::span<Single> singles, unsigned threads) {
-    Team::shared().run(singles.size(), headers_together, threads, [&](std::size_t i, std::size_t end) {
+    ThreadTeam::shared().run(singles.size(), headers_together, threads, [&](std::size_t i, std::size_t end) {
         for (; i < end; ++i) {
             if (i + headers_ahead < singles.size())
                 prefetch(singles[i + headers_ahead].file, singles[i + headers_ahead].begin, 1);
@@ -136,7 +136,7 @@ void read_single_headers(std::span<Single> singles, unsigned threads) {
 void read_singles(std::span<Single> singles, bool verify, unsigned threads) {
     std::size_t total = 0;
     for (const Single& single : singles) total += single.target.size();
-    Team::shared().run(
+    ThreadTeam::shared().run(
         singles.size(), together, total < worth_help ? 1 : threads, [&](std::size_t at, std::size_t end) {
             try {
                 thread_local const auto reader = std::make_unique<Reader>();

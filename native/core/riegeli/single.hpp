@@ -20,8 +20,8 @@ struct Single {
     Bytes file;          ///< The one that it is in.
     std::uint64_t begin; ///< And where.
     ChunkHeader header{};
-    std::span<std::byte> target; ///< Room for its record: `header.decoded_size` bytes, more than none.
-    Bytes record;                ///< A view of the file or of `target`, where the chunk is `done`.
+    std::span<std::byte> target{}; ///< Room for its record: `header.decoded_size` bytes, more than none.
+    Bytes record{};                ///< A view of the file or of `target`, where the chunk is `done`.
     bool done = false;
 };
 

@@ -8,8 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from headrace import _native
-from headrace.codecs.raw import all_faults
-from headrace.codecs.texts import fitted
+from headrace.codecs.values import all_faults, fit_dtype
 from headrace.contracts.csv import CsvDialect
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
@@ -140,7 +139,7 @@ class CsvCodec:
             return column
         if feature.dtype == "bool":
             return part.view(np.bool_)
-        return fitted(part, feature.dtype, name, per_record=1, offsets=None)
+        return fit_dtype(part, feature.dtype, name, per_record=1, offsets=None)
 
     def _raise_no_text(self, number: int, name: str, record: int, spans: _native.Spans) -> NoReturn:
         row = spans.part(record, record + 1).to_bytes()[0]
@@ -150,7 +149,7 @@ class CsvCodec:
         try:
             value.decode(self.dialect.encoding)
         except UnicodeDecodeError as error:
-            reason, at = f"the byte {value[error.start]:#04x} in {_shown(value)}", at + error.start
+            reason, at = f"the byte {value[error.start]:#04x} in {_shorten(value)}", at + error.start
         raise CorruptRecord(
             Where(record=record, feature=name, offset=max(at, 0)),
             expected=f"text in {self.dialect.encoding}",
@@ -170,13 +169,13 @@ class CsvCodec:
         place = place.at(feature=name)
         if error.fault == "missing":
             hint = f"Give the column a default, types={{{name!r}: hr.Feature({feature.dtype!r}, default=0)}}, or read floats."
-            return SchemaMismatch(place, expected="a value", found=f"none, {_shown(value)}", hint=hint)
+            return SchemaMismatch(place, expected="a value", found=f"none, {_shorten(value)}", hint=hint)
         rounded = error.expected == FLOAT64 and name in self.inferred and value.strip().lstrip(b"+-").isdigit()
         kind = "a whole number that float64 holds exactly" if rounded else KINDS[error.expected]
         return SchemaMismatch(
             place,
             expected=f"{kind}, as the column is {feature.dtype}",
-            found=_shown(value),
+            found=_shorten(value),
             hint=f"If the value is right, open with format=hr.CSV(types={{{name!r}: 'str'}}), or another type.",
         )
 
@@ -256,7 +255,7 @@ def _default(feature: Feature, kind: int, value: int, encoding: str) -> bytes | 
     return np.asarray(default).astype(WIRES[kind]).tobytes()
 
 
-def _shown(value: bytes) -> str:
+def _shorten(value: bytes) -> str:
     text = value.decode("utf-8", "backslashreplace")
     return repr(text if len(text) <= SHOWN else text[:SHOWN] + "...")
 

@@ -1,8 +1,8 @@
-"""What records hold, inferred from some of them; and flat values with shapes to rows of rows and back."""
+"""Which codec records have, and their schema, inferred from some of them; and the codec of those that have none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,21 +12,21 @@ import numpy.typing as npt
 from headrace import _native
 from headrace._faults import describe
 from headrace.codecs.example.columns import CONTEXT
-from headrace.codecs.raw import RawCodec
+from headrace.codecs.values import all_faults
 from headrace.contracts.feature import Encoding, Feature
 from headrace.contracts.images import encoding_by_counts, encoding_of_all
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Ragged
-from headrace.errors import SchemaMismatch, Where
+from headrace.contracts.values import Batch, Example
+from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, Where
 
-__all__ = ["Found", "infer_payloads", "infer_schema", "nest", "offsets_of", "unnest"]
+__all__ = ["Inference", "RawCodec", "infer_payloads", "infer_schema"]
 
 
 NONE, BYTES, FLOAT, INT = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Inference:
     """What inference found.
 
     Attributes:
@@ -42,7 +42,7 @@ class Found:
     mixed: frozenset[str] = frozenset()
 
 
-def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None) -> Found:
+def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None) -> Inference:
     """Find codec and schema of some records.
 
     Records are Examples (or SequenceExamples) when one has a feature with values and those before it are protobuf messages;
@@ -76,9 +76,9 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
         if not scanner.is_message:
             break
     if scanner.records == 0 and scanner.is_message:
-        return Found("example", Schema({}) if given is None else given)
+        return Inference("example", Schema({}) if given is None else given)
     keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])]
-    return _examples(keys, scanner.records, given) if keys else Found("raw", RawCodec(_image_kind(first)).schema)
+    return _examples(keys, scanner.records, given) if keys else Inference("raw", RawCodec(_image_kind(first)).schema)
 
 
 def _image_kind(spans: _native.Spans | None) -> Encoding | None:
@@ -92,18 +92,18 @@ def _image_kind(spans: _native.Spans | None) -> Encoding | None:
         return None
 
 
-def infer_payloads(payloads: Sequence[Any]) -> Found:
+def infer_payloads(payloads: Sequence[Any]) -> Inference:
     """As :func:`infer_schema`, for payloads in memory."""
     return infer_schema([_native.spans_of_buffers(payloads)])
 
 
-def _examples(keys: list[dict[str, Any]], records: int, given: Schema | None) -> Found:
+def _examples(keys: list[dict[str, Any]], records: int, given: Schema | None) -> Inference:
     lists = frozenset(_name(key) for key in keys if key["list"])
     named = {(CONTEXT if not key["list"] and _name(key) in lists else "") + _name(key): key for key in keys}
     mixed = frozenset(name for name, key in named.items() if key["kinds"][FLOAT] and key["kinds"][INT])
     if given is None:
         given = Schema({name: _feature(name, named[name], records) for name in sorted(named)})
-    return Found("example", given, lists, mixed)
+    return Inference("example", given, lists, mixed)
 
 
 def _name(key: dict[str, Any]) -> str:
@@ -141,64 +141,72 @@ def _dtype(name: str, key: dict[str, Any]) -> tuple[str, Any]:
     return ("str" if key["plain_text"] and key["texts"] else "bytes"), None
 
 
-Shape = tuple[int | None, ...]
-
-
-def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where rows of these lengths begin and end: ``int64 (n + 1,)``."""
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
-
-
-def nest(flat: npt.NDArray[Any], shapes: npt.NDArray[np.int64], shape: Shape) -> Ragged:
-    """Rows, rows of rows, and so on, down to the last axis of ``shape`` that varies.
+class RawCodec:
+    """One feature, ``record``: the payload's bytes.
 
     Args:
-        flat: Values of all records, end to end.
-        shapes: ``int64 (n, rank)``: each record's shape.
-        shape: The feature's, with at least one ``None``.
+        encoding: What image every payload is, where they are images.
     """
-    levels = 1 + max(axis for axis, length in enumerate(shape) if length is None)
-    rows = int(shapes[:, :levels].prod(axis=1).sum())
-    values: Any = flat.reshape((rows, *(length for length in shape[levels:] if length is not None)))
-    for level in range(levels - 1, -1, -1):
-        outer = shapes[:, :level].prod(axis=1)  # how many rows of this level each record has
-        values = Ragged(values, offsets_of(np.repeat(shapes[:, level], outer)))
-    assert isinstance(values, Ragged)
-    return values
+
+    name = "raw"
+
+    def __init__(self, encoding: Encoding | None = None) -> None:
+        self.schema = Schema({"record": Feature("bytes", encoding=encoding)})
+
+    def decode_batch(self, spans: _native.Spans) -> Batch:
+        """The payloads of ``n`` records as an object array ``(n,)`` of ``bytes``.
+
+        Raises:
+            CorruptRecord: A checksum is wrong; ``where.record`` is the position in ``spans``.
+        """
+        try:
+            payloads = spans.to_bytes()
+        except _native.FormatError as error:
+            raise describe(error, Where(record=error.record)) from error
+        column = np.empty(len(payloads), object)
+        column[:] = payloads
+        return {"record": column}
+
+    def encode_batch(
+        self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Lay ``n`` payloads out with room for frames: ``head`` bytes before each, ``tail`` and padding behind.
+
+        Raises:
+            NoSuchFeature, SchemaMismatch: There is no column ``record`` of ``n`` payloads.
+        """
+        if "record" not in batch:
+            raise NoSuchFeature(Where(), expected="the feature 'record'", found=f"the features {list(batch)}")
+        payloads = [_bytes_of(value, i) for i, value in enumerate(batch["record"])]
+        if len(payloads) != n:
+            raise SchemaMismatch(Where(feature="record"), expected=f"{n} payloads", found=str(len(payloads)))
+        sizes = np.array([len(payload) for payload in payloads], np.int64)
+        steps = head + -(-sizes // align) * align + tail
+        starts = np.cumsum(steps) - steps + head
+        block = np.zeros(int(steps.sum()), np.uint8)
+        for payload, start, size in zip(payloads, starts, sizes, strict=True):
+            block[start : start + size] = np.frombuffer(payload, np.uint8)
+        return block, starts, sizes
+
+    def decode(self, payload: Any) -> Example:
+        """One payload as an example."""
+        return {"record": bytes(payload)}
+
+    def narrowed(self, names: tuple[str, ...]) -> RawCodec:
+        """There is one feature, so this codec."""
+        _ = self.schema.select(names)
+        return self
+
+    def faults_in(self, spans: _native.Spans) -> list[DataError]:
+        """Payloads whose checksum is wrong; any bytes are a good payload otherwise."""
+        return all_faults(self.decode_batch, spans)
+
+    def __repr__(self) -> str:
+        return "RawCodec()"
 
 
-def unnest(column: Ragged, shape: Shape, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Flat values, and each record's shape, ``int64 (n, rank)``.
-
-    Raises:
-        SchemaMismatch: Rows that have no one shape, or another than ``shape``.
-    """
-    shapes = np.zeros((len(column), len(shape)), np.int64)
-    record = np.arange(len(column))
-    values: Any = column
-    level = 0
-    while isinstance(values, Ragged) and level < len(shape):
-        shapes[record, level] = values.lengths
-        uneven = np.flatnonzero(shapes[record, level] != values.lengths)
-        if len(uneven):
-            where = Where(record=int(record[uneven[0]]), feature=name)
-            raise SchemaMismatch(where, expected="rows of one length in each record", found="rows of several")
-        record = np.repeat(record, values.lengths)
-        values, level = values.values, level + 1
-    inner = np.zeros(0) if isinstance(values, Ragged) else np.asarray(values)
-    if isinstance(values, Ragged) or level + inner.ndim - 1 != len(shape):
-        raise SchemaMismatch(Where(feature=name), expected=f"rows of shape {shape}", found="rows of another rank")
-    shapes[:, level:] = inner.shape[1:]
-    _check(shapes, shape, name)
-    return inner.reshape(-1), shapes
-
-
-def _check(shapes: npt.NDArray[np.int64], shape: Shape, name: str) -> None:
-    wanted = np.array([-1 if length is None else length for length in shape])
-    other = ((shapes != wanted) & (wanted >= 0)).any(axis=1)
-    bad = np.flatnonzero(other & (shapes.prod(axis=1) > 0))
-    if len(bad):
-        where = Where(record=int(bad[0]), feature=name)
-        raise SchemaMismatch(where, expected=f"shape {shape}", found=f"{tuple(shapes[bad[0]].tolist())}")
+def _bytes_of(value: Any, position: int) -> memoryview:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise SchemaMismatch(Where(record=position, feature="record"), expected="bytes", found=type(value).__name__)
+    view = memoryview(value)
+    return view.cast("B") if view.c_contiguous and view.nbytes else memoryview(bytes(view))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace._optional import available, require
-from headrace.codecs.sagemaker_record.message import Message, Tensor, is_record, read_message
+from headrace.codecs.sagemaker_record.codec import RecordMessage, RecordTensor, is_record, read_message
 from headrace.errors import CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.recordio.format import HEAD, is_recordio, read_stream
 from headrace.writing.matrices import Matrix, write_matrix
@@ -38,7 +38,7 @@ def encode_recordio(array_like: Any, labels: Any = None) -> bytes:
     return buffer.getvalue()
 
 
-def read_messages(body: bytes) -> list[Message]:
+def read_messages(body: bytes) -> list[RecordMessage]:
     """The Records of a body. A single Record may come without RecordIO framing, as batch transform sends it.
 
     Raises:
@@ -73,7 +73,7 @@ def decode_recordio(body: bytes) -> Any:
     return np.stack(rows)
 
 
-def _vector(message: Message, number: int) -> Tensor:
+def _vector(message: RecordMessage, number: int) -> RecordTensor:
     tensor = message.features.get(VALUES)
     if tensor is None or tensor.kind == BYTES:
         names = ", ".join(message.features) or "no features"
@@ -81,11 +81,11 @@ def _vector(message: Message, number: int) -> Tensor:
     return tensor
 
 
-def _is_sparse(tensor: Tensor) -> bool:
+def _is_sparse(tensor: RecordTensor) -> bool:
     return len(tensor.keys) > 0 or (len(tensor.values) == 0 and len(tensor.shape) > 0)
 
 
-def _sparse(tensors: list[Tensor]) -> Any:
+def _sparse(tensors: list[RecordTensor]) -> Any:
     widths = [int(np.prod(tensor.shape, dtype=object)) if len(tensor.shape) else -1 for tensor in tensors]
     for number, (tensor, width) in enumerate(zip(tensors, widths, strict=True)):
         if not _is_sparse(tensor) or width < 0:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace import _optional
-from headrace.codecs.sagemaker_record.message import check_record, is_record
+from headrace.codecs.sagemaker_record.codec import check_record, is_record
 from headrace.errors import Where
 from headrace.formats.recordio.format import Readable, read_stream
 from headrace.sagemaker.amazon import record_pb2

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from headrace._arguments import names, word
 from headrace.codecs.example.codec import ExampleCodec
-from headrace.codecs.infer import infer_payloads, infer_schema
-from headrace.codecs.raw import RawCodec
+from headrace.codecs.infer import RawCodec, infer_payloads, infer_schema
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.csv import CSV

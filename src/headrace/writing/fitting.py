@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.codecs.example.codec import ExampleCodec
-from headrace.codecs.raw import RawCodec
+from headrace.codecs.infer import RawCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit

@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.images.encode import ImageEncoder
-from headrace.codecs.raw import RawCodec
+from headrace.codecs.infer import RawCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.csv import CSV
 from headrace.contracts.records import BatchWriter, RecordWriter

@@ -75,7 +75,7 @@ class Run {
     void record(std::size_t i) {
         feature_ = -1;
         spans_.check_and_prefetch(i);
-        if (!mould_.fill(spans_.payloads[i], found_)) find(spans_.payloads[i]);
+        if (!template_.locate(spans_.payloads[i], found_)) find(spans_.payloads[i]);
         for (std::size_t k = 0; k < columns_.size(); ++k) {
             feature_ = static_cast<int>(k);
             const Spec& spec = decoder_.specs_[k];
@@ -104,10 +104,10 @@ class Run {
         for (List& list : found_) list.clear();
         for (auto& steps : steps_) steps.clear();
         guess_ = 0;
-        takes_mould_ = decoder_.lists_.empty() && mould_.wants(payload);
-        passed_over_.clear();
+        learns_template_ = decoder_.lists_.empty() && template_.is_worth_learning(payload);
+        skipped_.clear();
         walk(payload, [this](bool in_lists, Part bytes) { entry(in_lists, bytes); });
-        if (takes_mould_) mould_.take(payload, found_, passed_over_);
+        if (learns_template_) template_.learn(payload, found_, skipped_);
     }
 
     struct Guess {
@@ -120,8 +120,8 @@ class Run {
         read_entry(bytes, entry_);
         const int spec = look_up(in_lists);
         if (spec < 0) {
-            if (takes_mould_ && entry_.has_value && entry_.more.empty() && passed_over_.size() < most_passed_over)
-                passed_over_.push_back(entry_.value);
+            if (learns_template_ && entry_.has_value && entry_.more.empty() && skipped_.size() < most_skipped)
+                skipped_.push_back(entry_.value);
             return;
         }
         feature_ = spec;
@@ -235,7 +235,7 @@ class Run {
 
     // Records with more keys than this are looked up key by key; the guesses must not grow with what a file says.
     static constexpr std::size_t most_guesses = 4096;
-    static constexpr std::size_t most_passed_over = 64;
+    static constexpr std::size_t most_skipped = 64;
 
     const Decoder& decoder_;
     const Spans& spans_;
@@ -247,9 +247,9 @@ class Run {
     std::size_t guess_ = 0;
     Entry entry_;
     List step_;
-    Mould mould_;
-    bool takes_mould_ = false;
-    std::vector<Part> passed_over_; ///< Values of entries that nobody asked for, while a form is taken.
+    WireTemplate template_;
+    bool learns_template_ = false;
+    std::vector<Part> skipped_; ///< Values of entries that nobody asked for, while a form is taken.
     int feature_ = -1;
 };
 

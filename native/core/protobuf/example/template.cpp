@@ -5,12 +5,12 @@
 namespace headrace::example {
 namespace {
 
-// Payloads with more than this around their values are not worth the comparison.
+// With more bytes than this around the values, comparing costs more than parsing.
 constexpr std::size_t most_bytes = 4096;
 
 } // namespace
 
-bool Mould::fill(Bytes payload, std::vector<List>& lists) const {
+bool WireTemplate::locate(Bytes payload, std::vector<List>& lists) const {
     if (payload.size() != size_ || size_ == 0) return false;
     const std::byte* expected = bytes_.data();
     for (const Stretch& same : same_) {
@@ -26,7 +26,7 @@ bool Mould::fill(Bytes payload, std::vector<List>& lists) const {
     return true;
 }
 
-void Mould::take(Bytes payload, const std::vector<List>& lists, const std::vector<Part>& passed_over) {
+void WireTemplate::learn(Bytes payload, const std::vector<List>& lists, const std::vector<Part>& skipped) {
     size_ = 0;
     values_.assign(lists.size(), Value{});
     same_.clear();
@@ -36,17 +36,17 @@ void Mould::take(Bytes payload, const std::vector<List>& lists, const std::vecto
     };
     std::vector<Stretch> holes;
     for (std::size_t k = 0; k < lists.size(); ++k) {
-        if (!lists[k].more.empty()) return; // given in several pieces: rare, and left to the walk
+        if (!lists[k].more.empty()) return; // Several pieces are rare: parse them.
         if (lists[k].kind == Kind::none) continue;
         values_[k] = {lists[k].kind, stretch(lists[k].piece)};
         holes.push_back(values_[k].at);
     }
-    for (const Part& part : passed_over) holes.push_back(stretch(part));
+    for (const Part& part : skipped) holes.push_back(stretch(part));
     std::ranges::sort(holes, {}, &Stretch::begin);
     holes.push_back({payload.size(), 0});
     std::size_t at = 0;
     for (const Stretch& hole : holes) {
-        if (hole.begin < at) return; // cannot be: values do not overlap
+        if (hole.begin < at) return; // Impossible: values do not overlap.
         if (hole.begin - at > most_bytes - bytes_.size()) return;
         if (hole.begin > at) {
             same_.push_back({at, hole.begin - at});

@@ -4,24 +4,23 @@
 
 namespace headrace::example {
 
-/// What the payloads of one writer have in common. Where shapes are fixed, they differ in their values only: every tag,
-/// length and key is the same, and at the same place. So where all of these are equal to those of a payload that was
-/// walked through, the values lie where they lay there, and there is no need to walk again.
-class Mould {
+/// The bytes that payloads of one writer share. With fixed shapes, payloads differ only in their values: every tag,
+/// length and key is at the same offset. If all of these equal those of a payload parsed before, the values are at the
+/// same offsets too, and parsing can be skipped.
+class WireTemplate {
   public:
-    /// Points `lists` at the values of a payload; false if it has another form than the one that was taken. `lists` is
-    /// then as it was.
-    [[nodiscard]] bool fill(Bytes payload, std::vector<List>& lists) const;
+    /// Points `lists` at the values of a payload. Returns false and leaves `lists` unchanged if it does not match.
+    [[nodiscard]] bool locate(Bytes payload, std::vector<List>& lists) const;
 
-    /// Whether it is worth taking the form of a payload that did not fit: the one before was as long.
-    [[nodiscard]] bool wants(Bytes payload) noexcept {
+    /// Whether to learn a payload that did not match: yes if the previous one had the same size.
+    [[nodiscard]] bool is_worth_learning(Bytes payload) noexcept {
         const bool repeated = payload.size() == last_size_;
         last_size_ = payload.size();
         return repeated;
     }
 
-    /// Takes the form of a payload: where its values were found, and the values of the entries that nobody asked for.
-    void take(Bytes payload, const std::vector<List>& lists, const std::vector<Part>& passed_over);
+    /// Learns from a parsed payload: where its values are, and those of entries that were not requested.
+    void learn(Bytes payload, const std::vector<List>& lists, const std::vector<Part>& skipped);
 
   private:
     struct Stretch {
@@ -33,11 +32,11 @@ class Mould {
         Stretch at;
     };
 
-    std::size_t size_ = 0; ///< Of the payload; 0: no form was taken.
+    std::size_t size_ = 0; ///< Of the payload; 0: nothing was learned.
     std::size_t last_size_ = 0;
-    std::vector<Value> values_;    ///< By spec.
-    std::vector<Stretch> same_;    ///< What lies around the values, in order.
-    std::vector<std::byte> bytes_; ///< What is there, end to end.
+    std::vector<Value> values_;    ///< One for each spec.
+    std::vector<Stretch> same_;    ///< The bytes around the values, in order.
+    std::vector<std::byte> bytes_; ///< Their content, concatenated.
 };
 
 } // namespace headrace::example

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "core/protobuf/record/rows.hpp"
-#include "core/protobuf/record/scan.hpp"
 
 namespace headrace::sagemaker {
 namespace {

@@ -15,17 +15,17 @@ struct Source {
     std::string key;
     Kind kind = Kind::none;  ///< none: a string (uid, ...), one text per record; empty ones are left out.
     std::int64_t count = -1; ///< Values per record; -1: `offsets` says.
-    std::vector<std::int64_t> offsets;
+    std::vector<std::int64_t> offsets{};
     const std::byte* numbers = nullptr; ///< float, double or int32 values, end to end,
     std::size_t number_count = 0;       ///< this many,
-    std::vector<Bytes> texts;           ///< or texts.
+    std::vector<Bytes> texts{};         ///< or texts.
     bool sparse = false;                ///< `keys` are written, and `width` as the shape:
     const std::byte* keys = nullptr;    ///< as many as there are values, int64 where `wide_keys`, else int32.
     bool wide_keys = false;
     std::size_t key_count = 0;
     std::uint64_t width = 0;
-    std::vector<std::uint64_t> shape; ///< Dense: the shape that is written with every record; none: not written, or
-    std::vector<std::int64_t> shapes; ///< `rank` axes for each record.
+    std::vector<std::uint64_t> shape{}; ///< Dense: the shape that is written with every record; none: not written, or
+    std::vector<std::int64_t> shapes{}; ///< `rank` axes for each record.
     std::size_t rank = 0;
 };
 

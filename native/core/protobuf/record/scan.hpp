@@ -1,14 +1,12 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "core/base/spans.hpp"
 #include "core/protobuf/example/scan.hpp"
-#include "core/protobuf/record/decode.hpp"
 #include "core/protobuf/record/wire.hpp"
 
 namespace headrace::sagemaker {
@@ -43,7 +41,7 @@ class Scanner {
     void add(const Spans& spans);
 
     [[nodiscard]] std::uint64_t records() const noexcept { return records_; }
-    [[nodiscard]] std::uint64_t strangers() const noexcept { return strangers_; }
+    [[nodiscard]] std::uint64_t rejected() const noexcept { return rejected_; }
     [[nodiscard]] const std::vector<KeyFacts>& keys() const noexcept { return keys_; }
 
   private:
@@ -64,23 +62,7 @@ class Scanner {
     std::vector<std::uint64_t> shape_;
     Entry entry_;
     std::uint64_t records_ = 0;
-    std::uint64_t strangers_ = 0;
+    std::uint64_t rejected_ = 0;
 };
-
-/// Decoding the rows of one call in several parts, each on a thread of its own.
-
-/// Where to cut rows: part k is rows [cuts[k], cuts[k + 1]). At most `most` parts of about equally many bytes, as many
-/// as have `least_bytes` each; always at least one, and none without rows where there are rows.
-[[nodiscard]] std::vector<std::size_t> cut_rows(std::span<const Bytes> payloads, std::size_t most,
-                                                std::size_t least_bytes);
-
-/// Calls `work(k)` for every k below `count`, the first on this thread and each other on one of its own where threads
-/// are to be had. Returns when all are done, and then throws what the first of those that failed threw.
-void on_threads(std::size_t count, const std::function<void(std::size_t)>& work);
-
-/// One column of each spec, of the parts that rows were cut into. The first part's blocks are kept, so that only the
-/// numbers of the others are copied; fixed columns of the first part have room for all rows.
-[[nodiscard]] std::vector<Column> join_parts(const std::vector<Spec>& specs, std::vector<std::vector<Column>> parts,
-                                             std::span<const std::size_t> cuts, const std::shared_ptr<Pool>& pool);
 
 } // namespace headrace::sagemaker

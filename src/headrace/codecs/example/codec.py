@@ -15,7 +15,7 @@ from headrace import _native
 from headrace._faults import describe
 from headrace.codecs.example.columns import Column, Spec, column_of
 from headrace.codecs.example.keys import KeyedColumn, keyed_column_of
-from headrace.codecs.raw import all_faults, refuse_missing
+from headrace.codecs.values import all_faults, refuse_missing
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example

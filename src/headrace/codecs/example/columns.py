@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.codecs.texts import bytes_of, fitted, stored, texts_of
+from headrace.codecs.values import bytes_of, fit_dtype, texts_of, to_wire
 from headrace.contracts.feature import Feature
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
@@ -220,10 +220,10 @@ class NumberColumn(Column):
     def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
         if flat.dtype == self.feature.dtype:
             return flat  # type: ignore[no-any-return]
-        return fitted(flat, self.feature.dtype, self.name, per_record=self.count, offsets=starts)
+        return fit_dtype(flat, self.feature.dtype, self.name, per_record=self.count, offsets=starts)
 
     def _wire(self, flat: npt.NDArray[Any]) -> Any:
-        return stored(flat, np.int64 if self.spec[1] == INT else np.float32, self.feature.dtype, self.name)
+        return to_wire(flat, np.int64 if self.spec[1] == INT else np.float32, self.feature.dtype, self.name)
 
 
 class TextColumn(Column):

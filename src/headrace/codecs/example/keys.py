@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from headrace import _optional
 from headrace.codecs.example.columns import Column, Encoded, Part, column_of
-from headrace.codecs.infer import offsets_of
+from headrace.codecs.values import offsets_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
 from headrace.contracts.values import Ragged

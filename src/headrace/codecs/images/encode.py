@@ -12,7 +12,7 @@ from headrace import _optional
 from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["ImageEncoder", "Pixels", "common_channels", "converted", "keyed", "turned"]
+__all__ = ["ImageEncoder", "Pixels", "apply_colour_key", "apply_orientation", "common_channels", "convert_pixels"]
 
 
 Pixels = npt.NDArray[Any]
@@ -29,7 +29,7 @@ def common_channels(found: set[int]) -> int:
     return (RGB if max(found) >= RGB else 1) + bool(found & {GREY_ALPHA, RGBA})
 
 
-def converted(pixels: Pixels, channels: int, dtype: str) -> Pixels:
+def convert_pixels(pixels: Pixels, channels: int, dtype: str) -> Pixels:
     """The same image with so many channels, as ``dtype``.
 
     Grey is repeated for colours; alpha that is missing is opaque, alpha that is too much is dropped; colours become luma.
@@ -39,7 +39,7 @@ def converted(pixels: Pixels, channels: int, dtype: str) -> Pixels:
         pixels = pixels.astype(np.uint16) * WIDE if dtype == "uint16" else (pixels >> 8).astype(np.uint8)
     if pixels.shape[2] == channels:
         return pixels
-    colours, alpha = _parted(pixels)
+    colours, alpha = _split_alpha(pixels)
     if channels < RGB and colours.shape[2] == RGB:
         colours = _luma(colours)
     elif channels >= RGB and colours.shape[2] == 1:
@@ -51,7 +51,7 @@ def converted(pixels: Pixels, channels: int, dtype: str) -> Pixels:
     return np.concatenate([colours, alpha], axis=2)
 
 
-def _parted(pixels: Pixels) -> tuple[Pixels, Pixels | None]:
+def _split_alpha(pixels: Pixels) -> tuple[Pixels, Pixels | None]:
     """Grey or colours, and alpha."""
     if pixels.shape[2] in (1, RGB):
         return pixels, None
@@ -62,13 +62,13 @@ def _luma(colours: Pixels) -> Pixels:
     return ((colours.astype(np.uint64) @ LUMA + 0x8000) >> 16).astype(colours.dtype)[:, :, None]
 
 
-def keyed(pixels: Pixels, key: Any) -> Pixels:
+def apply_colour_key(pixels: Pixels, key: Any) -> Pixels:
     """Pixels with an alpha channel that is 0 where they have the colour ``key``, as PNG's ``tRNS`` means it."""
     alpha = np.where((pixels == np.asarray(key)).all(axis=2, keepdims=True), 0, np.iinfo(pixels.dtype).max)
     return np.concatenate([pixels, alpha.astype(pixels.dtype)], axis=2)
 
 
-def turned(pixels: Pixels, orientation: int) -> Pixels:
+def apply_orientation(pixels: Pixels, orientation: int) -> Pixels:
     """The image upright, a view. ``orientation`` is EXIF's: 1 to 8; other numbers leave it as it is."""
     if orientation in (5, 6, 7, 8):
         pixels = pixels.swapaxes(0, 1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace import _native, _optional
 from headrace.codecs.images import png
-from headrace.codecs.images.encode import Pixels, converted, turned
+from headrace.codecs.images.encode import Pixels, apply_orientation, convert_pixels
 from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, decode_png, has_colour_key, plain_header
 from headrace.contracts.images import encoding_of
 from headrace.errors import CorruptRecord
@@ -106,7 +106,7 @@ class _TurboJpeg:
         if colour_space is None or out.dtype != np.uint8:
             # Asked for grey, libjpeg gives the luma that the file holds: nearer than what becomes of it by way of colours.
             natural = _turbo().decode_jpeg(self.image, COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
-            out[...] = converted(natural, out.shape[2], str(out.dtype))
+            out[...] = convert_pixels(natural, out.shape[2], str(out.dtype))
             return
         if out.shape[2] == self.channels and engines().jpeg.is_own and _native.decode_jpeg_into(self.image, out):
             return
@@ -139,7 +139,7 @@ class _PlainPng:
         if pixels is None:  # Pillow says what is wrong with it.
             _PillowImage(self.image, "png").pixels_into(out)
         else:
-            out[...] = converted(pixels[0], out.shape[2], str(out.dtype))
+            out[...] = convert_pixels(pixels[0], out.shape[2], str(out.dtype))
 
 
 class _PillowImage:
@@ -173,7 +173,7 @@ class _PillowImage:
         pixels = self._pixels()
         if pixels.shape[:2] != out.shape[:2]:
             raise ValueError(f"pixels of shape {pixels.shape} and a header that says {self.height} x {self.width}")
-        out[...] = converted(pixels, out.shape[2], str(out.dtype))
+        out[...] = convert_pixels(pixels, out.shape[2], str(out.dtype))
 
     def _pixels(self) -> Pixels:
         if self.kind == "png":
@@ -212,7 +212,7 @@ class _Upright:
     def pixels_into(self, out: Pixels, /) -> None:
         lying = np.empty((self.image.height, self.image.width, out.shape[2]), out.dtype)
         self.image.pixels_into(lying)
-        out[...] = turned(lying, self.orientation)
+        out[...] = apply_orientation(lying, self.orientation)
 
 
 def _claimed_bytes(image: bytes, kind: str) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native, _optional
-from headrace.codecs.images.encode import Pixels, keyed
+from headrace.codecs.images.encode import Pixels, apply_colour_key
 from headrace.errors import CorruptRecord, Where
 from headrace.io.engines import engines
 
@@ -98,7 +98,7 @@ def deep_pixels(pillow: Any, image: bytes, transparency: Any) -> Pixels:
     """
     kind = image[COLOUR_AT]
     pixels = _as_bytes(pillow, image, kind) if kind in (GREY, GREY_ALPHA) else _in_halves(pillow, image, kind)
-    return pixels if transparency is None else keyed(pixels, transparency)
+    return pixels if transparency is None else apply_colour_key(pixels, transparency)
 
 
 def _as_bytes(pillow: Any, image: bytes, kind: int) -> Pixels:
@@ -215,7 +215,7 @@ def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | 
     try:
         samples = _native.decode_png(files, header.height, header.row_bytes, header.pixel_bytes)
     except _native.FormatError as error:
-        raise _damaged(error, len(files[error.record])) from error
+        raise _damage(error, len(files[error.record])) from error
     if samples is None:
         return None
     shape = (len(files), header.height, header.width, header.channels)
@@ -245,7 +245,7 @@ def _pillow_pixels(pillow: Any, file: bytes, header: PngHeader) -> Pixels:
         return np.asarray(opened).reshape(header.height, header.width, header.channels)
 
 
-def _damaged(error: _native.FormatError, size: int) -> CorruptRecord:
+def _damage(error: _native.FormatError, size: int) -> CorruptRecord:
     """What is wrong with a file of so many bytes."""
     expected, found = {
         "header": (f"{error.expected} bytes of pixels", f"a file of {size} bytes, which cannot be as many"),

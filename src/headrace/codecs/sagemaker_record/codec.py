@@ -7,6 +7,7 @@ wire; ML-IO's reader for what keys, values and shapes mean together.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,15 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace._faults import describe
-from headrace.codecs.raw import all_faults, refuse_missing
-from headrace.codecs.sagemaker_record.columns import Column, Place, column_of, place_of
+from headrace.codecs.sagemaker_record.columns import BYTES, NOTHING, Place, RecordColumn, column_of, place_of
 from headrace.codecs.sagemaker_record.infer import explain
+from headrace.codecs.values import all_faults, refuse_missing
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.io.system import spare_cores
 
-__all__ = ["SageMakerRecordCodec"]
+__all__ = ["RecordMessage", "RecordTensor", "SageMakerRecordCodec", "check_record", "is_record", "read_message"]
 
 
 class SageMakerRecordCodec:
@@ -51,7 +52,7 @@ class SageMakerRecordCodec:
         self.places = {name: (places or {}).get(name) or place_of(name) for name in schema}
         self.kinds = {name: kind for name, kind in (kinds or {}).items() if name in schema}
         _check_apart(self.places)
-        self._columns: list[Column] = [
+        self._columns: list[RecordColumn] = [
             column_of(name, feature, self.places[name], self.kinds.get(name)) for name, feature in schema.items()
         ]
         self._decoder = _native.RecordDecoder([column.spec for column in self._columns])
@@ -146,3 +147,79 @@ def _check_apart(places: Mapping[str, Place]) -> None:
                 expected="features that stand in different places of a Record",
                 found=f"{taken[place]!r} in the same place",
             )
+
+
+@dataclass(slots=True, eq=False)
+class RecordTensor:
+    """One value of a Record.
+
+    Args:
+        kind: 0 nothing, 1 float32, 2 float64, 3 int32, 4 bytes.
+        values: Numbers (an array of the kind's dtype where they were read), or ``bytes``.
+        keys: Of a sparse tensor: one for each value (``uint64``).
+        shape: Axis lengths (``uint64``); empty where none are written.
+        content_type: Of bytes.
+    """
+
+    kind: int = NOTHING
+    values: Any = ()
+    keys: Any = ()
+    shape: Any = ()
+    content_type: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class RecordMessage:
+    """A whole Record, as plain values; strings are ``None`` where it has none."""
+
+    features: dict[str, RecordTensor] = field(default_factory=dict)
+    label: dict[str, RecordTensor] = field(default_factory=dict)
+    uid: str | None = None
+    metadata: str | None = None
+    configuration: str | None = None
+
+
+def is_record(payload: Any) -> bool:
+    """Whether a payload is a Record to its last byte."""
+    return _native.is_record(payload)
+
+
+def check_record(payload: bytes, where: Where) -> bytes:
+    """Return the payload if it is a Record.
+
+    Raises:
+        CorruptRecord: It is not.
+    """
+    if not is_record(payload):
+        read_message(payload, where)
+    return payload
+
+
+def read_message(payload: Any, where: Where | None = None) -> RecordMessage:
+    """The Record in a payload.
+
+    Raises:
+        CorruptRecord: It is none.
+    """
+    try:
+        features, label, *strings = _native.parse_record(payload)
+    except _native.FormatError as error:
+        raise describe(error, where or Where()) from error
+    texts = [None if text is None else _text(text) for text in strings]
+    return RecordMessage(_tensors(features), _tensors(label), *texts)
+
+
+def _tensors(entries: Mapping[bytes, Any]) -> dict[str, RecordTensor]:
+    return {_text(key): _tensor(*entry) for key, entry in entries.items()}
+
+
+def _tensor(kind: int, values: Any, keys: Any, shape: Any) -> RecordTensor:
+    if kind == NOTHING:
+        return RecordTensor()
+    if kind == BYTES:
+        return RecordTensor(kind, values, content_type=None if keys is None else _text(keys))
+    return RecordTensor(kind, values, () if keys is None else keys, () if shape is None else shape)
+
+
+def _text(utf8: bytes) -> str:
+    return utf8.decode(errors="surrogateescape")

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _optional
-from headrace.codecs.infer import nest, offsets_of, unnest
-from headrace.codecs.texts import bytes_of, exact, fitted, texts_of
+from headrace.codecs.values import bytes_of, fit_dtype, nest, offsets_of, texts_of, to_exact, unnest
 from headrace.contracts.feature import Feature
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
@@ -29,8 +28,8 @@ __all__ = [
     "NOTHING",
     "UID",
     "VALUES",
-    "Column",
     "Place",
+    "RecordColumn",
     "column_of",
     "names_of",
     "place_of",
@@ -114,7 +113,7 @@ Spec = tuple[int, bytes, int, int, int, tuple[int, ...], bool]
 Encodable = tuple[int, bytes, int, int, Any, Any, Any, int, tuple[int, ...], Any]
 
 
-def column_of(name: str, feature: Feature, place: Place, kind: int | None) -> Column:
+def column_of(name: str, feature: Feature, place: Place, kind: int | None) -> RecordColumn:
     """What decodes and encodes one feature.
 
     Args:
@@ -128,13 +127,13 @@ def column_of(name: str, feature: Feature, place: Place, kind: int | None) -> Co
     """
     if place.field > LABEL:
         if not feature.is_text or feature.shape:
-            raise _unsupported(name, feature, "one text, Feature('str')")
+            raise _cannot_hold(name, feature, "one text, Feature('str')")
         return StringColumn(name, feature, place, NOTHING)
     if feature.is_text:
-        return TextColumn(name, feature, place, BYTES)
+        return BytesColumn(name, feature, place, BYTES)
     own = _own_kind(name, feature)
     kind = kind if _suits(kind, own, feature) else own
-    return (SparseColumn if feature.sparse else NumberColumn)(name, feature, place, kind or own)
+    return (CsrColumn if feature.sparse else TensorColumn)(name, feature, place, kind or own)
 
 
 def _own_kind(name: str, feature: Feature) -> int:
@@ -145,7 +144,7 @@ def _own_kind(name: str, feature: Feature) -> int:
         return FLOAT32
     if dtype.kind in "iub":
         return INT32
-    raise _unsupported(name, feature, "float32, float64, whole numbers, bytes or text")
+    raise _cannot_hold(name, feature, "float32, float64, whole numbers, bytes or text")
 
 
 def _suits(kind: int | None, own: int, feature: Feature) -> bool:
@@ -155,13 +154,13 @@ def _suits(kind: int | None, own: int, feature: Feature) -> bool:
     return kind == INT32 and (own == INT32 or feature.dtype == "float64")
 
 
-def _unsupported(name: str, feature: Feature, expected: str) -> UnsupportedData:
+def _cannot_hold(name: str, feature: Feature, expected: str) -> UnsupportedData:
     return UnsupportedData(
         Where(feature=name), expected=f"{expected}, which is what a Record holds there", found=repr(feature)
     )
 
 
-class Column(ABC):
+class RecordColumn(ABC):
     """One feature in decoding and encoding.
 
     Args:
@@ -218,7 +217,7 @@ class Column(ABC):
             )
 
 
-class DenseColumn(Column):
+class DenseColumn(RecordColumn):
     """A dense tensor, or texts."""
 
     @property
@@ -272,17 +271,17 @@ class DenseColumn(Column):
         """Values as native code encodes them."""
 
 
-class NumberColumn(DenseColumn):
+class TensorColumn(DenseColumn):
     """A dense tensor of numbers."""
 
     def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
-        return fitted(flat, self.feature.dtype, self.name, per_record=self._count, offsets=offsets)
+        return fit_dtype(flat, self.feature.dtype, self.name, per_record=self._count, offsets=offsets)
 
     def _wire(self, flat: npt.NDArray[Any]) -> Any:
-        return exact(flat, WIRE[self.kind], self.name, per_record=self._count)
+        return to_exact(flat, WIRE[self.kind], self.name, per_record=self._count)
 
 
-class SparseColumn(Column):
+class CsrColumn(RecordColumn):
     """A sparse tensor: rows of a CSR matrix."""
 
     _layout = SPARSE
@@ -297,7 +296,7 @@ class SparseColumn(Column):
         flat, offsets, keys, width, _, _ = part
         assert offsets is not None
         sparse = _optional.require("scipy.sparse", extra="sklearn")
-        data = fitted(flat, self.feature.dtype, self.name, per_record=0, offsets=offsets)
+        data = fit_dtype(flat, self.feature.dtype, self.name, per_record=0, offsets=offsets)
         if keys.dtype == np.int32 and len(keys) <= np.iinfo(np.int32).max:
             offsets = offsets.astype(np.int32)  # SciPy wants one dtype, and looks long for it
         return sparse.csr_array((data, keys, offsets), shape=(n, width))
@@ -308,11 +307,11 @@ class SparseColumn(Column):
         self._check(rows.shape, n)
         offsets = np.ascontiguousarray(rows.indptr, np.int64)
         used = int(offsets[-1])
-        data = exact(rows.data[:used], WIRE[self.kind], self.name, per_record=0)
+        data = to_exact(rows.data[:used], WIRE[self.kind], self.name, per_record=0)
         return -1, offsets, data, np.ascontiguousarray(rows.indices[:used]), rows.shape[1], (), None
 
 
-class TextColumn(DenseColumn):
+class BytesColumn(DenseColumn):
     """A Bytes value: texts, images, whatever bytes."""
 
     def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
@@ -328,7 +327,7 @@ class TextColumn(DenseColumn):
         return bytes_of(flat.tolist(), self.feature, self.name, lambda i: i // count if count > 0 else None)
 
 
-class StringColumn(TextColumn):
+class StringColumn(BytesColumn):
     """One of the strings of a Record: uid, metadata or configuration."""
 
     _layout = TEXT

@@ -24,7 +24,7 @@ from headrace.contracts.images import encoding_by_counts
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, Where
 
-__all__ = ["FoundRecords", "explain", "infer_records"]
+__all__ = ["RecordInference", "explain", "infer_records"]
 
 
 DTYPES = {FLOAT32: "float32", FLOAT64: "float64", INT32: "int32", BYTES: "bytes"}
@@ -32,7 +32,7 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRecords:
+class RecordInference:
     """What inference found.
 
     Attributes:
@@ -46,7 +46,7 @@ class FoundRecords:
     kinds: dict[str, int]
 
 
-def infer_records(blocks: Iterable[_native.Spans]) -> FoundRecords | None:
+def infer_records(blocks: Iterable[_native.Spans]) -> RecordInference | None:
     """Find the schema of some records.
 
     A feature whose records have keys is sparse, and as wide as their shapes (``None`` where those differ); a shape without
@@ -74,7 +74,7 @@ def infer_records(blocks: Iterable[_native.Spans]) -> FoundRecords | None:
             if scanner.records == 0:
                 raise describe(error, Where(record=error.record)) from error
             break  # Reading will report it, at its place; what came before tells the schema.
-    if scanner.strangers >= scanner.records:
+    if scanner.rejected >= scanner.records:
         return None  # Otherwise they are damaged ones, which reading will report.
     facts = {Place(key["place"], bytes(key["key"])): key for key in scanner.keys if key["records"]}
     if not any(place.field <= LABEL for place in facts):
@@ -82,7 +82,7 @@ def infer_records(blocks: Iterable[_native.Spans]) -> FoundRecords | None:
     places = names_of(facts)
     features = {name: _feature(name, place, facts[place], scanner.records) for name, place in places.items()}
     kinds = {name: _kind(name, facts[place]) for name, place in places.items() if place.field <= LABEL}
-    return FoundRecords(Schema(features), places, kinds)
+    return RecordInference(Schema(features), places, kinds)
 
 
 def _feature(name: str, place: Place, facts: Facts, records: int) -> Feature:
@@ -135,7 +135,7 @@ MISSING_HINT = "Give the feature a default=, or the shape (None,) if it may be a
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorFacts:
     """What one tensor of a record holds.
 
     Args:
@@ -167,7 +167,9 @@ def explain(error: _native.FormatError, spans: _native.Spans, schema: Schema, pl
     name = names[error.feature]
     where = Where(record=error.record, feature=name)
     if error.fault == "missing":
-        return SchemaMismatch(where, expected=_wanted(schema[name]), found="none in this record", hint=MISSING_HINT)
+        return SchemaMismatch(
+            where, expected=_describe_feature(schema[name]), found="none in this record", hint=MISSING_HINT
+        )
     if error.fault in ("wire", "truncated"):
         return describe(error, where)
     if error.fault == "range":
@@ -188,7 +190,7 @@ def _in_payload(error: _native.FormatError) -> DataError:
     return type(fault)(place, expected=fault.expected, found=fault.found, hint=fault.hint)
 
 
-def _mismatch(fault: str, where: Where, wanted: Feature, found: Tensor) -> DataError:
+def _mismatch(fault: str, where: Where, wanted: Feature, found: TensorFacts) -> DataError:
     if fault == "tensor":
         return CorruptRecord(
             where,
@@ -200,10 +202,10 @@ def _mismatch(fault: str, where: Where, wanted: Feature, found: Tensor) -> DataE
         hint = VARIES_HINT
     elif fault == "wrong_shape" and wanted.sparse and found.keys:
         hint = WIDTH_HINT
-    return SchemaMismatch(where, expected=_wanted(wanted), found=str(found), hint=hint)
+    return SchemaMismatch(where, expected=_describe_feature(wanted), found=str(found), hint=hint)
 
 
-def _wanted(feature: Feature) -> str:
+def _describe_feature(feature: Feature) -> str:
     if feature.sparse:
         width = feature.shape[0]
         return f"a sparse {feature.dtype} tensor of " + ("any width" if width is None else f"shape ({width},)")
@@ -212,9 +214,9 @@ def _wanted(feature: Feature) -> str:
     return f"a dense {feature.dtype} tensor of shape {feature.shape}"
 
 
-def _tensor(spans: _native.Spans, record: int, place: Place) -> Tensor:
+def _tensor(spans: _native.Spans, record: int, place: Place) -> TensorFacts:
     """The tensor as the record has it."""
     features, label, *_ = _native.parse_record(spans.view(record))
     kind, values, keys, shape = {FEATURE: features, LABEL: label}[place.field][place.key]
     has_keys = keys is not None and kind != BYTES
-    return Tensor(kind, len(values), len(keys) if has_keys else 0, () if shape is None else tuple(shape.tolist()))
+    return TensorFacts(kind, len(values), len(keys) if has_keys else 0, () if shape is None else tuple(shape.tolist()))

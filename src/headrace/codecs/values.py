@@ -1,17 +1,31 @@
-"""Values of messages to columns and back: bytes, UTF-8 text, and numbers of other dtypes than the payload has. What would be lost is refused."""
+"""What codecs share: text and numbers between payloads and columns, rows of rows, and checks. What would be lost is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _native
 from headrace.contracts.feature import Feature
-from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Ragged
+from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["bytes_of", "exact", "fitted", "stored", "texts_of"]
+__all__ = [
+    "all_faults",
+    "bytes_of",
+    "fit_dtype",
+    "nest",
+    "offsets_of",
+    "refuse_missing",
+    "texts_of",
+    "to_exact",
+    "to_wire",
+    "unnest",
+]
 
 
 RecordOf = Callable[[int], int | None]
@@ -25,7 +39,7 @@ def texts_of(values: Sequence[bytes], feature: Feature, name: str, record_of: Re
         SchemaMismatch: Text that is not UTF-8.
     """
     column = np.empty(len(values), object)
-    column[:] = values if feature.dtype == "bytes" else _decoded(values, name, record_of)
+    column[:] = values if feature.dtype == "bytes" else _decode_texts(values, name, record_of)
     return column
 
 
@@ -37,7 +51,7 @@ def bytes_of(values: Iterable[Any], feature: Feature, name: str, record_of: Reco
     """
     stored = []
     for position, value in enumerate(values):
-        content = _stored(value, feature)
+        content = _encode_text(value, feature)
         if content is None:
             raise SchemaMismatch(
                 Where(record=record_of(position), feature=name),
@@ -48,7 +62,7 @@ def bytes_of(values: Iterable[Any], feature: Feature, name: str, record_of: Reco
     return stored
 
 
-def _decoded(values: Sequence[bytes], name: str, record_of: RecordOf) -> list[str]:
+def _decode_texts(values: Sequence[bytes], name: str, record_of: RecordOf) -> list[str]:
     try:
         return [value.decode() for value in values]
     except UnicodeDecodeError as error:
@@ -61,7 +75,7 @@ def _decoded(values: Sequence[bytes], name: str, record_of: RecordOf) -> list[st
         ) from error
 
 
-def _stored(value: Any, feature: Feature) -> bytes | None:
+def _encode_text(value: Any, feature: Feature) -> bytes | None:
     if isinstance(value, str):
         try:
             return value.encode()
@@ -82,7 +96,7 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def fitted(
+def fit_dtype(
     flat: npt.NDArray[Any], dtype: str, name: str, *, per_record: int, offsets: npt.NDArray[np.int64] | None
 ) -> npt.NDArray[Any]:
     """Stored numbers as the schema's dtype.
@@ -132,7 +146,7 @@ def _limits(wanted: np.dtype[Any]) -> tuple[float, float]:
     return np.iinfo(wanted).min, np.iinfo(wanted).max
 
 
-def stored(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: str, name: str) -> npt.NDArray[Any]:
+def to_wire(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: str, name: str) -> npt.NDArray[Any]:
     """A column's numbers as the payload holds them: contiguous ``float32`` or ``int64``.
 
     Raises:
@@ -167,7 +181,7 @@ def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[An
     return narrow
 
 
-def exact(flat: npt.NDArray[Any], wire: np.dtype[Any], name: str, *, per_record: int) -> npt.NDArray[Any]:
+def to_exact(flat: npt.NDArray[Any], wire: np.dtype[Any], name: str, *, per_record: int) -> npt.NDArray[Any]:
     """A column's numbers as a payload of another dtype holds them, contiguous; floats are rounded, whole numbers kept.
 
     Raises:
@@ -190,3 +204,97 @@ def exact(flat: npt.NDArray[Any], wire: np.dtype[Any], name: str, *, per_record:
             found=f"{flat[position]} ({flat.dtype})",
         )
     return narrow
+
+
+def all_faults(decode: Callable[[_native.Spans], object], spans: _native.Spans) -> list[DataError]:
+    """One error for each bad payload, in order, ``where.record`` being its position.
+
+    Args:
+        decode: Raises for the first bad payload, with its position in what it was given.
+        spans: The payloads.
+    """
+    faults: list[DataError] = []
+    start = 0
+    while start < len(spans):
+        try:
+            decode(spans.part(start, len(spans)))
+            break
+        except DataError as error:
+            position = start + (error.where.record or 0)
+            faults.append(error.relocated(Where(record=position)))
+            start = position + 1
+    return faults
+
+
+def refuse_missing(schema: Schema, batch: Container[str]) -> None:
+    """Refuse a batch to write that lacks a feature.
+
+    Raises:
+        NoSuchFeature: names the first one.
+    """
+    missing = [name for name in schema if name not in batch]
+    if missing:
+        raise NoSuchFeature(Where(), expected=f"the features {list(schema)}", found=f"no {missing[0]!r}")
+
+
+Shape = tuple[int | None, ...]
+
+
+def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where rows of these lengths begin and end: ``int64 (n + 1,)``."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def nest(flat: npt.NDArray[Any], shapes: npt.NDArray[np.int64], shape: Shape) -> Ragged:
+    """Rows, rows of rows, and so on, down to the last axis of ``shape`` that varies.
+
+    Args:
+        flat: Values of all records, end to end.
+        shapes: ``int64 (n, rank)``: each record's shape.
+        shape: The feature's, with at least one ``None``.
+    """
+    levels = 1 + max(axis for axis, length in enumerate(shape) if length is None)
+    rows = int(shapes[:, :levels].prod(axis=1).sum())
+    values: Any = flat.reshape((rows, *(length for length in shape[levels:] if length is not None)))
+    for level in range(levels - 1, -1, -1):
+        outer = shapes[:, :level].prod(axis=1)  # how many rows of this level each record has
+        values = Ragged(values, offsets_of(np.repeat(shapes[:, level], outer)))
+    assert isinstance(values, Ragged)
+    return values
+
+
+def unnest(column: Ragged, shape: Shape, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Flat values, and each record's shape, ``int64 (n, rank)``.
+
+    Raises:
+        SchemaMismatch: Rows that have no one shape, or another than ``shape``.
+    """
+    shapes = np.zeros((len(column), len(shape)), np.int64)
+    record = np.arange(len(column))
+    values: Any = column
+    level = 0
+    while isinstance(values, Ragged) and level < len(shape):
+        shapes[record, level] = values.lengths
+        uneven = np.flatnonzero(shapes[record, level] != values.lengths)
+        if len(uneven):
+            where = Where(record=int(record[uneven[0]]), feature=name)
+            raise SchemaMismatch(where, expected="rows of one length in each record", found="rows of several")
+        record = np.repeat(record, values.lengths)
+        values, level = values.values, level + 1
+    inner = np.zeros(0) if isinstance(values, Ragged) else np.asarray(values)
+    if isinstance(values, Ragged) or level + inner.ndim - 1 != len(shape):
+        raise SchemaMismatch(Where(feature=name), expected=f"rows of shape {shape}", found="rows of another rank")
+    shapes[:, level:] = inner.shape[1:]
+    _check_shapes(shapes, shape, name)
+    return inner.reshape(-1), shapes
+
+
+def _check_shapes(shapes: npt.NDArray[np.int64], shape: Shape, name: str) -> None:
+    wanted = np.array([-1 if length is None else length for length in shape])
+    other = ((shapes != wanted) & (wanted >= 0)).any(axis=1)
+    bad = np.flatnonzero(other & (shapes.prod(axis=1) > 0))
+    if len(bad):
+        where = Where(record=int(bad[0]), feature=name)
+        raise SchemaMismatch(where, expected=f"shape {shape}", found=f"{tuple(shapes[bad[0]].tolist())}")

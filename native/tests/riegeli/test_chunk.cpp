@@ -5,7 +5,7 @@
 #include "core/checksum/highway_hash.hpp"
 
 #include "check.hpp"
-#include "riegeli_files.hpp"
+#include "riegeli/files.hpp"
 
 using namespace headrace;
 using namespace headrace::riegeli;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "check.hpp"
-#include "riegeli_files.hpp"
+#include "riegeli/files.hpp"
 
 using namespace headrace;
 using namespace headrace::riegeli;

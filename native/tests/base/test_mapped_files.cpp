@@ -131,7 +131,7 @@ void helpers_read_for_the_caller() {
     file.cut(page);
     GuardedRead guard;
     std::atomic<std::size_t> total{0};
-    Team::shared().run(64, 1, 4, [&](std::size_t begin, std::size_t end) {
+    ThreadTeam::shared().run(64, 1, 4, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin * page; i < end * page; ++i) total += static_cast<std::size_t>(mapped.data()[i]);
     });
     check(total == page);

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "check.hpp"
-#include "core/protobuf/record/scan.hpp"
+#include "core/protobuf/record/rows.hpp"
 
 using namespace headrace;
 using namespace headrace::sagemaker;

@@ -16,7 +16,7 @@ void every_item_once() {
         for (const std::size_t stretch : {1U, 3U, 8U})
             for (const std::size_t count : {0U, 1U, 7U, 8U, 9U, 1000U}) {
                 std::vector<int> seen(count);
-                Team::shared().run(count, stretch, threads, [&](std::size_t begin, std::size_t end) {
+                ThreadTeam::shared().run(count, stretch, threads, [&](std::size_t begin, std::size_t end) {
                     check(begin < end && end <= count);
                     for (; begin < end; ++begin) ++seen[begin];
                 });
@@ -32,9 +32,9 @@ void many_callers() {
         callers.emplace_back([&sum] {
             for (int i = 0; i < 500; ++i) {
                 std::vector<std::size_t> parts(100);
-                Team::shared().run(parts.size(), 3, 3, [&](std::size_t begin, std::size_t end) {
+                ThreadTeam::shared().run(parts.size(), 3, 3, [&](std::size_t begin, std::size_t end) {
                     for (; begin < end; ++begin)
-                        Team::shared().run(1, 1, 3, [&](std::size_t, std::size_t) { parts[begin] = begin; });
+                        ThreadTeam::shared().run(1, 1, 3, [&](std::size_t, std::size_t) { parts[begin] = begin; });
                 });
                 sum += std::accumulate(parts.begin(), parts.end(), std::size_t{0});
             }

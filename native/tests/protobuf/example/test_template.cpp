@@ -8,12 +8,12 @@ using namespace headrace;
 using namespace headrace::testing;
 using example::Kind;
 using example::List;
-using example::Mould;
 using example::Part;
+using example::WireTemplate;
 
 namespace {
 
-// A form with two values: two bytes at 2, three bytes at 5, and what nobody asked for at 9.
+// A form with two values: two bytes at 2, three bytes at 5, and an entry that was not requested at 9.
 constexpr std::string_view first = "ab12c345d?e";
 constexpr std::string_view same_form = "ab98c765d!e";
 
@@ -24,20 +24,20 @@ List list(std::string_view payload, Kind kind, std::size_t begin, std::size_t si
     return out;
 }
 
-Mould taken() {
-    Mould mould;
-    mould.take(bytes_of(first), {list(first, Kind::float32, 5, 3), List{}, list(first, Kind::int64, 2, 2)},
-               {{bytes_of(first).subspan(9, 1), bytes_of(first).data()}});
-    return mould;
+WireTemplate learn_first() {
+    WireTemplate learned;
+    learned.learn(bytes_of(first), {list(first, Kind::float32, 5, 3), List{}, list(first, Kind::int64, 2, 2)},
+                  {{bytes_of(first).subspan(9, 1), bytes_of(first).data()}});
+    return learned;
 }
 
 bool is(Part part, std::string_view text) { return std::ranges::equal(part.bytes, bytes_of(text)); }
 
-void the_same_form_fits() {
+void the_same_form_matches() {
     std::vector<List> lists(3);
     lists[1].kind = Kind::bytes;
     lists[2].more.resize(2);
-    check(taken().fill(bytes_of(same_form), lists));
+    check(learn_first().locate(bytes_of(same_form), lists));
     check(lists[0].kind == Kind::float32 && is(lists[0].piece, "765") &&
           lists[0].piece.origin == bytes_of(same_form).data());
     check(lists[1].kind == Kind::none);
@@ -48,43 +48,43 @@ void another_form_does_not() {
     std::vector<List> lists(3);
     for (const std::string_view other :
          {"ab98c765d!f", "Ab98c765d!e", "ab98C765d!e", "ab98c765D!e", "ab98c765d!", "ab98c765d!ee", ""}) {
-        check(!taken().fill(bytes_of(other), lists));
+        check(!learn_first().locate(bytes_of(other), lists));
         check(lists[0].kind == Kind::none);
     }
-    check(!Mould{}.fill(bytes_of(first), lists) && !Mould{}.fill({}, lists));
+    check(!WireTemplate{}.locate(bytes_of(first), lists) && !WireTemplate{}.locate({}, lists));
 }
 
-void what_is_given_in_pieces_is_left_alone() {
-    Mould mould = taken();
+void pieces_are_not_learned() {
+    WireTemplate learned = learn_first();
     List pieces = list(first, Kind::int64, 2, 1);
     pieces.more.push_back({bytes_of(first).subspan(3, 1), bytes_of(first).data()});
-    mould.take(bytes_of(first), {pieces}, {});
+    learned.learn(bytes_of(first), {pieces}, {});
     std::vector<List> lists(3);
-    check(!mould.fill(bytes_of(first), lists));
+    check(!learned.locate(bytes_of(first), lists));
 }
 
-void much_around_the_values_is_not_compared() {
+void large_remainders_are_not_compared() {
     const std::string large(10'000, 'x');
-    Mould mould;
-    mould.take(bytes_of(large), {list(large, Kind::bytes, 4096, 10'000 - 4096)}, {});
+    WireTemplate learned;
+    learned.learn(bytes_of(large), {list(large, Kind::bytes, 4096, 10'000 - 4096)}, {});
     std::vector<List> lists(1);
-    check(mould.fill(bytes_of(large), lists));
-    mould.take(bytes_of(large), {list(large, Kind::bytes, 4096, 10'000 - 4097)}, {});
-    check(!mould.fill(bytes_of(large), lists));
+    check(learned.locate(bytes_of(large), lists));
+    learned.learn(bytes_of(large), {list(large, Kind::bytes, 4096, 10'000 - 4097)}, {});
+    check(!learned.locate(bytes_of(large), lists));
 }
 
-void a_form_is_wanted_when_a_length_comes_again() {
-    Mould mould;
-    check(!mould.wants(bytes_of("abc")) && !mould.wants(bytes_of("ab")) && mould.wants(bytes_of("de")) &&
-          !mould.wants(bytes_of("abc")));
+void a_repeated_size_is_worth_learning() {
+    WireTemplate learned;
+    check(!learned.is_worth_learning(bytes_of("abc")) && !learned.is_worth_learning(bytes_of("ab")) &&
+          learned.is_worth_learning(bytes_of("de")) && !learned.is_worth_learning(bytes_of("abc")));
 }
 
 } // namespace
 
 int main() {
-    the_same_form_fits();
+    the_same_form_matches();
     another_form_does_not();
-    what_is_given_in_pieces_is_left_alone();
-    much_around_the_values_is_not_compared();
-    a_form_is_wanted_when_a_length_comes_again();
+    pieces_are_not_learned();
+    large_remainders_are_not_compared();
+    a_repeated_size_is_worth_learning();
 }

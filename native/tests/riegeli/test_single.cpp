@@ -1,7 +1,7 @@
 #include "core/riegeli/single.hpp"
 
 #include "check.hpp"
-#include "riegeli_files.hpp"
+#include "riegeli/files.hpp"
 
 using namespace headrace;
 using namespace headrace::riegeli;

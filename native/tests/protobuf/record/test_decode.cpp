@@ -1,30 +1,19 @@
+#include "core/protobuf/record/decode.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 #include "check.hpp"
-#include "core/protobuf/record/decode.hpp"
-#include "core/protobuf/record/encode.hpp"
 #include "core/protobuf/record/scan.hpp"
+#include "protobuf/record/samples.hpp"
 
 using namespace headrace;
 using namespace headrace::sagemaker;
-using headrace::testing::bytes_of;
-using headrace::testing::check;
-using headrace::testing::fault_of;
-using headrace::testing::from_hex;
+using namespace headrace::testing;
 
 namespace {
 
 const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
-
-// Payloads that the SageMaker SDK's writers made, without their frames.
-constexpr auto dense_f32 = "0a160a0676616c756573120c120a0a080000803f00000040 12120a0676616c756573120812060a0400004040";
-constexpr auto dense_f64 = "0a1e0a0676616c756573 1214 1a12 0a10 000000000000f03f0000000000000040";
-constexpr auto dense_i32 =
-    "0a1b0a0676616c756573 1211 3a0f 0a0d 01ffffffffffffffffff01ac02 120f0a0676616c756573 1205 3a03 0a01 05";
-constexpr auto sparse_f32 =
-    "0a1d0a0676616c756573 1213 1211 0a080000e04000000041 12020103 1a0104 12120a0676616c756573120812060a040000803f";
-constexpr auto sparse_empty = "0a0f0a0676616c756573 12051203 1a0104 12120a0676616c756573120812060a040000803f";
 
 Spec values(Kind kind, Layout layout, std::int64_t count, std::vector<std::int64_t> shape = {}) {
     return {Place::feature, "values", kind, layout, count, std::move(shape), true};
@@ -159,7 +148,7 @@ void the_reading_that_is_a_record() {
     check(Decoder({values(Kind::float32, Layout::fixed, 2)}).decode(spans, pool)[0].number_count == 6);
     Scanner scanner;
     scanner.add(spans);
-    check(scanner.strangers() == 0 && scanner.records() == 3);
+    check(scanner.rejected() == 0 && scanner.records() == 3);
 }
 
 void growing_far_beyond_the_guess() {
@@ -169,103 +158,6 @@ void growing_far_beyond_the_guess() {
     const auto all = numbers<float>(columns[0]);
     check(all.size() == 600 && std::count(all.begin(), all.end(), 7.0F) == 300 &&
           std::count(all.begin(), all.end(), 8.0F) == 300);
-}
-
-void every_length_of_a_varint() {
-    for (unsigned bits = 0; bits <= 64; ++bits) {
-        for (const std::uint64_t number :
-             {bits == 64 ? UINT64_MAX : (std::uint64_t{1} << bits) - 1, std::uint64_t{1} << (bits % 64)}) {
-            std::vector<std::byte> bytes(40, std::byte{0xFF});
-            std::byte* to = bytes.data();
-            for (int k = 0; k < 3; ++k) to = proto::write_varint(to, number);
-            std::vector<std::uint64_t> found;
-            each_varint({Bytes(bytes.data(), to)}, [&](std::uint64_t value) { found.push_back(value); });
-            check(found == std::vector<std::uint64_t>(3, number));
-        }
-    }
-}
-
-void runs_of_varints_of_one_length() {
-    std::uint32_t state = 7;
-    const auto random = [&] { return (state = state * 1664525 + 1013904223) >> 8; };
-    for (int turn = 0; turn < 2000; ++turn) {
-        std::vector<std::uint64_t> numbers;
-        while (numbers.size() < 40) {
-            const unsigned bits = turn % 2 == 0 ? 7 * (1 + random() % 4) : random() % 65;
-            const std::size_t length = 1 + random() % 12;
-            for (std::size_t i = 0; i < length; ++i) {
-                const std::uint64_t wide = std::uint64_t{random()} << 40 ^ std::uint64_t{random()} << 20 ^ random();
-                numbers.push_back(
-                    bits == 0 ? 0 : (wide | std::uint64_t{1} << 63) >> (64 - bits)); // The highest bit is set.
-            }
-        }
-        numbers.resize(random() % numbers.size());
-        std::vector<std::byte> bytes(10 * numbers.size());
-        std::byte* to = bytes.data();
-        for (const std::uint64_t number : numbers) to = proto::write_varint(to, number);
-        const std::size_t size = static_cast<std::size_t>(to - bytes.data());
-        const std::vector<std::byte> exact(
-            bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)); // Sanitizers see its end.
-        std::vector<std::uint64_t> found;
-        each_varint({bytes_of(exact)}, [&](std::uint64_t value) { found.push_back(value); });
-        check(found == numbers);
-        if (numbers.empty() || numbers.back() < 0x80) continue;
-        found.clear();
-        check(fault_of([&] {
-                  each_varint({bytes_of(exact).first(size - 1)}, [&](std::uint64_t value) { found.push_back(value); });
-              }).fault == Fault::truncated);
-        numbers.pop_back();
-        check(found == numbers, "all before the one that does not end");
-    }
-}
-
-std::string_view text_of(const Encoded& encoded, std::size_t i) {
-    return {reinterpret_cast<const char*>(encoded.block.data() + encoded.starts[i]),
-            static_cast<std::size_t>(encoded.sizes[i])};
-}
-
-void encoding_gives_the_bytes_of_the_sdk() {
-    const std::vector<float> rows{1, 2, 1, 2}, labels{3, 3}, entries{7, 8};
-    Source features{.place = Place::feature, .key = "values", .kind = Kind::float32, .count = 2};
-    features.numbers = reinterpret_cast<const std::byte*>(rows.data()), features.number_count = 4;
-    Source scores{.place = Place::label, .key = "values", .kind = Kind::float32, .count = 1};
-    scores.numbers = reinterpret_cast<const std::byte*>(labels.data()), scores.number_count = 2;
-    const Encoded encoded = encode({scores, features}, 2, 8, 0, 4, pool);
-    const auto expected = from_hex(dense_f32);
-    for (std::size_t i = 0; i < 2; ++i)
-        check(text_of(encoded, i) == std::string_view(reinterpret_cast<const char*>(expected.data()), expected.size()));
-    check(encoded.starts == std::vector<std::int64_t>{8, 8 + 44 + 8} && encoded.size == 2 * 52);
-
-    const std::vector<std::int64_t> offsets{0, 2, 2};
-    const std::vector<std::int32_t> keys{1, 3};
-    Source sparse{.place = Place::feature, .key = "values", .kind = Kind::float32, .count = -1, .offsets = offsets};
-    sparse.numbers = reinterpret_cast<const std::byte*>(entries.data()), sparse.number_count = 2;
-    sparse.sparse = true, sparse.keys = reinterpret_cast<const std::byte*>(keys.data()), sparse.key_count = 2,
-    sparse.width = 4;
-    const std::vector<float> ones{1, 1};
-    scores.numbers = reinterpret_cast<const std::byte*>(ones.data());
-    const Encoded rows_of_csr = encode({sparse, scores}, 2, 0, 0, 1, pool);
-    const auto full = from_hex(sparse_f32), empty = from_hex(sparse_empty);
-    check(text_of(rows_of_csr, 0) == std::string_view(reinterpret_cast<const char*>(full.data()), full.size()));
-    check(text_of(rows_of_csr, 1) == std::string_view(reinterpret_cast<const char*>(empty.data()), empty.size()));
-
-    sparse.width = 3;
-    check(fault_of([&] { (void)encode({sparse}, 2, 0, 0, 1, pool); }).fault == Fault::range);
-    features.number_count = 3;
-    check(fault_of([&] { (void)encode({features}, 2, 0, 0, 1, pool); }).fault == Fault::wrong_count);
-}
-
-void facts() {
-    Scanner scanner;
-    const auto dense = from_hex(dense_f32), sparse = from_hex(sparse_f32), empty = from_hex(sparse_empty);
-    Spans spans;
-    spans.payloads = {bytes_of(dense), bytes_of(sparse), bytes_of(empty)};
-    scanner.add(spans);
-    const KeyFacts& found = scanner.keys().at(0);
-    check(found.place == Place::feature && found.key == "values" && found.records == 3 && found.held[1] == 3);
-    check(found.sparse == 1 && found.shape_only == 1 && found.fewest == 2 && found.most == 2 && found.shaped == 2 &&
-          found.widest == 4 && found.sound);
-    check(scanner.keys().at(1).place == Place::label && scanner.keys().at(1).records == 3);
 }
 
 } // namespace
@@ -278,8 +170,4 @@ int main() {
     absent_ones();
     the_reading_that_is_a_record();
     growing_far_beyond_the_guess();
-    every_length_of_a_varint();
-    runs_of_varints_of_one_length();
-    encoding_gives_the_bytes_of_the_sdk();
-    facts();
 }

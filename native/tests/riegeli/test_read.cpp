@@ -2,7 +2,7 @@
 
 #include "check.hpp"
 #include "core/engines/zstd/stored.hpp"
-#include "riegeli_files.hpp"
+#include "riegeli/files.hpp"
 
 using namespace headrace;
 using namespace headrace::riegeli;

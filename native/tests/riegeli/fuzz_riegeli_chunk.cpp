@@ -6,7 +6,7 @@
 #include "core/riegeli/array_record.hpp"
 #include "core/riegeli/read.hpp"
 #include "core/riegeli/single.hpp"
-#include "riegeli_files.hpp"
+#include "riegeli/files.hpp"
 
 using namespace headrace;
 using namespace headrace::riegeli;
