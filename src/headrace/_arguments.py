@@ -1,4 +1,4 @@
-"""Arguments of public calls: checked where they come in, so that a wrong one is neither ignored nor found out later."""
+"""Checks of arguments of public calls, so that wrong ones fail at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["choice", "flag", "function", "names", "whole", "word"]
 
 
 def flag(value: object, name: str) -> bool:
-    """``True`` or ``False``, also NumPy's.
+    """Check a flag: ``True`` or ``False``, also NumPy's.
 
     Raises:
         TypeError: It is neither.
@@ -21,15 +21,15 @@ def flag(value: object, name: str) -> bool:
 
 
 def whole(value: Any, name: str, *, least: int = 0) -> int:
-    """A whole number, also NumPy's.
+    """Check an integer, also NumPy's.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not an integer.
         ValueError: It is less than ``least``.
     """
     try:
         if isinstance(value, bool):
-            raise TypeError  # noqa: TRY301 - as for all else that is no number
+            raise TypeError  # noqa: TRY301 - handled below, like other types
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number, got {value!r}") from None
@@ -39,11 +39,11 @@ def whole(value: Any, name: str, *, least: int = 0) -> int:
 
 
 def choice(value: object, name: str, choices: Sequence[str | None]) -> None:
-    """Check that an argument is one of a few words.
+    """Check that an argument is one of a few strings.
 
     Raises:
-        TypeError: It is no word.
-        ValueError: It is another one.
+        TypeError: It is not a string.
+        ValueError: It is another string.
     """
     if value is None and None in choices:
         return
@@ -56,7 +56,7 @@ def choice(value: object, name: str, choices: Sequence[str | None]) -> None:
 
 
 def function(value: object, name: str) -> Callable[..., Any] | None:
-    """A function, or ``None``.
+    """Check a function, or ``None``.
 
     Raises:
         TypeError: It is neither.
@@ -67,10 +67,10 @@ def function(value: object, name: str) -> Callable[..., Any] | None:
 
 
 def word(value: object, name: str, *others: type) -> None:
-    """Check that an argument is text or ``None``, or of one of some other types.
+    """Check that an argument is a string, ``None``, or an instance of given types.
 
     Raises:
-        TypeError: It is none of them.
+        TypeError: It is not.
     """
     if value is not None and not isinstance(value, (str, *others)):
         wanted = " or ".join(["text", *(f"a headrace.{each.__name__}" for each in others)])
@@ -78,7 +78,7 @@ def word(value: object, name: str, *others: type) -> None:
 
 
 def names(value: object, name: str) -> None:
-    """Check that an argument is several names, or ``None``. One text is not: it would pass for its letters.
+    """Check that an argument is an iterable of names, or ``None``. A single string is refused: its letters would be the names.
 
     Raises:
         TypeError: It is something else.

@@ -1,4 +1,4 @@
-"""From a fault that native code reports (numbers) to the error that a person reads (words)."""
+"""Convert faults of native code, which are numbers, to errors with messages."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ class NativeFault(Protocol):
 
 
 def describe(error: NativeFault, where: Where, features: Sequence[str] = ()) -> DataError:
-    """The headrace error for a native one.
+    """Convert a native error to an error of Headrace.
 
     Args:
-        error: What native code raised.
-        where: What the caller knows of the place; ``record`` and ``offset`` are filled in from the error only
-            where the caller left them open.
-        features: Names by the numbers that native code uses.
+        error: The native error.
+        where: The place, as far as the caller knows it. ``record`` and ``offset`` are taken from the error if missing.
+        features: Names of the features that native code numbers.
     """
     if where.record is None and error.record >= 0:
         where = where.at(record=error.record)

@@ -1,7 +1,7 @@
-"""Ctrl-C while the ``headrace`` command is still importing: one line, as later, where Python would show a traceback.
+"""Ctrl-C during the imports of the ``headrace`` command: one line, as later, not a traceback.
 
-The package is imported before any code of the command runs, so it has to look itself what it was started as. Where it is
-imported as a library, signals are left as they are.
+The package is imported before any code of the command runs, so it has to detect the command itself. Imported as a library, it
+leaves signals alone.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ INTERRUPTED = 130
 
 
 def raise_on_interrupt() -> None:
-    """Let Ctrl-C raise ``KeyboardInterrupt`` from now on, as it does in every Python program."""
+    """Restore Python's handler: Ctrl-C raises ``KeyboardInterrupt``."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    # Not by an exception: what imports a module may take it for a reason to go on without it. Nothing was begun that wants tidying.
+    # Not by an exception, which code around an import might catch. There is nothing to clean up yet.
     with contextlib.suppress(OSError):
-        if sys.stderr is not None:  # it is where the process was started without one: 2 is then some other file
+        if sys.stderr is not None:  # without a stderr, descriptor 2 may be another file
             os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)
 
 
 def _is_the_command() -> bool:
-    # What the process itself was given: a process that another one spawns has the ``sys.argv`` of that one.
+    # sys.orig_argv belongs to this process; a spawned process copies sys.argv from its parent.
     given, program = sys.orig_argv, sys.argv[0] if getattr(sys, "argv", None) else ""
-    if program == "-m":  # as long as Python looks for the module
+    if program == "-m":  # while Python looks for the module
         return ("-m", "headrace") in pairwise(given)
     return program in given and PurePath(program).stem == "headrace"
 

@@ -1,4 +1,4 @@
-"""The classes of feature that TFDS datasets are made of: how each is stored, decoded and encoded."""
+"""The feature classes of TFDS: how each is stored, decoded and encoded."""
 
 from headrace.datasets.features.audio import Audio
 from headrace.datasets.features.base import DatasetFeature

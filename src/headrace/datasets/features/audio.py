@@ -25,14 +25,14 @@ class Audio(Tensor):
     """The samples of a sound, ``(length,)`` or ``(length, channels)``.
 
     Args:
-        file_format: Of the files that it was made from: ``"wav"``, ...
+        file_format: Format of the original files: ``"wav"``, ...
         shape: Axis lengths.
-        dtype: Of the samples.
-        sample_rate: Samples in a second, for readers.
-        encoding: As of :class:`Tensor`.
-        lazy_decode: The examples hold the sound's file instead of samples. WAV files are decoded; for others open the data
-            with ``decoders={...: SkipDecoding()}`` and decode the bytes as you like.
-        description, value_range: In words.
+        dtype: Dtype of the samples.
+        sample_rate: Samples per second, as information.
+        encoding: As in :class:`Tensor`.
+        lazy_decode: Examples hold files instead of samples. WAV files are decoded; for others open the data with
+            ``decoders={...: SkipDecoding()}`` and decode the bytes yourself.
+        description, value_range: Text.
     """
 
     class_name = "audio_feature.Audio"
@@ -77,11 +77,11 @@ class Audio(Tensor):
         if not content.startswith(b"RIFF"):
             raise UnsupportedData(
                 Where(record=record),
-                expected="a WAV file, which is the one kind that is decoded here",
+                expected="a WAV file, the only format that is decoded here",
                 found=f"a file of {self.file_format or 'another kind'} that begins with {content[:4]!r}",
                 hint="Open the data with decoders={...: SkipDecoding()}, and decode the bytes with a library of your choice.",
             )
-        import wave  # for those few who have sounds
+        import wave  # imported here, because few datasets have sounds
 
         try:
             with wave.open(io.BytesIO(content)) as sound:
@@ -102,10 +102,10 @@ class Audio(Tensor):
         return samples
 
     def encode_example(self, value: Any) -> Any:
-        """Samples as they are stored, or the file's bytes where decoding is lazy. ``value``: an array, a path, an open file."""
+        """Encode an array, a path or an open file: as samples, or as the bytes of the file with ``lazy_decode``."""
         if isinstance(value, (np.ndarray, list, tuple)):
             if self.lazy_decode:
-                raise self.misfit("an array", expected="a path or an open file, as decoding is lazy")
+                raise self.misfit("an array", expected="a path or an open file, because of lazy_decode")
             return super().encode_example(np.asarray(value))
         if isinstance(value, bytes):
             content = value
@@ -135,7 +135,7 @@ class Audio(Tensor):
 
 
 def _samples(memory: bytes, width: int) -> npt.NDArray[Any]:
-    """Samples around 0; those of three bytes in the upper three of four."""
+    """Signed samples; 24-bit samples fill the upper bytes of 32 bits."""
     if width == 3:
         wide = np.zeros((len(memory) // 3, 4), np.uint8)
         wide[:, 1:] = np.frombuffer(memory, np.uint8).reshape(-1, 3)

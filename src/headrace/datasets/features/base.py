@@ -1,4 +1,4 @@
-"""What every class of feature is: a value's type, how an Example stores it, how it is decoded and encoded.
+"""The base of feature classes: the type of a value, and how it is stored in an Example, decoded and encoded.
 
 Source: the layout of what TensorFlow Datasets writes (its ``feature.proto`` and ``features.json``).
 """
@@ -31,7 +31,7 @@ __all__ = [
 
 Shape = tuple[int | None, ...]
 Level = int | None
-"""The length of a sequence: ``None`` where it varies."""
+"""The length of a sequence; ``None`` if it varies."""
 DtypeLike = str | type | np.dtype[Any]
 
 BYTES = "bytes"
@@ -41,11 +41,11 @@ _NAMES_OF_BYTES = frozenset(("string", "bytes", "object", "str", "tf.string"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """One value as an Example holds it.
+    """The type of a value in an Example.
 
     Args:
-        dtype: ``"bytes"``, or the NumPy dtype that the stored numbers are read as.
-        shape: Of one value; at most one axis varies.
+        dtype: ``"bytes"``, or the NumPy dtype of the stored numbers.
+        shape: Shape of a value; at most one axis varies.
     """
 
     dtype: str
@@ -53,15 +53,15 @@ class Stored:
 
 
 class DatasetFeature(ABC):
-    """The type of one value of a dataset, or of several with names.
+    """The type of a value of a dataset, or of several named values.
 
     Args:
-        description: What it means, in words.
-        value_range: What values it may have, in words.
+        description: Its meaning, as text.
+        value_range: The range of its values, as text.
     """
 
     class_name: ClassVar[str]
-    """What ``features.json`` calls the class, below ``tensorflow_datasets.core.features``."""
+    """Name of the class in ``features.json``, below ``tensorflow_datasets.core.features``."""
 
     def __init__(self, *, description: str = "", value_range: str = "") -> None:
         self.description = description
@@ -70,31 +70,31 @@ class DatasetFeature(ABC):
     @property
     @abstractmethod
     def shape(self) -> Any:
-        """Axis lengths of a decoded value, ``None`` where they vary; of named features a dict of shapes."""
+        """Axis lengths of a decoded value, ``None`` for varying axes; for named features a dict of shapes."""
 
     @property
     @abstractmethod
     def dtype(self) -> Any:
-        """NumPy dtype of a decoded value (``object`` for bytes); of named features a dict of dtypes."""
+        """NumPy dtype of a decoded value (``object`` for bytes); for named features a dict of dtypes."""
 
     @abstractmethod
     def leaves(self, key: str, levels: tuple[Level, ...]) -> Iterator[tuple[str, LeafFeature, tuple[Level, ...]]]:
-        """The features with values of their own: key in an Example, feature, lengths of the sequences round it."""
+        """Iterate over the features that hold values: key in an Example, feature, lengths of the containing sequences."""
 
     @abstractmethod
     def encode_example(self, value: Any) -> Any:
-        """A value as it is to be stored: numbers, bytes, or dicts and lists of them.
+        """Convert a value to its stored form: numbers, bytes, or dicts and lists of them.
 
         Raises:
-            SchemaMismatch: It is no such value.
+            SchemaMismatch: The value does not match the feature.
         """
 
     @abstractmethod
     def content(self) -> tuple[str, dict[str, Any]]:
-        """The field of the ``Feature`` message that tells the parameters, and its content."""
+        """The field of the ``Feature`` message with the parameters, and its content."""
 
     def to_json(self) -> dict[str, Any]:
-        """The ``Feature`` message as ``features.json`` holds it: TFDS reads it back."""
+        """The ``Feature`` message for ``features.json``."""
         field, content = self.content()
         out: dict[str, Any] = {"pythonClassName": MODULE + self.class_name, field: content}
         if self.description:
@@ -121,7 +121,7 @@ class LeafFeature(DatasetFeature):
     """A feature with one value in each example."""
 
     optional = False
-    """Whether an example may lack it; the value is ``None`` then."""
+    """Whether examples may lack the value, which is then ``None``."""
 
     def __init__(
         self, *, shape: Sequence[int | None], dtype: DtypeLike, description: str = "", value_range: str = ""
@@ -140,31 +140,31 @@ class LeafFeature(DatasetFeature):
 
     @property
     def np_dtype(self) -> np.dtype[Any]:
-        """The same as :attr:`dtype`, under the name that TFDS gives it."""
+        """TFDS's name for :attr:`dtype`."""
         return self.dtype
 
     @property
     def value_dtype(self) -> str:
         """``"bytes"``, or the name of the NumPy dtype of decoded values.
 
-        ``bfloat16``, which NumPy does not have, is given as ``float32``: every value is kept exactly.
+        ``bfloat16``, which NumPy lacks, becomes ``float32`` without loss.
         """
         return "float32" if self.declared_dtype == "bfloat16" else self.declared_dtype
 
     @property
     def value_shape(self) -> Shape:
-        """The shape of what :meth:`decode` gives."""
+        """The shape of decoded values."""
         return self._shape
 
     @property
     def schema_options(self) -> dict[str, Any]:
-        """What a :class:`~headrace.Feature` of a schema says of it besides dtype and shape."""
+        """Arguments of a schema's :class:`~headrace.Feature` besides dtype and shape."""
         return {}
 
     @property
     @abstractmethod
     def stored(self) -> dict[str, Stored]:
-        """What an Example holds of it, by what is put behind its key (``""`` where there is one value)."""
+        """The stored values, by the suffix of their keys (``""`` for a single value)."""
 
     @abstractmethod
     def decode(self, parts: list[Any]) -> Any:
@@ -174,19 +174,19 @@ class LeafFeature(DatasetFeature):
             parts: A column of ``n`` stored values for each entry of :attr:`stored`, in its order.
 
         Returns:
-            ``ndarray (n, *shape)``, or a list of ``n`` arrays where shapes differ.
+            ``ndarray (n, *shape)``, or a list of ``n`` arrays if their shapes differ.
         """
 
     @property
     def varies(self) -> bool:
-        """Whether decoded values may differ in shape in a way that no :class:`~headrace.Ragged` tells."""
+        """Whether decoded values may differ in shape beyond what :class:`~headrace.Ragged` can hold."""
         return None in self.value_shape[1:]
 
     def leaves(self, key: str, levels: tuple[Level, ...]) -> Iterator[tuple[str, LeafFeature, tuple[Level, ...]]]:
         yield key, self, levels
 
     def misfit(self, found: str, *, record: int | None = None, expected: str = "") -> SchemaMismatch:
-        """The error for a value that is not what the feature says."""
+        """The error for a value that does not match the feature."""
         return SchemaMismatch(Where(record=record), expected=expected or f"a value for {self!r}", found=found)
 
     def __repr__(self) -> str:
@@ -197,7 +197,7 @@ class LeafFeature(DatasetFeature):
 
 
 def check_shape(shape: Sequence[int | None]) -> Shape:
-    """Axis lengths as a tuple, ``None`` where they vary.
+    """Convert axis lengths to a tuple, ``None`` for varying axes.
 
     Raises:
         ValueError: A length is negative.
@@ -209,10 +209,10 @@ def check_shape(shape: Sequence[int | None]) -> Shape:
 
 
 def declared_dtype(dtype: DtypeLike) -> str:
-    """The name of a dtype as features know it: ``"bytes"`` for bytes and text.
+    """The name of a dtype in features: ``"bytes"`` for bytes and text.
 
     Raises:
-        UnsupportedData: Nothing of that name can be read.
+        UnsupportedData: The dtype is not supported.
     """
     name = dtype if isinstance(dtype, str) else None
     if dtype in (bytes, str, object) or name in _NAMES_OF_BYTES:
@@ -221,7 +221,7 @@ def declared_dtype(dtype: DtypeLike) -> str:
         return "bfloat16"
     try:
         known = np.dtype(name.removeprefix("tf.") if name is not None else dtype)
-    except (TypeError, ValueError, SyntaxError):  # NumPy parses names of its own, such as "2i4"
+    except (TypeError, ValueError, SyntaxError):  # NumPy would also parse names such as "2i4"
         known = np.dtype(object)
     if known.kind in "SU":
         return BYTES
@@ -231,17 +231,17 @@ def declared_dtype(dtype: DtypeLike) -> str:
 
 
 def dtype_json(dtype: str) -> str:
-    """What ``features.json`` calls a declared dtype."""
+    """The name of a declared dtype in ``features.json``."""
     return "string" if dtype == BYTES else dtype
 
 
 def shape_json(shape: Shape) -> dict[str, Any]:
-    """A ``Shape`` message: whole numbers are text in it, and a varying length is -1."""
+    """Make a ``Shape`` message, in which integers are text, and varying lengths are -1."""
     return {"dimensions": [str(-1 if length is None else length) for length in shape]} if shape else {}
 
 
 def as_cells(column: Any) -> npt.NDArray[Any]:
-    """A list of values as an object array of one axis."""
+    """Convert a list of values to a one-dimensional object array."""
     if isinstance(column, np.ndarray):
         return column
     cells = np.empty(len(column), object)
@@ -251,7 +251,7 @@ def as_cells(column: Any) -> npt.NDArray[Any]:
 
 
 def stack_or_list(values: Sequence[npt.NDArray[Any]], shape: Shape, dtype: str) -> Any:
-    """Values of equal shape as one array, others as a list."""
+    """Stack values of equal shape; return others as a list."""
     if len(values) == 0:
         return np.zeros((0, *(length or 0 for length in shape)), object if dtype == BYTES else dtype)
     if all(value.shape == values[0].shape for value in values):

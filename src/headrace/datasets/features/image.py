@@ -1,4 +1,4 @@
-"""Images: files of them in the examples, arrays outside."""
+"""Images: stored as encoded files, decoded to arrays."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Image(LeafFeature):
     """An image of ``(height, width, channels)``, or an animation of ``(frames, height, width, 3)``.
 
     Args:
-        shape: Axis lengths, ``None`` where they vary from image to image.
-        dtype: ``"uint8"``; ``"uint16"`` for PNG files of 16 bits; ``"float32"`` for one channel whose values lie bit by bit
-            in the four channels of a PNG.
-        encoding_format: ``"png"`` or ``"jpeg"``: how arrays are stored. Files are stored as they are.
-        use_colormap: Whether viewers should paint its values in colours.
-        description, value_range: In words.
+        shape: Axis lengths, ``None`` for varying axes.
+        dtype: ``"uint8"``; ``"uint16"`` for 16-bit PNG files; ``"float32"`` for one channel whose bytes are the four
+            channels of a PNG.
+        encoding_format: ``"png"`` or ``"jpeg"``: the encoding of arrays. Files are stored unchanged.
+        use_colormap: Whether viewers should apply a colour map.
+        description, value_range: Text.
 
     Raises:
-        ValueError: The parts do not fit together.
+        ValueError: The arguments contradict each other.
 
     >>> Image(shape=(28, 28, 1)).dtype
     dtype('uint8')
@@ -73,7 +73,7 @@ class Image(LeafFeature):
 
     @property
     def schema_options(self) -> dict[str, Any]:
-        """What a schema says of it besides dtype and shape."""
+        """Arguments of a schema's feature besides dtype and shape."""
         return (
             {}
             if self.declared_dtype == "float32" or len(self.shape) != 3
@@ -94,7 +94,7 @@ class Image(LeafFeature):
         return decode_images(list(parts[0]), self.shape, self.declared_dtype)
 
     def encode_example(self, value: Any) -> bytes:
-        """The bytes of an image file.
+        """Encode a value as the bytes of an image file.
 
         Args:
             value: An array, the bytes of an image file, a path, an open file, or a ``PIL.Image``.
@@ -145,9 +145,9 @@ class LabeledImage(Image):
     """An image whose pixels are classes: segmentation.
 
     Args:
-        labels: Names of the classes, or a text file of them, or how many there are; ``None`` where that is not known.
+        labels: Names of the classes, a text file of them, or their number; ``None`` if unknown.
         shape: One channel; by default ``(None, None, 1)``.
-        dtype, encoding_format, description, value_range: As of :class:`Image`.
+        dtype, encoding_format, description, value_range: As in :class:`Image`.
     """
 
     class_name = "labeled_image.LabeledImage"
@@ -177,7 +177,7 @@ class LabeledImage(Image):
 
     @property
     def num_classes(self) -> int | None:
-        """How many classes there are; ``None`` where that is not known."""
+        """Number of classes; ``None`` if unknown."""
         return self.label.num_classes
 
     @property
@@ -213,9 +213,9 @@ def _encode(array: npt.NDArray[Any], encoding: str) -> bytes:
     if plain.dtype == np.uint16 and plain.ndim == 3:
         raise UnsupportedData(
             Where(),
-            expected="16 bits in one channel, which is what can be written here",
+            expected="one channel for 16-bit pixels",
             found=f"an array of shape {array.shape}",
-            hint="Give the bytes of a PNG file instead.",
+            hint="Pass the bytes of a PNG file instead.",
         )
     modes = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
     mode = "I;16" if plain.dtype == np.uint16 else modes[array.shape[-1]]

@@ -1,4 +1,4 @@
-"""Classes as whole numbers with names."""
+"""Classes: integers with names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["ClassLabel", "names_from_file"]
 
 
 class ClassLabel(Tensor):
-    """A class, as ``int64``; -1 where it is not known.
+    """A class, as ``int64``; -1 if unknown.
 
     Args:
-        num_classes: How many classes there are.
-        names: Their names, in order, instead.
-        names_file: A text file with a name on each line, instead.
-        description, value_range: In words.
+        num_classes: Number of classes.
+        names: Names of the classes, in order.
+        names_file: A text file with one name per line.
+        description, value_range: Text.
 
     Raises:
-        ValueError: Several of the first three are given, or a name comes twice.
+        ValueError: More than one of these is given, or a name occurs twice.
 
     >>> label = ClassLabel(names=["cat", "dog"])
     >>> label.num_classes, label.int2str(1), label.str2int("cat")
@@ -45,7 +45,7 @@ class ClassLabel(Tensor):
         if sum(given is not None for given in (num_classes, names, names_file)) > 1:
             raise ValueError("give one of num_classes, names and names_file")
         self.num_classes = num_classes
-        """How many classes there are; ``None`` where that is not known."""
+        """Number of classes; ``None`` if unknown."""
         self._names: tuple[str, ...] | None = None
         self._numbers: dict[str, int] = {}
         if names_file is not None:
@@ -55,20 +55,20 @@ class ClassLabel(Tensor):
 
     @property
     def names(self) -> list[str]:
-        """Names of the classes, in order; their numbers where there are no names."""
+        """Names of the classes, in order; their numbers if they have no names."""
         return list(self._names) if self._names is not None else [str(i) for i in range(self.num_classes or 0)]
 
     @property
     def has_names(self) -> bool:
-        """Whether the classes have names of their own."""
+        """Whether the classes have names."""
         return self._names is not None
 
     def set_names(self, names: Iterable[str], *, where: Where | None = None) -> None:
-        """Give the classes their names.
+        """Set the names of the classes.
 
         Raises:
-            ValueError: A name comes twice.
-            CorruptFile: There are more or fewer than ``num_classes``.
+            ValueError: A name occurs twice.
+            CorruptFile: Their number is not ``num_classes``.
         """
         found = tuple(names)
         if len(set(found)) != len(found):
@@ -87,7 +87,7 @@ class ClassLabel(Tensor):
         """The name of a class.
 
         Raises:
-            ValueError: There is no class of that number.
+            ValueError: There is no class with that number.
         """
         if not 0 <= number < (self.num_classes or 0):
             raise ValueError(f"classes are numbered from 0 to {(self.num_classes or 0) - 1}, got {number}")
@@ -97,7 +97,7 @@ class ClassLabel(Tensor):
         """The number of a class.
 
         Raises:
-            ValueError: There is no class of that name.
+            ValueError: There is no class with that name.
         """
         if self._names is not None and name in self._numbers:
             return self._numbers[name]
@@ -138,7 +138,7 @@ class ClassLabel(Tensor):
 
 
 def names_from_file(path: Path) -> list[str]:
-    """The names in a ``.labels.txt``: one on each line, empty lines left out.
+    """Read the names in a ``.labels.txt``: one per line, without empty lines.
 
     Raises:
         CorruptFile: It is not UTF-8 text.

@@ -1,4 +1,4 @@
-"""Features with names."""
+"""Named features."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ FeatureLike = DatasetFeature | Mapping[str, Any] | DtypeLike
 
 
 def as_feature(feature: FeatureLike) -> DatasetFeature:
-    """What stands for a feature, as one."""
+    """Convert a feature, dict or dtype to a feature."""
     if isinstance(feature, DatasetFeature):
         return feature
     return FeaturesDict(feature) if isinstance(feature, Mapping) else Scalar(feature)
 
 
 class FeaturesDict(DatasetFeature, Mapping[str, DatasetFeature]):
-    """Features by name, which may hold others in turn.
+    """Features by name, possibly nested.
 
     Args:
-        features: Name to feature, to a dict of features, or to a dtype. A name may hold ``/``.
-        description, value_range: In words.
+        features: Name to feature, to a dict of features, or to a dtype. A name may contain ``/``.
+        description, value_range: Text.
 
     Raises:
         ValueError: Two features would be stored under one name (``{"a/b": ..., "a": {"b": ...}}``).
@@ -50,16 +50,18 @@ class FeaturesDict(DatasetFeature, Mapping[str, DatasetFeature]):
             seen.add(key)
 
     def __getitem__(self, name: str) -> DatasetFeature:
-        """A feature by its name, or by its path: ``features["objects/bbox"]``.
+        """Get a feature by name or by path: ``features["objects/bbox"]``.
 
         Raises:
-            NoSuchFeature: There is none.
+            NoSuchFeature: There is no such feature.
         """
         if name in self._features:
             return self._features[name]
         for first, feature in self._features.items():
             if name.startswith(first + "/") and hasattr(feature, "__getitem__"):
-                with suppress(NoSuchFeature, TypeError):  # a name may hold "/": another may begin in the same way
+                with suppress(
+                    NoSuchFeature, TypeError
+                ):  # a name may contain "/", and another name may have the same prefix
                     return feature[name[len(first) + 1 :]]  # type: ignore[no-any-return]
         hint = did_you_mean(name, self._features)
         raise NoSuchFeature(
@@ -121,5 +123,5 @@ class FeaturesDict(DatasetFeature, Mapping[str, DatasetFeature]):
 
 
 def select_features(features: Mapping[str, DatasetFeature], names: Iterable[str]) -> FeaturesDict:
-    """Some of the features."""
+    """Select some of the features."""
     return FeaturesDict({name: features[name] for name in names})

@@ -1,4 +1,4 @@
-"""From ``features.json``, in all the forms that TFDS has written, to features."""
+"""Read features from ``features.json``, in every form that TFDS has written."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ FIELDS = {
     "translation": "Translation",
     "sequence": "Sequence",
 }
-"""The fields of the ``Feature`` message, and the class that each means where the name tells no other."""
+"""The fields of the ``Feature`` message, and the default class of each."""
 MOST_DEEP = 100
 MOST_VALUES = 1 << 31
-"""In one example: as many bytes as a protobuf message can have. Nothing is allocated for shapes that no record can fill."""
+"""Largest number of values per example, the size limit of a protobuf message. It prevents allocations for impossible shapes."""
 MOST_AXES = 24
 MOST_DIGITS = 20
 
 
 def read_features(path: Path) -> DatasetFeature:
-    """The features in a ``features.json``.
+    """Read a ``features.json``.
 
     Raises:
-        CorruptFile: It is no such file.
-        UnsupportedData: It names a class of feature that is not known.
+        CorruptFile: The file is damaged.
+        UnsupportedData: A class of feature is unknown.
     """
     where = Where(path=str(path))
     try:
@@ -64,14 +64,14 @@ def read_features(path: Path) -> DatasetFeature:
 
 
 def load_label_names(features: DatasetFeature, folder: Path) -> None:
-    """Give classes the names that lie beside the data in ``.labels.txt`` files.
+    """Load the class names from the ``.labels.txt`` files in the folder.
 
     Raises:
-        CorruptFile: There are more or fewer names than classes, or one comes twice.
+        CorruptFile: The number of names is wrong, or a name occurs twice.
     """
     for name, label in features.label_files(""):
         path = folder / name
-        if not stays_below(name) or not path.is_file():  # Names of features come from the file.
+        if not stays_below(name) or not path.is_file():  # The names of features come from an untrusted file.
             continue
         try:
             label.set_names(names_from_file(path), where=Where(path=str(path)))
@@ -82,21 +82,21 @@ def load_label_names(features: DatasetFeature, folder: Path) -> None:
 
 
 def feature_from_json(tree: Any, where: Where | None = None) -> DatasetFeature:
-    """A feature from its message in JSON.
+    """Parse a feature from its JSON message.
 
     Args:
         tree: ``{"pythonClassName": ..., "tensor": {...}}``, or the older ``{"type": ..., "content": ...}``.
-        where: The place, for messages.
+        where: The place, for error messages.
 
     Raises:
-        CorruptFile: It is no such message.
-        UnsupportedData: The class is not known.
+        CorruptFile: The message is damaged.
+        UnsupportedData: The class is unknown.
     """
     return _FeatureReader(where or Where()).feature(tree, 0)
 
 
 class _FeatureReader:
-    """Reads one file."""
+    """Reads the features of one file."""
 
     def __init__(self, where: Where) -> None:
         self.where = where
@@ -111,7 +111,7 @@ class _FeatureReader:
                 self.where,
                 expected=f"a feature of the classes {', '.join(sorted(_KNOWN))}",
                 found=f"one of {tree.get('pythonClassName') or tree.get('type')}",
-                hint="Its data can be read as it is stored: headrace.open(the files).",
+                hint="headrace.open(the files) reads the stored values.",
             )
         try:
             found: DatasetFeature = make(content, depth)
@@ -140,7 +140,7 @@ class _FeatureReader:
         return name, {}
 
     def loaded(self, content: Any) -> Content:
-        """Parameters that may be JSON in JSON."""
+        """Parse parameters, which may be JSON inside a JSON string."""
         if isinstance(content, str):
             try:
                 content = load_json(content)
@@ -185,7 +185,7 @@ class _FeatureReader:
         label = content.get("label") or content.get("labels") or {}
         if isinstance(
             label, str
-        ):  # In a script it is a file of names. A description does not choose which file is read.
+        ):  # In Python it may also be a file of names. A description must not choose files to read.
             raise self.corrupt("the number of classes, or their names", repr(label)[:60])
         labels = _number(label, "numClasses") if isinstance(label, Mapping) else _names(label)
         return LabeledImage(labels=labels, **_image_options(content))
@@ -238,7 +238,7 @@ def _snake(name: str) -> str:
 
 
 def _get(content: Content, name: str) -> Any:
-    """A parameter under its JSON name, or under the name it has in Python."""
+    """Get a parameter by its JSON name or its Python name."""
     return content[name] if name in content else content.get(_snake(name))
 
 
@@ -253,7 +253,7 @@ def _length(content: Content) -> int | None:
 
 
 def _whole(value: Any, what: str) -> int:
-    """A whole number of 0 or more: JSON of protobuf holds those of 64 bits as text."""
+    """Parse an integer of at least 0. In protobuf's JSON 64-bit integers are text."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     is_text = isinstance(value, str) and len(value) <= MOST_DIGITS and value.isdecimal()
     if not is_number and not is_text:
@@ -281,7 +281,7 @@ def _shape(content: Content, default: tuple[int | None, ...] = ()) -> tuple[int 
 
 
 def _names(names: Any) -> list[str]:
-    """Names as UTF-8 can hold them, which is what Examples and files do."""
+    """Check that names can be encoded as UTF-8, for Examples and files."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"names are a list of texts, got {names!r:.40}")
     for name in names:

@@ -1,4 +1,4 @@
-"""Several values of one type in each example."""
+"""Sequences: several values of one type per example."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Dataset", "Sequence", "Video"]
 
 
 class Sequence(DatasetFeature):
-    """A sequence of values; of named features, a sequence for each name.
+    """A sequence of values; for named features, one sequence per name.
 
     Args:
-        feature: Of one element: a feature, a dict of them, or a dtype.
-        length: How many; ``None`` where that varies.
-        description, value_range: In words.
+        feature: Type of an element: a feature, a dict of features, or a dtype.
+        length: Number of elements; ``None`` if it varies.
+        description, value_range: Text.
 
     >>> Sequence({"bbox": Tensor(shape=(4,), dtype="float32"), "label": "int64"}).shape
     {'bbox': (None, 4), 'label': (None,)}
@@ -37,7 +37,7 @@ class Sequence(DatasetFeature):
         self.feature = as_feature(feature)
         """The type of one element."""
         self.length = length
-        """How many there are; ``None`` where that varies."""
+        """Number of elements; ``None`` if it varies."""
 
     @property
     def shape(self) -> Any:
@@ -51,7 +51,7 @@ class Sequence(DatasetFeature):
         return self.feature.leaves(key, (*levels, self.length))
 
     def encode_example(self, value: Any) -> list[Any]:
-        """The elements, encoded.
+        """Encode the elements.
 
         Args:
             value: A list or array of elements, an iterator over them, or a dict of lists.
@@ -75,7 +75,7 @@ class Sequence(DatasetFeature):
         return isinstance(self.feature, (FeaturesDict, Sequence)) and name in self.feature
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the features of an element, where it has named ones."""
+        """The names of the features of an element, if they have names."""
         return iter(self.feature)  # type: ignore[call-overload, no-any-return]
 
     def __getattr__(self, name: str) -> Any:
@@ -95,11 +95,11 @@ class Video(Sequence):
     """A sequence of images.
 
     Args:
-        shape: ``(frames, height, width, channels)``, ``None`` where they vary.
-        encoding_format: How frames that are arrays are stored: ``"png"`` or ``"jpeg"``.
-        ffmpeg_extra_args: What TFDS gave to ffmpeg when it cut a file into frames; kept, not used.
-        use_colormap, dtype: As of :class:`Image`.
-        description, value_range: In words.
+        shape: ``(frames, height, width, channels)``, ``None`` for varying axes.
+        encoding_format: Encoding of frames that are arrays: ``"png"`` or ``"jpeg"``.
+        ffmpeg_extra_args: Arguments that TFDS passed to ffmpeg; kept, not used.
+        use_colormap, dtype: As in :class:`Image`.
+        description, value_range: Text.
     """
 
     class_name = "video_feature.Video"
@@ -128,13 +128,13 @@ class Video(Sequence):
         self.ffmpeg_extra_args = tuple(ffmpeg_extra_args)
 
     def encode_example(self, value: Any) -> list[Any]:
-        """The frames as image files. ``value``: a list of frames, or an array of all of them."""
+        """Encode a list or array of frames as image files."""
         if isinstance(value, (bytes, str)) or hasattr(value, "read"):
             raise UnsupportedData(
                 Where(),
                 expected="frames",
                 found="a video file",
-                hint="Cut it into frames first, as with ffmpeg or PyAV.",
+                hint="Split it into frames first, for example with ffmpeg or PyAV.",
             )
         return super().encode_example(value)
 
@@ -156,13 +156,12 @@ class Video(Sequence):
 class Dataset(Sequence):
     """A dataset inside each example, read lazily: the steps of an episode (RLDS).
 
-    Its value is a sequence of examples with ``len``, indices, slices and ``batch``; nothing in it is decoded before it is
-    asked for.
+    Its value is a sequence of examples with ``len``, indices, slices and ``batch``, which are decoded on access.
 
     Args:
-        feature: Of one of its examples.
-        length: How many there are; ``None`` where that varies.
-        description, value_range: In words.
+        feature: Type of an example.
+        length: Number of examples; ``None`` if it varies.
+        description, value_range: Text.
     """
 
     class_name = "dataset_feature.Dataset"
@@ -178,13 +177,13 @@ class Dataset(Sequence):
         """The features of its examples, as :meth:`leaves` of a sequence gives them.
 
         Raises:
-            UnsupportedData: One of them is a Dataset too.
+            UnsupportedData: One of them is a Dataset.
         """
         return list(self.feature.leaves(key, (self.length,)))
 
 
 def transpose(columns: Mapping[str, Any]) -> list[Any]:
-    """A dict of lists as a list of dicts.
+    """Convert a dict of lists to a list of dicts.
 
     Raises:
         SchemaMismatch: The lists differ in length.

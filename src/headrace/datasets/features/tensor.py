@@ -1,4 +1,4 @@
-"""Arrays of numbers and of bytes."""
+"""Tensors of numbers and of bytes."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ Encoding = Literal["none", "bytes", "zlib"]
 ENCODINGS = ("none", "bytes", "zlib")
 MOST_BYTES = 1 << 31
 TRUSTED_VALUES = 1 << 24
-"""More are allocated for a declared shape only once an example has it."""
+"""Bytes above which a declared shape is allocated only when an example fills it."""
 
 
 class Tensor(LeafFeature):
     """An array of any dtype and shape.
 
     Args:
-        shape: Axis lengths, ``None`` where they vary.
+        shape: Axis lengths, ``None`` for varying axes.
         dtype: A NumPy dtype, ``"string"`` for bytes, ``"bfloat16"``.
-        encoding: ``"none"`` stores numbers one by one (``float64`` is rounded to ``float32`` then, as :attr:`stored_dtype`
-            says); ``"bytes"`` stores the array's memory; ``"zlib"`` the same, compressed. More than one varying axis needs
-            one of the last two.
-        minimum, maximum: Bounds of the values, for readers; not checked.
-        optional: Whether examples may lack it; the value is ``None`` then.
-        description, value_range: In words.
+        encoding: ``"none"`` stores single numbers, and rounds ``float64`` to ``float32`` (see :attr:`stored_dtype`);
+            ``"bytes"`` stores the memory of the array; ``"zlib"`` compresses that. More than one varying axis needs
+            ``"bytes"`` or ``"zlib"``.
+        minimum, maximum: Bounds of the values, as information; not checked.
+        optional: Whether examples may lack the value, which is then ``None``.
+        description, value_range: Text.
 
     >>> Tensor(shape=(None, 3), dtype="float32")
     Tensor(shape=(None, 3), dtype=float32)
@@ -68,7 +68,7 @@ class Tensor(LeafFeature):
         if found not in ENCODINGS:
             raise ValueError(f"encoding must be one of {ENCODINGS}, got {encoding!r}")
         if found != "none" and self.declared_dtype == BYTES:
-            raise ValueError("bytes and text are stored as they are: encoding must be 'none'")
+            raise ValueError("bytes and text are not encoded: encoding must be 'none'")
         self.encoding = cast("Encoding", found)
         self.minimum = minimum
         self.maximum = maximum
@@ -76,9 +76,9 @@ class Tensor(LeafFeature):
 
     @property
     def stored_dtype(self) -> str:
-        """What the values went through on the way into an Example.
+        """The dtype of the values in an Example.
 
-        ``"float32"`` for a ``float64`` without encoding: its values come back rounded to that.
+        ``"float32"`` for ``float64`` without encoding, which rounds the values.
         """
         if self.encoding == "none" and self.declared_dtype == "float64":
             return "float32"
@@ -112,11 +112,11 @@ class Tensor(LeafFeature):
 
     @property
     def is_as_stored(self) -> bool:
-        """Whether the stored numbers are the value, in its shape."""
+        """Whether the stored numbers equal the value, with the same shape."""
         return self.encoding == "none" and not self.varies
 
     def _flattened(self) -> Shape:
-        """The shape with a varying axis in front: values are stored flat, and where it is, only the reader knows."""
+        """The shape with the varying axis first. Values are stored flat, and only the reader knows which axis varies."""
         if None not in self.shape[1:]:
             return self.shape
         return (None,)
@@ -139,7 +139,7 @@ class Tensor(LeafFeature):
         return row.reshape([-1 if n is None else n for n in self.shape])
 
     def _arrays(self, values: Any, shapes: list[tuple[int, ...]] | None) -> Any:
-        """Arrays from their memory."""
+        """Convert memory to arrays."""
         if shapes is None and None not in self.shape:
             return self._joined(values)
         given = [self.shape] * len(values) if shapes is None else shapes
@@ -269,7 +269,7 @@ class Scalar(Tensor):
     """One number, or one bytes string.
 
     Args:
-        dtype, optional, description, value_range: As of :class:`Tensor`.
+        dtype, optional, description, value_range: As in :class:`Tensor`.
 
     >>> Scalar("int32")
     Scalar(dtype=int32)
@@ -287,7 +287,7 @@ class Scalar(Tensor):
 
 
 class Text(Tensor):
-    r"""UTF-8 text, given as ``bytes``, as TFDS gives it.
+    r"""UTF-8 text, decoded as ``bytes``, as in TFDS.
 
     >>> Text().encode_example("例")
     b'\\xe4\\xbe\\x8b'

@@ -20,8 +20,8 @@ class Translation(FeaturesDict):
     """A text in a set of languages: one :class:`Text` for each.
 
     Args:
-        languages: Their codes.
-        description, value_range: In words.
+        languages: Language codes.
+        description, value_range: Text.
     """
 
     class_name = "translation_feature.Translation"
@@ -44,8 +44,8 @@ class TranslationVariableLanguages(Sequence):
     Its value is two sequences, sorted by language and text: ``language`` (codes) and ``translation`` (texts).
 
     Args:
-        languages: Codes of the languages that there may be; ``None`` where they are not known.
-        description, value_range: In words.
+        languages: Codes of the possible languages; ``None`` if unknown.
+        description, value_range: Text.
     """
 
     class_name = "translation_feature.TranslationVariableLanguages"
@@ -54,15 +54,15 @@ class TranslationVariableLanguages(Sequence):
         inner = {"language": Text(), "translation": Text()}
         super().__init__(inner, description=description, value_range=value_range)
         self.languages = sorted(set(languages)) if languages else None
-        """The codes of the languages, sorted; ``None`` where they are not known."""
+        """The codes of the languages, sorted; ``None`` if unknown."""
 
     @property
     def num_languages(self) -> int | None:
-        """How many languages there may be."""
+        """Number of possible languages."""
         return None if self.languages is None else len(self.languages)
 
     def encode_example(self, value: Any) -> list[Any]:
-        """Language and text of each translation. ``value``: language to a text, or to several."""
+        """Encode a dict of language to a text or several texts."""
         if not isinstance(value, Mapping):
             raise SchemaMismatch(Where(), expected="a dict of language to text", found=type(value).__name__)
         unknown = [] if self.languages is None else sorted(set(value) - set(self.languages))
@@ -86,7 +86,7 @@ FORMATS = ("REL_YXYX", "YXYX", "REL_XYXY", "XYXY", "REL_XYWH", "XYWH", "REL_CYXH
 
 
 class BBox(NamedTuple):
-    """A box, in the order in which it is stored."""
+    """A box, in storage order."""
 
     ymin: float
     xmin: float
@@ -98,8 +98,8 @@ class BBoxFeature(Tensor):
     """A box: ``float32 (4,)``.
 
     Args:
-        bbox_format: What the four numbers are. ``"REL_YXYX"``: ymin, xmin, ymax, xmax as parts of the image's size.
-        description, value_range: In words.
+        bbox_format: Meaning of the four numbers. ``"REL_YXYX"``: ymin, xmin, ymax, xmax relative to the image size.
+        description, value_range: Text.
     """
 
     class_name = "bounding_boxes.BBoxFeature"
@@ -114,7 +114,7 @@ class BBoxFeature(Tensor):
         if corners.shape != (4,) or (relative and not ((corners >= 0) & (corners <= 1)).all()):
             raise self.misfit(repr(value), expected="four numbers" + (" from 0 to 1" if relative else ""))
         if self.bbox_format in ("REL_YXYX", "YXYX", "REL_XYXY", "XYXY") and (corners[:2] > corners[2:]).any():
-            raise self.misfit(repr(value), expected="a box whose ends are not before its beginnings")
+            raise self.misfit(repr(value), expected="a box whose maxima are not below its minima")
         return corners.astype(np.float32)
 
     def content(self) -> tuple[str, dict[str, Any]]:
