@@ -127,6 +127,33 @@ def test_a_node_of_your_own_is_a_source():
     assert source.stream(2) is None
 
 
+def test_two_features_never_get_one_name(source):
+    assert list(source.rename({"x": "y", "y": "x"}).schema) == ["y", "x", "name", "ids"]
+    with pytest.raises(SchemaMismatch, match="every feature name once, found it for 'x' and for 'y'"):
+        source.rename({"x": "y"})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: s.rename([("x", "y")]), r"rename takes \{old: new\}, got list"),
+        (lambda s: s.map(3), "function must be a function of an example, got 3"),
+        (lambda s: s.filter(None), "predicate must be a function of an example, got None"),
+        (lambda s: s.shard("0", 2), "rank"),
+        (lambda s: s["x"], r"source.select\('x'\) keeps one feature"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_at_once(source, call, message):
+    with pytest.raises(TypeError, match=message):
+        call(source)
+
+
+def test_large_unsigned_indices_do_not_turn_negative(source):
+    with pytest.raises(IndexError, match=f"index {2**64 - 1} is outside"):
+        source.batch(np.array([0, 2**64 - 1], np.uint64))
+    assert source.batch(np.array([3], np.uint64))["y"].tolist() == [3]
+
+
 def test_map_changes_examples_and_schema(source):
     mapped = source.map(lambda e: {"double": e["y"] * 2, "tail": e["ids"][1:]})
     assert [int(e["double"]) for e in mapped] == [2 * i for i in range(N)]

@@ -11,10 +11,10 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.records import Records, Skipped, Table
+from headrace.contracts.records import Records, Shard, Skipped, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
-from headrace.errors import Where
+from headrace.errors import SchemaMismatch, Where
 from headrace.formats.framed.records import bounds
 from headrace.sources import matrices
 from headrace.sources.node import (
@@ -49,6 +49,8 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise TypeError(f"indices are a sequence of integers, got {array.dtype} with shape {array.shape}")
+    if array.dtype == np.uint64 and int(array.max()) >= n:  # beyond int64 they would turn negative
+        raise IndexError(f"index {array.max()} is outside a source of {n} examples")
     array = array.astype(np.int64, copy=False)
     low, high = bounds(array)
     if low < -n or high >= n:
@@ -105,6 +107,8 @@ class Source(Sequence[Example]):
             return self._slice(index)
         if isinstance(index, (list, tuple, np.ndarray, range)):
             return self.__getitems__(index)
+        if isinstance(index, str):
+            raise TypeError(f"a source is indexed by integers and slices; source.select({index!r}) keeps one feature")
         position = operator.index(index)
         n = len(self.node)
         if not -n <= position < n:
@@ -134,10 +138,12 @@ class Source(Sequence[Example]):
         return Source(keep_features(self.node, check_names(names)))
 
     def rename(self, names: Mapping[str, str]) -> Source:
-        """The same features under new names: ``{old: new}``; those not named keep theirs."""
-        for name in names:
-            _ = self.schema[name]
-        return Source(Selected(self.node, {names.get(name, name): name for name in self.schema}))
+        """The same features under new names: ``{old: new}``; those not named keep theirs.
+
+        Raises:
+            SchemaMismatch: two features would have one name.
+        """
+        return Source(Selected(self.node, _new_names(self.schema, names)))
 
     def map(self, function: Callable[[Example], Example]) -> Source:
         """Every example through ``function`` when it is read.
@@ -148,21 +154,19 @@ class Source(Sequence[Example]):
         Raises:
             TransformError: on reading, when ``function`` fails: names the example, with the cause chained.
         """
-        return Source(Mapped(self.node, function))
+        return Source(Mapped(self.node, _check_callable(function, "function")))
 
     def filter(self, predicate: Callable[[Example], bool]) -> Source:
         """The examples for which ``predicate`` is true.
 
         All examples are read once, when the length or an example is first asked for; the kept indices are remembered.
         """
-        return Source(Filtered(self.node, predicate))
+        return Source(Filtered(self.node, _check_callable(predicate, "predicate")))
 
     def shard(self, rank: int, world: int) -> Source:
         """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""
-        if world < 1 or not 0 <= rank < world:
-            raise ValueError(f"rank must be in [0, {world}), got {rank}")
-        n = len(self)
-        return Source(Chosen(self.node, range(rank * n // world, (rank + 1) * n // world)))
+        part, n = Shard(rank, world), len(self)
+        return Source(Chosen(self.node, range(part.rank * n // part.world, (part.rank + 1) * n // part.world)))
 
     def split(self, spec: SplitLike) -> Source:
         """A part in the split language of TFDS: ``"train[:80%]"``, ``"train[100:200]+train[-50:]"``.
@@ -300,6 +304,32 @@ def check_names(names: tuple[Any, ...]) -> tuple[str, ...]:
             hint = f"write select({', '.join(map(repr, given))})" if listed else "write select('image', 'label')"
             raise TypeError(f"select takes names of features, got {type(given).__name__} {given!r:.80}: {hint}")
     return names
+
+
+def _new_names(schema: Schema, names: Mapping[str, str]) -> dict[str, str]:
+    """All features of a schema, as ``{new: old}``."""
+    if not isinstance(names, Mapping):
+        raise TypeError(f"rename takes {{old: new}}, got {type(names).__name__} {names!r:.80}")
+    for name in names:
+        _ = schema[name]
+    found: dict[str, str] = {}
+    for name in schema:
+        new = names.get(name, name)
+        if new in found:
+            raise SchemaMismatch(
+                Where(feature=new),
+                expected="every feature name once",
+                found=f"it for {found[new]!r} and for {name!r}",
+                hint="rename() the other one, too, or leave it out with select().",
+            )
+        found[new] = name
+    return found
+
+
+def _check_callable(given: Any, name: str) -> Any:
+    if not callable(given):
+        raise TypeError(f"{name} must be a function of an example, got {given!r:.80}")
+    return given
 
 
 def _check_source(other: object) -> Source:
