@@ -246,15 +246,15 @@ def test_relative_and_absolute_paths_share_an_index(tmp_path, monkeypatch):
 def tiny_blocks(monkeypatch):
     """Checksums of 64-byte blocks, none of which is checked when the index is loaded."""
     for module in (index_module, index_build):
-        monkeypatch.setattr(module, "BLOCK_BYTES", 64)
+        monkeypatch.setattr(module, "SUMMED_BYTES", 64)
     monkeypatch.setattr(index_module, "CHECKED_BYTES", 0)
     monkeypatch.setattr(index_build, "HELD_BYTES", 8)
 
 
 @pytest.mark.parametrize("lazily", [True, False])
 def test_no_flipped_byte_of_an_index_gives_another_row(tmp_path, monkeypatch, lazily):
-    monkeypatch.setattr(index_module, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(index_build, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(index_module, "SUMMED_BYTES", 64)
+    monkeypatch.setattr(index_build, "SUMMED_BYTES", 64)
     if lazily:
         monkeypatch.setattr(index_module, "CHECKED_BYTES", 0)
     path = tmp_path / "x"
@@ -361,11 +361,11 @@ def test_checksums_of_the_content_do_not_depend_on_the_pieces(tmp_path, monkeypa
     path = tmp_path / "x.csv"
     hr.write(path, {"x": np.arange(20_000)})
     whole = CsvRecords([str(path)]).index
-    monkeypatch.setattr(index_build, "PIECE_BYTES", 2 * index_build.BLOCK_BYTES)
+    monkeypatch.setattr(index_build, "PIECE_BYTES", 2 * index_build.SUMMED_BYTES)
     monkeypatch.setattr(index_build, "STEP_BYTES", 1000)
     for options in ({}, {"on_corrupt": "skip"}):
         path.touch()
         found = CsvRecords([str(path)], **options).index
         assert found.content[0].sums.tolist() == whole.content[0].sums.tolist()
-        assert len(found.content[0].sums) == -(-path.stat().st_size // index_build.BLOCK_BYTES) > 1
+        assert len(found.content[0].sums) == -(-path.stat().st_size // index_build.SUMMED_BYTES) > 1
         assert found.starts.tolist() == whole.starts.tolist()
