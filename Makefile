@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make demo`, `make test`. Both make and use .venv.
+# To start: `make demo`, `make test`. Both set up and use .venv.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,11 +7,11 @@ FUZZ_SECONDS ?= 60
 FUZZ ?=
 COVERAGE_TESTS ?= tests
 ASAN_TESTS ?= tests/native tests/codecs tests/formats
-# Tests that do not mind the clock: every core takes files of them. Those of endpoints, jobs and worker processes have the machine to themselves.
+# Tests that run in parallel, one file per core. Tests of endpoints, jobs and worker processes run alone.
 SIDE_BY_SIDE := $(addprefix tests/,adapters benchmarks cli codecs contracts datasets docs examples formats io native sampling sources writing)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 CPP := $(shell find native -name '*.[ch]pp')
-# Keep pip quiet about itself, and let a plain `pip install` of torch find a CPU build where one is offered.
+# Silence pip's notice about its own version.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
@@ -20,12 +20,12 @@ export PATH := $(abspath $(BIN)):$(PATH)
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# The tools of the build lie in .venv too (no isolation), so that a rebuild compiles only what changed.
+# Build tools are in .venv too (no isolation), so that a rebuild compiles only what changed.
 $(VENV)/.tools: | $(BIN)/python
 	$(PIP) install -q -c constraints-test.txt scikit-build-core nanobind cmake ninja
 	@touch $@
 
-# The extension is built into an editable install: Python edits need no rebuild, native ones make this stamp stale.
+# An editable install: Python edits need no rebuild, native ones invalidate this stamp.
 $(VENV)/.installed: $(NATIVE) $(VENV)/.tools
 	$(PIP) install -q -c constraints-test.txt --no-build-isolation -e ".[demo]"
 	@touch $@
@@ -76,8 +76,8 @@ cpp-test:
 	cmake --build --preset asan -j $(JOBS)
 	ctest --preset asan
 
-# Tests of the Python side with a module built under the sanitizers; what Python itself never frees is no leak of ours.
-# A fault ends the process, and is described in build/asan-python/report.*.
+# Python tests with a module built under the sanitizers, without leak checks, since Python itself never frees some memory.
+# A fault ends the process and is described in build/asan-python/report.*.
 test-asan-python: $(VENV)/.test
 	cmake --preset asan-python
 	cmake --build --preset asan-python -j $(JOBS)
@@ -87,7 +87,7 @@ test-asan-python: $(VENV)/.test
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan-python/report \
 	$(BIN)/python -m pytest -q -m "not peer" -o faulthandler_timeout=0 $(ASAN_TESTS)
 
-# Of C++ (gcov) and of Python (coverage.py), child processes too. COVERAGE_TESTS="tests/formats tests/codecs" for a part of it.
+# Coverage of C++ (gcov) and Python (coverage.py), including child processes. COVERAGE_TESTS="tests/formats tests/codecs" selects tests.
 coverage: $(VENV)/.test
 	cmake --preset coverage
 	cmake --build --preset coverage -j $(JOBS)
