@@ -601,7 +601,7 @@ def test_a_full_disk_below_the_cache_changes_no_value(tmp_path, full, monkeypatc
     hr.write(tmp_path / "x.csv.gz", {"x": np.arange(20_000)})
     with (
         warnings.catch_warnings(),
-        pytest.raises(UnsupportedData, match="expected room for the inflated file in the cache"),
+        pytest.raises(UnsupportedData, match="expected space for the inflated file in the cache"),
     ):
         warnings.simplefilter("ignore")
         hr.open(tmp_path / "x.csv.gz").batch([19_999])

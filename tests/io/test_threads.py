@@ -216,7 +216,7 @@ from headrace.io.threads import prefetch
 kept = prefetch(itertools.count(), depth=2)
 next(kept)
 """
-    assert run(script) == (0, "the interpreter is ending: nothing more is read\n", "")
+    assert run(script) == (0, "Python is exiting: reading has stopped\n", "")
 
 
 def test_calls_are_made_in_order_by_another_thread():
@@ -224,13 +224,13 @@ def test_calls_are_made_in_order_by_another_thread():
     behind = BackgroundCalls()
     for number in range(50):
         behind.add(lambda number=number: made.append(number))
-    behind.settle()
+    behind.wait()
     assert made == list(range(50))
     names = []
     behind.add(lambda: names.append(threading.current_thread().name))
     while not names:
         pass
-    behind.settle()
+    behind.wait()
     assert names[0].startswith("headrace-write-behind")
 
 
@@ -247,7 +247,7 @@ def test_few_calls_wait():
     assert made == []
     gate.set()
     adding.join()
-    behind.settle()
+    behind.wait()
     assert made == list(range(DEPTH + 1))
 
 
@@ -258,10 +258,10 @@ def test_an_error_is_raised_and_no_later_call_runs():
     with pytest.raises(ZeroDivisionError):
         for number in range(100):
             behind.add(lambda number=number: made.append(number))
-        behind.settle()
+        behind.wait()
     assert made == []
     behind.add(lambda: made.append("later"))
-    behind.settle()
+    behind.wait()
     assert made == []
 
 
@@ -295,7 +295,7 @@ def test_a_waiting_caller_makes_the_calls_that_no_thread_has_taken(monkeypatch):
     behind = BackgroundCalls()
     for _ in range(20):
         behind.add(lambda: makers.append(threading.current_thread()))
-    behind.settle()
+    behind.wait()
     assert makers == [threading.current_thread()] * 20
 
 
@@ -321,7 +321,7 @@ def test_references_held_by_a_call_are_released():
     weakref.finalize(held, gone.set)
     behind.add(lambda held=held: None)
     del held
-    behind.settle()
+    behind.wait()
     assert gone.wait(60)
 
 
@@ -332,7 +332,7 @@ def test_a_forked_child_has_threads_of_its_own():
         made = []
         behind = BackgroundCalls()
         behind.add(lambda: made.append(1))
-        behind.settle()
+        behind.wait()
         return made == [1]
 
     assert exit_code(fork(works)) == 0

@@ -1,6 +1,6 @@
-"""Which encodings some bytes that are no UTF-8 may be in, for the hints of errors: those they can be decoded with, to text that is likely.
+"""Suggests encodings for bytes that are not UTF-8, in the hints of errors.
 
-No encoding is ever chosen by this: a reader sees what the bytes would say in each, and names one.
+Headrace never chooses one of them: the hint shows how the bytes read in each, and the user names one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ AROUND_BYTES = 4096
 SHOWN = 16  # characters
 MOST = 4
 LEAST_SCORE = 0.5
-CLOSE = 0.15  # to the best one: what is no worse than that is named, too
+CLOSE = 0.15  # encodings this close to the best score are named, too
 FIRST_NO_ASCII = 0x80
 CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 RARE = 0.1
 LIKELY = 0.6
 COMMON = 0.8  # a character of Chinese or Japanese that is used often
 OLD = ("cp866", "cp850", "mac-roman")
-"""Of systems that few files come from any more: named first only where nothing else suits as well."""
+"""Encodings of old systems: named first only if no other fits as well."""
 OLD_SHARE = 0.85
 
 SIMPLIFIED = frozenset(
@@ -166,24 +166,24 @@ def _score(text: str, score: Callable[[str, str, str], float]) -> float:
 
 
 def _excerpt(text: str) -> str:
-    """Some of a line with characters that are no ASCII."""
+    """A part of a line around its first character that is not ASCII."""
     at = next(at for at, char in enumerate(text) if ord(char) >= FIRST_NO_ASCII)
     begin = max(text.rfind("\n", 0, at) + 1, at - SHOWN // 2)
     return text[begin : begin + SHOWN].split("\n", maxsplit=1)[0].strip()
 
 
 def encoding_hint(sample: bytes) -> str:
-    """What to do about bytes that are no UTF-8."""
+    """The hint for bytes that are not UTF-8."""
     found = likely_encodings(sample)
     if not found:
-        return "Say which encoding the file is in: format=hr.CSV(encoding=...); any text encoding of Python is taken."
+        return "Name the encoding of the file: format=hr.CSV(encoding=...). Any text encoding of Python works."
     texts = ", ".join(f"{shown!r} in {encoding}" for encoding, shown in found)
     return f"The bytes read {texts}: open with format=hr.CSV(encoding={found[0][0]!r})" + (
         ", or another of these." if len(found) > 1 else "."
     )
 
 
-@lru_cache(maxsize=16)  # of damaged rows that are left out, each asks
+@lru_cache(maxsize=16)  # every skipped row asks
 def _hint_of(path: str, block: int) -> str:
     try:
         file = open_file(path)
@@ -199,5 +199,5 @@ def _hint_of(path: str, block: int) -> str:
 
 
 def encoding_hint_at(path: str | None, offset: int) -> str:
-    """What to do about a byte of a file that is no UTF-8: judged from the lines around it, or the first ones if it is compressed."""
+    """The hint for a byte of a file that is not UTF-8, judged by the lines around it, or by the first lines of a compressed file."""
     return encoding_hint(b"") if path is None else _hint_of(path, offset // AROUND_BYTES)

@@ -1,4 +1,4 @@
-"""Errors of files and stores in our words: changed while in use, refused by the system, failures of obstore and of servers."""
+"""Errors about files and stores: changed while in use, refused by the system, failures of obstore and of servers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = [
 
 
 class name_in_errors:  # noqa: N801 - used like a function
-    """A context in which errors of the system say which file they are about: those of calls on open files do not by themselves.
+    """A context that adds the path to errors of the system: those of calls on open files lack it.
 
     Args:
-        path: What the file is called.
+        path: The file's name in errors.
     """
 
     __slots__ = ("path",)
@@ -47,39 +47,39 @@ class name_in_errors:  # noqa: N801 - used like a function
 
 
 def close_quietly(fd: int) -> None:
-    """Close a file of which nothing is written any more: an error that closing reports is about writes, and the file is closed."""
+    """Close a file after its last write. An error of closing is about writes, and the file is closed anyway."""
     try:
         os.close(fd)
     except OSError as error:
-        if error.errno == errno.EBADF:  # a mistake of ours
+        if error.errno == errno.EBADF:  # a bug in Headrace
             raise
 
 
 def file_changed_error(
     path: str, *, size: int | None, found: str | int, what: Literal["file", "object", "copy in the cache"]
 ) -> CorruptFile:
-    """The error for another version than the one that was opened.
+    """The error for a file or object that is no longer the version that was opened.
 
     Args:
-        path: Of the file.
-        size: In bytes, when it was first looked at, where that is known.
-        found: Instead: what was found, or the size of another version.
-        what: What is called so at this path.
+        path: The file or object.
+        size: In bytes, when it was opened, if known.
+        found: What was found, or the size of the other version.
+        what: The kind of thing at this path.
     """
     first = "" if size is None else f" ({size} bytes)"
     return CorruptFile(
         Where(path=path),
-        expected=f"the {what} as it was when it was first looked at{first}",
+        expected=f"the {what} as it was when it was opened{first}",
         found=f"another version ({found} bytes)" if isinstance(found, int) else found,
-        hint=f"The {what} was changed meanwhile: open it again.",
+        hint=f"The {what} changed while it was in use: open it again.",
     )
 
 
 def file_shrank_error(name: bytes, opened: bytes, size: int) -> CorruptFile:
-    """The error for a mapped file of ``size`` bytes that was cut off while it was read.
+    """The error for a mapped file of ``size`` bytes that shrank while it was read.
 
     Args:
-        name: What the user calls it.
+        name: Its name for the user.
         opened: The file that was mapped: ``name``, or its copy in the cache.
         size: In bytes, when it was mapped.
     """
@@ -106,22 +106,22 @@ SHOWN = 160
 STATUS = re.compile(r"status code: (\d{3})([^:<]*)")
 CODE = re.compile(r"<Code>(\w+)</Code>")
 METADATA = "169.254."
-"""Where clouds tell machines their roles: asked when the environment has no credentials."""
+"""The address of cloud metadata services, which is asked when the environment has no credentials."""
 ENVIRONMENT = "Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME, ...)."
-EXPIRED = "Set the credentials of the store in the environment; they may have run out."
+EXPIRED = "Set the credentials of the store in the environment; they may have expired."
 
 
 class NoRanges(Exception):
-    """The server gives whole objects only, or the object is empty, so that there is no range of it."""
+    """The server supports no byte ranges, or the object is empty."""
 
 
 def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Exception:
-    """An error of obstore as one of ours.
+    """Convert an error of obstore to one of Headrace.
 
     Args:
-        error: What was raised. Errors of ours stay as they are.
-        url: Of what was asked for.
-        act: What was tried: ``"read"`` or ``"write"``.
+        error: The error. Headrace's own are returned unchanged.
+        url: The object.
+        act: What failed: ``"read"`` or ``"write"``.
     """
     if isinstance(error, DataError):
         return error
@@ -146,24 +146,24 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
         found = f"a refusal (403{', ' + code if code else ''})"
         return Unreachable(where, expected=f"permission to {act} this", found=found, hint=ENVIRONMENT)
     if isinstance(error, kinds.UnauthenticatedError) or status == 401:
-        return Unreachable(where, expected="to be known to the server", found="a refusal (401)", hint=EXPIRED)
+        return Unreachable(where, expected="credentials that the server accepts", found="a refusal (401)", hint=EXPIRED)
     if isinstance(error, kinds.UnknownConfigurationKeyError):
-        return UnsupportedData(where, expected="a URL with a store in it", found=reason)
-    expected = "an answer with the object" if act == "read" else "the object to be stored"
+        return UnsupportedData(where, expected="a URL that names a store", found=reason)
+    expected = "a response with the object" if act == "read" else "the object to be stored"
     return Unreachable(where, expected=expected, found=reason, hint=_hint(text))
 
 
 def _parse_answer(error: Exception) -> tuple[int, str, str]:
-    """The status and the code in the answer of the server, as far as there are any; and all in a few words.
+    """The status and the error code in the server's response, if any, and a short summary.
 
-    What obstore says is long, and begins with what matters; what a server says stands behind that, as XML.
+    obstore's messages are long and begin with what matters. The server's XML follows.
     """
     text = str(error)
     code = CODE.search(text)
     found = STATUS.search(text)
     if found is not None:
         words = f"{found[1]}{found[2].rstrip()}" + (f" ({code[1]})" if code else "")
-        return int(found[1]), code[1] if code else "", f"the answer {words}"
+        return int(found[1]), code[1] if code else "", f"the response {words}"
     first = text.partition("\n")[0]
     first = first.partition(" - ")[2] or first
     return 0, code[1] if code else "", first[:SHOWN].rstrip(": ") or type(error).__name__
@@ -174,5 +174,5 @@ def _hint(text: str) -> str:
         return ENVIRONMENT
     if "timed out" in text or "Timeout" in text or "TimedOut" in text:
         return "HEADRACE_TIMEOUT sets how many seconds a request may take."
-    asked = "It was asked several times. " if " retries" in text else ""
+    asked = "The request was repeated several times. " if " retries" in text else ""
     return f"{asked}Try again later, or copy the file to this machine."

@@ -1,7 +1,4 @@
-"""What lies in a folder, by one look at it; and folders that appear whole or not at all.
-
-What is under a name, be it a path or a URL: whether there is something, and away with it.
-"""
+"""Folders here and in stores: listing, writing as a whole, and removing files and folders by path or URL."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ __all__ = ["AtomicFolder", "Lister", "Listing", "first_existing", "is_visible", 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The names in a folder, hidden ones and temporaries left out, in natural order.
+    """The names in a folder, without hidden and temporary files, in natural order.
 
     Args:
         folder: Its path.
@@ -47,7 +44,7 @@ class Listing:
 
     @classmethod
     def of(cls, folder: PathLike) -> Listing:
-        """Look into a folder, here or in a store. No file in it is opened.
+        """List a folder, here or in a store. No file is opened.
 
         Raises:
             NoFiles: There is no such folder.
@@ -63,7 +60,7 @@ class Listing:
                     if entry.name[0] != "." and not entry.name.endswith(TEMPORARIES):
                         if entry.is_dir():
                             folders.append(entry.name)
-                        elif entry.is_file():  # Opening a pipe would wait for whoever writes into it.
+                        elif entry.is_file():  # Opening a pipe would wait for its writer.
                             files.append(entry.name)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NoFiles(Where(path=os.fspath(folder)), expected="a folder", found="none of that name") from error
@@ -71,15 +68,15 @@ class Listing:
 
     @classmethod
     def sorted(cls, folder: str, files: Iterable[str], folders: Iterable[str]) -> Listing:
-        """Of visible names in any order."""
+        """Make a listing of visible names in any order."""
         return cls(folder, tuple(sorted(files, key=natural_key)), tuple(sorted(folders)))
 
     def named(self, suffix: str | tuple[str, ...]) -> tuple[str, ...]:
-        """The files whose names end so."""
+        """The files with this suffix."""
         return tuple(name for name in self.files if name.lower().endswith(suffix))
 
     def others(self, suffix: str) -> tuple[str, ...]:
-        """The files whose names end otherwise, notes (.json, .txt, ...) left out."""
+        """The files without this suffix, except notes (.json, .txt, ...)."""
         return tuple(
             name
             for name in self.files
@@ -103,19 +100,19 @@ def is_visible(name: str) -> bool:
 
 
 def _no_folder(folder: str) -> NoFiles:
-    return NoFiles(Where(path=folder), expected="a folder", found="nothing below that name")
+    return NoFiles(Where(path=folder), expected="a folder", found="nothing with that prefix")
 
 
 Lister: TypeAlias = Callable[[str], Listing]
-"""What tells what is in a folder: :meth:`Listing.of`, or what has seen more of a tree at once."""
+"""Lists a folder: :meth:`Listing.of`, or a listing of a whole tree that was fetched at once."""
 
 
 def lister_for(root: str, *, most: int | None = None) -> Lister:
-    """How to look into a folder and those below it: here one by one; in a store by one list of all that is below.
+    """A function that lists a folder and those below it. A tree in a store is listed by one request.
 
     Args:
         root: The folder.
-        most: Of a store, look at so many objects only: enough to tell what kind of folder it is.
+        most: List at most so many objects of a store: enough to recognise the kind of folder.
 
     Raises:
         NoFiles: Nothing is there.
@@ -124,7 +121,7 @@ def lister_for(root: str, *, most: int | None = None) -> Lister:
 
 
 class _StoreTree:
-    """Everything below a folder of a store."""
+    """All objects below a folder in a store."""
 
     def __init__(self, root: str, most: int | None) -> None:
         self.root = root.rstrip("/")
@@ -149,7 +146,7 @@ class _StoreTree:
         self._files[within].append(name)
 
     def listing(self, folder: str) -> Listing:
-        """Of the root or a folder below it; of another folder by asking the store."""
+        """List the root or a folder below it. Any other folder takes a request."""
         within = folder.rstrip("/")
         if within != self.root and not within.startswith(self.root + "/"):
             return Listing.of(folder)
@@ -162,14 +159,14 @@ class _StoreTree:
 class AtomicFolder:
     """A folder of files that gets its name only when it is complete.
 
-    What is to lie in a store is gathered in the cache folder and goes there at ``close``: file by file, at once, those last that
-    describe the others. If that fails, what had arrived is removed again; only a kill in the middle of it leaves some.
+    A folder for a store is written to the cache folder and uploaded by ``close``. Files that describe others (manifests) come last. If the
+    upload fails, the uploaded objects are removed. Only killing the process during the upload leaves some.
 
     Args:
-        path: The final name. It must not be there yet, or be an empty folder.
+        path: The final name. It must be new, or an empty folder.
 
     Raises:
-        UnsupportedData: Something is there, or it is a URL that cannot be written to.
+        UnsupportedData: The folder is not empty, or the URL cannot be written to.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -188,9 +185,9 @@ class AtomicFolder:
         ):
             raise UnsupportedData(
                 Where(path=self.path),
-                expected="no such folder yet, or an empty one",
+                expected="a new folder, or an empty one",
                 found="one with files" if os.path.isdir(self.path) else "a file",
-                hint="Remove it first: files that were there before would mix with the new ones.",
+                hint="Remove it first: its files would mix with the new ones.",
             )
         remove_abandoned(parent, name)
         self._temporary = os.path.join(parent, temporary_name(name))
@@ -198,11 +195,11 @@ class AtomicFolder:
         self.closed = False
 
     def place(self, name: str) -> str:
-        """Where a file of the folder is to be written until the folder is complete."""
+        """Where to write a file until the folder is complete."""
         return os.path.join(self._temporary, name)
 
     def make_folders(self, names: Iterable[str]) -> None:
-        """Add folders, those that are missing. After an error nothing of the whole is left."""
+        """Add the folders that are missing. An error removes everything."""
         try:
             for name in names:
                 os.makedirs(self.place(name), exist_ok=True)
@@ -229,7 +226,7 @@ class AtomicFolder:
                 shutil.copyfile(source, target)
 
     def close(self) -> None:
-        """Put the folder into its place. A second call does nothing."""
+        """Give the folder its name. A second call does nothing."""
         if self.closed:
             return
         try:
@@ -239,8 +236,8 @@ class AtomicFolder:
                 self.closed = True
                 return
             if hasattr(os, "sync"):
-                os.sync()  # One call for all: thousands of files, each flushed by itself, would take minutes.
-            if os.name == "nt":  # elsewhere an empty folder is replaced, and stays where that fails
+                os.sync()  # One call for all: flushing thousands of files one by one would take minutes.
+            if os.name == "nt":  # other systems replace an empty folder, and keep it if that fails
                 with contextlib.suppress(FileNotFoundError):
                     os.rmdir(self.path)
             os.rename(self._temporary, self.path)
@@ -251,21 +248,21 @@ class AtomicFolder:
         sync_folder(os.path.dirname(self.path))
 
     def abort(self) -> None:
-        """Leave nothing behind. Does nothing after ``close``."""
+        """Remove what was written. Does nothing after ``close``."""
         if not self.closed:
             self.closed = True
             discard_folder(self._temporary)
 
 
 def first_existing(paths: Sequence[str]) -> str | None:
-    """The first of some names under which there is something; URLs are asked all at once."""
+    """The first of some paths and URLs that exists. All URLs are asked at once."""
     urls = [path for path in paths if is_url(path)]
     known = dict(zip(urls, objects_exist(urls), strict=True))
     return next((path for path in paths if (known[path] if path in known else os.path.exists(path))), None)
 
 
 def remove(path: str) -> None:
-    """Remove a file, or a folder with all that is in it."""
+    """Remove a file, or a folder with its contents."""
     if is_url(path):
         remove_objects([path, *list_below(path)])
     elif os.path.isdir(path):

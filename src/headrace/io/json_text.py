@@ -1,4 +1,4 @@
-"""JSON that comes from elsewhere: bounded before a parser sees it, because parsers recurse, one call a level."""
+"""Untrusted JSON. Its depth is checked before a parser sees it, because parsers recurse once for each level."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["MOST_DEEP", "TOO_DEEP", "load_json", "too_deep"]
 
 MOST_DEEP = 200
-"""Levels of lists and objects in each other. What reads JSON calls itself once a level, and Python allows a thousand calls in all."""
+"""The deepest nesting of lists and objects. Parsers call themselves once for each level, and Python allows a thousand calls."""
 TOO_DEEP = f"lists and objects more than {MOST_DEEP} levels deep"
 
 
 def too_deep(text: Buffer) -> int:
-    """The first byte at which JSON text is nested more than :data:`MOST_DEEP` levels deep; -1 where it is not.
+    """The first byte at which JSON text is nested more than :data:`MOST_DEEP` levels deep; -1 if it never is.
 
     >>> too_deep(b"[" * 201), too_deep(b'{"text": "[[["}')
     (200, -1)
@@ -28,14 +28,14 @@ def too_deep(text: Buffer) -> int:
 
 
 def load_json(text: str | bytes, *, parse_int: Callable[[str], Any] | None = None) -> Any:
-    """The value of JSON text, of which nothing is known.
+    """Parse untrusted JSON.
 
     Args:
-        text: UTF-8, where it is bytes.
-        parse_int: Makes a value of a whole number's digits; ``None``: an ``int``.
+        text: Text, or bytes in UTF-8.
+        parse_int: Converts the digits of a whole number; ``None``: to an ``int``.
 
     Raises:
-        ValueError: It is no JSON, no UTF-8, nested too deeply, or has a whole number of thousands of digits.
+        ValueError: Not JSON, not UTF-8, nested too deeply, or a whole number of thousands of digits.
     """
     encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     at = too_deep(encoded)
@@ -44,5 +44,5 @@ def load_json(text: str | bytes, *, parse_int: Callable[[str], Any] | None = Non
         raise json.JSONDecodeError(TOO_DEEP, begin, len(begin))
     try:
         return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"), parse_int=parse_int)
-    except RecursionError as error:  # of a caller that is near the end of the stack itself
+    except RecursionError as error:  # the caller is near the end of the stack itself
         raise ValueError(TOO_DEEP) from error

@@ -22,7 +22,7 @@ __all__ = [
 
 
 TEMPORARY_SUFFIX = ".headrace-tmp"
-"""What the name of a file that is still being written ends in."""
+"""The suffix of files that are still being written."""
 
 SIDECARS = frozenset(
     (
@@ -33,12 +33,12 @@ SIDECARS = frozenset(
 TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
 COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
 SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
-SCHEME = re.compile(r"https?://")  # An HTTP server does not list what it has.
-MANY = 5  # how many missing names a message spells out
+SCHEME = re.compile(r"https?://")  # An HTTP server cannot list its files.
+MANY = 5  # how many names a message lists
 
 
 def as_shard(path: str) -> re.Match[str] | None:
-    """The parts of the name of one shard of a set; ``None`` where it is none."""
+    """The parts of the name of one shard; ``None`` for any other name."""
     found = SHARD.fullmatch(path)
     if found is None or (found["number"].isdigit() and int(found["number"]) >= int(found["count"])):
         return None
@@ -51,7 +51,7 @@ def shard_names(stem: str, count: int, end: str = "", *, digits: int = 5) -> lis
 
 
 def whole_set_hint(path: str) -> str:
-    """For an error about the name of one shard, where nothing is: what would have named the whole set."""
+    """A hint for an error about a missing file with the name of a shard: the name of the whole set."""
     found = as_shard(path)
     if found is None or not found["number"].isdigit():
         return ""
@@ -62,7 +62,7 @@ def whole_set_hint(path: str) -> str:
 
 
 def is_record_name(name: str) -> bool:
-    """Whether a file of this name may hold records: it is visible, complete, and no note beside the data."""
+    """Whether a file of this name may hold records: it is visible, complete, and not a note such as .json or .txt."""
     if name[:1] in ("", ".", "_") or name.startswith("incomplete.") or is_temporary(name):
         return False
     return os.path.splitext(name)[1].lower() not in SIDECARS
@@ -79,6 +79,6 @@ def natural_key(path: str) -> tuple[str | int, ...]:
 
 
 def summarize_names(names: Sequence[str]) -> str:
-    """Some names for a message: the first few, and how many more."""
+    """Names for a message: the first few, and how many follow."""
     shown = ", ".join(os.path.basename(name) for name in names[:MANY])
     return shown if len(names) <= MANY else f"{shown} and {len(names) - MANY} more"

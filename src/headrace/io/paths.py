@@ -1,4 +1,4 @@
-"""From what people pass (a file, a folder, a glob, a shard pattern, a list of those) to the files it means."""
+"""Expands the paths that users pass (files, folders, globs, shard patterns, lists of those) to files."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ FRAMES = {"pandas": "pandas.from_pandas", "polars": "arrow.from_arrow", "pyarrow
 
 
 def path_list(given: object) -> list[PathLike]:
-    """What was given as a path, or as several, as a list. Only the types are looked at.
+    """The paths that a user passed, as a list. Only types are checked.
 
     Raises:
-        TypeError: It is something else; the message says what to do with that.
+        TypeError: Not a path or an iterable of paths. The message suggests what to call instead.
     """
     if isinstance(given, str):
         return [given]
@@ -73,7 +73,7 @@ def path_list(given: object) -> list[PathLike]:
 
 
 def _is_data(given: object) -> bool:
-    """Whether something that can be gone through is data, and no list of paths."""
+    """Whether an iterable holds data instead of paths."""
     return any(
         hasattr(given, name)
         for name in ("__array__", "tocsr", "column_names", "read", "batch", "iter_spans", "batch_size")
@@ -99,19 +99,19 @@ def _not_a_path(given: object, place: str) -> TypeError:
 
 
 def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
-    """The files that ``path`` means, in order.
+    """The files that ``path`` stands for, in order.
 
     Args:
         path: A file; a folder (its record files, not its sub-folders'); a glob; ``x@8``, ``x@*`` or ``x-?????-of-00008`` for
-            the shards ``x-00000-of-00008`` and so on; a list of those, joined in the order of the list. The name of one shard is
-            that one file. URLs likewise.
+            the shards ``x-00000-of-00008`` and so on; a list of those, concatenated in its order. The name of one shard means
+            that file. URLs likewise.
 
     Returns:
-        Paths as given (a relative one stays relative); within a folder, glob or set in natural order of numbers.
+        Paths as given (relative ones stay relative). Files of a folder, glob or set come in natural order.
 
     Raises:
-        NoFiles: Nothing matches, or a shard of a set is missing (the message names it).
-        UnsupportedData: A URL of a scheme that cannot be read, or a folder or glob of a server that does not list.
+        NoFiles: Nothing matches, or a shard is missing (the message names it).
+        UnsupportedData: A URL of an unknown scheme, or a folder or glob of a server that cannot list.
     """
     parts = [_as_text(part) for part in path_list(path)]
     if not parts:
@@ -174,7 +174,7 @@ def is_pipe(path: str) -> bool:
 
 
 def _expand_one(path: str) -> list[str]:
-    """The literal reading wins over every pattern."""
+    """An existing file or folder wins over every pattern."""
     if "://" in path and is_url(path):
         return expand_url(path)
     mode = _mode(path)
@@ -188,13 +188,13 @@ def _expand_one(path: str) -> list[str]:
     if glob.has_magic(path):
         return _expand_glob(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
-        os.stat(path)  # Raises what is to be said where it is there, and a folder on the way may not be looked into.
+        os.stat(path)  # Raises if a folder in the path may not be searched.
     hint = f"{whole_set_hint(path)} {_describe_folder(path)}".strip()
     raise NoFiles(Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=hint)
 
 
 def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
-    """The ``count`` names ``{stem}{number}-of-{count}{end}``, every one of which exists.
+    """The ``count`` existing files ``{stem}{number}-of-{count}{end}``.
 
     Raises:
         NoFiles: A shard is missing; the message names it.
@@ -209,7 +209,7 @@ def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> lis
             found=f"{len(names) - len(missing)} of them, without {summarize_names(missing)}"
             if names
             else "a set of none",
-            hint="To read an incomplete set, pass the list of the files that are there.",
+            hint="To read an incomplete set, pass a list of the existing files.",
         )
     return names
 
@@ -260,12 +260,12 @@ def _expand_folder(folder: str) -> list[str]:
 
 
 def is_record_file(entry: os.DirEntry[str]) -> bool:
-    """Whether what lies in a folder may hold records: it is visible, complete, and no note beside the data."""
+    """Whether an entry of a folder may hold records: a visible, complete file, and not a note such as .json or .txt."""
     return is_record_name(entry.name) and entry.is_file()
 
 
 def _check_sets(folder: str, names: Sequence[str]) -> None:
-    """A folder that holds a part of a set of shards is an accident: say which are missing."""
+    """Refuse a folder that holds only a part of a set of shards."""
     sets = {
         (found["stem"], int(found["count"]), found["end"], len(found["count"]))
         for name in names
@@ -276,13 +276,13 @@ def _check_sets(folder: str, names: Sequence[str]) -> None:
 
 
 def absolute(path: PathLike) -> str:
-    """The path from the root, which stays right when the process changes its folder. Links are left as they are."""
+    """The absolute path, which stays valid when the process changes its folder. Links are not resolved."""
     text = os.fspath(path)
     return text if is_url(text) else os.path.abspath(text)
 
 
 def _describe_folder(path: str) -> str:
-    """What is there instead."""
+    """A hint that lists the nearest existing folder."""
     folder = os.path.dirname(path)
     while folder and not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)

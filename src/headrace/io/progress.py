@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, nothing anywhere else."""
+"""Progress of long work: a bar on a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUIET_S = 1.0  # shorter work needs no bar
 
 
 def say(text: str) -> None:
-    """One line on stderr, about something that takes long."""
+    """Print one line about long work to stderr."""
     if sys.stderr is not None:
         sys.stderr.write(f"headrace: {text}\n")
         sys.stderr.flush()
@@ -26,9 +26,9 @@ class Progress:
 
     Args:
         label: What is being done: "indexing".
-        total: How much there is to do, ``None`` where that is not known.
+        total: The amount of work; ``None`` if unknown.
         unit: What is counted: "records", or "bytes" (shown as MB).
-        show: ``False`` for no bar; ``True`` only where stderr is a terminal.
+        show: ``False`` for no bar. A bar also needs a terminal on stderr.
     """
 
     def __init__(self, label: str, total: int | None, unit: str, *, show: bool = True) -> None:
@@ -43,7 +43,7 @@ class Progress:
         self._task: Any = None
 
     def advance(self, amount: int) -> None:
-        """Note that so much more is done."""
+        """Count work that is done."""
         with self._lock:
             self.done += amount
             if not self._shown or time.monotonic() - self._begun < QUIET_S:
@@ -53,7 +53,7 @@ class Progress:
             self._bar.update(self._task, completed=self.done)
 
     def _start(self) -> None:
-        # Imported here and not above: most work needs no bar, and rich takes longer to import than we do.
+        # Imported here, because most work needs no bar and rich takes longer to import than headrace.
         rich = importlib.import_module("rich.progress")
         console = importlib.import_module("rich.console").Console(stderr=True)
         amount = rich.DownloadColumn() if self.unit == "bytes" else rich.MofNCompleteColumn()

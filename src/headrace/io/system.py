@@ -1,7 +1,7 @@
 """What this process may use: processors, memory, and the limits of its control groups; locks between processes; syncing folders.
 
 Sources: cgroups(7), proc_pid_mountinfo(5), Documentation/admin-guide/cgroup-v1 and cgroup-v2 of Linux. A group is bound by its own limits
-and by those of every group above it, up to where its hierarchy is mounted; what is above cannot be seen from inside a container.
+and by those of every group above it, up to where its hierarchy is mounted. A container cannot see the groups above that.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ V2 = "cgroup2"
 
 
 def memory_limit(root: str = "/") -> int | None:
-    """The least memory, in bytes, that a group of this process may use before it is slowed down or killed; ``None``: no limit.
+    """The smallest memory limit, in bytes, of the control groups of this process; ``None``: no limit.
 
     Args:
-        root: What stands for ``/``, for tests.
+        root: Replaces ``/`` in tests.
     """
     found = _least(root, "memory", _memory_of)
     return None if found is None or found >= UNLIMITED_BYTES else int(found)
 
 
 def cpu_limit(root: str = "/") -> float | None:
-    """How many processors a group of this process may keep busy at once, as 1.5; ``None``: no limit."""
+    """How many processors this process may keep busy, such as 1.5; ``None``: no limit."""
     return _least(root, "cpu", _cpus_of)
 
 
 @cache
 def usable_memory() -> int | None:
-    """The memory of this machine, or of the container that this runs in; ``None`` where the system says neither."""
+    """The memory of this machine or container; ``None`` if unknown."""
     try:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -72,7 +72,7 @@ def _least(root: str, controller: str, limit_of: Callable[[Path, bool], float | 
 
 
 def _groups(root: str, controller: str) -> Iterator[tuple[Path, bool]]:
-    """The folders of the groups that this process is in, from its own up, and whether they are of version 2."""
+    """The folders of the control groups of this process, from its own up, and whether each is of version 2."""
     paths = _paths(root, controller)
     for mounted_root, place, kind in _mounts(root, controller):
         inside = _below(mounted_root, paths.get(kind == V2))
@@ -83,7 +83,7 @@ def _groups(root: str, controller: str) -> Iterator[tuple[Path, bool]]:
 
 
 def _paths(root: str, controller: str) -> dict[bool, str]:
-    """The group of this process in the hierarchy of version 2 (``True``), and in that of a controller of version 1 (``False``)."""
+    """The group of this process in version 2 (``True``), and in a controller's hierarchy of version 1 (``False``)."""
     paths = {}
     for line in _lines(Path(root, "proc/self/cgroup")):
         number, _, rest = line.partition(":")
@@ -96,7 +96,7 @@ def _paths(root: str, controller: str) -> dict[bool, str]:
 
 
 def _mounts(root: str, controller: str) -> Iterator[tuple[str, str, str]]:
-    """Where hierarchies are mounted: which of their groups is at the top, the place, and the kind of file system."""
+    """The mounted hierarchies: the group at the top, the mount point, and the file system type."""
     for line in _lines(Path(root, "proc/self/mountinfo")):
         before, _, after = line.partition(" - ")
         fields, (kind, *rest) = before.split(), after.split() or [""]
@@ -106,7 +106,7 @@ def _mounts(root: str, controller: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _below(top: str, path: str | None) -> Path | None:
-    """A group relative to the one that is mounted. One that is not below it is that of another name space: the top is what is seen."""
+    """A group relative to the mounted one. A group outside it belongs to another name space: then the top counts."""
     if path is None:
         return None
     below = os.path.relpath(path, top) if path.startswith("/") and ".." not in path.split("/") else "."
@@ -130,7 +130,7 @@ def _cpus_of(group: Path, is_v2: bool) -> float | None:  # noqa: FBT001
 
 
 def whole_cpus(limit: float) -> int:
-    """How many threads such a limit is worth: what is begun of a processor counts."""
+    """A limit of processors as a number of threads, rounded up."""
     return max(1, math.ceil(limit))
 
 
@@ -146,7 +146,7 @@ def _text(path: Path) -> str:
 
 
 def _unescape(field: str) -> str:
-    """A field of mountinfo, which has spaces and the like as three octal digits."""
+    """Decode a field of mountinfo, which writes spaces and the like as three octal digits."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
@@ -154,9 +154,7 @@ _of_thread = threading.local()
 
 
 def usable_cores() -> int:
-    """How many cores this process may use: those it is bound to, where the system says so, and no more than its container is allowed
-    to keep busy.
-    """
+    """How many cores this process may use, by its affinity and the limits of its container."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = _allowed_cores()
     return bound if allowed is None else min(bound, allowed)
@@ -170,7 +168,7 @@ def _allowed_cores() -> int | None:
 
 @contextmanager
 def as_pool_thread() -> Iterator[None]:
-    """While this is entered, this thread is one of several at work, which all have something to do: see :func:`spare_cores`."""
+    """Mark this thread as one of several busy ones, so that :func:`spare_cores` gives it one core."""
     before = getattr(_of_thread, "is_one_of_several", False)
     _of_thread.is_one_of_several = True
     try:
@@ -180,9 +178,7 @@ def as_pool_thread() -> Iterator[None]:
 
 
 def spare_cores() -> int:
-    """How many threads may work on one call: as many as there are cores, for the main thread on its own. Any other thread is taken
-    for one of several.
-    """
+    """How many threads may work on one call: all cores for a main thread that works alone, one for any other thread."""
     if threading.current_thread() is not threading.main_thread() or getattr(_of_thread, "is_one_of_several", False):
         return 1
     return usable_cores()
@@ -193,15 +189,15 @@ if sys.platform != "win32":
 
 
 def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
-    """Lock an open file until its descriptor, *and every mapping made from it*, is gone.
+    """Lock an open file until its descriptor *and every mapping made from it* are gone.
 
     Args:
         fd: The descriptor.
-        shared: Whether others may hold a shared lock at the same time.
-        wait: Whether to wait for whoever holds it.
+        shared: Take a shared lock.
+        wait: Wait until the lock is free.
 
     Returns:
-        Whether we hold it now. Always true on Windows, where an open file cannot be deleted anyway.
+        Whether the lock is held now. Always true on Windows, where an open file cannot be deleted anyway.
     """
     if sys.platform == "win32":
         return True
@@ -214,13 +210,13 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
 
 
 def unlock(fd: int) -> None:
-    """Give a lock back, also on behalf of forked children that inherited the descriptor."""
+    """Release a lock, also for forked children that inherited the descriptor."""
     if sys.platform != "win32":
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def sync_folder(folder: str) -> None:
-    """Wait until the disk has the names in a folder: a rename must reach it too."""
+    """Wait until the disk has the entries of a folder, such as a renamed file."""
     if os.name != "posix":
         return
     with name_in_errors(folder):

@@ -1,11 +1,8 @@
-"""Threads of the package, and work that one of them does while its results are used.
+"""Threads that end with the process, iterators that are prefetched by a thread, and calls that run in the background.
 
-A daemon thread that Python's end finds inside native code aborts the process: Python ends a thread that then asks for the interpreter
-by unwinding its stack, and C++ frames cannot be unwound like that. A thread that is no daemon keeps a process alive that should end.
-So the threads here are daemons that an exit handler stops and waits for. What it cannot wait for (a thread of the user's inside our
-native code) stays inside: see ``WithoutGil`` in native/bind.
-
-What is done by another thread while this one goes on.
+When Python exits while a daemon thread is inside native code, it unwinds the thread's stack as soon as it asks for the interpreter. C++
+frames cannot be unwound like that, so the process aborts. Other threads would keep the process alive. So the threads here are daemons
+that an exit handler stops and joins. Threads of users that are inside native code stay there: see ``WithoutGil`` in native/bind.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ __all__ = ["FORKS", "BackgroundCalls", "ThreadPool", "prefetch", "start_thread"]
 
 T = TypeVar("T")
 EXIT_WAIT_S = 10.0
-"""How long the end of the interpreter waits for all of them together: a function of the user's may never return."""
+"""How long exiting waits for all threads together: a user's function may never return."""
 
 
 class ForkCount:
@@ -42,22 +39,22 @@ FORKS = ForkCount()
 """Threads and locks from before a change of ``FORKS.count`` belong to a parent process. It is read for every batch, so it is no function."""
 
 _threads: dict[Thread, Callable[[], object]] = {}
-"""What stops each of our threads. Those that have ended stay until the next one starts: one can be in Python's way until it is joined."""
+"""The function that stops each thread. Ended threads are removed when the next one starts, because exiting still has to join them."""
 
 
 def start_thread(target: Callable[..., object], *args: object, name: str, stop: Callable[[], object]) -> Thread:
-    """Start a thread that the end of the interpreter stops and waits for.
+    """Start a thread that is stopped and joined when Python exits.
 
     Args:
-        target: What it does.
-        args: The arguments for that.
+        target: The function to run.
+        args: Its arguments.
         name: For debuggers.
         stop: Makes ``target`` return soon. May be called more than once, and after the thread has ended.
     """
     for ended in [each for each in _other_threads() if not each.is_alive()]:
         _threads.pop(ended, None)
     if not _threads:
-        # As late as possible: exit handlers run in reverse order, and libraries that we use have some, too.
+        # As late as possible: exit handlers run in reverse order, and other libraries have some, too.
         atexit.unregister(_stop_all)
         atexit.register(_stop_all)
     thread = Thread(target=_run, args=(target, args, stop), name=name, daemon=True)
@@ -67,19 +64,19 @@ def start_thread(target: Callable[..., object], *args: object, name: str, stop: 
 
 
 def _run(target: Callable[..., object], args: tuple[object, ...], stop: Callable[[], object]) -> None:
-    _threads[current_thread()] = stop  # Here too: Ctrl-C may interrupt the thread that starts this one.
+    _threads[current_thread()] = stop  # Also here, because Ctrl-C may interrupt the thread that starts this one.
     try:
         target(*args)
     finally:
-        _threads[current_thread()] = _nothing  # What it worked with must not live until the next thread starts.
+        _threads[current_thread()] = _nothing  # Drops the references that `stop` holds.
 
 
 def _nothing() -> None:
-    """There is nothing to stop."""
+    """Stop nothing."""
 
 
 def _stop_all() -> None:
-    """Stop all threads and wait for them, also for those that are started meanwhile."""
+    """Stop and join all threads, including those that start meanwhile."""
     until = monotonic() + EXIT_WAIT_S
     while (others := _other_threads()) and monotonic() < until:
         for stop in others.values():
@@ -95,7 +92,7 @@ def _other_threads() -> dict[Thread, Callable[[], object]]:
 
 
 class ThreadPool(Executor):
-    """Threads for calls. Once the main thread has ended, where Python starts none any more, calls are made at once instead.
+    """An executor that runs calls directly once the main thread has ended and Python starts no more threads.
 
     Args:
         threads: How many there are at most.
@@ -106,7 +103,7 @@ class ThreadPool(Executor):
         self._pool: Executor | None = None
         try:
             from concurrent.futures import (
-                ThreadPoolExecutor,  # Python imports it no more once the main thread has ended.
+                ThreadPoolExecutor,  # Importing it fails once the main thread has ended.
             )
 
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix)
@@ -115,7 +112,7 @@ class ThreadPool(Executor):
                 raise
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Make a call in a thread, or here where none starts any more."""
+        """Run a call in a thread, or here if no thread can start."""
         try:
             if self._pool is not None:
                 return self._pool.submit(fn, *args, **kwargs)
@@ -125,12 +122,12 @@ class ThreadPool(Executor):
         made: Future[T] = Future()
         try:
             made.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+        except Exception as error:  # noqa: BLE001 - raised by result()
             made.set_exception(error)
         return made
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - it is Executor's
-        """Take no more calls; with ``wait``, return when all have been made."""
+        """Accept no more calls; with ``wait``, return when all are done."""
         if self._pool is not None:
             self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
@@ -146,9 +143,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def prefetch(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
-    """The same items, made by a thread of their own up to ``depth`` of them in advance.
+    """The same items, computed by a thread up to ``depth`` in advance.
 
-    An exception of theirs is raised here, in its place. Closing this generator stops the thread and closes ``items``.
+    An exception of ``items`` is raised here, in its place. Closing this generator stops the thread and closes ``items``.
     """
     forks = FORKS.count
     shelf = _PrefetchBuffer(items, depth)
@@ -156,7 +153,7 @@ def prefetch(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
     try:
         while True:
             if forks != FORKS.count:
-                raise RuntimeError("this reading began before the process was forked; begin it anew in the child")
+                raise RuntimeError("this iterator was made before the process was forked: make a new one in the child")
             item = shelf.take()
             if item is None:
                 break
@@ -167,16 +164,16 @@ def prefetch(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
     finally:
         if forks == FORKS.count:
             shelf.stop()
-            if not sys.is_finalizing():  # When the process ends, threads like ours just stop.
+            if not sys.is_finalizing():  # Daemon threads stop with the process.
                 thread.join()
 
 
 class _PrefetchBuffer(Generic[T]):
-    """Items between the thread that makes them and the one that uses them."""
+    """Items on their way from the thread that computes them to the one that uses them."""
 
     def __init__(self, items: Iterable[T], depth: int) -> None:
         self.error: BaseException | None = None
-        """After the last item: why there are no more."""
+        """The exception that ended the items."""
         self._items = items
         self._depth = depth
         self._ready: deque[T] = deque()
@@ -184,13 +181,13 @@ class _PrefetchBuffer(Generic[T]):
         self._done = self._stop = False
 
     def fill(self) -> None:
-        """Make items until there are no more, or no more are wanted."""
+        """Compute items until they end or :meth:`stop` is called."""
         try:
             for item in self._items:
                 if not self._put(item):
-                    self.error = RuntimeError("the interpreter is ending: nothing more is read")
+                    self.error = RuntimeError("Python is exiting: reading has stopped")
                     break
-        except BaseException as failure:  # noqa: BLE001 - it is raised again where the items are used
+        except BaseException as failure:  # noqa: BLE001 - raised where the items are used
             self.error = failure
         finally:
             self._end()
@@ -215,7 +212,7 @@ class _PrefetchBuffer(Generic[T]):
             self._changed.notify_all()
 
     def take(self) -> tuple[T] | None:
-        """The next item, waited for; ``None`` when no more come."""
+        """Wait for the next item; ``None`` at the end."""
         with self._changed:
             while not self._ready and not self._done:
                 self._changed.wait()
@@ -226,32 +223,32 @@ class _PrefetchBuffer(Generic[T]):
             return (item,)
 
     def stop(self) -> None:
-        """Make no more items."""
+        """Compute no more items."""
         with self._changed:
             self._stop = True
             self._changed.notify_all()
 
 
-DEPTH = 2  # calls that may be pending while the next is being prepared; each holds a block of about a megabyte
+DEPTH = 2  # pending calls; each holds a block of about a megabyte
 MOST_THREADS = 4  # for all files of a process together: a thousand shards need no thousand threads
 
 
 class BackgroundCalls:
-    """Calls, made in order by a thread, or by whoever waits for them while no thread has time.
+    """Calls that a thread runs in order. A caller that has to wait runs them itself if no thread has begun.
 
-    An error of one is raised by the next :meth:`add` or :meth:`settle`; the calls behind it are not made. For one thread to use,
-    and for one process: a forked child must leave what it inherited alone.
+    The error of a call is raised by the next :meth:`add` or :meth:`wait`; later calls are dropped. To be used by one thread of one
+    process: a forked child must not touch an inherited one.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._calls: deque[Callable[[], object]] = deque()
-        self._busy = False  # somebody makes calls
+        self._busy = False  # a thread runs calls
         self._error: BaseException | None = None
         self._failed = False
 
     def add(self, call: Callable[[], object]) -> None:
-        """Have ``call`` made after those before it; waits while too many are pending."""
+        """Queue a call; waits while too many are pending."""
         with self._changed:
             self._raise()
             if self._failed:
@@ -261,24 +258,24 @@ class BackgroundCalls:
         if not is_seen:
             try:
                 _write_behind_pool(os.getpid()).submit(self._run)
-            except RuntimeError:  # No thread is to be had.
+            except RuntimeError:  # No thread can start.
                 self._run()
         self._wait(DEPTH)
 
-    def settle(self) -> None:
-        """Wait until all calls are made."""
+    def wait(self) -> None:
+        """Wait until all calls are done."""
         self._wait(0)
         self._raise()
 
     def abandon(self) -> None:
-        """Make no further calls, and wait for the end of the one being made; an error is of no interest any more."""
+        """Drop pending calls, wait for the running one, and ignore its error."""
         with self._changed:
             self._failed = True
             self._calls.clear()
         self._wait(0)
 
     def _wait(self, most: int) -> None:
-        """Wait until at most so many calls are pending; make them here where nobody else has begun to."""
+        """Wait until at most ``most`` calls are pending. Runs them here if no thread has begun."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: not self._busy or len(self._calls) < most)
@@ -300,9 +297,9 @@ class BackgroundCalls:
             while (call := self._next()) is not None:
                 try:
                     call()
-                except BaseException as error:  # noqa: BLE001 - raised in the thread that adds
+                except BaseException as error:  # noqa: BLE001 - raised by add() or wait()
                     self._fail(error)
-                del call  # What it holds must not live until the next one comes.
+                del call  # Frees what it holds before the next one comes.
         except BaseException:  # Ctrl-C between two calls.
             self._busy = False
             raise
@@ -323,5 +320,5 @@ class BackgroundCalls:
 
 @cache
 def _write_behind_pool(_process: int) -> ThreadPool:
-    """Threads that wait for calls. A forked child does not inherit them: it has its own."""
+    """The threads that run calls. A forked child makes its own."""
     return ThreadPool(MOST_THREADS, thread_name_prefix="headrace-write-behind")

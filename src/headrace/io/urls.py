@@ -1,4 +1,4 @@
-"""What a URL says, without a request: its scheme, the store it is in, its place there, the names beside it."""
+"""What a URL says without a request: its scheme, its store, its key, and the names beside it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = [
 
 
 SCHEMES = ("http", "https", "s3", "gs", "az")
-"""What can be read."""
+"""Schemes that can be read."""
 LISTING = SCHEMES[2:]
-"""Of those, what can also be listed, and written to."""
+"""Schemes of stores that list objects and take new ones."""
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 LEADS_OUT = re.compile(
     r"\0|^[/\\]|^[A-Za-z][A-Za-z0-9+.-]*:[/\\]|(?:^|[/\\])\.\.(?:[/\\]|$)" + (r"|^[A-Za-z]:" if os.name == "nt" else "")
 )
-"""Absolute paths, URLs, drives, ``..`` between separators of any system, and what no file is called."""
+"""Absolute paths, URLs, drives, ``..`` with the separators of any system, and names with a null byte."""
 
 
 def scheme_of(path: str) -> str | None:
-    """The scheme of a URL in lower case, also of one that cannot be read; ``None`` for a path.
+    """The scheme of any URL in lower case; ``None`` for a path.
 
     >>> scheme_of("s3://bucket/key"), scheme_of("/data/train.csv")
     ('s3', None)
@@ -49,17 +49,17 @@ def is_url(path: object) -> bool:
 
 
 def is_listing(path: object) -> bool:
-    """Whether ``path`` is a URL of a store that lists its objects, and takes new ones."""
+    """Whether ``path`` is a URL of a store that lists objects and takes new ones."""
     return is_url(path) and scheme_of(str(path)) in LISTING
 
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A URL taken apart.
+    """A parsed URL.
 
     Args:
-        store: What is asked: ``https://host:port``, ``s3://bucket``. Where the address has a query (a signed URL, say), all of it.
-        key: The place in the store, not percent-encoded; empty where the address has a query.
+        store: ``https://host:port`` or ``s3://bucket``. The whole URL if it has a query, as signed URLs do.
+        key: The key in the store, not percent-encoded; empty if the URL has a query.
         scheme: In lower case.
     """
 
@@ -69,7 +69,7 @@ class Url:
 
     @classmethod
     def of(cls, text: str) -> Url:
-        """Take a URL apart.
+        """Parse a URL.
 
         >>> Url.of("https://host/a%20b/x.npy")
         Url(store='https://host', key='a b/x.npy', scheme='https')
@@ -85,7 +85,7 @@ class Url:
 
     @property
     def lists(self) -> bool:
-        """Whether the store tells which objects it has."""
+        """Whether the store can list its objects."""
         return self.scheme in LISTING
 
     def at(self, key: str) -> str:
@@ -94,7 +94,7 @@ class Url:
 
 
 def base_name(path: str) -> str:
-    """The last name of a path or URL; of a URL without its query.
+    """The last component of a path or URL, without the query of a URL.
 
     >>> base_name("https://host/train.tfrecord?signature=1"), base_name("data/x.npy")
     ('train.tfrecord', 'x.npy')
@@ -105,7 +105,7 @@ def base_name(path: str) -> str:
 
 
 def sibling_of(path: str, name: str) -> str:
-    """The file ``name`` beside the file or URL ``path``. A ``name`` that is a URL or an absolute path stands for itself.
+    """The file ``name`` in the folder of the file or URL ``path``. A URL or an absolute path is returned unchanged.
 
     >>> beside("https://host/train/rows.csv", "images/1.jpg"), beside("train/rows.csv", "images/1.jpg")
     ('https://host/train/images/1.jpg', 'train/images/1.jpg')
@@ -128,7 +128,7 @@ def sibling_of(path: str, name: str) -> str:
 
 
 def stays_below(name: str) -> bool:
-    """Whether a name in a file from elsewhere can only mean a file in the folder of that file, or below it.
+    """Whether a name from an untrusted file can only mean a file in the folder of that file, or below it.
 
     >>> [stays_below(name) for name in ("images/1.jpg", "../1.jpg", "/etc/passwd", "http://host/1.jpg")]
     [True, False, False, False]
@@ -137,7 +137,7 @@ def stays_below(name: str) -> bool:
 
 
 def child_of(folder: str, name: str) -> str:
-    """What is called ``name`` in a folder, here or in a store.
+    """The path or URL of ``name`` in a folder.
 
     >>> inside("s3://bucket/train/", "cat/1.jpg"), inside("train", "cat")
     ('s3://bucket/train/cat/1.jpg', 'train/cat')
@@ -146,7 +146,7 @@ def child_of(folder: str, name: str) -> str:
 
 
 def parent_of(folder: str) -> tuple[str, str]:
-    """The folder that a folder is in, and its name there; a bucket is in none, and has no name there.
+    """The parent of a folder and its name there. A bucket has neither.
 
     >>> parent_of("s3://bucket/train/"), parent_of("s3://bucket")
     (('s3://bucket', 'train'), ('s3://bucket', ''))

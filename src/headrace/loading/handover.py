@@ -1,4 +1,4 @@
-"""Batches as arrays of another library, copied to an accelerator while it computes."""
+"""Converts batches to arrays of other libraries, and copies them to an accelerator while it computes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CudaStage:
         self._stream: Any = None
 
     def begin(self, go: Callable[[Any], Any], move: list[Any], batch: Any) -> Staged:
-        """Start the copies of a batch: ``go`` converts it and leaves what it has moved in ``move``."""
+        """Start the copies of a batch: ``go`` converts it and collects the moved tensors in ``move``."""
         cuda = self._torch.cuda
         if self._stream is None:
             self._stream = cuda.Stream(self._device)
@@ -46,15 +46,15 @@ class CudaStage:
             return Staged(converted, self._stream.record_event(), move)
 
     def copy(self, tensor: Any) -> Any:
-        """A tensor's copy on the GPU, under way. The pinned memory is kept until it is there by the allocator it is from."""
+        """Start copying a tensor to the GPU. Its allocator keeps the pinned memory until the copy is done."""
         return tensor.pin_memory().to(self._device, non_blocking=True)
 
     def arrive(self, staged: Staged) -> Any:
-        """The batch, for what the consumer computes from now on: that waits for the copies on the GPU, nothing waits here."""
+        """The batch. What the consumer computes from now on waits for the copies on the GPU; nothing waits here."""
         current = self._torch.cuda.current_stream(self._device)
         current.wait_event(staged.event)
         for tensor in staged.tensors:
-            tensor.record_stream(current)  # Its memory was taken on the other stream, and is used on this one.
+            tensor.record_stream(current)  # Its memory comes from the other stream.
         return staged.batch
 
 
@@ -63,7 +63,7 @@ def torch_device(torch: Any, device: Any) -> Any:
 
     Raises:
         ValueError: torch has no device of this name.
-        UnsupportedData: it is a GPU, and there is none that this build of torch can use.
+        UnsupportedData: It is a GPU, and this build of torch can use none.
     """
     try:
         found = torch.device(device)
@@ -80,12 +80,12 @@ def torch_device(torch: Any, device: Any) -> Any:
 
 
 def jax_putter(jax: Any, device: Any) -> Callable[[Any], Any]:
-    """What puts an array where ``device`` says: a device, or a sharding.
+    """A function that puts an array on a device or a sharding.
 
-    Of a sharding over the devices of several processes each process gives its own part of the batch.
+    With a sharding over several processes, each process passes its own part of the batch.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: ``device`` is neither.
     """
     if isinstance(device, jax.sharding.Sharding) and not device.is_fully_addressable:
         return lambda array: jax.make_array_from_process_local_data(device, array)
@@ -102,14 +102,14 @@ Arrive = Callable[[Any], Any]
 
 
 def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
-    """What a maker of batches does at last, and what is left to do when the consumer takes one.
+    """The last step of making a batch, and a step for when the consumer takes it.
 
-    The second is only needed for a GPU under torch, where the consumer's stream has to wait for copies on another.
+    Only torch with a GPU needs the second: there the consumer's stream waits for copies on another one.
 
     Raises:
-        MissingExtra: the library is not installed.
-        ValueError: no such library, or NumPy arrays are to go to a device.
-        UnsupportedData: there is no such device.
+        MissingExtra: The library is not installed.
+        ValueError: No such library, or a device for NumPy arrays.
+        UnsupportedData: There is no such device.
     """
     if device is None:
         return converter(to), None
@@ -149,22 +149,22 @@ def _staging(torch: Any, stage: CudaStage) -> Convert:
 
 
 def converter(to: To) -> Convert | None:
-    """What turns a batch of NumPy arrays into one of ``to``; ``None`` for NumPy itself.
+    """A function that converts a batch of NumPy arrays to one of ``to``; ``None`` for NumPy itself.
 
-    Dicts, lists and tuples are gone through. What the other library has no array for stays as it is: text, dates, records,
-    scipy's sparse arrays.
+    It converts the arrays inside dicts, lists and tuples. Values without an equivalent stay unchanged: text, dates, records, scipy's
+    sparse arrays.
 
     - **torch**: ``torch.from_numpy``, no copy: the tensor holds the batch's memory. (Read-only, byte-swapped or reversed
       arrays, which only ``map_batch`` can bring in, are copied.) A :class:`Ragged` becomes a ``Ragged`` of two tensors,
-      which ``torch.nested.nested_tensor_from_jagged(r.values, r.offsets)`` takes. With a device its offsets stay on the host:
-      its rows can be found without waiting for the device.
+      which ``torch.nested.nested_tensor_from_jagged(r.values, r.offsets)`` takes. Its offsets stay on the host, so that rows
+      are found without waiting for a device.
     - **jax**: ``jax.device_put`` on the default device. JAX holds 64-bit numbers as 32-bit ones unless ``jax_enable_x64`` is
       set; integers that do not fit are refused. The values of a ``Ragged`` become a JAX array, its offsets stay NumPy's, as
       its shapes would otherwise be traced.
 
     Raises:
-        MissingExtra: the library is not installed.
-        ValueError: no such library.
+        MissingExtra: The library is not installed.
+        ValueError: No such library.
     """
     if to == "numpy":
         return None
@@ -177,7 +177,7 @@ def converter(to: To) -> Convert | None:
 
 
 def _convert_all(convert: Convert, *, offsets: Convert | None) -> Convert:
-    """``convert`` on every array inside a value, and ``offsets`` on those of a :class:`Ragged`."""
+    """A function that applies ``convert`` to every array in a value, and ``offsets`` to the offsets of a :class:`Ragged`."""
 
     def go(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -221,7 +221,7 @@ def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether other libraries have such numbers: none has those of 80 or 128 bits."""
+    """Whether other libraries have this dtype: none has numbers of 80 or 128 bits."""
     return dtype.kind in "biufc" and dtype.char not in "gG"
 
 

@@ -1,4 +1,4 @@
-"""One pass of a loader."""
+"""One pass of a loader: what it makes, and how far it has come."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["Batches", "LoaderPosition", "RunPlan"]
 
 
 CARRIED_NS = 3_000_000
-"""A job should take this long where it travels between processes, which costs some ten times what it does between threads."""
+"""The target duration of a job in a worker. Passing it between processes costs ten times as much as between threads."""
 
 
 class LoaderPosition:
-    """How far the consumer has come; what a loader and its newest iterator share.
+    """How far the consumer has come. A loader shares it with its newest iterator.
 
     Args:
-        start: Where it begins.
+        start: The first position.
         finished: The times of the last finished epoch.
     """
 
@@ -49,13 +49,13 @@ class LoaderPosition:
         return self._start if self.run is None else self.run.after(self.given)
 
     def move(self, cursor: Cursor) -> None:
-        """Stand at ``cursor``."""
+        """Go to ``cursor``."""
         self._start, self.run = cursor, None
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """Everything that decides what the batches of a run are, and how they are made."""
+    """The settings of a pass: which batches, and how they are made."""
 
     source: ReadsBatches
     order: Callable[[], Sampler]
@@ -70,18 +70,18 @@ class RunPlan:
     start_method: StartMethod | None
     ahead: int
     can_stream: bool
-    """Whether the order is the source's own and one rank reads it all."""
+    """Whether a single rank reads in the source's own order."""
 
     def pace(self) -> JobSizer:
-        """How much to make in one job."""
+        """A sizer for the jobs of one pass."""
         cuts_cleanly = isinstance(self.source, CutsCleanly) and self.source.cuts_cleanly
         can_grow = bool(self.threads or self.workers) and cuts_cleanly
         return JobSizer(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else JobSizer(can_grow=can_grow)
 
     def runs(self, start: Cursor, stop_epoch: int | None, pace: JobSizer) -> Iterator[BatchRun]:
-        """This rank's batches from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``.
+        """This rank's batches from ``start`` to the beginning of ``stop_epoch``, or forever if that is ``None``.
 
-        Of epochs without a batch there is no for ever: those end at once.
+        Epochs without a batch end at once instead of repeating forever.
         """
         n = len(self.order())
         while stop_epoch is None or start.epoch < stop_epoch:
@@ -95,7 +95,7 @@ class RunPlan:
         return (partial(maker.make, run) for run in runs)
 
     def _processes(self, runs: Iterator[BatchRun]) -> WorkerPrefetcher:
-        """What the workers make arrives as NumPy arrays, and is converted here."""
+        """Workers that make NumPy batches, which are converted here."""
         order = self.order()
         return WorkerPrefetcher(
             runs,
@@ -112,12 +112,12 @@ class RunPlan:
     ) -> tuple[Prefetcher[Block] | WorkerPrefetcher, int | None]:
         """The blocks from ``start`` on, and the epoch at which they end.
 
-        They end after one epoch where the source streams it, because only then it is known how the source does the next.
+        A streamed epoch is one pass of blocks, because the source decides after it how to read the next one.
         """
         if self.workers:
             return self._processes(self.runs(start, stop_epoch, pace)), stop_epoch
         if self.can_stream and start.position == 0 and (stream := self._stream(start.epoch)) is not None:
-            # The stream is one after the other by nature: one thread pulls it, and the consumer waits.
+            # A stream is sequential: one thread reads it, and the consumer waits.
             ahead = Prefetcher(stream.jobs(), threads=min(self.threads, 1), ahead=max(self.ahead, 2), helping=False)
             return ahead, start.epoch + 1
         jobs = self._jobs(self.runs(start, stop_epoch, pace))
@@ -128,15 +128,15 @@ class RunPlan:
         batches = self.source.stream(self.layout.batch_size)
         if batches is None:
             return None
-        # The number of examples is not known before a stream has ended, so the order is one that goes on as long as it can.
+        # The number of examples is unknown before a stream ends, so the order has no end.
         maker = BatchMaker(self.source, InOrder(MAX_EXAMPLES), self.transform, self.convert)
         return EpochStream(batches, maker, epoch, self.layout.batch_size, drop_last=self.layout.drop_last)
 
 
 class Batches(Iterator[Any]):
-    """The batches from where a loader stands to the end of its epochs.
+    """The batches from the position of a loader to the end of its epochs.
 
-    Closed when it is exhausted, fails or is let go of; ``close()`` does it at once and waits for the threads or processes.
+    It closes when it is exhausted, fails or is garbage-collected. ``close()`` closes it at once and waits for threads or processes.
     """
 
     def __init__(self, recipe: RunPlan, progress: LoaderPosition, stop_epoch: int | None) -> None:
@@ -164,7 +164,7 @@ class Batches(Iterator[Any]):
         return batch if arrive is None else arrive(batch)
 
     def _fetch(self) -> None:
-        """Get the next batches ready, or raise what stands in place of the next one."""
+        """Fetch the next batches, or raise the error in place of the next one."""
         entered = perf_counter_ns()
         self._end_epoch(entered)
         try:
@@ -185,7 +185,7 @@ class Batches(Iterator[Any]):
             try:
                 raise _raisable(error)
             finally:
-                del error  # Its traceback leads back here: without this, a cycle would keep the batches alive.
+                del error  # Its traceback refers to this frame. Without this, a cycle would keep the batches alive.
         block, helped_ns = self._next_block()
         if block.batches:
             self._pace.note(block)
@@ -196,9 +196,9 @@ class Batches(Iterator[Any]):
         self._error = block.error
 
     def _next_block(self) -> tuple[Block, int]:
-        """The next block, and how long the consumer worked on blocks itself meanwhile."""
+        """The next block, and how long the consumer made batches itself meanwhile."""
         if self._forks != FORKS.count:
-            # The threads and the locks of the parent are of no use here: go on from what was fetched, with new ones.
+            # Threads and locks of the parent are unusable here: continue after the last fetched batch with new ones.
             self._blocks, self._forks = None, FORKS.count
         while True:
             if self._blocks is None:
@@ -223,14 +223,14 @@ class Batches(Iterator[Any]):
         return ValueError(f"epochs=None would never end: there is no batch of {layout.round_size} examples in an epoch")
 
     def _times(self, epoch: int, entered: int) -> Times:
-        """The books of an epoch, opened with its first block."""
+        """The times of an epoch, which start with its first block."""
         times = self._progress.running
         if times is None:
             times = self._progress.running = Times(epoch, entered)
         return times
 
     def _end_epoch(self, now: int) -> None:
-        """Close the books of an epoch whose last batch the consumer is done with."""
+        """Finish the times of an epoch when the consumer is done with its last batch."""
         progress = self._progress
         if progress.running is not None and progress.cursor.epoch != progress.running.epoch:
             progress.running.ended_ns = now
@@ -246,7 +246,7 @@ class Batches(Iterator[Any]):
 
 
 def _raisable(error: Exception) -> Exception:
-    """The error, or another one in place of a StopIteration, which would pass for the end of the data."""
+    """The error, or a RuntimeError in place of a StopIteration, which would look like the end of the data."""
     if not isinstance(error, StopIteration):
         return error
     stray = RuntimeError("a source or an order raised StopIteration")
@@ -255,14 +255,14 @@ def _raisable(error: Exception) -> Exception:
 
 
 class EpochStream:
-    """Batches that a source gives in order, for one epoch. Pulled by one thread at a time.
+    """Batches that a source streams in order, for one epoch. Read by one thread at a time.
 
     Args:
         batches: The source's batches; all but the last hold ``batch_size`` examples.
         maker: Finishes them.
-        epoch: The epoch they are.
+        epoch: Their epoch.
         batch_size: Examples in a batch.
-        drop_last: Leave out a last batch that holds fewer.
+        drop_last: Omit a last batch with fewer examples.
     """
 
     def __init__(
@@ -272,17 +272,17 @@ class EpochStream:
         self._maker = maker
         self._epoch = epoch
         self._batch_size = batch_size
-        # One batch is looked at ahead, because the position after the last batch is the start of the next epoch.
+        # Reads one batch ahead, because the position after the last batch is the start of the next epoch.
         self._batches = _with_last(self._full(batches) if drop_last else batches)
         self._position = 0
 
     def jobs(self) -> Iterator[Callable[[], Block]]:
-        """One job a batch, until a finished job has seen the end; jobs begun behind the end make nothing."""
+        """One job for each batch, until a job has met the end. Jobs after the end make nothing."""
         while not self.ended:
             yield self.pull
 
     def pull(self) -> Block:
-        """The next batch; none behind the end."""
+        """The next batch; none after the end."""
         begun = perf_counter_ns()
         try:
             batch, is_last = next(self._batches, (None, True))
@@ -312,7 +312,7 @@ def _rows(batch: Batch) -> int:
 
 
 def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:
-    """Every batch with whether it is the last. A failure comes after the batch that it follows."""
+    """Every batch, and whether it is the last. A failure is raised after the batch before it."""
     held = next(batches, None)
     while held is not None:
         failure: Exception | None = None

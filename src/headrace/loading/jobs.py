@@ -48,21 +48,18 @@ __all__ = [
 
 
 class Cursor(NamedTuple):
-    """How far a run of all ranks has come: the whole state of a loader."""
+    """The position that all ranks have reached: the whole state of a loader."""
 
     epoch: int
     position: int
 
 
 class BatchRun(NamedTuple):
-    """Batches of one rank in consecutive rounds of one epoch.
-
-    Plain numbers for many batches at once, because a batch may be made in a few microseconds.
-    """
+    """Batches of one rank in consecutive rounds of one epoch, as plain numbers, because a batch may take only microseconds."""
 
     epoch: int
     number: int
-    """The number of the first batch in its epoch, had the whole epoch been read in rounds of this size."""
+    """The number of the first batch in its epoch, counted in rounds of this size."""
     start: int
     """The position at which the first of the rounds starts."""
     step: int
@@ -77,18 +74,18 @@ class BatchRun(NamedTuple):
     """Whether the epoch ends with the last of them."""
 
     def after(self, count: int) -> Cursor:
-        """Where all ranks stand after ``count`` of these rounds."""
+        """The cursor after ``count`` of these rounds."""
         if self.is_last and count == self.batches:
             return Cursor(self.epoch + 1, 0)
         return Cursor(self.epoch, self.start + count * self.step)
 
     def positions(self, number: int) -> tuple[int, int]:
-        """The positions of batch ``number`` of these: from, up to."""
+        """The first position of batch ``number``, and the one after its last."""
         begin = self.begin + number * self.step
         return begin, begin + self.size
 
     def only(self, number: int) -> BatchRun:
-        """The run of batch ``number`` alone."""
+        """The run that holds only batch ``number``."""
         ahead = number * self.step
         is_last = self.is_last and number == self.batches - 1
         start = self.start + ahead
@@ -99,12 +96,12 @@ class BatchRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """How the rest of an epoch is cut into rounds.
+    """Cuts the rest of an epoch into rounds.
 
     Args:
         world: How many ranks read together.
         batch_size: Examples in a batch of one rank.
-        drop_last: Leave out what does not fill a round.
+        drop_last: Omit an incomplete last round.
     """
 
     world: int
@@ -117,7 +114,7 @@ class RoundPlan:
         return self.world * self.batch_size
 
     def rounds_left(self, position: int, n: int) -> int:
-        """How many rounds are left from ``position`` to the end of an epoch of ``n``."""
+        """The number of rounds from ``position`` to the end of an epoch of ``n``."""
         full, odd = self._rounds(position, n)
         return full + (odd > 0)
 
@@ -128,7 +125,7 @@ class RoundPlan:
             cursor: Where to begin.
             n: Positions in an epoch.
             rank: The rank.
-            batches: How many batches to put into a run, asked before each.
+            batches: Returns the number of batches of the next run.
         """
         epoch, start = cursor
         size, step = self.batch_size, self.round_size
@@ -143,7 +140,7 @@ class RoundPlan:
             yield BatchRun(epoch, start // step, start, odd, start + begin, end - begin, 1, is_last=True)
 
     def _rounds(self, position: int, n: int) -> tuple[int, int]:
-        """How many full rounds are left, and how many positions are in the odd one after them (0: there is none)."""
+        """The number of full rounds left, and the positions in the incomplete one after them (0: none)."""
         full, rest = divmod(n - position, self.round_size)
         if self.drop_last or rest == 0:
             return full, 0
@@ -153,7 +150,7 @@ class RoundPlan:
 
 
 def part_bounds(size: int, rank: int, world: int) -> tuple[int, int]:
-    """Part ``rank`` of ``[0, size)`` in ``world`` consecutive parts, the first ones longer by one where it must be.
+    """Part ``rank`` of ``[0, size)`` in ``world`` consecutive parts. The first parts may be longer by one.
 
     >>> [part(7, rank, 3) for rank in range(3)]
     [(0, 3), (3, 5), (5, 7)]
@@ -164,7 +161,7 @@ def part_bounds(size: int, rank: int, world: int) -> tuple[int, int]:
 
 
 def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
-    """``count`` consecutive parts of ``size`` examples each: views of the columns, no copies (sparse columns are copied).
+    """Cut a batch into ``count`` parts of ``size`` examples: views of the columns (sparse columns are copied).
 
     >>> [part["x"].tolist() for part in cut({"x": np.arange(6)}, 3, 2)]
     [[0, 1, 2], [3, 4, 5]]
@@ -176,10 +173,10 @@ def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
 
 
 def check_rows(batch: Batch, rows: int) -> None:
-    """A source must give as many rows as it was asked for.
+    """Check that a source returned as many rows as it was asked for.
 
     Raises:
-        SchemaMismatch: a column is shorter or longer.
+        SchemaMismatch: A column is shorter or longer.
     """
     for name, column in batch.items():
         found = column.shape[0] if hasattr(column, "shape") else len(column)
@@ -188,14 +185,14 @@ def check_rows(batch: Batch, rows: int) -> None:
                 Where(feature=name),
                 expected=f"{rows} rows from the source",
                 found=str(found),
-                hint="The source is at fault.",
+                hint="This is a bug in the source.",
             )
 
 
 def bytes_of(batch: Batch) -> int:
-    """The size of a batch's numbers, in bytes; objects count as references."""
+    """The bytes of a batch's arrays; objects count as references."""
     size = 0
-    for column in batch.values():  # asked for every batch: no call for what nearly all columns are
+    for column in batch.values():  # no call for plain arrays, because every batch comes through here
         size += column.nbytes if type(column) is np.ndarray else _bytes_of(column)
     return size
 
@@ -207,20 +204,20 @@ def _bytes_of(column: Any) -> int:
         return _bytes_of(column.values) + column.offsets.nbytes
     if isinstance(column, list):
         return sum(_bytes_of(value) for value in column)
-    held = column if hasattr(column, "nbytes") else getattr(column, "data", None)  # scipy's arrays: what they store
+    held = column if hasattr(column, "nbytes") else getattr(column, "data", None)  # the stored values of scipy's arrays
     return int(getattr(held, "nbytes", 0))
 
 
 TARGET_NS = 1_000_000
-"""A job should take this long: far more than handing it over costs, far less than anyone would wait for."""
+"""The target duration of a job: far more than passing it between threads costs, and still short."""
 MAX_BLOCK_BYTES = 2 << 20
-"""More than this in one job falls out of the core's cache before the consumer looks at it."""
+"""More than this in one job would leave the core's cache before the consumer uses it."""
 MAX_BATCHES = 256
 
 
 @dataclass(slots=True)
 class Block:
-    """What one job made: the batches of a run in order, up to the error that stands in place of the next one."""
+    """The result of a job: the batches of a run in order, up to an error in place of the next one."""
 
     run: BatchRun
     batches: list[Any]
@@ -232,7 +229,7 @@ class Block:
     carrying_ns: int = 0
 
     def add(self, other: Block) -> None:
-        """Append what another job made."""
+        """Append the result of another job."""
         self.batches += other.batches
         self.error = other.error
         self.bytes += other.bytes
@@ -243,11 +240,11 @@ class Block:
 
 
 class JobSizer:
-    """How many batches to make in one job, found from the first ones.
+    """Finds how many batches to make in one job, from the durations of earlier jobs.
 
     Args:
-        can_grow: Whether a job may make several batches by cutting one larger batch.
-        target_ns: How long a job should take.
+        can_grow: Whether a job may make several batches by cutting a larger one.
+        target_ns: The target duration of a job.
     """
 
     def __init__(self, *, can_grow: bool, target_ns: int = TARGET_NS) -> None:
@@ -257,12 +254,12 @@ class JobSizer:
         self._batch_ns = 0.0
 
     def note(self, block: Block) -> None:
-        """Learn from a finished job."""
+        """Take a finished job into account."""
         count = len(block.batches)
         if not self._can_grow or not count:
             return
         spent = (block.reading_ns + block.transform_ns + block.handover_ns) / count
-        # Half and half: the first jobs open files and find pages, and say little about the later ones.
+        # Averaged, because the first jobs open files and fault pages in, and are not typical.
         self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
         by_time = round(self._target_ns / max(self._batch_ns, 1.0))
         by_size = MAX_BLOCK_BYTES * count // max(block.bytes, 1)
@@ -277,7 +274,7 @@ class BatchMaker:
         source: Where the examples come from.
         sampler: Position to index.
         transform: The user's function on every batch.
-        convert: The last step: into the arrays of another library.
+        convert: The last step: converts to arrays of another library.
     """
 
     source: ReadsBatches
@@ -298,7 +295,7 @@ class BatchMaker:
         return self.finish(block)
 
     def _make_singly(self, run: BatchRun) -> Block:
-        """Batch by batch, up to the one that fails: the sound ones before it are handed out first."""
+        """Make the batches one by one, so that the ones before the failing one are yielded first."""
         whole = Block(run, [])
         for number in range(run.batches):
             whole.add(self.make(run.only(number)))
@@ -313,7 +310,7 @@ class BatchMaker:
         return Block(run, cut_batch(batch, run.size, run.batches), bytes=bytes_of(batch))
 
     def finish(self, block: Block) -> Block:
-        """Apply the user's function and the conversion to batches that were read."""
+        """Apply the user's function and the conversion to batches."""
         if self.transform is not None:
             begun = perf_counter_ns()
             _apply(partial(self._transformed, block.run, self.transform), block)
@@ -344,7 +341,7 @@ class BatchMaker:
 
 
 def _apply(function: Callable[[int, Any], Any], block: Block) -> None:
-    """Every batch through a function of number and batch, up to the first that fails."""
+    """Apply a function of number and batch to every batch, up to the first that fails."""
     done: list[Any] = []
     for number, batch in enumerate(block.batches):
         try:
@@ -356,7 +353,7 @@ def _apply(function: Callable[[int, Any], Any], block: Block) -> None:
 
 
 def _indices(sampler: Sampler, run: BatchRun) -> Indices:
-    """The indices of a run; asks once where its batches follow one another."""
+    """The indices of a run, by one call if its batches are adjacent."""
     if run.step == run.size or run.batches == 1:
         indices = sampler.indices(run.epoch, run.begin, run.begin + run.batches * run.size)
     else:
@@ -370,7 +367,7 @@ def _indices(sampler: Sampler, run: BatchRun) -> Indices:
 
 @dataclass(slots=True)
 class Times:
-    """Nanoseconds of one epoch, added up as it goes."""
+    """The times of one epoch in nanoseconds, summed while it runs."""
 
     epoch: int
     begun_ns: int
@@ -387,7 +384,7 @@ class Times:
     helping_ns: int = 0
 
     def add(self, block: Block, helped_ns: int) -> None:
-        """Count a job and what it made; ``helped_ns`` of the consumer's waiting were spent on making batches."""
+        """Count a job. The consumer spent ``helped_ns`` of its waiting on making batches."""
         self.helping_ns += helped_ns
         self.jobs += 1
         self.batches += len(block.batches)

@@ -1,4 +1,4 @@
-"""Rows of different lengths as blocks of one length: functions for ``map_batch``."""
+"""Turns rows of different lengths into rectangular arrays: functions for ``map_batch``."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Pad:
 
     Args:
         features: A name, or several.
-        length: How long. ``None``: as long as the longest row of the batch.
-        multiple: With ``length=None``, rounded up to a multiple of this (so that a compiled step sees few shapes).
-        fill: What follows a row.
-        truncate: Cut longer rows to ``length``; otherwise they are an error. ``<feature>_length`` is that of what is left.
+        length: The length. ``None``: that of the longest row of the batch.
+        multiple: With ``length=None``, round up to a multiple of this, so that a compiled step sees few shapes.
+        fill: The value after the end of a row.
+        truncate: Cut longer rows to ``length``; otherwise they are an error. ``<feature>_length`` is the length after cutting.
 
     Raises:
         SchemaMismatch: (when called) a row is longer, or the feature has no axis that varies.
@@ -86,9 +86,9 @@ class Bucket:
     through the list: little is padded, and a compiled step sees at most as many shapes of rows as there are bounds.
 
     Args:
-        feature: Whose lengths count; it is padded as by :class:`Pad`, with ``<feature>_length``.
-        bounds: Lengths, growing.
-        fill: What follows a row.
+        feature: The feature whose lengths count. It is padded as by :class:`Pad`, with ``<feature>_length``.
+        bounds: Increasing lengths.
+        fill: The value after the end of a row.
         truncate: Cut rows that are longer than the last bound; otherwise they are an error.
 
     Raises:
@@ -114,7 +114,7 @@ class Bucket:
         lengths = _rows(batch, self.feature).lengths
         if not self.truncate:
             _check_lengths(self.feature, lengths, self.bounds[-1])
-        places = np.searchsorted(self.bounds[:-1], lengths)  # what exceeds all but the last belongs to the last
+        places = np.searchsorted(self.bounds[:-1], lengths)  # longer rows belong to the last bucket
         buckets = []
         for place in np.unique(places).tolist():
             pad = Pad(self.feature, length=self.bounds[place], fill=self.fill, truncate=True)
@@ -125,7 +125,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Packs the rows of a batch end to end into rows of one length, so that hardly anything is padded.
+    """Packs the rows of a batch into rows of one length, with little padding.
 
     Row after row goes into the first packed row that has room for all of it (first fit), behind what is there. Of features of
     shape ``(None, *inner)`` come:
@@ -273,7 +273,7 @@ def _check_lengths(name: str, lengths: Indices, most: int) -> None:
             Where(feature=name),
             expected=f"rows of at most {most} values",
             found=f"{lengths[row]} in row {row} of the batch",
-            hint="Choose a larger length, or have longer rows cut.",
+            hint="Choose a larger length, or truncate longer rows.",
         )
 
 
@@ -290,4 +290,4 @@ def _check(is_so: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a se
 
 def _put(value: Any, **fields: Any) -> None:
     for name, field in fields.items():
-        object.__setattr__(value, name, field)  # frozen: this is the one place that may set
+        object.__setattr__(value, name, field)  # frozen: only this function sets attributes

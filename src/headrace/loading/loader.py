@@ -1,4 +1,4 @@
-"""The third door: batches by iteration."""
+"""The loader: batches by iteration."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Jobs run ahead of their consumer by threads, their results handed out in order.
+"""Threads that run jobs ahead of their consumer, and return the results in order.
 
-Handing work from thread to thread costs more than a small batch does: a sleeping thread takes tens of microseconds to wake.
-So nothing here polls, and sleeping is the last resort. A consumer that would have to wait works instead: it takes the next
-job that nobody has begun, which is often the very one it needs. Only when every job within reach is in the hands of some
-thread does it sleep, on a plain lock that the thread releases.
+Passing work between threads costs more than making a small batch, because a sleeping thread takes tens of microseconds to wake. So
+nothing here polls, and sleeping is the last resort. A consumer that would have to wait works instead: it takes the next job that no
+thread has begun, which is often the one it needs. Only if threads have begun all jobs does it sleep, on a plain lock that a thread
+releases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Job = Callable[[], T]
 
 
 class Task(Generic[T]):
-    """One job and, once ``done`` can be acquired, its value or its error, or the word that no thread does it."""
+    """One job and, once ``done`` can be acquired, its value or error, or the note that no thread runs it."""
 
     __slots__ = ("done", "dropped", "error", "job", "value")
 
@@ -40,20 +40,20 @@ class Task(Generic[T]):
         self.done.acquire()
 
     def run(self) -> None:
-        """Do the job; called once, by whoever took the task from the queue."""
+        """Run the job; called once, by the thread that took the task."""
         try:
             self.value = self.job()
-        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the consumer
+        except BaseException as error:  # noqa: BLE001 - raised in the consumer
             self.error = error
         self.done.release()
 
     def drop(self) -> None:
-        """Leave the job to the consumer, should it still ask for the result."""
+        """Leave the job to the consumer, if it asks for the result."""
         self.dropped = True
         self.done.release()
 
     def result(self) -> T:
-        """The value, or the error raised. Called once: the task lets go of it, so that a traceback makes no cycle."""
+        """Return the value or raise the error. Called once: the task drops it, so that a traceback makes no cycle."""
         if self.dropped:
             return self.job()
         error, self.error = self.error, None
@@ -70,7 +70,7 @@ Tasks = SimpleQueue[Task[T] | None]
 
 
 class ThreadCrew(Generic[T]):
-    """Threads that take tasks from a queue until they find ``None`` there."""
+    """Threads that run tasks from a queue until they find ``None`` there."""
 
     def __init__(self, threads: int) -> None:
         self._tasks: Tasks[T] = SimpleQueue()
@@ -80,19 +80,19 @@ class ThreadCrew(Generic[T]):
         try:
             for i in range(threads):
                 self._threads.append(start_thread(_work, self._tasks, name=f"headrace-{i}", stop=self.dismiss))
-        except BaseException:  # No more threads are to be had.
+        except BaseException:  # No more threads can start.
             self.dismiss()
             raise
 
     def give(self, task: Task[T]) -> None:
-        """Have a task done, unless the threads were dismissed."""
+        """Queue a task, unless the threads were dismissed."""
         if self._dismissed:
             task.drop()
         else:
             self._tasks.put(task)
 
     def take(self) -> Task[T] | None:
-        """A task that has not begun, or ``None`` where there is none."""
+        """A task that has not begun, or ``None``."""
         try:
             task = self._tasks.get_nowait()
         except Empty:
@@ -102,13 +102,13 @@ class ThreadCrew(Generic[T]):
         return task
 
     def dismiss(self) -> None:
-        """Let the threads end after what they are doing; what they have not begun is dropped. Does no harm a second time."""
+        """End the threads after their current tasks, and drop the others. A second call does nothing."""
         if self._forks != FORKS.count:
-            return  # After a fork the threads are the parent's, and one of them may have held the queue's lock.
+            return  # The threads are the parent's, and one of them may have held the queue's lock.
         self._dismissed = True
         while (task := self.take()) is not None:
             task.drop()
-        self._tasks.put(None)  # Each thread that finds it leaves it to the next.
+        self._tasks.put(None)  # Each thread puts it back for the next.
 
     def join(self) -> None:
         """Wait until the threads have ended."""
@@ -170,7 +170,7 @@ class Prefetcher(Iterator[T]):
             self.helped_ns += perf_counter_ns() - begun
 
     def _give(self, count: int) -> None:
-        """Hand out jobs until ``count`` are with the threads or waiting for the consumer."""
+        """Queue jobs until ``count`` are queued, running or waiting for the consumer."""
         while len(self._given) < count:
             job = next(self._jobs, None)
             if job is None:
@@ -181,7 +181,7 @@ class Prefetcher(Iterator[T]):
                 except RuntimeError:
                     if main_thread().is_alive():
                         raise
-                    # Python 3.12 and later start no thread once the main one has ended: this one does all jobs itself, then.
+                    # Python 3.12 and later start no thread once the main one has ended. Then this thread runs all jobs.
                     self._jobs, self._threads = chain([job], self._jobs), 0
                     return
             task = Task(job)
@@ -189,7 +189,7 @@ class Prefetcher(Iterator[T]):
             self._crew.give(task)
 
     def _finish(self, task: Task[T]) -> None:
-        """Return when the task is done: by working while there is work, then by sleeping."""
+        """Wait until the task is done: first by working, then by sleeping."""
         if task.done.acquire(blocking=False):
             return
         begun = perf_counter_ns()
@@ -202,13 +202,13 @@ class Prefetcher(Iterator[T]):
         self.blocked_ns += perf_counter_ns() - helped
 
     def _help_until(self, task: Task[T]) -> bool:
-        """Work on what nobody has begun, until ``task`` is done (true) or nothing is left to begin (false)."""
+        """Run tasks that no thread has begun, until ``task`` is done (true) or none are left (false)."""
         assert self._crew is not None
         while (other := self._crew.take()) is not None:
             with as_pool_thread():
                 other.run()
             if other.error is not None and not isinstance(other.error, Exception):
-                raise other.error  # A KeyboardInterrupt is meant for now, not for the batch that it came in.
+                raise other.error  # A KeyboardInterrupt is raised now, not in place of a batch.
             if task.done.acquire(blocking=False):
                 return True
         return False
@@ -224,6 +224,6 @@ class Prefetcher(Iterator[T]):
                 crew.join()
 
     def __del__(self) -> None:
-        # Collection can happen anywhere, under any lock that a thread may be waiting for: never wait here.
+        # Garbage collection may happen under any lock that a thread waits for: never wait here.
         if hasattr(self, "_given"):
             self.close(wait=False)

@@ -1,4 +1,4 @@
-"""Where the time of an epoch went, and what to change."""
+"""The report on an epoch: where its time went, and what to change."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LoaderReport:
 
     @property
     def consuming_s(self) -> float:
-        """The batches waited for the consumer."""
+        """The time that batches waited for the consumer."""
         return max(self.wall_s - self.waiting_s, 0.0)
 
     @property
@@ -113,7 +113,7 @@ class LoaderReport:
 
 
 def _more_threads(report: LoaderReport) -> str | None:
-    """Advice to add threads, where there are cores that the making of batches could still use."""
+    """Advice to add threads, if there are unused cores."""
     if report.workers:
         return f"workers={report.cores} would use all {report.cores} cores." if report.workers < report.cores else None
     if report.threads == 0:
@@ -134,7 +134,7 @@ def _advise_reading(report: LoaderReport) -> str:
         start += "(If a function of your own in plain Python is part of it, workers= runs it on all cores.) "
     return start + (
         _more_threads(report)
-        or "All cores are at it: fewer columns, or plain files instead of compressed ones, would help."
+        or "All cores are busy: fewer columns, or plain files instead of compressed ones, would help."
     )
 
 
@@ -154,10 +154,7 @@ def _advise_transform(report: LoaderReport) -> str:
 
 
 def _advise_carrying(_report: LoaderReport) -> str:
-    return (
-        "Carrying batches from the workers is the limit: threads= needs none of it, and is the right thing where NumPy or "
-        "native code does the work."
-    )
+    return "Carrying batches from the workers is the limit: threads= avoids it, and suits work that NumPy or native code does."
 
 
 def _advise_handover(_report: LoaderReport) -> str:

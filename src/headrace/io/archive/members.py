@@ -1,4 +1,4 @@
-"""What is in an archive, member by member, with nothing believed that its headers say."""
+"""Reads archives member by member, and trusts none of their headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 BLOCK_BYTES = 256 << 10
 SMALL_BLOCK_BYTES = 4096
-"""For compressions of which zipfile decompresses all that it has read at once, up to thousands of times as much."""
+"""For compressions that zipfile decompresses all at once, up to a thousandfold."""
 MOST_HEADER_BYTES = 1 << 20
 MOST_TRAILING_BYTES = 16 << 20
 MOST_NAME_BYTES, MOST_PART_BYTES, MOST_DEPTH = 1000, 255, 100
@@ -47,11 +47,11 @@ class ArchiveMember(NamedTuple):
     """A file, a folder or a link in an archive."""
 
     name: str
-    """As the archive has it."""
+    """The name in the archive."""
     file: IO[bytes] | None
-    """``None`` for a folder and a link."""
+    """``None`` for a folder or a link."""
     link: str | None = None
-    """The member that it is a link to, seen from the top of the archive."""
+    """The member that a link leads to, from the root of the archive."""
     is_executable: bool = False
     block_bytes: int = BLOCK_BYTES
 
@@ -61,16 +61,16 @@ def read_members(archive: Path, what: str | None = None) -> Iterator[ArchiveMemb
 
     Args:
         archive: The file; its first bytes say what it is.
-        what: What it should be, for messages.
+        what: The expected kind of archive, for messages.
 
     Raises:
-        UnsupportedData: It is none, or a member is a device, encrypted, or a link to an absolute path.
-        Exception: What the libraries raise for a damaged one: see :func:`damage_as_corrupt_file`.
+        UnsupportedData: Not an archive, or a member is a device, encrypted, or a link to an absolute path.
+        Exception: Any error of the libraries for a damaged archive: see :func:`damage_as_corrupt_file`.
     """
     with name_in_errors(str(archive)), archive.open("rb") as file:
         head = file.read(512)
     stream = _decompress(archive, head)
-    # A tar whose last member is a small zip ends as a zip does, so what a file begins with is asked first.
+    # A tar whose last member is a small zip ends like a zip, so the first bytes are checked first.
     is_stream = stream is not None or head[257:262] == b"ustar"
     if not is_stream and (head[:2] == b"PK" or zipfile.is_zipfile(archive)):
         yield from _zip_members(archive)
@@ -80,10 +80,10 @@ def read_members(archive: Path, what: str | None = None) -> Iterator[ArchiveMemb
 
 
 def name_parts(archive: Path, name: str) -> list[str]:
-    """The components of a member's name, which cannot lead anywhere but down.
+    """The components of a member's name, which stays inside the folder.
 
     Raises:
-        UnsupportedData: It could, or is longer than systems take.
+        UnsupportedData: It might not, or is too long for a system.
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith(("/", "~")) or any(map(_is_bad, parts)):
@@ -103,7 +103,7 @@ def _is_bad(part: str) -> bool:
 
 
 def refusal(archive: Path, name: str, expected: str, setting: str = "") -> UnsupportedData:
-    """The error for a member that is not unpacked; ``setting`` is the variable that would allow it."""
+    """The error for a member that is not unpacked. ``setting`` is the variable that permits it."""
     hint = "Nothing was unpacked: look at the archive before you trust it."
     return UnsupportedData(
         Where(path=str(archive)),
@@ -115,7 +115,7 @@ def refusal(archive: Path, name: str, expected: str, setting: str = "") -> Unsup
 
 @contextmanager
 def damage_as_corrupt_file(archive: Path, what: str | None) -> Iterator[None]:
-    """Turn errors that come from the archive into :class:`CorruptFile`, and leave all others as they are."""
+    """Convert errors of the archive to :class:`CorruptFile`. Other errors pass unchanged."""
     try:
         yield
     except DataError:
@@ -128,11 +128,11 @@ def damage_as_corrupt_file(archive: Path, what: str | None) -> Iterator[None]:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether an error comes from the archive. Those of the disk are others: it is full, may not be written, ..."""
+    """Whether an error comes from the archive, and not from the disk."""
     if isinstance(error, OSError):
-        # a place before the beginning of the file; bad gzip and bzip2 streams
+        # a seek before the beginning of the file; bad gzip and bzip2 streams
         return error.errno in (None, errno.EINVAL)
-    # What zipfile raises for damaged heads is whatever happens to go wrong.
+    # zipfile raises many kinds of errors for damaged headers.
     known = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, struct.error)
     return isinstance(error, (*known, ValueError, RuntimeError, IndexError, OverflowError))
 
@@ -168,14 +168,14 @@ def _stream_members(archive: Path, content: IO[bytes], head: bytes, what: str | 
 
 
 class _UnsoundSizeError(tarfile.ReadError):
-    """A header whose size cannot be true."""
+    """A header with an impossible size."""
 
 
 class _ForwardStream:
-    """What ``tarfile`` reads from: never back, and never more at once than a header may have.
+    """The stream that ``tarfile`` reads from. It never goes back, and limits each read to the size of a header.
 
-    ``tarfile`` believes the sizes in headers. It would read an extended header of any size into memory, and one of a
-    negative size leads it back, for ever.
+    ``tarfile`` trusts the sizes in headers: it would read an extended header of any size into memory, and loop forever over a member of
+    negative size.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -204,17 +204,17 @@ class _ForwardStream:
         return self._at
 
     def check_end(self) -> None:
-        """After the last member: what made ``tarfile`` stop was an end, and checksums behind it fit."""
+        """After the last member: check that ``tarfile`` stopped at the end of the archive, and the checksums after it."""
         if self._last.strip(b"\0"):
             raise tarfile.ReadError(f"no header of a member at byte {self._at - len(self._last):,}")
         limit = self._at + MOST_TRAILING_BYTES
         while self.read(BLOCK_BYTES):
             if self._at > limit:
-                raise tarfile.ReadError(f"more than {MOST_TRAILING_BYTES >> 20} MiB behind the end of the archive")
+                raise tarfile.ReadError(f"more than {MOST_TRAILING_BYTES >> 20} MiB after the end of the archive")
 
 
 class _Content:
-    """The content of a member whose header was just read: straight from the stream, without the two copies of ``extractfile``."""
+    """The content of a member whose header was just read, directly from the stream, without the two copies of ``extractfile``."""
 
     def __init__(self, stream: _ForwardStream, size: int) -> None:
         self._stream, self._left = stream, size

@@ -1,9 +1,9 @@
-"""Archives from anywhere, unpacked into a folder of their own: the only code of ours that does so.
+"""Unpacks untrusted archives. All of Headrace unpacks archives with this module.
 
-No link is ever created: a link to another member becomes that file, or a copy of that folder, once everything else is written.
-So no path below the folder can lead out of it, whatever the archive says and whichever Python reads it (``tarfile``'s own
-filters were circumvented: CVE-2024-12718, CVE-2025-4138, CVE-2025-4330, CVE-2025-4435, CVE-2025-4517). What is written is
-counted as it is written, because the sizes that an archive states need not be true.
+No links are created: a link to another member becomes that file, or a copy of that folder, after everything else is written. So no path
+below the folder can leave it, whatever the archive contains and whichever Python reads it (the filters of ``tarfile`` were circumvented:
+CVE-2024-12718, CVE-2025-4138, CVE-2025-4330, CVE-2025-4435, CVE-2025-4517). Bytes are counted while they are written, because the sizes
+in an archive may be false.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEAST_LIMIT_BYTES = 256 << 20
 MOST_RATIO = 200
 DISK_SHARE = 0.9
 MOST_FILES = 2_000_000
-MEMBER_BYTES = 4096  # what the smallest file takes on a disk
+MEMBER_BYTES = 4096  # what the smallest file takes on the disk
 
 MOST_LINK_STEPS = 40
 MOST_COPIED = 10_000  # files and folders below links to folders, which double with each link that leads to two of them
@@ -75,18 +75,18 @@ def unpack(
     Of owners, permissions and times, only whether a file is executable is kept. A link to a member becomes that member.
 
     Args:
-        archive: The file; its first bytes say what it is.
-        folder: Must not exist. The one above it must.
-        only: Which members, and under what name each is put.
+        archive: The file; its first bytes show its kind.
+        folder: The new folder. Its parent must exist.
+        only: Members to unpack, and the name of each in the folder.
         limits: How much it may unpack to.
-        progress: Whether a bar shows how far it is, on a terminal.
-        what: What it should be, for messages: "a model.tar.gz".
+        progress: Show a progress bar on a terminal.
+        what: The expected kind of archive, for messages: "a model.tar.gz".
 
     Raises:
         CorruptFile: The archive is damaged, or lacks one of ``only``.
-        UnsupportedData: It is no archive; or a member would be written outside the folder, is a link to there, a device,
-            encrypted, or too much by the limits.
-        OSError: The disk is full, or may not be written.
+        UnsupportedData: Not an archive, or a member is outside the folder, a link out of it, a device, encrypted, or beyond the
+            limits.
+        OSError: The disk is full or not writable.
     """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name[:80]}.", dir=folder.parent) as temporary:
         root = Path(temporary, "content")
@@ -97,7 +97,7 @@ def unpack(
 
 
 def unpack_into(archive: Path, folder: Path, *, limits: Limits | None = None, what: str | None = None) -> None:
-    """The same for a folder that may exist: what is in it stays, except files of the same name.
+    """Unpack into a folder that may exist. Other files in it stay.
 
     Raises:
         CorruptFile, UnsupportedData, OSError: As for :func:`unpack`. The folder is then as it was.
@@ -148,7 +148,7 @@ def _most_bytes(limits: Limits, archive: Path, folder: Path) -> int:
 
 
 class _Unpacking:
-    """One archive on its way into a folder that only this process writes to."""
+    """Unpacks one archive into a folder that only this process writes to."""
 
     def __init__(
         self, archive: Path, root: Path, limits: Limits, only: Mapping[str, str] | None, bar: Progress
@@ -195,7 +195,7 @@ class _Unpacking:
             self.written.add(name)
 
     def make_folder(self, parts: list[str]) -> Path:
-        """The folder, made one level after the other, so that each counts."""
+        """Make a folder level by level, so that each counts."""
         path = self.root
         for part in parts:
             path /= part
@@ -245,7 +245,7 @@ class _Unpacking:
         )
 
     def replace_links(self) -> None:
-        """Put, in the place of each link, what it leads to; in steps, for links that lead to links."""
+        """Replace each link by what it leads to, repeatedly for links to links."""
         for _ in range(MOST_LINK_STEPS):
             if not self.links:
                 return
@@ -267,7 +267,7 @@ class _Unpacking:
             self.copy_folder(there, name.split("/"))
 
     def has_links_below(self, folder: str, waiting: list[str]) -> bool:
-        """Whether a folder is still incomplete. A link to a folder that it is in itself is so forever."""
+        """Whether a folder still has links in it. A folder that contains a link to itself always has."""
         prefix = f"{folder}/" if folder else ""
         at = bisect.bisect_left(waiting, prefix)
         while at < len(waiting) and waiting[at].startswith(prefix):
@@ -284,14 +284,14 @@ class _Unpacking:
                 expected = f"links to folders of at most {MOST_COPIED:,} files and folders in all"
                 raise refusal(self.archive, "/".join(parts), expected)
             below = [*parts, *Path(folder).relative_to(there).parts]
-            name_parts(self.archive, "/".join(below))  # which is longer than the name in the archive was
+            name_parts(self.archive, "/".join(below))  # longer than the name in the archive
             for name in folders:
                 self.make_folder([*below, name])
             for name in files:
                 self.give_second_name(Path(folder, name), [*below, name])
 
     def give_second_name(self, there: Path, parts: list[str]) -> None:
-        """A hard link, which takes no room, else a copy."""
+        """Make a hard link, which takes no space, or else a copy."""
         path = self.make_folder(parts[:-1]) / parts[-1]
         if path.is_dir():
             raise self.twice(parts)

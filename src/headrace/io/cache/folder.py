@@ -1,4 +1,4 @@
-"""The user's cache folder: what may be deleted at any time and is then made again."""
+"""The user's cache folder. Its files may be deleted at any time and are then made again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25
 UNFINISHED = ".part"
 ONE_USE = "once-"
-"""What the names of entries begin with that are of no use to anyone but their maker."""
+"""The prefix of entries that only their maker can use."""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -49,7 +49,7 @@ def cache_folder(part: str) -> Path:
 
 
 def cache_key(*parts: object) -> str:
-    """A file name for what is known by ``parts``."""
+    """A file name derived from ``parts``."""
     return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
@@ -58,7 +58,7 @@ _renewed: ContextVar[set[Path] | None] = ContextVar("headrace-renewed-cache", de
 
 @contextlib.contextmanager
 def fresh_cache() -> Iterator[None]:
-    """A context in which nothing that was cached before is believed: it is made again, from the original files."""
+    """A context that ignores everything cached before: it is made again from the original files."""
     token = _renewed.set(set())
     try:
         yield
@@ -67,7 +67,7 @@ def fresh_cache() -> Iterator[None]:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether a file of the cache counts, if it is there. One that must be made again is removed."""
+    """Whether a cached file may be used. Inside :func:`fresh_cache`, an older one is removed."""
     renewed = _renewed.get()
     if renewed is None or path in renewed:
         return True
@@ -84,17 +84,17 @@ def cache_limit_bytes(folder: Path) -> int:
     but no more than a quarter of the disk's free space.
 
     Raises:
-        ValueError: The variable is set to something else.
+        ValueError: The variable is not a size.
     """
     given = size_setting("HEADRACE_CACHE_LIMIT")
     return min(DEFAULT_LIMIT_BYTES, int(_free_bytes(folder) * DISK_SHARE)) if given is None else given
 
 
 def size_setting(name: str) -> int | None:
-    """A size that an environment variable sets, in bytes or as in ``20G``; ``None`` where it is not set.
+    """A size from an environment variable, in bytes or as ``20G``; ``None`` if it is not set.
 
     Raises:
-        ValueError: It is set to something else.
+        ValueError: It is not a size.
     """
     text = os.environ.get(name, "").strip().upper().removesuffix("B").removesuffix("I")
     if not text:
@@ -136,7 +136,7 @@ def _fallback(folder: str) -> Path:
     fallback = Path(tempfile.gettempdir(), f"headrace-{user}")
     fallback.mkdir(mode=0o700, parents=True, exist_ok=True)
     if hasattr(os, "getuid") and fallback.stat().st_uid != os.getuid():
-        # Somebody else made the folder first: nothing in it can be trusted.
+        # Another user made the folder first: its contents cannot be trusted.
         fallback = Path(tempfile.mkdtemp(prefix="headrace-"))
     warnings.warn(
         f"The cache folder {folder} cannot be written; {fallback} is used. Set HEADRACE_CACHE_DIR to choose another.",
@@ -157,7 +157,7 @@ def _can_write(folder: str) -> bool:
 
 @functools.cache
 def boot_id() -> str:
-    """Changes with every start of the machine; empty where that cannot be told."""
+    """An identifier that changes with every start of the machine; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -165,7 +165,7 @@ def boot_id() -> str:
 
 
 class CacheEntry:
-    """One large file of the cache while it is being made. Only one process makes it; it appears whole or not at all."""
+    """A large cached file while it is being made, by one process at a time. It appears whole or not at all."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -179,25 +179,25 @@ class CacheEntry:
 
         Args:
             path: Its final name.
-            wait: Whether to wait for somebody else who is making it.
+            wait: Wait if another process is making it.
 
         Returns:
-            ``None`` when it is there already, or when somebody else is making it and ``wait`` is false.
+            ``None`` if it exists, or if another process is making it and ``wait`` is false.
         """
         while not path.exists():
             fd = os.open(_unfinished_path(path), os.O_RDWR | os.O_CREAT, 0o600)
-            is_kept = False  # An error must not leave it open, and locked: the next one would wait for ever.
+            is_kept = False  # An error must not leave it locked: the next process would wait forever.
             try:
                 ours = lock(fd)
                 if ours and _is_same_file(fd, _unfinished_path(path)):
                     with name_in_errors(str(path)):
                         if os.fstat(fd).st_size:
-                            # Only what somebody left: a file that was cut to nothing is flushed to the disk when it is closed.
+                            # Only if another process left bytes: closing a truncated file flushes it to the disk.
                             os.ftruncate(fd, 0)
                     is_kept = True
                     return cls(path, fd)
                 if not ours and wait:
-                    # Until its maker is done. Shared, because it may be mapped the moment it is whole, and stay so.
+                    # Until its maker is done. Shared, because it may be mapped as soon as it is complete.
                     lock(fd, shared=True, wait=True)
             finally:
                 if not is_kept:
@@ -208,7 +208,7 @@ class CacheEntry:
 
     @property
     def unfinished(self) -> Path:
-        """Where it lies until it is committed."""
+        """Its path until it is committed."""
         return _unfinished_path(self.path)
 
     @property
@@ -217,7 +217,7 @@ class CacheEntry:
         return self._fd < 0
 
     def write(self, part: bytes | memoryview) -> bool:
-        """Append; ``False`` when the disk does not take it."""
+        """Append bytes; ``False`` if writing fails."""
         view = memoryview(part)
         try:
             while view:
@@ -228,15 +228,14 @@ class CacheEntry:
         return True
 
     def commit(self, limit_bytes: int, *, durable: bool = True) -> bool:
-        """Put the entry into its place, throwing out the least recently used ones where they exceed the limit.
+        """Give the entry its name, and delete the least recently used ones beyond the limit.
 
         Args:
-            limit_bytes: For all entries together.
-            durable: Wait until the disk has the bytes. Not needed where the maker tells, after a restart of the machine,
-                that they may not have reached it.
+            limit_bytes: The limit of all entries together.
+            durable: Wait until the disk has the bytes. Not needed for entries that are ignored after a restart of the machine.
 
         Returns:
-            ``False`` when what is in use leaves no room; the entry is gone then.
+            ``False`` if the entries in use leave no room. This entry is then removed.
         """
         if not _make_room(self.path, limit_bytes - self.size):
             self.abort()
@@ -250,21 +249,21 @@ class CacheEntry:
             return False
         try:
             os.close(self._unlocked())
-        except OSError:  # Bytes that were taken are lost, as file servers may say so late.
+        except OSError:  # File servers may report lost bytes as late as this.
             with contextlib.suppress(OSError):
                 self.path.unlink()
             return False
         return True
 
     def abort(self) -> None:
-        """Throw away what was written. Does nothing after ``commit``."""
+        """Remove what was written. Does nothing after ``commit``."""
         if self._fd >= 0:
-            with contextlib.suppress(OSError):  # What stays is of no use to anyone, and cleared away by the next entry.
+            with contextlib.suppress(OSError):  # A leftover is useless, and removed by the next entry.
                 _unfinished_path(self.path).unlink(missing_ok=True)
             close_quietly(self._unlocked())
 
     def __del__(self) -> None:
-        if self._process == os.getpid():  # A forked child leaves it to its parent.
+        if self._process == os.getpid():  # In a forked child it still belongs to the parent.
             self.abort()
 
     def _unlocked(self) -> int:
@@ -289,12 +288,12 @@ def _make_room(path: Path, allowed_bytes: int) -> bool:
     others = []
     for other in path.parent.iterdir():
         if other.suffix == UNFINISHED or (other.name.startswith(ONE_USE) and other != path):
-            _remove_unused(other)  # Left by a process that ended; one that is being made or mapped is locked.
+            _remove_unused(other)  # Left by a process that ended. Entries in use are locked.
         if other != path and other.suffix == path.suffix:
             try:
                 status = other.stat()
             except OSError:
-                continue  # Somebody else deleted it this moment.
+                continue  # Another process has just deleted it.
             others.append((status.st_mtime_ns, status.st_size, other))
     total = sum(size for _, size, _ in others)
     for _, size, other in sorted(others):
@@ -310,7 +309,7 @@ def _remove_unused(entry: Path) -> bool:
         fd = os.open(entry, os.O_RDONLY)
         try:
             if not lock(fd):
-                return False  # Somebody has it mapped.
+                return False  # It is mapped.
             entry.unlink()
         finally:
             close_quietly(fd)

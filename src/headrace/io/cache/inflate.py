@@ -37,13 +37,13 @@ __all__ = [
 ]
 
 
-PROBE_BYTES = 256 << 10  # tell whether it is worth while; smaller files are not
+PROBE_BYTES = 256 << 10  # show whether parallel inflating pays; it does not for smaller files
 PIECE_BYTES = 1 << 20
 MOST_THREADS = 4
 
 
 class Reader(Protocol):
-    """What is read in order, a part at a time."""
+    """A file that is read in order, a part at a time."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -58,7 +58,7 @@ class ParallelInflater:
 
     def __init__(self, file: Reader, *, stretch: int = 1 << 20) -> None:
         self.whole = False
-        """After the last part: whether that was all, and the checksums were right."""
+        """After the last part: whether the file ended there with correct checksums."""
         self.crc = 0
         """The CRC-32 of the parts so far."""
         self._file = file
@@ -77,12 +77,12 @@ class ParallelInflater:
         inflater.give(self._head, own, last=False)
         parts = inflater.take()
         if not parts:
-            return  # It has a block, or a header, that is larger than that.
+            return  # A block or a header is larger than the probe.
         left = memoryview(self._head)[own:]
         self._head = b""
         self.crc = inflater.taken_crc
         yield from parts
-        # Parts are inflated while those before them are used, and those behind them read.
+        # Parts are inflated while earlier ones are used and later ones are read.
         buffers = _Buffers(inflater)
         while inflater.state == "going" and (inflater.has_room or inflater.waiting):
             while inflater.has_room:
@@ -93,7 +93,7 @@ class ParallelInflater:
         self.whole = inflater.state == "done"
 
     def _give(self, inflater: _native.GzipInflater, buffer: memoryview, left: memoryview) -> memoryview:
-        """Give what was left and what comes behind it; what is the next part's of that."""
+        """Pass on the rest of the last part and what follows; returns the rest for the next part."""
         size = len(left)
         buffer[:size] = left
         own = inflater.own
@@ -105,7 +105,7 @@ class ParallelInflater:
         return buffer[own:size]
 
     def again(self) -> Reader:
-        """The file as it was before, where no part of it was given."""
+        """The file from its beginning, if no part was taken."""
         return _Rewound(self._head, self._file)
 
     def _upto(self, size: int) -> bytes:
@@ -131,7 +131,7 @@ class ParallelInflater:
 
 
 class _Buffers:
-    """Memory for parts, used again when its part was taken."""
+    """Buffers that are reused once their part was taken."""
 
     def __init__(self, inflater: _native.GzipInflater) -> None:
         size = inflater.most_own + inflater.margin
@@ -144,7 +144,7 @@ class _Buffers:
 
 
 class _Rewound:
-    """A file of which the first bytes were read already."""
+    """A file with its first bytes, which were already read, put back."""
 
     def __init__(self, head: bytes, file: Reader) -> None:
         self._head = head
@@ -158,26 +158,26 @@ class _Rewound:
 
 
 Compression: TypeAlias = str
-"""What is undone before a file is read: ``"none"``, ``"gzip"``, ``"zlib"``, or the encoding of a text that becomes UTF-8. Callers name
-the encoding, not a compression, for that."""
+"""How a file is decoded before it is read: ``"none"``, ``"gzip"``, ``"zlib"``, or the encoding of a text that becomes UTF-8. Users name
+an encoding by another option."""
 
 NAMES: tuple[Compression, ...] = ("none", "gzip", "zlib")
 WINDOW_BITS = {"gzip": 31, "zlib": 15}
 SUFFIXES: dict[str, Compression] = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
 READ_BYTES = 64 << 10  # measured with isal on 190 MB: 0.41 s of processor time, against 0.50 with 256 KiB at a time
-PART_BYTES = 1 << 20  # of inflated bytes that are handed on together: from thread to thread is dear
+PART_BYTES = 1 << 20  # inflated bytes that are passed on together, because passing them between threads is expensive
 
 
 Opener: TypeAlias = Callable[[], AbstractContextManager[Reader]]
-"""Opens a compressed file, at its beginning."""
+"""Opens a compressed file at its beginning."""
 
 
 Part: TypeAlias = "bytes | memoryview"
-"""Inflated bytes. A view keeps the memory that they were inflated into from being used again."""
+"""Inflated bytes. A view keeps its buffer from being reused."""
 
 
 class Decompressor(Protocol):
-    """What ``zlib`` and ``isal`` give."""
+    """A decompressor of ``zlib`` or ``isal``."""
 
     eof: bool
     unused_data: bytes
@@ -187,7 +187,7 @@ class Decompressor(Protocol):
 
 
 def parse_compression(compression: str | None) -> Compression | None:
-    """The compression that a caller named; ``None`` means: find out.
+    """The compression that a user named; ``None``: detect it.
 
     Raises:
         ValueError: No such compression.
@@ -197,11 +197,11 @@ def parse_compression(compression: str | None) -> Compression | None:
     for name in NAMES:
         if compression.lower() == name or (compression == "" and name == "none"):
             return name
-    raise ValueError(f"compression must be one of 'gzip', 'zlib', 'none' or None (find out), got {compression!r}")
+    raise ValueError(f"compression must be 'gzip', 'zlib', 'none' or None (detect), got {compression!r}")
 
 
 def wrapper_of(head: bytes) -> Compression:
-    """What the first bytes of a file look like. Bytes of a plain file can look so by chance: ask the format first."""
+    """The compression that the first bytes of a file suggest. A plain file may begin so by chance: ask the format first."""
     if head[:3] == b"\x1f\x8b\x08":
         return "gzip"
     if len(head) >= 2 and _is_zlib_header(head[0], head[1]):
@@ -210,7 +210,7 @@ def wrapper_of(head: bytes) -> Compression:
 
 
 def wrapper_of_name(path: str) -> Compression:
-    """What the end of a file name means."""
+    """The compression that a file name suggests."""
     return SUFFIXES.get(os.path.splitext(path)[1].lower(), "none")
 
 
@@ -220,7 +220,7 @@ def _is_zlib_header(method: int, flags: int) -> bool:
 
 
 def head_of(packed: bytes | memoryview, compression: Compression, size: int) -> bytes:
-    """The first decompressed bytes of a file that begins with ``packed``, as many of ``size`` as can be had."""
+    """Up to ``size`` decompressed bytes of a file that begins with ``packed``."""
     try:
         return zlib.decompressobj(wbits=WINDOW_BITS[compression]).decompress(packed, size)
     except zlib.error:
@@ -228,20 +228,19 @@ def head_of(packed: bytes | memoryview, compression: Compression, size: int) -> 
 
 
 def deflater(compression: Compression, level: int) -> Any:
-    """A ``zlib`` compressor whose output depends on nothing but the input: no time stamp, no name."""
+    """A ``zlib`` compressor whose output depends on its input alone: no time stamp, no name."""
     return zlib.compressobj(level, zlib.DEFLATED, WINDOW_BITS[compression])
 
 
 class Inflater:
     """Inflates one file, part by part.
 
-    Iterating gives the decompressed bytes. What comes before a fault is given to the last byte; after it ``fault``
-    holds the error, and ``None`` at a clean end.
+    Iterating yields the decompressed bytes, including every byte before a fault. At the end ``fault`` is the error, or ``None``.
 
     Args:
         path: The compressed file.
         compression: ``"gzip"`` (of one or several members) or ``"zlib"``.
-        opened: How to open it, where it is no file of this machine.
+        opened: Opens it, if it is not a file on this machine.
     """
 
     def __init__(self, path: str, compression: Compression, opened: Opener | None = None) -> None:
@@ -250,8 +249,8 @@ class Inflater:
         self.compression = compression
         self.fault: CorruptFile | None = None
         self.size = 0
-        """Bytes given so far."""
-        self._at = 0  # in the compressed file: where the part that is being inflated ends
+        """Bytes yielded so far."""
+        self._at = 0  # end of the part being inflated, in the compressed file
         self._library: Any = zlib_library()
 
     def __iter__(self) -> Iterator[Part]:
@@ -267,13 +266,13 @@ class Inflater:
             if side_by_side is None or not given:
                 yield from self._one_by_one(file if side_by_side is None else side_by_side.again())
                 return
-        # It is of another kind further on, or there is a fault in it.
+        # The rest is not suited for parallel inflating, or damaged.
         self.size = 0
         with name_in_errors(self.path), self._open() as file:
             yield from self._behind_the_same(given, side_by_side.crc, self._one_by_one(file))
 
     def _behind_the_same(self, given: int, crc: int, parts: Iterator[Part]) -> Iterator[Part]:
-        """What comes after the first bytes, which must be those that were given before."""
+        """The bytes after the first ``given``, which must be the same as before."""
         at = found = 0
         for part in parts:
             if at < given:
@@ -283,7 +282,7 @@ class Inflater:
                         Where(path=self.path, offset=0),
                         expected=f"the first {given} inflated bytes as they were when they were read before",
                         found="others",
-                        hint="Was the file written while it was read? Read it again.",
+                        hint="The file was probably written while it was read. Read it again.",
                     )
             if at + len(part) > given:
                 yield part[max(0, given - at) :]
@@ -296,8 +295,8 @@ class Inflater:
         except (zlib.error, self._library.error):
             whole = False
         if not whole:
-            # What a library had inflated of a failing part it keeps to itself, and how much it gives of a part that
-            # is cut off depends on the library: go through it again with zlib, byte by byte.
+            # Libraries do not return what they inflated of a failing part, and differ in what they return of a truncated
+            # one. So inflate again with zlib, byte by byte.
             yield from self._up_to_the_fault()
 
     def _parts(self, file: Reader, *, fine_from: int | None) -> Iterator[bytes]:
@@ -313,7 +312,7 @@ class Inflater:
             self.fault = self._corrupt(f"the end of the {self.compression} stream", "the end of the file before it")
 
     def _inflated(self, stream: Decompressor, part: bytes) -> Iterator[bytes]:
-        """In parts of bounded size: a few kilobytes of zeros inflate to a thousand times as much."""
+        """Inflate in parts of bounded size: a few kilobytes of zeros grow a thousandfold."""
         inflated = b"-"
         while not stream.eof and (part or len(inflated) == PART_BYTES):
             inflated = stream.decompress(part, PART_BYTES)
@@ -323,7 +322,7 @@ class Inflater:
                 yield inflated
 
     def _up_to_the_fault(self) -> Iterator[Part]:
-        # A fault that one library meets at the end of one part, the other may meet at the beginning of the next.
+        # Libraries may meet the same fault at the end of one part or at the beginning of the next.
         given, failing = self.size, max(0, self._at - 2 * READ_BYTES)
         self.size, self._at, self.fault, self._library = 0, 0, None, zlib
         try:
@@ -341,12 +340,12 @@ class Inflater:
             Where(path=self.path, offset=self.size),
             expected=expected,
             found=found,
-            hint="The byte counts the decompressed data. What comes before it can be read.",
+            hint="The offset counts decompressed bytes. Everything before it can be read.",
         )
 
 
 class PlainInflater(Inflater):
-    """The same, by a library alone: in the thread that iterates, and no further than it does."""
+    """An inflater that uses a library alone, in the iterating thread, and inflates only what is asked for."""
 
     def __iter__(self) -> Iterator[Part]:
         with name_in_errors(self.path), self._open() as file:
@@ -354,7 +353,7 @@ class PlainInflater(Inflater):
 
 
 def skip_bytes(given: int, parts: Iterable[Part]) -> Iterator[Part]:
-    """What comes after the first bytes."""
+    """The bytes after the first ``given``."""
     at = 0
     for part in parts:
         if at + len(part) > given:
@@ -363,7 +362,7 @@ def skip_bytes(given: int, parts: Iterable[Part]) -> Iterator[Part]:
 
 
 def _join_parts(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Small parts joined, up to ``PART_BYTES``. What was given before an error comes before it."""
+    """Join small parts, up to ``PART_BYTES``. Parts before an error are yielded first."""
     waiting: list[bytes] = []
     size = 0
     try:

@@ -1,8 +1,7 @@
-"""Compressed files read like plain ones: inflated once, in one pass, into the cache, and mapped from there. Text in other encodings is
-transcoded to UTF-8 in the same way.
+"""Compressed files are inflated once into the cache and mapped from there. Text in other encodings is transcoded to UTF-8 in the same way.
 
-The first pass over a file takes as long as inflating it (reading in order goes on meanwhile) and as much of the disk as its decompressed
-size, within ``HEADRACE_CACHE_LIMIT``. Every later pass, and every random access, costs what it costs on a plain file.
+The first pass takes as long as inflating (records are read meanwhile) and as much disk space as the decompressed file, within
+``HEADRACE_CACHE_LIMIT``. Every later pass and every random access is as fast as on a plain file.
 """
 
 from __future__ import annotations
@@ -50,24 +49,24 @@ __all__ = [
 
 
 READ_BYTES = 1 << 20
-TEXT_HEAD_BYTES = 256  # of a file, looked at to see whether it is a zlib stream
-SMALL_TEXT_BYTES = 4096  # of a zlib stream that is inflated as a whole for that
-CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # bytes that no text has; ISO-2022 has escapes
+TEXT_HEAD_BYTES = 256  # show whether a file is a zlib stream
+SMALL_TEXT_BYTES = 4096  # smaller zlib streams are inflated as a whole for that
+CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # bytes that text does not contain; ISO-2022 has escapes
 MARK = "\ufeff"
 
 
 def decode_head(head: bytes, encoding: str) -> bytes:
-    """The beginning of a text as UTF-8, without a byte order mark; what is damaged in it is left out."""
+    """Decode the beginning of a text to UTF-8, without a byte order mark. Damaged bytes are skipped."""
     decoder = codecs.getincrementaldecoder(encoding)("ignore")
     return decoder.decode(head).removeprefix(MARK).encode("utf-8", "ignore")
 
 
 class Transcoder:
-    """One text file as UTF-8, part by part. What comes before a fault is given; after it ``fault`` holds the error.
+    """One text file as UTF-8, part by part, up to a fault. At the end ``fault`` is the error, or ``None``.
 
     Args:
         path: The file, also in a GZIP or zlib stream.
-        encoding: Of the text; a byte order mark is left out.
+        encoding: The encoding of the text. A byte order mark is removed.
         opened: How to open it, where it is no file of this machine.
     """
 
@@ -97,7 +96,7 @@ class Transcoder:
                 return
 
     def _parts(self) -> Iterator[bytes]:
-        """What the file holds, decompressed, and at its end nothing."""
+        """The decompressed bytes of the file, and an empty part at the end."""
         with name_in_errors(self.path), self._open() as file:
             part = file.read(READ_BYTES)
             wrapper = wrapper_of(part)
@@ -130,13 +129,13 @@ class Transcoder:
                 Where(path=self.path, offset=at + wrong),
                 expected=f"text in {self._encoding}",
                 found=f"{error.reason if isinstance(error, UnicodeDecodeError) else error} in line {line}",
-                hint="The byte counts the text as it is in the file. What comes before it can be read.",
+                hint="The offset counts bytes of the original text. Everything before it can be read.",
             )
             return text
 
 
 def _is_zlib(part: bytes) -> bool:
-    """Whether bytes with a zlib header begin a zlib stream: they inflate, and are no text, or a whole stream."""
+    """Whether bytes with a zlib header are a zlib stream: they inflate, and are not text or are a whole stream."""
     if CONTROLS.intersection(part[:TEXT_HEAD_BYTES]):
         return bool(head_of(part, "zlib", TEXT_HEAD_BYTES))
     stream = zlib.decompressobj()
@@ -147,23 +146,23 @@ def _is_zlib(part: bytes) -> bool:
 
 
 VERSION = 2
-HEAD_BYTES = 4 << 20  # inflated in the thread that asks for them: some 20 ms at most
-SMALL_BYTES = 2 << 20  # compressed: such a file is inflated as a whole where others have their beginning inflated
+HEAD_BYTES = 4 << 20  # inflated in the calling thread, in at most 20 ms
+SMALL_BYTES = 2 << 20  # smaller compressed files are inflated as a whole instead of their beginning
 END = struct.Struct("<I8s")  # length of the note before it, magic
 MAGIC = b"headrace"
 LIMIT_HINT = (
     "Raise HEADRACE_CACHE_LIMIT, let HEADRACE_CACHE_DIR name a folder on a larger disk, "
-    "or write the file anew without compression (`headrace convert`)."
+    "or convert the file to one without compression (`headrace convert`)."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteCompressed:
-    """A compressed file that does not lie on this machine.
+    """A compressed file in a store.
 
     Args:
-        signature: Of its version.
-        opened: How to read it in order.
+        signature: The signature of its version.
+        opened: Opens it for reading in order.
     """
 
     signature: Signature
@@ -171,13 +170,13 @@ class RemoteCompressed:
 
 
 def inflate_file(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile:
-    """The decompressed content of a file, from the cache or put there now.
+    """The decompressed content of a file, from the cache. It is inflated first if the cache lacks it.
 
-    ``packed`` says how to read it where ``path`` is no file of this machine. The content's ``fault`` is the error that the compressed stream ends in, if it does.
+    ``packed`` describes a file in a store. The content's ``fault`` is the error in the compressed stream, if any.
 
     Raises:
         UnsupportedData: It does not fit into the cache.
-        CorruptFile: The file was changed while it was inflated.
+        CorruptFile: The file changed while it was inflated.
     """
     found = find_inflated(path, compression, packed)
     if found is None:
@@ -190,7 +189,7 @@ def inflate_file(path: str, compression: Compression, packed: RemoteCompressed |
     if found is None:
         raise UnsupportedData(
             Where(path=path),
-            expected="room for the inflated file in the cache, which random access needs",
+            expected="space for the inflated file in the cache, which random access needs",
             found="none",
             hint=LIMIT_HINT + " Reading in order works without.",
         )
@@ -198,7 +197,7 @@ def inflate_file(path: str, compression: Compression, packed: RemoteCompressed |
 
 
 def find_inflated(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile | None:
-    """The decompressed content of this version of a file if the cache holds it."""
+    """The decompressed content of this version of a file, if the cache has it."""
     entry = _entry_path(path, compression, packed)
     if not is_trusted(entry):
         return None
@@ -219,9 +218,8 @@ class InflatedStream:
     Args:
         path: The compressed file.
         compression: ``"gzip"`` or ``"zlib"``, or the encoding that is to become UTF-8.
-        packed: How to read it, where it is no file of this machine.
-        wait: When somebody else is inflating the same file, wait for them (iterating then gives nothing) instead of
-            inflating it too.
+        packed: Describes a file in a store.
+        wait: If another process is inflating the same file, wait for it and yield nothing, instead of inflating it too.
     """
 
     def __init__(
@@ -234,9 +232,9 @@ class InflatedStream:
         self.begun: Callable[[], None] | None = None
         """Called when the second part is asked for."""
         self.copied = 0
-        """How many bytes the copy has that may still be used."""
+        """How many bytes of the copy can be used."""
         self.changed = False
-        """After the last part: whether the file was changed meanwhile, so that no copy was kept."""
+        """After the last part: whether the file changed meanwhile, so that no copy was kept."""
         self._compression = compression
         self._wait = wait
 
@@ -253,7 +251,7 @@ class InflatedStream:
         """The bytes. ``opened`` is called with the path of the copy before anything is written to it."""
         entry = self._claim()
         if entry is None and self._wait:
-            return  # It is there now.
+            return  # The cache has it now.
         try:
             inflater = _reader(self.path, self._compression, self._packed)
             parts = prefetch(inflater)
@@ -286,7 +284,7 @@ class InflatedStream:
         except OSError:
             if self._wait:
                 raise
-            return None  # No copy can be kept; what is read in order needs none.
+            return None  # No copy can be kept. Reading in order needs none.
 
     def _into_copy(self, parts: Iterator[Part], entry: CacheEntry, inflater: Inflater | Transcoder) -> Iterator[Part]:
         limit = cache_limit_bytes(entry.path.parent)
@@ -301,7 +299,7 @@ class InflatedStream:
             self.changed = _entry_path(self.path, self._compression, self._packed) != entry.path
             if self.changed:
                 return
-            # Waiting for the disk would cost a tenth of the time: instead the entry is not trusted after a restart.
+            # Waiting for the disk would take a tenth of the time. Instead the entry is ignored after a restart.
             if (
                 not entry.closed
                 and entry.write(encode_note(inflater.size, inflater.fault))
@@ -314,7 +312,7 @@ class InflatedStream:
     def _give_up(self, entry: CacheEntry) -> None:
         entry.abort()
         warnings.warn(
-            f"{self.path} is inflated anew each time: the cache in {entry.path.parent} has no room for it. {LIMIT_HINT}",
+            f"{self.path} is inflated anew each time: the cache in {entry.path.parent} has no space for it. {LIMIT_HINT}",
             stacklevel=2,
         )
 
@@ -364,15 +362,15 @@ def _entry_path(path: str, compression: Compression, packed: RemoteCompressed | 
 
 
 def encode_note(size: int, fault: CorruptFile | None) -> bytes:
-    """What stands behind the content in the cache: its size, and the fault it ends in."""
-    told = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
-    facts = {"size": size, "fault": told, "boot": boot_id()}
+    """The note after the content of a cache entry: its size and its fault."""
+    facts_of_fault = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
+    facts = {"size": size, "fault": facts_of_fault, "boot": boot_id()}
     text = json.dumps(facts).encode()
     return text + END.pack(len(text), MAGIC)
 
 
 def read_note(content: MappedFile, path: str) -> bool:
-    """Cut the note off the content; ``False`` where there is none, so that it is no whole entry."""
+    """Read the note and cut it off the content; ``False`` if there is none, so that the entry is incomplete."""
     end = content.read(content.size - END.size, END.size) if content.size >= END.size else b""
     length, magic = END.unpack(end) if end else (0, b"")
     if magic != MAGIC or length > content.size - END.size:

@@ -1,4 +1,4 @@
-"""Parts of a file that carry a CRC-32 of their own, as the members of a ZIP file do: checked, and inflated into the cache."""
+"""Parts of a file with their own CRC-32, such as members of a ZIP file: checking them and inflating them into the cache."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["FilePart", "check_crc", "crc_fault", "inflate_bytes", "inflate_to_ca
 
 VERSION = 2
 STEP_BYTES = 4 << 20
-REMEMBERED_BYTES = 16 << 20  # Checking less costs less than asking whether it has been checked.
+REMEMBERED_BYTES = 16 << 20  # Smaller parts are checked faster than the mark is looked up.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
-    """A stretch of a file.
+    """A part of a file.
 
     Args:
-        name: For messages.
-        offset: Where it begins, in bytes.
-        packed_bytes: How long it is.
-        size: Of its content: the same where it is not deflated.
+        name: Its name in messages.
+        offset: Its first byte.
+        packed_bytes: Its length.
+        size: The size of its content; the same if it is not deflated.
         crc: CRC-32 of its content.
     """
 
@@ -44,10 +44,10 @@ class FilePart:
 
 
 def check_crc(file: MappedFile, part: FilePart) -> None:
-    """Check a part that lies plain in the file. That a large one was found sound is remembered in the cache.
+    """Check a part that is not deflated. The cache remembers that a large one was correct.
 
     Raises:
-        CorruptFile: Its CRC-32 is another.
+        CorruptFile: Its CRC-32 differs.
     """
     mark = _mark_path(file, part) if part.size >= REMEMBERED_BYTES else None
     if mark is not None and is_trusted(mark) and mark.exists():
@@ -67,21 +67,21 @@ def check_crc(file: MappedFile, part: FilePart) -> None:
 
 
 def inflate_bytes(packed: memoryview, part: FilePart, path: str) -> bytes:
-    """The content of a deflated part that lies in memory.
+    """The content of a deflated part in memory.
 
     Raises:
-        CorruptFile: The stream is damaged, or its content is not what the CRC-32 says.
+        CorruptFile: The stream is damaged, or its CRC-32 differs.
     """
     blocks = (packed[start : start + STEP_BYTES] for start in range(0, part.packed_bytes, STEP_BYTES))
     return b"".join(_inflate_blocks(blocks, path, part))
 
 
 def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
-    """The content of a deflated part, mapped from the cache, where it is put the first time.
+    """The content of a deflated part, mapped from the cache. It is inflated the first time.
 
     Raises:
-        CorruptFile: The stream is damaged, or its content is not what the CRC-32 says.
-        UnsupportedData: The cache has no room.
+        CorruptFile: The stream is damaged, or its CRC-32 differs.
+        UnsupportedData: The cache has no space.
     """
     path = cache_folder("inflated") / f"{_key(file, part)}.inflated"
     found = _find_cached(path, file, part)
@@ -93,7 +93,7 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
     if found is None:
         raise UnsupportedData(
             Where(path=file.path, feature=part.name),
-            expected=f"room for {part.size} inflated bytes in the cache, which random access needs",
+            expected=f"space for {part.size} inflated bytes in the cache, which random access needs",
             found="none",
             hint=LIMIT_HINT,
         )
@@ -139,7 +139,7 @@ def _inflate_blocks(blocks: Iterable[memoryview], path: str, part: FilePart) -> 
         packed: Any = block
         more = True
         while more and not stream.eof:
-            # One byte more than there should be, so that a stream that is too long does not go unnoticed.
+            # One byte more than expected, to notice a stream that is too long.
             most = min(STEP_BYTES, part.size - size + 1)
             try:
                 found = stream.decompress(packed, most)
@@ -166,12 +166,12 @@ def _broken(path: str, part: FilePart, found: str) -> CorruptFile:
 
 
 def crc_fault(path: str, part: FilePart, found: int) -> CorruptFile:
-    """The error of a part whose CRC-32 is another."""
+    """The error for a part whose CRC-32 differs."""
     return CorruptFile(
         Where(path=path, offset=part.offset, feature=part.name),
         expected=f"content of CRC-32 {part.crc:#010x}",
         found=f"{found:#010x}",
-        hint="The array is damaged. verify=False reads it as it is.",
+        hint="The array is damaged. verify=False reads it unchecked.",
     )
 
 

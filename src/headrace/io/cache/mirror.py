@@ -1,4 +1,4 @@
-"""Copies of remote files in the cache, mapped: for what is read here and there, and has no ranges worth fetching."""
+"""Copies of remote files in the cache, mapped from there: for random access to files that are not read by range."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ VERSION = 1
 
 
 def find_copy(file: RemoteObject) -> MappedFile | None:
-    """The copy of this version of a file if the cache holds it."""
+    """The copy of this version of a file, if the cache has it."""
     if not file.is_certain:
         return file.copy() if file.has_copy else None
     return _open_entry(file, _entry_path(file))
 
 
 def make_private_copy(file: RemoteObject) -> MappedFile:
-    """A copy of the file for one who opened it, which is not used again: it cannot be known whether it is still right.
+    """A copy for one open file only, because nothing shows whether the object has changed.
 
     Raises:
         UnsupportedData: It does not fit into the cache.
@@ -65,7 +65,7 @@ def _open_entry(file: RemoteObject, entry: Path) -> MappedFile | None:
 
 
 def copy_to_cache(file: RemoteObject) -> MappedFile:
-    """A copy of the file in the cache, mapped; fetched the first time.
+    """A mapped copy in the cache, which is fetched the first time.
 
     Raises:
         UnsupportedData: It does not fit into the cache.
@@ -86,7 +86,7 @@ def copy_to_cache(file: RemoteObject) -> MappedFile:
 def _no_room(file: RemoteObject) -> UnsupportedData:
     return UnsupportedData(
         Where(path=file.path),
-        expected=f"room for its {file.size} bytes in the cache",
+        expected=f"space for its {file.size} bytes in the cache",
         found="none",
         hint="Raise HEADRACE_CACHE_LIMIT, let HEADRACE_CACHE_DIR name a folder on a larger disk, or copy the file to this machine.",
     )

@@ -1,7 +1,7 @@
-"""Compressed files one after the other, the next of them inflated while one is used.
+"""Reads a sequence of compressed files, and inflates the next ones while one is used.
 
-Inflating is the slowest step of a first pass, and takes one core for one file. What is inflated before its turn goes to the
-cache, where it would go anyway, and is read from there: memory does not grow, however far the next file comes.
+Inflating is the slowest step of a first pass, and takes one core for each file. What is inflated early goes to the cache, as always, and
+is read from there, so memory use does not grow.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["BackgroundInflater", "FilesInOrder"]
 
 
 READ_BYTES = 1 << 20
-MOST_WAITING = 16  # parts of a megabyte in memory, where the cache takes none
-MOST_AHEAD = 3  # files: more cores than that are seldom free
+MOST_WAITING = 16  # parts of a megabyte in memory, if the cache has no space
+MOST_AHEAD = 3  # files; more cores are seldom free
 Content: TypeAlias = "MappedFile | InflatedStream | BackgroundInflater | RemoteStream"
 
 
 class BackgroundInflater:
-    """A file that a thread has begun to inflate. Iterating gives its bytes, as those of the stream it is made of.
+    """A file that a thread has begun to inflate. Iterating yields its bytes, as iterating the stream would.
 
     Args:
         stream: The file.
@@ -49,7 +49,7 @@ class BackgroundInflater:
         self._stream = stream
         self._changed = threading.Condition()
         self._copy = -1
-        """The copy in the cache, open for reading; of that so many bytes are there."""
+        """A descriptor of the copy in the cache. ``_copied`` counts its bytes."""
         self._copied = 0
         self._waiting: deque[Part] = deque()
         self._done = self._stop = False
@@ -61,9 +61,9 @@ class BackgroundInflater:
         try:
             for part in self._stream.parts(self._take_copy):
                 if self._add(part):
-                    self._error = RuntimeError("the interpreter is ending: nothing more is read")
+                    self._error = RuntimeError("Python is exiting: reading has stopped")
                     break
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the parts are used
+        except BaseException as error:  # noqa: BLE001 - raised where the parts are used
             self._error = error
         finally:
             with self._changed:
@@ -71,11 +71,11 @@ class BackgroundInflater:
                 self._changed.notify_all()
 
     def _take_copy(self, path: str) -> None:
-        """Open the copy while it has this name: once it is given up or put into its place, it is read on by this."""
+        """Open the copy while it has this name. The descriptor stays valid when the copy is renamed or removed."""
         self._copy = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
 
     def _add(self, part: Part) -> bool:
-        """Note a part that is in the copy, or hand it over; true when nobody wants more."""
+        """Count a part that is in the copy, or pass it on; true once stopped."""
         with self._changed:
             if self._stream.copied > self._copied and not self._waiting:
                 self._copied = self._stream.copied
@@ -102,7 +102,7 @@ class BackgroundInflater:
 
     def _next(self, at: int) -> Part | None:
         if self._process != os.getpid():
-            raise RuntimeError("this reading began before the process was forked; begin it anew in the child")
+            raise RuntimeError("this iterator was made before the process was forked: make a new one in the child")
         with self._changed:
             while not self._done and at >= self._copied and not self._waiting:
                 self._changed.wait()
@@ -118,14 +118,14 @@ class BackgroundInflater:
         return part
 
     def stop(self) -> None:
-        """Tell the thread to stop."""
+        """Make the thread stop."""
         if self._process == os.getpid():
             with self._changed:
                 self._stop = True
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop the thread, and let go of the copy."""
+        """Stop the thread and close the copy."""
         if self._process != os.getpid():
             return
         self.stop()
@@ -136,7 +136,7 @@ class BackgroundInflater:
 
 
 class FilesInOrder:
-    """The contents of a set of files for one pass in order. Those that come next are inflated ahead, one for each core that is left.
+    """The contents of a set of files for one pass in order. The next ones are inflated ahead, one on each spare core.
 
     Args:
         files: The files.
@@ -149,8 +149,8 @@ class FilesInOrder:
         self._room = min(usable_cores() - 1, MOST_AHEAD) if hasattr(os, "pread") else 0
 
     def content(self, number: int) -> Content:
-        """Of file ``number``. With its second part, inflating of the next files begins: who wants the first records only
-        is not to wait for others.
+        """The content of file ``number``. Its second part starts inflating of the next files, so that reading only the first
+        records starts nothing.
         """
         self._current = self._ahead.pop(number, None)
         content: Content = self._files.stream(number) if self._current is None else self._current
@@ -167,12 +167,12 @@ class FilesInOrder:
             try:
                 stream = self._files.stream(following)
             except (DataError, OSError):
-                return  # It is raised again when it is this file's turn.
+                return  # Raised again when this file is read.
             if isinstance(stream, InflatedStream):
                 self._ahead[following] = BackgroundInflater(stream)
 
     def close(self) -> None:
-        """Stop what was begun."""
+        """Stop all threads."""
         begun = [*self._ahead.values(), *([] if self._current is None else [self._current])]
         self._ahead, self._current = {}, None
         for stream in begun:

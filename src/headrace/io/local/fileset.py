@@ -1,4 +1,4 @@
-"""Many files as memory: mapped when needed, thousands at once, with a bound on what stays resident."""
+"""Sets of up to thousands of files, mapped when needed, with a bound on resident memory."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ Buffers: TypeAlias = "_native.Buffers | list[Any]"
 
 MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
 HEAD_BYTES = 64
-NEIGHBOURS = 4  # files that are handed over without looking whether all of them are needed
+NEIGHBOURS = 4  # so many files in a row are passed on without checking which of them are needed
 
 
 class FileSet:
-    """The contents of some files, decompressed where they are compressed.
+    """The (decompressed) contents of some files.
 
     Safe in threads and after fork; picklable (by paths).
 
     Args:
         paths: The files.
-        compression: Of all of them; ``None`` finds out for each from its first bytes.
-        is_plain: Whether the first bytes show a plain file although they look like compression.
+        compression: How all of them are compressed; ``None`` detects it for each from its first bytes.
+        is_plain: Whether first bytes that look compressed belong to a plain file.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class FileSet:
         self._forget()
 
     def _forget(self) -> None:
-        # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
+        # No lock: single operations on a dict are atomic, and another thread could hold a lock during a fork.
         self.is_remote = any("://" in path and is_url(path) for path in self.paths)
-        """Whether some of the files are behind URLs."""
+        """Whether some of the files are remote."""
         self._mapped: dict[int, MappedFile] = {}
         self._whole: _native.Buffers | None = (
             None  # All of them, once all are mapped: handing a thousand over costs time.
@@ -75,7 +75,7 @@ class FileSet:
         return len(self.paths)
 
     def expect(self, signatures: Sequence[Signature]) -> None:
-        """Refuse, from now on, to map files that are another version than these."""
+        """From now on, refuse files of other versions."""
         self._expected = signatures
         for number, file in list(self._remote.items()):
             file.expect(signatures[number])
@@ -98,14 +98,14 @@ class FileSet:
         """The (decompressed) content of file ``number``. A compressed file is inflated into the cache first.
 
         Raises:
-            NoFiles, CorruptFile: The file is gone, or another version than expected.
-            UnsupportedData: The cache has no room.
+            NoFiles, CorruptFile: The file is missing, or of another version than expected.
+            UnsupportedData: The cache has no space.
         """
         found = self._mapped.get(number)
         return self._keep(number, self._opened(number)) if found is None else found
 
     def stream(self, number: int) -> MappedFile | InflatedStream | RemoteStream:
-        """The content for reading in order: mapped if that needs no waiting, else as it is inflated or fetched."""
+        """The content for reading in order: mapped if it is at hand, else inflated or fetched on the way."""
         wrapper = self.wrapper(number)
         if number in self._mapped or (wrapper == "none" and not is_url(self.paths[number])):
             return self.content(number)
@@ -122,15 +122,15 @@ class FileSet:
         return InflatedHead(content) if isinstance(content, InflatedStream) else content
 
     def waits_for_inflating(self) -> bool:
-        """Whether a file is compressed, or behind a URL, and not in the cache yet."""
+        """Whether a file is compressed or remote, and not in the cache yet."""
         if self.is_remote:
-            self.remote(0)  # which looks at all of them
+            self.remote(0)  # fetches the heads of all
         elif self._compression == "none":
             return False
         return any(not isinstance(self.stream(number), MappedFile) for number in range(len(self.paths)))
 
     def remote(self, number: int) -> RemoteFile:
-        """File ``number``, which is behind a URL, looked at already; the others are with it, all at once."""
+        """The remote file ``number``, with its head. The heads of all are fetched at once."""
         if number not in self._remote:
             files = {
                 n: RemoteFile(path, expected=self._version(n)) for n, path in enumerate(self.paths) if is_url(path)
@@ -145,14 +145,14 @@ class FileSet:
         return RemoteCompressed(self.remote(number).signature, self.remote(number).opened)
 
     def worth_fetching(self) -> bool:
-        """Whether records are better fetched by range than the files as a whole: where some of them are plain, behind URLs
-        that give ranges, and together larger than what one request brings.
+        """Whether fetching records by range beats fetching whole files: some files are plain, on servers with ranges, and
+        together larger than one request.
         """
         plain = [number for number in range(len(self.paths)) if self.by_range(number)]
         return sum(self._remote[number].size for number in plain) > BLOCK_BYTES
 
     def by_range(self, number: int) -> bool:
-        """Whether file ``number`` is plain, behind a URL that gives ranges, and not in the cache yet."""
+        """Whether file ``number`` is plain, on a server with ranges, and not in the cache yet."""
         if not is_url(self.paths[number]) or number in self._mapped or self.wrapper(number) != "none":
             return False
         return self.remote(number).has_ranges
@@ -160,10 +160,10 @@ class FileSet:
     def fetched(
         self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
     ) -> tuple[list[Any], npt.NDArray[np.int32], Indices]:
-        """Ranges of the contents of files ``which`` (``None``: all of file 0), those behind URLs fetched all at once.
+        """Ranges of the contents of files ``which`` (``None``: all in file 0). Those of remote files are fetched at once.
 
         Returns:
-            Buffers; for each range which of them it is in, and where.
+            Buffers; for each range the number of its buffer, and its offset there.
         """
         which = np.zeros(len(offsets), np.int32) if which is None else which
         numbers, renumbered = np.unique(which, return_inverse=True)
@@ -186,15 +186,15 @@ class FileSet:
         return buffers, holding, starts
 
     def size(self, number: int) -> int:
-        """Of the (decompressed) content of file ``number``."""
+        """The size of the (decompressed) content of file ``number``."""
         return self.remote(number).size if self.by_range(number) else self.content(number).size
 
     def beginning(self, number: int) -> RemoteFile | MappedFile:
-        """The (decompressed) content of file ``number``, for reading little of it."""
+        """The (decompressed) content of file ``number``, for reading only a little."""
         return self.remote(number) if self.by_range(number) else self.content(number)
 
     def buffers(self, which: npt.NDArray[np.int32] | None) -> tuple[Buffers, npt.NDArray[np.int32] | None]:
-        """What native code takes for records in files ``which`` (``None``: all in file 0): buffers, and which of *those*."""
+        """Buffers for native code that reads records in files ``which`` (``None``: all in file 0), and the buffer of each record."""
         if which is None:
             if len(self.paths) > 1:
                 return [self.content(0).buffer], None
@@ -214,7 +214,7 @@ class FileSet:
         return [self.content(number).buffer for number in numbers], renumbered
 
     def _used(self, which: npt.NDArray[np.int32]) -> tuple[Iterable[int], npt.NDArray[np.int32]]:
-        """The files that occur, and ``which`` counted among those. A third of the time that sorting them takes."""
+        """The files that occur, and ``which`` renumbered among those. Takes a third of the time of sorting."""
         first, last = int(which.min()), int(which.max())
         if last - first < NEIGHBOURS:  # in order
             return range(first, last + 1), which - np.int32(first)
@@ -229,9 +229,9 @@ class FileSet:
         return not mapping_limits.CAN_READ or total <= mapping_limits.scattered_limit()
 
     def passed(self, size: int, *, of: int) -> None:
-        """For readers in order: note that ``size`` bytes ``of`` so many were taken, which nobody asks for again soon.
+        """Count ``size`` bytes, of ``of`` in all, that a sequential reader has read.
 
-        Lets go of all pages each time as many bytes have been taken as may stay mapped of what is read in order.
+        Releases all pages each time the bytes that may stay mapped behind such a reader have been read.
         """
         if of <= mapping_limits.IN_ORDER_MAPPED_BYTES:
             return
@@ -242,10 +242,9 @@ class FileSet:
                 file.drop()
 
     def touched(self, size: int, *, scattered: int = 0) -> None:
-        """For readers that map whatever the size: note that ``size`` bytes were taken, in ``scattered`` places.
+        """Count ``size`` bytes, in ``scattered`` places, for readers that map sets of any size.
 
-        Lets go of all pages each time as many bytes have been taken as may stay mapped, unless the mapped files have no more
-        than that altogether.
+        Releases all pages each time the bytes that may stay mapped have been read, unless all mapped files together are smaller.
         """
         self._touched_bytes += size + scattered * mapping_limits.WINDOW_BYTES
         limit = mapping_limits.scattered_limit()
@@ -261,8 +260,8 @@ class FileSet:
             file.drop()
 
     def _advise(self, limit: int, *, scattered: bool) -> None:
-        """Files that do not fit into memory are read at random without the pages around: those would be gone before they are used.
-        Of files that fit, the pages around are wanted soon.
+        """Turn read-ahead off for random access to files that do not fit into memory, because those pages would be evicted
+        unused. Files that fit keep it.
         """
         self._advised = (scattered, len(self._mapped))
         mapped = list(self._mapped.values())
@@ -271,7 +270,7 @@ class FileSet:
                 file.expect_scattered_reads(scattered=scattered)
 
     def descriptors(self, which: npt.NDArray[np.int32] | None) -> tuple[list[Descriptor], npt.NDArray[np.int32] | None]:
-        """As :meth:`buffers`, with open files instead. They stay open as long as the descriptors are held."""
+        """As :meth:`buffers`, with open files instead. They stay open while the descriptors are referenced."""
         if which is None:
             return [self._descriptor(0)], None
         numbers, renumbered = self._used(which)
@@ -280,10 +279,13 @@ class FileSet:
     def read(
         self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
     ) -> tuple[npt.NDArray[np.uint8], Indices]:
-        """Ranges of the contents of files ``which`` (``None``: all of file 0), read and joined; and where each begins.
+        """Read ranges of the contents of files ``which`` (``None``: all in file 0) into one array.
+
+        Returns:
+            The bytes, and the offset of each range.
 
         Raises:
-            CorruptFile: A file ends before that: it was cut off since it was opened.
+            CorruptFile: A file shrank since it was opened.
         """
         files, which_open = self.descriptors(which)
         try:
@@ -298,7 +300,7 @@ class FileSet:
 
     def _opened(self, number: int) -> MappedFile:
         wrapper = self.wrapper(number)
-        found = self._mapped.get(number)  # Looking at it may have mapped it.
+        found = self._mapped.get(number)  # wrapper() may have mapped it.
         if found is not None:
             return found
         if is_url(self.paths[number]):
@@ -318,7 +320,7 @@ class FileSet:
 
     def _look(self, path: str, head: bytes) -> Compression:
         if not head:
-            return wrapper_of_name(path)  # A plain file may be empty; one that should hold a stream was cut off.
+            return wrapper_of_name(path)  # A plain file may be empty; one with a suffix such as .gz was cut off.
         head = head[:HEAD_BYTES]
         wrapper = wrapper_of(head)
         return "none" if wrapper != "none" and self._is_plain is not None and self._is_plain(head) else wrapper
@@ -330,7 +332,7 @@ class FileSet:
         return self._mapped.setdefault(number, file)  # Another thread may have been faster.
 
     def signature(self, number: int) -> Signature:
-        """Size, time and fingerprint of file ``number`` as it lies on the disk, or in its store."""
+        """The signature of file ``number`` on the disk or in its store, before it is decompressed."""
         if is_url(self.paths[number]):
             return self.remote(number).signature
         if self.wrapper(number) == "none":

@@ -1,18 +1,14 @@
-"""Files as memory: mapped, never loaded.
+"""Mapped files, open files for random access, and limits on how much is mapped.
 
-Another process may cut a mapped file off while it is in use. Native functions notice that by themselves and raise the
-:class:`~headrace.errors.CorruptFile` of :func:`headrace.io.faults.file_shrank_error` (``native/core/base/mapped_files.hpp`` says how). Python code
-reads mapped bytes through :meth:`MappedFile.read`, which copies, or inside :func:`guarded`.
+Another process may truncate a mapped file while it is in use. Native functions detect that and raise the
+:class:`~headrace.errors.CorruptFile` of :func:`headrace.io.faults.file_shrank_error` (see ``native/core/base/mapped_files.hpp``). Python code
+reads mapped bytes through :meth:`MappedFile.read`, which copies, or inside :func:`guard_reads`.
 
-Files that are open for reading at random, a bounded number of them.
-
-How much of a set of files is mapped rather than read.
-
-Mapped pages count as the process's memory once they are touched. Of a large set that is read in order they are let go of behind
-the reader, so that memory does not grow with the files; mapping them again costs less than reading into recycled memory (measured on
-1.9 GB: an epoch from a map 0.28 s, let go of or not; by reading 0.45 s). At random a map is several times faster than reads of 3 KB, so it is
-kept as long as the set is small beside the memory that this process may use (that of the machine, or what its container is
-allowed): the kernel takes the pages back when it needs them. Larger sets are read.
+Mapped pages count as memory of the process once they are touched. A sequential reader of a large set releases the pages it has read, so
+memory does not grow with the files. Mapping them again costs less than reading into recycled memory (1.9 GB: an epoch takes 0.28 s from a
+map, with or without releasing, and 0.45 s by reading). Random access to a map is several times faster than reads of 3 KB, so files stay
+mapped while the set is small compared with the memory of the machine or container. The kernel evicts pages when it needs them. Larger
+sets are read.
 """
 
 from __future__ import annotations
@@ -48,18 +44,18 @@ __all__ = [
 
 
 IN_ORDER_MAPPED_BYTES = 256 << 20
-"""Up to here all pages stay, since they may be read again in the next epoch."""
+"""Sets up to this size keep all pages for the next epoch."""
 PASSED_BYTES = 64 << 20
-"""Of a larger set, so much stays mapped behind a reader in order."""
+"""How much of a larger set stays mapped behind a sequential reader."""
 SCATTERED_MEMORY_SHARE = 0.25
 WINDOW_BYTES = 64 << 10
-"""What the kernel maps round one fault."""
+"""What the kernel maps for one page fault."""
 CAN_READ = hasattr(_native, "read_ranges")
 
 
 @cache
 def scattered_limit() -> int:
-    """Up to how many bytes in all are mapped for random access; ``HEADRACE_MAPPED_BYTES`` sets another number."""
+    """How many bytes in all may be mapped for random access. ``HEADRACE_MAPPED_BYTES`` overrides it."""
     given = os.environ.get("HEADRACE_MAPPED_BYTES")
     if given is not None:
         return int(given)
@@ -68,8 +64,8 @@ def scattered_limit() -> int:
 
 
 def gives_views() -> bool:
-    """Whether users may get views of mapped bytes. With ``HEADRACE_MAPPED_BYTES=0`` they get copies: a view of a file that is cut
-    off ends the process.
+    """Whether users get views of mapped bytes. With ``HEADRACE_MAPPED_BYTES=0`` they get copies, because reading a view of a
+    truncated file ends the process.
     """
     return scattered_limit() > 0
 
@@ -78,18 +74,18 @@ _native.on_lost_file(file_shrank_error)
 
 
 class MappedFile:
-    """A file mapped read-only into memory. Pages come and go with use; no descriptor stays open.
+    """A file mapped read-only into memory. No descriptor stays open.
 
     Implements :class:`headrace.contracts.protocols.File`. Picklable (mapped again by path).
 
     Args:
-        path: Relative paths stay valid when the process changes its folder.
-        expected: Refuse the file if it is another version than this.
-        entry: The file of the cache that holds the content, where ``path`` is compressed.
+        path: A relative path stays valid when the process changes its folder.
+        expected: Refuse other versions of the file.
+        entry: The cached file with the content, if ``path`` is compressed or remote.
 
     Raises:
         NoFiles: There is no such file.
-        CorruptFile: It is not the expected version.
+        CorruptFile: It is another version than expected.
         UnsupportedData: It is a folder, a device or a socket.
     """
 
@@ -98,7 +94,7 @@ class MappedFile:
     def __init__(self, path: str, *, expected: Signature | None = None, entry: str | None = None) -> None:
         self.path = path
         self.fault: CorruptFile | None = None
-        """What is wrong after the last byte (where the compressed file that this comes from is damaged)."""
+        """The fault after the last byte, if the original compressed file is damaged."""
         self._opened = os.path.abspath(entry or path)
         fd = open_to_read(self._opened, path)
         try:
@@ -129,11 +125,11 @@ class MappedFile:
 
     @property
     def opened(self) -> str:
-        """The file that holds these bytes: ``path``, or what it was inflated to."""
+        """The file with these bytes: ``path``, or its copy in the cache."""
         return self._opened
 
     def cut(self, size: int) -> None:
-        """Leave out what stands behind the first ``size`` bytes."""
+        """Keep the first ``size`` bytes only."""
         self.buffer = memoryview(self._mapping)[:size]
         self.size = size
 
@@ -141,7 +137,7 @@ class MappedFile:
         """A copy of ``size`` bytes, fewer at the end of the file.
 
         Raises:
-            CorruptFile: The file was cut off.
+            CorruptFile: The file shrank.
         """
         return memoryview(_native.copy_bytes(self.buffer, offset, size))
 
@@ -150,13 +146,13 @@ class MappedFile:
         return [self.read(offset, size) for offset, size in ranges]
 
     def view(self, offset: int, size: int, /) -> memoryview:
-        """As :meth:`read`, for users: without a copy where ``HEADRACE_MAPPED_BYTES`` lets them have views of mapped bytes. Whoever
-        reads such a view when the file was cut off ends the process.
+        """As :meth:`read`, for users: without a copy if :func:`gives_views`. Reading such a view after the file shrank ends the
+        process.
         """
         return self.buffer[offset : offset + size] if gives_views() else self.read(offset, size)
 
     def expect_scattered_reads(self, *, scattered: bool) -> None:
-        """Say whether the pages are read here and there, so that those around a missing one should not be read with it."""
+        """Turn read-ahead off for random access, or on again."""
         if isinstance(self._mapping, mmap.mmap):
             if hasattr(mmap, "MADV_RANDOM"):
                 self._mapping.madvise(mmap.MADV_RANDOM if scattered else mmap.MADV_NORMAL)
@@ -164,7 +160,7 @@ class MappedFile:
             self._mapping.expect_scattered_reads(scattered)
 
     def drop(self, offset: int = 0, size: int | None = None) -> None:
-        """Let go of pages that are in memory. Reading them again brings them back."""
+        """Release resident pages. They are read again when needed."""
         size = self.size - offset if size is None else size
         if isinstance(self._mapping, mmap.mmap):
             _drop_pages(self._mapping, offset, size)
@@ -229,31 +225,31 @@ def _map_natively(fd: int, shown: str, path: str) -> _native.MappedFile:
 
 
 def guard_reads(*buffers: Any) -> _native.GuardedRead:
-    """A context in which this thread may read these buffers although their files may be cut off: leaving it raises the
-    :class:`~headrace.errors.CorruptFile` then. What was read counts only after that. No generator may yield inside.
+    """A context in which this thread may read mapped buffers. It ends with :class:`~headrace.errors.CorruptFile` if a file shrank, so
+    what was read is valid only after it. No generator may yield inside.
     """
     return _native.GuardedRead(*buffers)
 
 
 def views(buffer: memoryview, parts: Iterable[tuple[int, int]]) -> Iterator[memoryview]:
-    """Parts ``[start, stop)`` of a buffer for users: views, or copies as :meth:`MappedFile.view` has it."""
+    """Parts ``[start, stop)`` of a buffer for users: views or copies, as :meth:`MappedFile.view`."""
     for start, stop in parts:
         yield (buffer[start:stop] if gives_views() else memoryview(_native.copy_bytes(buffer, start, stop - start)))
 
 
 def _drop_pages(mapping: mmap.mmap, offset: int, size: int) -> None:
-    """Whole pages inside the range, as the system call wants them."""
+    """Release the whole pages inside a range."""
     start = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
     stop = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
     if stop > start and hasattr(mapping, "madvise"):
         mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
-MOST_OPEN = 128  # a process often may have no more than 1,024
+MOST_OPEN = 128  # of the 1,024 that a process often may have
 
 
 class Descriptor:
-    """An open file, closed when nobody holds it any more."""
+    """An open file, closed when its last reference is gone."""
 
     __slots__ = ("fd", "path")
 
@@ -267,7 +263,7 @@ class Descriptor:
 
 
 class Descriptors:
-    """The files of a set that were opened, by number. Safe in threads and after fork: no lock, single operations on a dict."""
+    """The open files of a set, by number. Safe in threads and after fork, without a lock: single operations on a dict are atomic."""
 
     def __init__(self) -> None:
         self._open: dict[int, Descriptor] = {}
@@ -280,23 +276,26 @@ class Descriptors:
         """File ``number``, which is at ``path``."""
         if len(self._open) >= MOST_OPEN:
             for oldest in list(self._open)[: MOST_OPEN // 4]:
-                self._open.pop(oldest, None)  # Closed when the last reader lets go of it.
+                self._open.pop(oldest, None)  # Closed with its last reference.
         return self._open.setdefault(number, Descriptor(path))
 
     def clear(self) -> None:
-        """Let go of all of them."""
+        """Drop all of them."""
         self._open.clear()
 
 
 def read_ranges(
     files: Sequence[Descriptor], which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
 ) -> tuple[npt.NDArray[np.uint8], Indices]:
-    """Ranges of open files, joined, and where each begins.
+    """Read ranges of open files into one array.
+
+    Returns:
+        The bytes, and the offset of each range.
 
     Args:
         files: The files.
-        which: ``int32 (n,)``: the file that each range is in; ``None``: all in the first.
-        offsets, sizes: ``int64 (n,)``: where it begins, and how long it is.
+        which: ``int32 (n,)``: the file of each range; ``None``: all in the first.
+        offsets, sizes: ``int64 (n,)``: the first byte and the length of each range.
 
     Raises:
         OSError: A file cannot be read; it names the file.
@@ -305,7 +304,7 @@ def read_ranges(
     try:
         found: Any = _native.read_ranges([file.fd for file in files], which, offsets, sizes)
     except OSError:
-        for number, file in enumerate(files):  # Native code does not say in which of them.
+        for number, file in enumerate(files):  # Native code does not report which file failed.
             mine = slice(None) if which is None else which == number
             with name_in_errors(file.path):
                 _native.read_ranges([file.fd], None, offsets[mine], sizes[mine])

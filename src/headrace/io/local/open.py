@@ -1,9 +1,7 @@
-"""Files and URLs opened for their first bytes or their size, and many small files read whole.
+"""Opens files and URLs: for their first bytes or size, as many small files, and as pipes.
 
-Mapping does not pay for small files: one of a few kilobytes costs three system calls to read (open, read, close) and more to map. Native
-code makes these calls without the GIL, so two threads read two batches at once.
-
-Pipes: bytes that come once, in order.
+Small files are read instead of mapped, because three system calls (open, read, close) cost less than a mapping. Native code makes these
+calls without the GIL, so two threads read two batches at once.
 """
 
 from __future__ import annotations
@@ -54,16 +52,16 @@ READS_FILES = hasattr(_native, "read_files")
 
 
 def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The bodies of files that should all consist of the same first bytes and ``size`` bytes behind them.
+    """Read files that should all consist of the same first bytes and a body of ``size`` bytes.
 
     Args:
-        paths: Absolute, as the file system has them.
+        paths: Absolute paths, as the file system has them.
         head: The first bytes.
-        size: How many follow.
+        size: The size of the body.
 
     Returns:
-        ``uint8 (n, size)``, and for each file 0, :data:`OTHERWISE` where its head or size is another, or the number of the
-        error of the operating system; rows of those hold nothing of meaning.
+        ``uint8 (n, size)``, and a status for each file: 0, :data:`DIFFERENT` if its head or size differs, or the number of a system
+        error. Rows of failed files are undefined.
     """
     if READS_FILES:
         found: Any = _native.read_files(list(paths), head, size)
@@ -85,10 +83,10 @@ def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDAr
 
 
 def read_whole(path: bytes | str) -> bytes:
-    """All of one file, in half the time that a file object takes.
+    """Read a whole file, in half the time that a file object takes.
 
     Raises:
-        NoFiles: It is gone.
+        NoFiles: It does not exist.
     """
     try:
         descriptor = os.open(path, FLAGS)
@@ -99,7 +97,7 @@ def read_whole(path: bytes | str) -> bytes:
 
 
 def _read_all(descriptor: int, regular: str | None = None) -> bytes:
-    """All of an open file, which is closed. ``regular``: the path of what must be a regular file."""
+    """Read a whole open file and close it. ``regular`` is the path of a file that must be regular."""
     try:
         status = os.fstat(descriptor)
         if regular is not None and not stat.S_ISREG(status.st_mode):
@@ -110,7 +108,7 @@ def _read_all(descriptor: int, regular: str | None = None) -> bytes:
         if len(content) == status.st_size > 0:
             return content
         parts = [content]
-        while part := os.read(descriptor, 1 << 20):  # a pipe, or a file that its writer is not done with
+        while part := os.read(descriptor, 1 << 20):  # a pipe, or a file that is still being written
             parts.append(part)
         return b"".join(parts)
     finally:
@@ -118,16 +116,16 @@ def _read_all(descriptor: int, regular: str | None = None) -> bytes:
 
 
 class OutsideFolder(Exception):
-    """A symbolic link that leads out of a folder, or something that is no regular file."""
+    """A symbolic link out of a folder, or something other than a regular file."""
 
 
 class FolderReader:
-    """Reads files below one folder. Symbolic links may lead anywhere in it, and not out of it.
+    """Reads files below one folder. Symbolic links must stay inside it.
 
-    Which folders a path goes through is found once for each, since that takes a system call for every part of the path.
+    Each folder is resolved once, because that takes a system call for every part of its path.
 
     Args:
-        folder: The folder. It may itself be a link.
+        folder: The folder. It may be a link itself.
     """
 
     def __init__(self, folder: str) -> None:
@@ -136,13 +134,13 @@ class FolderReader:
         self._real: dict[str, str] = {}
 
     def read(self, name: str) -> bytes:
-        """All of one file.
+        """Read a whole file.
 
         Args:
-            name: Relative to the folder.
+            name: Its path relative to the folder.
 
         Raises:
-            NoFiles: It is not there.
+            NoFiles: It does not exist.
             LeadsOut: It is outside, or a pipe or a device.
         """
         parent, _, base = name.rpartition("/")
@@ -157,7 +155,7 @@ class FolderReader:
             return _read_all(descriptor, real)
 
     def _found(self, parent: str) -> str:
-        """A folder without links in its path, with a separator behind."""
+        """The resolved path of a folder, with a separator at its end."""
         real = self._checked(os.path.realpath(os.path.join(self.folder, parent)))
         if len(self._real) >= MOST_FOLDERS:
             self._real.clear()
@@ -233,24 +231,24 @@ def open_file(path: str) -> FileHead | RemoteFile:
 
 
 def map_file(path: str) -> MappedFile:
-    """A file as memory. One behind a URL is copied into the cache first."""
+    """Map a file. A remote one is copied into the cache first."""
     return copy_to_cache(RemoteFile(path)) if is_url(path) else MappedFile(path)
 
 
 def size_on_disk(path: str) -> int:
-    """Of a file, as it lies there, in bytes.
+    """The size of a file in bytes, before it is decompressed.
 
     Raises:
-        NoFiles: There is none.
+        NoFiles: It does not exist.
     """
     return total_size([path])
 
 
 def total_size(paths: Sequence[str]) -> int:
-    """Of some files together, and of everything in folders. URLs are asked all at once.
+    """The size of files and folders together. All URLs are asked at once.
 
     Raises:
-        NoFiles: One of them is not there.
+        NoFiles: One of them does not exist.
     """
     remote = [RemoteFile(path) for path in paths if is_url(path)]
     try:
@@ -262,7 +260,7 @@ def total_size(paths: Sequence[str]) -> int:
 
 
 def _size_in_store(file: RemoteFile) -> int:
-    """Of an object, or of all that lie below a folder."""
+    """The size of an object, or of all objects below a folder."""
     try:
         return file.size
     except NoFiles:
@@ -281,10 +279,10 @@ def _size(path: str) -> int:
 
 
 def read_each(paths: Sequence[str]) -> list[bytes]:
-    """The whole of each of many small files. Those behind URLs are fetched at once.
+    """Read many small files. Remote ones are fetched at once.
 
     Raises:
-        NoFiles: One of them is not there; ``where.path`` names it.
+        NoFiles: One of them does not exist; ``where.path`` names it.
     """
     remote = {path: position for position, path in enumerate(dict.fromkeys(filter(is_url, paths)))}
     fetched = fetch([RangeRequest(path) for path in remote])
@@ -292,20 +290,19 @@ def read_each(paths: Sequence[str]) -> list[bytes]:
 
 
 PIPE_BYTES = 1 << 20
-KEPT_BYTES = 16 << 20  # of the beginning: what looking for the schema reads is read again afterwards
+KEPT_BYTES = 16 << 20  # of the beginning, which is read twice: for the schema, and for the records
 
 
 class PipeStream:
-    """What comes out of a pipe.
+    """The bytes of a pipe.
 
-    It is opened when the first byte is asked for (which waits for a writer). Iterating again begins anew as long as no
-    more than 16 MiB have come.
+    The pipe is opened for the first byte, which waits for a writer. It can be iterated again until more than 16 MiB were read.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.fault: CorruptFile | None = None
-        """A pipe ends where its writer ends it."""
+        """Always ``None``: a pipe ends where its writer closes it."""
         self._file: IO[bytes] | None = None
         self._kept: list[bytes] | None = []
         self._kept_bytes = 0
@@ -314,13 +311,13 @@ class PipeStream:
         """The bytes in parts of any size.
 
         Raises:
-            UnsupportedData: The beginning is gone.
+            UnsupportedData: The beginning was discarded.
         """
         if self._kept is None:
             raise UnsupportedData(
                 Where(path=self.path),
                 expected="a file, which can be read again",
-                found="a pipe, of which too much has been read already",
+                found="a pipe from which too much was read already",
                 hint="Open it once for each pass, or copy it to a file.",
             )
         yield from list(self._kept)

@@ -1,17 +1,13 @@
-"""What tells one version of a file from another: when it may be taken for the file that a cache was made from.
+"""How a changed file is noticed: signatures of whole files, and checksums of blocks.
 
-Size and time of the last change are not enough: archives, copies and tools that set times (``cp -p``, ``touch -r``, ``tar``)
-put other bytes under the same ones. So a signature has two things more. The checksum of the first and the last block of the file
-covers the trailer of a compressed file (its CRC-32 and length), footers and headers. The time at which the system last changed
-anything about the file (``ctime``) cannot be set by a program, so it gives away a change in the middle.
+Size and modification time are not enough: archives and tools that set times (``cp -p``, ``touch -r``, ``tar``) leave other bytes under the
+same ones. So a signature has two more parts. The checksum of the first and the last block covers headers, footers and the trailer of a
+compressed file (its CRC-32 and length). The ``ctime`` cannot be set by a program, so it reveals a change in the middle.
 
-What is kept on the disk is believed only if all four agree. A change of permissions moves the ``ctime``, too: then a cache is made
-again for nothing, which costs time and no wrong row. In one process a file that is open counts as the same if size, time and
-checksum agree: a new permission must not stop a training run.
+A cached file is used only if all four agree. A change of permissions changes the ``ctime``, too: then the cache is made again in vain. A
+file that a process has open counts as unchanged if size, time and checksum agree, because new permissions must not stop a training run.
 
-Memory whose blocks have checksums, each compared when the block is first used.
-
-What is mapped may be of any size, so checking all of it before the first use would read all of it. A block that is used is read anyway.
+The blocks of a mapped file are checked when they are first used. Checking all of them before would read the whole file.
 """
 
 from __future__ import annotations
@@ -41,13 +37,13 @@ HAS_CTIME = sys.platform != "win32"  # where it is the time of creation
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What tells a file from another version of it.
+    """Identifies one version of a file.
 
     Args:
         size: In bytes.
-        mtime_ns: Time of the last change of its bytes, as it says itself.
-        fingerprint: CRC-32C of the first and the last 4 KiB; -1 where it was not taken.
-        ctime_ns: Time of the last change of anything about it, by the system; -1 where that is not known.
+        mtime_ns: Modification time, which programs can set.
+        fingerprint: CRC-32C of the first and the last 4 KiB; -1 if it was not computed.
+        ctime_ns: Time at which the system last changed anything about the file; -1 if unknown.
     """
 
     size: int
@@ -101,7 +97,7 @@ class Signature:
         return _of_status(status, _fingerprint(fd, status.st_size))
 
     def same_version(self, other: Signature) -> bool:
-        """Whether both may be of the same version, in one process. Fingerprints count where both have one."""
+        """Whether both may belong to the same version, within one process. Fingerprints count if both have one."""
         known = self.fingerprint >= 0 and other.fingerprint >= 0
         return (
             self.size == other.size
@@ -110,16 +106,16 @@ class Signature:
         )
 
     def check(self, expected: Signature, path: str) -> None:
-        """Refuse a file of this signature where another version is expected.
+        """Refuse a file of another version.
 
         Raises:
-            CorruptFile: It is another one.
+            CorruptFile: The versions differ.
         """
         if not self.same_version(expected):
             raise file_changed_error(path, size=expected.size, found=self.size, what="file")
 
     def proves(self, other: Signature) -> bool:
-        """Whether what was made from a file of this signature, maybe long ago, is right for one of the other."""
+        """Whether a cache made from a file of this signature is valid for one of the other."""
         return self.same_version(other) and self.ctime_ns == other.ctime_ns
 
 
@@ -135,7 +131,7 @@ def _fingerprint(fd: int, size: int) -> int:
 
 def _read_at(fd: int, size: int, offset: int) -> bytes:
     if size == 0:
-        return b""  # A pipe has no places to read at.
+        return b""  # A pipe cannot be read at an offset.
     if hasattr(os, "pread"):
         return os.pread(fd, size, offset)
     before = os.lseek(fd, 0, os.SEEK_CUR)
@@ -160,17 +156,17 @@ def wait_for_tick(signature: Signature) -> None:
 
 
 def no_such_file(path: str) -> NoFiles:
-    """The error for a file that is not there."""
+    """The error for a missing file."""
     return NoFiles(Where(path=path), expected="a file", found="none of that name")
 
 
-SUMMED_BYTES = 64 << 10  # what the kernel maps round one fault; its sum takes some 5 microseconds
+SUMMED_BYTES = 64 << 10  # what the kernel maps for one page fault; its checksum takes 5 microseconds
 
 Sums = npt.NDArray[np.uint32]
 
 
 def block_sums(parts: Iterable[memoryview], block_bytes: int) -> Sums:
-    """The checksums of the blocks of some bytes that come in parts of any size."""
+    """The checksums of blocks, for bytes that come in parts of any size."""
     found: list[Sums] = []
     left = b""
     for part in parts:
@@ -191,15 +187,15 @@ def block_sums(parts: Iterable[memoryview], block_bytes: int) -> Sums:
 
 
 class BlockSums:
-    """The checksums of the blocks of some memory, and which blocks were compared with theirs. Safe in threads.
+    """The checksums of blocks of memory, and which blocks were compared. Safe in threads.
 
     Args:
-        size: Of the memory, in bytes.
+        size: The size of the memory.
         sums: ``uint32 (blocks,)``.
         block_bytes: Size of a block; the last may be shorter.
 
     Raises:
-        ValueError: There are more or fewer sums than blocks.
+        ValueError: The number of checksums is not that of the blocks.
     """
 
     def __init__(self, size: int, sums: Sums, block_bytes: int) -> None:

@@ -1,7 +1,7 @@
-"""The one thread in which stores are asked, and the stores that were asked.
+"""The thread that makes all requests to stores, and the stores in use.
 
-obstore does the work: connections, TLS, signatures, retries of what a server may be asked again (after 5xx, 429 and lost
-connections). Credentials and endpoints come from the environment, by the names that each cloud has for them.
+obstore does the work: connections, TLS, signatures, and retries (after 5xx, 429 and lost connections). Credentials and endpoints come
+from the environment, by the names that each cloud uses.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["StoreClient", "client_for", "obstore_for", "run_all", "store_of", "s
 
 
 MOST_AT_ONCE = 64
-"""Requests under way in this process; ``HEADRACE_REQUESTS`` sets another number."""
+"""Concurrent requests of this process; ``HEADRACE_REQUESTS`` overrides it."""
 TIMEOUT_S = 60.0
-"""How long one request may take, retries not counted; ``HEADRACE_TIMEOUT`` sets another number of seconds."""
+"""How long one request may take, without retries; ``HEADRACE_TIMEOUT`` overrides it."""
 RETRIES = 4
 ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
-"""Variables by which a store is asked elsewhere than at its cloud: by the first that is set."""
+"""Variables for another endpoint than that of the cloud. The first that is set counts."""
 IDENTITIES = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE", "AWS_REGION"),
     "gs": (
@@ -49,12 +49,12 @@ IDENTITIES = {
         "AZURE_SKIP_SIGNATURE",
     ),
 }
-"""Variables that say who asks. Whoever is refused sets others and asks again: that is another store."""
+"""Variables with credentials. Changed ones make another store, so that a user can correct them and try again."""
 T = TypeVar("T")
 
 
 class StoreClient:
-    """The thread in which requests are made, and the stores that were asked."""
+    """The thread that makes requests, and the stores in use."""
 
     def __init__(self) -> None:
         import asyncio  # takes as long to load as the rest of this package
@@ -62,13 +62,13 @@ class StoreClient:
         self.process = os.getpid()
         self.stores: dict[str, Any] = {}
         self.writable: set[str] = set()
-        """Stores that answered when something was to be written."""
+        """Stores that were checked before writing."""
         self.loop = asyncio.new_event_loop()
-        self.room = asyncio.Semaphore(int(os.environ.get("HEADRACE_REQUESTS") or MOST_AT_ONCE))
-        """What every request goes through."""
+        self.slots = asyncio.Semaphore(int(os.environ.get("HEADRACE_REQUESTS") or MOST_AT_ONCE))
+        """Limits concurrent requests."""
         self._variables = _variables()
         self._answers: WeakSet[Any] = WeakSet()
-        """What threads of obstore's may still touch: they take no notice of the end of Python, and fail in it."""
+        """Futures that threads of obstore may still touch. These threads ignore that Python exits, and would fail."""
         self._create_future = self.loop.create_future
         self.loop.create_future = self._watched_future  # type: ignore[method-assign]
         self.thread = start_thread(self.loop.run_forever, name="headrace-requests", stop=self.stop)
@@ -79,7 +79,7 @@ class StoreClient:
         return future
 
     def stop(self) -> None:
-        """Give up what is under way, and end the thread. A later request begins another line."""
+        """Cancel all requests and end the thread. A later request makes a new client."""
         import asyncio
 
         async def give_up() -> None:
@@ -100,8 +100,8 @@ class StoreClient:
             _clients.remove(self)
             asyncio.run_coroutine_threadsafe(give_up(), self.loop)
 
-    def look_round(self) -> None:
-        """Forget the stores where the environment says something else of them than it did."""
+    def refresh(self) -> None:
+        """Forget all stores if their environment variables have changed."""
         variables = _variables()
         if variables != self._variables:
             self._variables = variables
@@ -114,51 +114,51 @@ _starting = threading.Lock()
 
 
 def client_for(url: str) -> StoreClient:
-    """The line of this process, begun with the first request. ``url`` is for messages.
+    """The client of this process, made for the first request. ``url`` is for messages.
 
     Raises:
-        MissingExtra: There is no obstore.
-        Unreachable: This process was forked off one that had a line.
+        MissingExtra: obstore is not installed.
+        Unreachable: This process was forked from one that had a client.
     """
     if not _clients:
         with _starting:
             if not _clients:
                 obstore_for(url)
                 _clients.append(StoreClient())
-    line = _clients[0]
-    if line.process != os.getpid():
-        # The threads of the runtime behind obstore are not there after a fork: a request would wait for ever.
+    client = _clients[0]
+    if client.process != os.getpid():
+        # The threads of obstore do not survive a fork: a request would wait forever.
         raise Unreachable(
             Where(path=url),
-            expected="a process that was not forked off one that had read URLs",
+            expected="a process that was not forked from one that had read URLs",
             found="a forked one",
-            hint="Start workers by 'spawn' or 'forkserver' (torch: multiprocessing_context='spawn'; headrace.Loader does it by "
-            "itself), or open the URL first in the child.",
+            hint="Start workers by 'spawn' or 'forkserver' (torch: multiprocessing_context='spawn'; headrace.Loader does so "
+            "itself), or open the URL only in the child.",
         )
-    return line
+    return client
 
 
 def obstore_for(url: str) -> Any:
-    """The library.
+    """Import obstore.
 
     Raises:
         MissingExtra: It is not installed.
     """
-    hint = f"Without it, only files on this machine are read; {Url.of(url).store} is none."
+    hint = f"Without it, only local files can be read, not {Url.of(url).store}."
     return _optional.require("obstore", extra="cloud", hint=hint)
 
 
 def submit(url: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-    """Start ``work`` in the thread of requests. ``url`` is for messages."""
+    """Start a coroutine in the thread for requests. ``url`` is for messages."""
     import asyncio
 
-    line = client_for(url)
-    line.look_round()
-    return asyncio.run_coroutine_threadsafe(work(), line.loop)
+    client = client_for(url)
+    client.refresh()
+    return asyncio.run_coroutine_threadsafe(work(), client.loop)
 
 
 def run_all(url: str, works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
-    """The results of several coroutines, run at once in the thread of requests. The first error ends all of them."""
+    """Run several coroutines at once in the thread for requests. The first error cancels all of them."""
     import asyncio
 
     async def everything() -> list[T]:
@@ -175,18 +175,18 @@ def run_all(url: str, works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> 
     try:
         return future.result()
     except BaseException:
-        future.cancel()  # Whoever asked was interrupted: nobody waits for the others.
+        future.cancel()  # The caller was interrupted, so the results are not needed.
         raise
 
 
-def store_of(line: StoreClient, url: Url) -> Any:
-    """The store that a URL is in, made the first time.
+def store_of(client: StoreClient, url: Url) -> Any:
+    """The store of a URL, made when it is first needed.
 
     Raises:
         UnsupportedData: The URL names no bucket.
-        Unreachable: What the environment says of the store makes no sense.
+        Unreachable: The settings of the store in the environment are invalid.
     """
-    found = line.stores.get(url.store)
+    found = client.stores.get(url.store)
     if found is None:
         if url.store.endswith("://"):
             raise UnsupportedData(
@@ -196,7 +196,7 @@ def store_of(line: StoreClient, url: Url) -> Any:
             made = obstore_for(url.store).store.from_url(url.store, **_options(url.scheme))
         except Exception as error:
             raise as_headrace_error(error, url.store) from error
-        found = line.stores.setdefault(url.store, made)
+        found = client.stores.setdefault(url.store, made)
     return found
 
 

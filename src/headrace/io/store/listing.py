@@ -24,18 +24,18 @@ PAGE = 1000  # keys in an answer, by the protocols
 
 
 def no_listing(url: str, found: str) -> UnsupportedData:
-    """The refusal of what would need a list of an HTTP server's files."""
+    """The error for a request that an HTTP server cannot answer, because it would have to list files."""
     return UnsupportedData(
         Where(path=url),
         expected="the URL of a file, a list of those, or shards with their number (x@8)",
         found=found,
-        hint="An HTTP server does not tell which files it has. Of many small files, a CSV with a column of their URLs does "
-        "(image_columns=), or shards that hold them.",
+        hint="An HTTP server cannot list its files. For many small files, use a CSV with a column of their URLs (image_columns=), "
+        "or store them in shards.",
     )
 
 
 def list_folder(*urls: str) -> tuple[list[str], list[str]]:
-    """The URLs of the objects, and of the folders, right under some folders of a store that lists.
+    """The URLs of the objects and of the folders directly in some folders of a store.
 
     Raises:
         NoFiles: There is no such bucket.
@@ -50,10 +50,10 @@ def list_folder(*urls: str) -> tuple[list[str], list[str]]:
 
 
 async def _list_folder(url: str) -> tuple[list[str], list[str]]:
-    place, line = Url.of(url), client_for(url)
-    async with line.room:
+    place, client = Url.of(url), client_for(url)
+    async with client.slots:
         try:
-            store = store_of(line, place)
+            store = store_of(client, place)
             found = await obstore_for(url).list_with_delimiter_async(store, place.key.rstrip("/") or None)
         except Exception as error:
             raise as_headrace_error(error, url) from error
@@ -62,11 +62,11 @@ async def _list_folder(url: str) -> tuple[list[str], list[str]]:
 
 
 def list_below(url: str, *, most: int | None = None) -> list[str]:
-    """The URLs of all objects below a folder, however deep, in the order of the store.
+    """The URLs of all objects below a folder at any depth, in the order of the store.
 
     Args:
         url: The folder.
-        most: Stop when there are as many.
+        most: Stop after so many.
 
     Raises:
         NoFiles: There is no such bucket.
@@ -81,11 +81,11 @@ def size_below(url: str) -> int:
 
 
 async def _list_below(url: str, most: int | None) -> list[tuple[str, int]]:
-    place, line = Url.of(url), client_for(url)
+    place, client = Url.of(url), client_for(url)
     found: list[tuple[str, int]] = []
-    async with line.room:
+    async with client.slots:
         try:
-            pages = obstore_for(url).list(store_of(line, place), place.key.rstrip("/") or None, chunk_size=PAGE)
+            pages = obstore_for(url).list(store_of(client, place), place.key.rstrip("/") or None, chunk_size=PAGE)
             async for page in pages:
                 found += [(place.at(each["path"]), each["size"]) for each in page]
                 if most is not None and len(found) >= most:
@@ -96,7 +96,7 @@ async def _list_below(url: str, most: int | None) -> list[tuple[str, int]]:
 
 
 def objects_exist(urls: Sequence[str]) -> list[bool]:
-    """Whether there is something under each of some names: an object, or a folder with objects in it.
+    """Whether each URL exists, as an object or as a folder with objects.
 
     Raises:
         Unreachable: The store does not answer.
@@ -105,12 +105,12 @@ def objects_exist(urls: Sequence[str]) -> list[bool]:
 
 
 async def _object_exists(url: str) -> bool:
-    place, line = Url.of(url), client_for(url)
+    place, client = Url.of(url), client_for(url)
     if not place.key:
         return bool(await _list_below(url, 1))
-    async with line.room:
+    async with client.slots:
         try:
-            await obstore_for(url).head_async(store_of(line, place), place.key)
+            await obstore_for(url).head_async(store_of(client, place), place.key)
         except FileNotFoundError:
             pass
         except Exception as error:

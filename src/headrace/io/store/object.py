@@ -1,9 +1,7 @@
-"""A file behind a URL: its size and version, ranges of it fetched at once, all of it in order.
+"""Objects in stores: size and version, ranges fetched at once, and reading in order.
 
-Some ranges of a file at the places where they are in the file, in memory that is as large as the file only by name.
-
-What native code reads by offset (the chunks of a Riegeli file) is read so without knowing where the bytes come from: pages that
-were not filled take no memory.
+A :class:`SparseView` holds some ranges of an object at their offsets. Native code that reads by offset (chunks of a Riegeli file) works on
+it unchanged. Pages that were not filled take no memory.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ __all__ = ["RemoteFile", "SparseView", "fetch_extents", "fetch_heads", "sparse_v
 
 
 GAP_BYTES = 64 << 10
-"""Ranges of one object that are no farther apart are fetched by one request: the bytes between them cost less than it does."""
+"""Ranges of one object with smaller gaps are fetched by one request, which costs more than the bytes in the gaps."""
 MOST_JOINED_BYTES = 8 << 20
 
 
@@ -44,17 +42,17 @@ def fetch_extents(
     *,
     most_joined: int | None = None,
 ) -> tuple[list[memoryview], npt.NDArray[np.int32], Indices]:
-    """Ranges of several files, all fetched at once; near ones of one file by one request.
+    """Fetch ranges of several files at once, near ones of one file by one request.
 
     Args:
         files: The files.
-        which: ``int32 (n,)``: the file that each range is in.
-        offsets: ``int64 (n,)``: where it begins.
-        sizes: ``int64 (n,)``: how long it is.
-        most_joined: How many bytes one request brings at most, unless one range is longer.
+        which: ``int32 (n,)``: the file of each range.
+        offsets: ``int64 (n,)``: its first byte.
+        sizes: ``int64 (n,)``: its length.
+        most_joined: The largest request, unless one range is longer.
 
     Returns:
-        What was fetched; for each range the number of the piece that holds it, and where in the piece it begins.
+        The pieces that were fetched; for each range the number of its piece, and its offset there.
     """
     most = most_joined or MOST_JOINED_BYTES
     order = np.lexsort((offsets, which))
@@ -79,56 +77,56 @@ def fetch_extents(
 
 
 def _fetch_nonempty(asks: Sequence[RangeRequest]) -> list[FetchedRange]:
-    """As :func:`fetch`; no server has a range of no bytes, so for those nothing is asked."""
+    """As :func:`fetch`, but without requests for empty ranges, which servers refuse."""
     found = iter(fetch([ask for ask in asks if ask.stop is None or ask.stop > ask.start]))
     nothing = FetchedRange(memoryview(b""), Version(0, None, 0))
     return [next(found) if ask.stop is None or ask.stop > ask.start else nothing for ask in asks]
 
 
-HEAD_BYTES = 4096  # fetched with the first look
+HEAD_BYTES = 4096  # fetched by the first request
 
 
 class RemoteFile:
     """An object in a store.
 
-    Implements :class:`headrace.contracts.protocols.File`. The first look at it is one request, which brings its size, its version
-    and its first 4 KiB. Picklable (by URL and version).
+    Implements :class:`headrace.contracts.protocols.File`. The first request fetches its size, its version and its first 4 KiB.
+    Picklable (by URL and version).
 
     Args:
         path: The URL.
-        expected: Refuse, with the first look, another version than this.
+        expected: Refuse other versions.
 
     Raises:
-        NoFiles, Unreachable, CorruptFile, UnsupportedData: With the first look, as their names say.
+        NoFiles, Unreachable, CorruptFile, UnsupportedData: By the first request.
     """
 
     def __init__(self, path: str, *, expected: Signature | None = None) -> None:
         self.path = path
         self.has_ranges = True
-        """Whether parts of it can be had, all of one version; known after the first look."""
+        """Whether ranges of one version can be fetched; known after the first request."""
         self._expected = expected
         self._head: bytes | None = None
         self._version: Version | None = None
         self._copies: dict[str, MappedFile] = {}  # one at most
 
     def known(self) -> RemoteFile:
-        """Look now, where that was not done yet."""
+        """Make the first request now, if it was not made."""
         fetch_heads([self])
         return self
 
     def expect(self, signature: Signature) -> None:
-        """Refuse another version, also where it was looked at already."""
+        """Refuse other versions, also if the version is known already."""
         self._expected = signature
         if self._version is not None and (self._version.is_certain or self._copies):
             self._check()
 
     @property
     def is_known(self) -> bool:
-        """Whether it was looked at."""
+        """Whether the first request was made."""
         return self._version is not None
 
-    def answered(self, version: Version, head: bytes | None) -> None:
-        """Take what the first look brought; no ``head`` from a server without ranges."""
+    def set_head(self, version: Version, head: bytes | None) -> None:
+        """Take the response to the first request; no ``head`` from a server without ranges."""
         self.has_ranges = head is not None and version.is_certain
         self._version, self._head = version, head
         if version.is_certain:
@@ -142,11 +140,11 @@ class RemoteFile:
 
     @property
     def is_certain(self) -> bool:
-        """Whether another version of it would show. If not, all that is read of it comes from one copy, made by one request."""
+        """Whether another version would be noticed. If not, all reads use one copy, which is fetched by one request."""
         return self.version.is_certain
 
     def copy(self) -> MappedFile:
-        """The copy of an object of which no one can say whether it changed.
+        """The copy of an object whose changes cannot be noticed.
 
         Raises:
             CorruptFile: It is another version than expected.
@@ -161,7 +159,7 @@ class RemoteFile:
 
     @property
     def has_copy(self) -> bool:
-        """Whether there is such a copy."""
+        """Whether that copy exists."""
         return bool(self._copies)
 
     @property
@@ -174,13 +172,13 @@ class RemoteFile:
 
     @property
     def version(self) -> Version:
-        """Of what is read from now on: another one is an error."""
+        """The version that all reads must have."""
         self.known()
         return self._known_version()
 
     def _known_version(self) -> Version:
         if self._version is None:
-            raise AssertionError("asked before the first look")
+            raise AssertionError("used before the first request")
         return self._version
 
     @property
@@ -190,7 +188,7 @@ class RemoteFile:
 
     @property
     def signature(self) -> Signature:
-        """Size, time of the last change, and a CRC-32C of the ETag; without any of those that count, of the content."""
+        """Size, time of the last change, and a CRC-32C of the ETag, or of the content if the version is uncertain."""
         self.known()
         return self._signature()
 
@@ -199,7 +197,7 @@ class RemoteFile:
         etag = version.etag
         if not version.is_certain:
             return _signature_of(self.copy())
-        # A time besides an ETag would only make the same content look like another version after it was copied anew.
+        # With an ETag, the time would only make equal content look different after the object was copied again.
         if etag is None or not version.has_strong_etag:
             return Signature(version.size, version.modified_ns)
         return Signature(version.size, 0, _native.crc32c(etag.encode()))
@@ -209,7 +207,7 @@ class RemoteFile:
         return self.read_many([(offset, size)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
-        """Several ``(offset, size)`` ranges, fetched at once; near ones by one request."""
+        """Fetch several ``(offset, size)`` ranges at once, near ones by one request."""
         size = self.size
         if not self.has_ranges:
             return copy_to_cache(self).read_many(ranges)
@@ -223,7 +221,7 @@ class RemoteFile:
         return [buffers[number][at : at + length] if length else memoryview(b"") for number, at, length in places]
 
     def opened(self) -> AbstractContextManager[RemoteReader]:
-        """All of it in order, as a file is read."""
+        """Open it for reading in order."""
         return closing(RemoteReader(self))
 
     def __getstate__(self) -> tuple[str, Signature | None]:
@@ -241,7 +239,7 @@ def _signature_of(copy: MappedFile) -> Signature:
 
 
 def fetch_heads(files: Sequence[RemoteFile]) -> None:
-    """The first look at several files, all at once."""
+    """Make the first request for several files, all at once."""
     unknown = [file for file in files if not file.is_known]
     if unknown:
         run_all(unknown[0].path, [partial(_fetch_head, file) for file in unknown])
@@ -252,9 +250,9 @@ async def _fetch_head(file: RemoteFile) -> None:
         answer = await fetch_one(RangeRequest(file.path, 0, HEAD_BYTES))
     except NoRanges:
         version = await fetch_version(file.path)
-        file.answered(version, None if version.size else b"")
+        file.set_head(version, None if version.size else b"")
     else:
-        file.answered(answer.version, bytes(answer.content))
+        file.set_head(answer.version, bytes(answer.content))
 
 
 NO_RESERVE = getattr(
@@ -263,11 +261,11 @@ NO_RESERVE = getattr(
 
 
 class SparseView:
-    """A file of which only some ranges are there; elsewhere are zeros. Held by the views of it.
+    """A file with only some ranges filled in, and zeros elsewhere. Views of it keep it alive.
 
     Args:
-        path: Of the file.
-        buffer: As long as the file.
+        path: The file.
+        buffer: As large as the file.
     """
 
     def __init__(self, path: str, buffer: memoryview) -> None:
@@ -276,7 +274,7 @@ class SparseView:
         self.size = len(buffer)
 
     def read(self, offset: int, size: int, /) -> memoryview:
-        """A view of ``size`` bytes, which must be of the ranges that are there."""
+        """A view of ``size`` bytes, which must be in the ranges that are filled in."""
         return self.buffer[offset : offset + size]
 
     def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
@@ -290,9 +288,10 @@ Numbers: TypeAlias = "Sequence[int] | Indices"
 def sparse_views(
     ranges: Sequence[tuple[RemoteFile, Numbers, Numbers]], *, most_joined: int | None = None
 ) -> list[SparseView | MappedFile]:
-    """For each of several files a window with ``(file, offsets, sizes)`` in it, everything fetched at once.
+    """A view of each file with its ``(file, offsets, sizes)`` filled in, everything fetched at once.
 
-    ``most_joined`` bounds how many bytes one request brings. Where a server gives no ranges, or the system no such memory, the whole file from the cache.
+    ``most_joined`` limits the bytes of one request. If a server supports no ranges or the system no such memory, whole files come from the
+    cache.
     """
     if not all(file.has_ranges for file, _, _ in ranges):
         return [copy_to_cache(file) for file, _, _ in ranges]
@@ -317,7 +316,7 @@ def _reserve_memory(size: int) -> memoryview:
     if size == 0:
         return memoryview(bytearray())
     if not hasattr(mmap, "MAP_ANONYMOUS"):
-        raise OSError("this system gives no memory that is there by name only")
+        raise OSError("this system cannot reserve memory without backing it")
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
         memory.madvise(mmap.MADV_NOHUGEPAGE)  # Each small range would take two megabytes otherwise.

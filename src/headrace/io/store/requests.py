@@ -1,4 +1,4 @@
-"""Requests to object stores and HTTP servers: many at once, every answer checked."""
+"""Requests to object stores and HTTP servers: many at once, with every response checked."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ __all__ = [
 
 
 SETTLED_NS = 60 * 10**9
-"""A Last-Modified counts seconds, so within one of them an object may change again under the same. A minute, because the clock of
-the server need not be ours (RFC 9110, 8.8.2.2)."""
-BODY_RETRIES = 2  # of a body that breaks off: obstore asks again only where there was no answer
+"""Last-Modified has a resolution of one second, so an object may change again within it. A minute, because the clock of the server
+may differ (RFC 9110, 8.8.2.2)."""
+BODY_RETRIES = 2  # after a truncated body; obstore itself retries only if there was no response
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What tells an object from another version of it: whatever the store says of it.
+    """Identifies one version of an object, by what its store reports.
 
     Args:
         size: In bytes.
-        etag: ``None`` where the store gives none.
-        modified_ns: Time of the last change; 0 where the store gives none.
-        seen_ns: When the store said so.
+        etag: ``None`` if the store reports none.
+        modified_ns: Time of the last change; 0 if the store reports none.
+        seen_ns: The time of the report.
     """
 
     size: int
@@ -49,19 +49,19 @@ class Version:
 
     @property
     def has_strong_etag(self) -> bool:
-        """Whether it has an ETag that is another one for every other content. A weak one stands for "about the same"."""
+        """Whether it has an ETag that changes with every change of the content. A weak one means "about the same"."""
         return self.etag is not None and not self.etag.startswith("W/")
 
     @property
     def is_certain(self) -> bool:
-        """Whether another version of the object would show: by its ETag, or by the time of a change that is long past.
+        """Whether another version would be noticed: by a strong ETag, or by the time of a change long past.
 
-        Of an object without either, equal sizes say nothing: it is fetched anew by everyone who opens it.
+        An object without either is fetched anew each time it is opened, because equal sizes prove nothing.
         """
         return self.has_strong_etag or 0 < self.modified_ns <= self.seen_ns - SETTLED_NS
 
     def differs(self, other: Version) -> bool:
-        """Whether these are two versions for sure."""
+        """Whether these are certainly two versions."""
         if self.size != other.size:
             return True
         if self.has_strong_etag and other.has_strong_etag:
@@ -73,13 +73,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class RangeRequest:
-    """One thing to fetch.
+    """A range of an object to fetch.
 
     Args:
-        url: Of the object.
-        start: First byte.
-        stop: One past the last byte; ``None``: the whole object, whatever ``start`` is.
-        version: Refuse another version than this.
+        url: The object.
+        start: Its first byte.
+        stop: The byte after its last; ``None``: the whole object, whatever ``start`` is.
+        version: Refuse any other version.
     """
 
     url: str
@@ -90,30 +90,30 @@ class RangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class FetchedRange:
-    """Bytes, and the version of the object that they are from."""
+    """Fetched bytes, and their version of the object."""
 
     content: memoryview
     version: Version
 
 
 def fetch(asks: Sequence[RangeRequest]) -> list[FetchedRange]:
-    """The answers to all of ``asks``, fetched at once as far as :data:`~headrace.io.store.client.MOST_AT_ONCE` allows.
+    """Fetch several ranges, at most :data:`~headrace.io.store.client.MOST_AT_ONCE` at once.
 
     Raises:
-        NoFiles: An object is not there.
+        NoFiles: An object does not exist.
         Unreachable: It cannot be read; the message says why.
         CorruptFile: It is another version than expected, or its body has another length than announced.
-        NoRanges: The server has no ranges.
+        NoRanges: The server supports no ranges.
     """
     return run_all(asks[0].url, [partial(fetch_one, ask) for ask in asks]) if asks else []
 
 
 async def fetch_one(ask: RangeRequest) -> FetchedRange:
-    """One answer, within the room that there is."""
-    line = client_for(ask.url)
-    async with line.room:
+    """Fetch one range, once the limit on requests permits."""
+    client = client_for(ask.url)
+    async with client.slots:
         for left in range(BODY_RETRIES, -1, -1):
-            found = await _start_request(line, ask)
+            found = await _start_request(client, ask)
             version = _version(found.meta)
             _check_version(ask, version)
             try:
@@ -130,37 +130,37 @@ async def fetch_one(ask: RangeRequest) -> FetchedRange:
     raise AssertionError("the last round returns or raises")
 
 
-async def _start_request(line: StoreClient, ask: RangeRequest) -> Any:
-    """The head of an answer."""
+async def _start_request(client: StoreClient, ask: RangeRequest) -> Any:
+    """Make a request and return the head of the response."""
     obstore = obstore_for(ask.url)
     url = Url.of(ask.url)
     options: dict[str, Any] = {} if ask.stop is None else {"range": (ask.start, ask.stop)}
     if ask.version is not None and ask.version.has_strong_etag:  # By RFC 9110 a weak one never matches.
         options["if_match"] = ask.version.etag
     try:
-        return await obstore.get_async(store_of(line, url), url.key, options=options)
+        return await obstore.get_async(store_of(client, url), url.key, options=options)
     except Exception as error:
         if ask.version is not None and isinstance(error, obstore.exceptions.PreconditionError):
             raise _object_changed_error(ask, "another version") from error
-        told = as_headrace_error(error, ask.url)
-        if ask.version is not None and isinstance(told, NoRanges):
+        ours = as_headrace_error(error, ask.url)
+        if ask.version is not None and isinstance(ours, NoRanges):
             raise _object_changed_error(ask, f"a refusal of bytes {ask.start} to {ask.stop}") from error
-        raise told from error
+        raise ours from error
 
 
 async def fetch_version(url: str) -> Version:
-    """The version of an object, without a byte of it."""
-    line = client_for(url)
-    async with line.room:
+    """The version of an object, without its content."""
+    client = client_for(url)
+    async with client.slots:
         place = Url.of(url)
         try:
-            return _version(await obstore_for(url).head_async(store_of(line, place), place.key))
+            return _version(await obstore_for(url).head_async(store_of(client, place), place.key))
         except Exception as error:
             raise as_headrace_error(error, url) from error
 
 
 def stream_object(url: str, version: Version, part_bytes: int) -> Iterator[memoryview]:
-    """A whole object in order, by one request."""
+    """The bytes of a whole object in order, by one request."""
 
     async def begin() -> Any:
         found = await _start_request(client_for(url), RangeRequest(url, version=version))
@@ -186,10 +186,10 @@ def stream_object(url: str, version: Version, part_bytes: int) -> Iterator[memor
 
 
 def check_unchanged(url: str, version: Version) -> None:
-    """Ask once more, after an object was read, where nothing in its answers gives away that it changed meanwhile.
+    """Check again after an object was read, if its responses could not reveal a change meanwhile.
 
     Raises:
-        CorruptFile: It did.
+        CorruptFile: The object changed.
     """
     if not version.has_strong_etag:
         _check_version(RangeRequest(url, version=version), run_all(url, [partial(fetch_version, url)])[0])
@@ -200,7 +200,7 @@ def _body_cut_off_error(url: str, start: int, wanted: int, found: int) -> Corrup
         Where(path=url, offset=start),
         expected=f"a body of {wanted} bytes",
         found=f"{found}",
-        hint="The server cuts its answers off.",
+        hint="The server truncates its responses.",
     )
 
 

@@ -1,4 +1,4 @@
-"""All of a remote file in order, fetched ahead."""
+"""Reads remote files in order, and fetches ahead."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["BLOCK_BYTES", "RemoteObject", "RemoteReader", "RemoteStream"]
 
 FIRST_BLOCK_BYTES = 256 << 10
 BLOCK_BYTES = 8 << 20
-"""How large the parts are that are fetched ahead when a file is read in order."""
-MOST_AHEAD = 4  # of them under way or waiting
+"""The largest part that is fetched ahead when a file is read in order."""
+MOST_AHEAD = 4  # parts requested or waiting
 
 
 class RemoteObject(Protocol):
-    """An object in a store as far as it is read in order or copied: a :class:`~headrace.io.store.object.RemoteFile`."""
+    """The part of :class:`~headrace.io.store.object.RemoteFile` that reading in order and copying need."""
 
     path: str
     has_ranges: bool
@@ -42,7 +42,7 @@ class RemoteObject(Protocol):
 
 
 class RemoteStream:
-    """All of a remote file in order, fetched ahead: one small block first, then larger ones, and more of them at once.
+    """The bytes of a remote file in order, fetched ahead: first one small block, then larger ones, and more of them at once.
 
     Args:
         file: The file.
@@ -51,7 +51,7 @@ class RemoteStream:
     def __init__(self, file: RemoteObject) -> None:
         self.path = file.path
         self.fault: CorruptFile | None = None
-        """An object ends where its store says."""
+        """Always ``None``: the store states where an object ends."""
         self._file = file.known()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -59,7 +59,7 @@ class RemoteStream:
             yield from map(bytes, parts)
 
     def parts(self) -> Generator[memoryview, None, None]:
-        """The bytes, in parts of any size. Closing stops what is still being fetched."""
+        """The bytes, in parts of any size. Closing cancels pending requests."""
         if self._file.has_copy:
             yield from _blocks_of(self._file.copy().buffer)
             return
@@ -87,7 +87,7 @@ class RemoteStream:
 
 
 class RemoteReader:
-    """A remote file that is read in order, as an open file is."""
+    """A remote file that is read in order, like an open file."""
 
     def __init__(self, file: RemoteObject) -> None:
         self._parts = RemoteStream(file).parts()
@@ -104,7 +104,7 @@ class RemoteReader:
         return bytes(found)
 
     def close(self) -> None:
-        """Stop what is still being fetched."""
+        """Cancel pending requests."""
         self._parts.close()
 
 
@@ -113,7 +113,7 @@ def _blocks_of(buffer: memoryview) -> Iterator[memoryview]:
 
 
 def _blocks(size: int) -> Iterator[tuple[int, int]]:
-    """Who looks at the first records only should not fetch megabytes: the blocks grow as long as more of them are wanted."""
+    """Blocks that grow, so that reading only the first records does not fetch megabytes."""
     start, length = 0, FIRST_BLOCK_BYTES
     while start < size:
         yield start, min(size, start + length)

@@ -1,4 +1,4 @@
-"""Files put into stores that take them (``s3://``, ``gs://``, ``az://``): each object whole or not at all."""
+"""Uploads to stores (``s3://``, ``gs://``, ``az://``): each object appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ __all__ = [
 
 
 PART_BYTES = 8 << 20
-"""Up to here an object is one request, which cannot be done by halves."""
+"""An object up to this size is uploaded by one request."""
 MOST_PARTS = 9000  # S3 takes 10,000
 PARTS_AT_ONCE = 4
 
 
 def is_uploaded(path: str) -> bool:
-    """Whether what is written to ``path`` goes to a store.
+    """Whether ``path`` is in a store.
 
     Raises:
-        UnsupportedData: It is a URL of something that takes no files.
+        UnsupportedData: It is a URL that cannot be written to.
     """
     scheme = scheme_of(path)
     if scheme is None or is_listing(path):
@@ -47,26 +47,28 @@ def is_uploaded(path: str) -> bool:
         Where(path=path),
         expected="a path on this machine, or a URL of s3://, gs:// or az://, to write to",
         found=f"a {scheme}:// URL",
-        hint="An HTTP server takes no files: write the file here, and copy it there." if scheme[:4] == "http" else "",
+        hint="HTTP servers accept no files: write a local file and copy it." if scheme[:4] == "http" else "",
     )
 
 
 def staging_folder() -> str:
-    """Where files lie until they are whole and go to their store."""
+    """The folder for files until they are uploaded."""
     return str(cache_folder("uploads"))
 
 
 def check_writable(url: str) -> None:
-    """Find out before the work, rather than behind it, that there is no such bucket, or no answer.
+    """Check before the work that the bucket exists and responds.
 
-    Whether the credentials allow writing shows when something is written: who may write need not be allowed to list.
+    Whether the credentials permit writing shows only by writing, because they need not permit listing.
 
     Raises:
         NoFiles, Unreachable, UnsupportedData: As their names say.
     """
     place = Url.of(url)
     if not place.key.strip("/") or place.key.endswith("/"):
-        raise UnsupportedData(Where(path=url), expected="a name for the new object", found="a URL that ends in none")
+        raise UnsupportedData(
+            Where(path=url), expected="a URL with a name for the new object", found="a URL without one"
+        )
     checked = client_for(url).writable
     if place.store in checked:
         return
@@ -79,25 +81,25 @@ def check_writable(url: str) -> None:
 
 
 def upload(path: str, url: str) -> None:
-    """Put a file into a store. What was there under the name is replaced when all of the new object has arrived.
+    """Upload a file. It replaces an existing object once it has arrived as a whole.
 
     Raises:
         NoFiles: There is no such bucket.
-        Unreachable: It cannot be written. Nothing of it is there then.
+        Unreachable: It cannot be written. The store is unchanged.
     """
     run_all(url, [partial(_put, path, url)])
 
 
 async def _put(path: str, url: str, failures: Sequence[Exception] = ()) -> None:
-    """Put a file into a store, unless there are failures when its turn comes."""
-    place, line = Url.of(url), client_for(url)
+    """Upload a file, unless others have failed before its turn."""
+    place, client = Url.of(url), client_for(url)
     size = Path(path).stat().st_size
-    async with line.room:
+    async with client.slots:
         if failures:
             return
         try:
             await obstore_for(url).put_async(
-                store_of(line, place),
+                store_of(client, place),
                 place.key,
                 Path(path),
                 use_multipart=size > PART_BYTES,
@@ -109,9 +111,9 @@ async def _put(path: str, url: str, failures: Sequence[Exception] = ()) -> None:
 
 
 async def _put_all(files: Sequence[tuple[str, str]]) -> None:
-    """Put files under URLs. After a failure no more are begun, and those on their way are waited for.
+    """Upload files. After a failure no more are started, and running uploads are waited for.
 
-    An object whose request is let go of may still arrive, after what was there has been removed.
+    An object whose upload is cancelled might arrive after the others were removed.
     """
     import asyncio  # takes as long to load as the rest of this package
 
@@ -120,7 +122,7 @@ async def _put_all(files: Sequence[tuple[str, str]]) -> None:
     async def put(path: str, url: str) -> None:
         try:
             await _put(path, url, failures)
-        except Exception as error:  # noqa: BLE001 - it is raised when the others have ended
+        except Exception as error:  # noqa: BLE001 - raised when the others are done
             failures.append(error)
 
     await asyncio.gather(*(put(path, url) for path, url in files))
@@ -129,11 +131,11 @@ async def _put_all(files: Sequence[tuple[str, str]]) -> None:
 
 
 def upload_folder(folder: str, url: str) -> None:
-    """Put the files of a folder into a store, those last that describe the others (manifests).
+    """Upload the files of a folder. Files that describe others (manifests) come last.
 
     Raises:
-        UnsupportedData: A folder in it is empty, or there is something under the URL.
-        NoFiles, Unreachable: As for :func:`upload`. What had arrived is removed again.
+        UnsupportedData: A subfolder is empty, or the URL exists.
+        NoFiles, Unreachable: As for :func:`upload`. Uploaded objects are removed.
     """
     files = _files_of(folder, url)
     if objects_exist([url])[0]:
@@ -155,44 +157,44 @@ def upload_folder(folder: str, url: str) -> None:
 
 
 def folder_exists_error(url: str) -> UnsupportedData:
-    """The refusal to mix new files with others."""
+    """The error for a folder that exists: new files would mix with others."""
     return UnsupportedData(
         Where(path=url),
-        expected="no such folder yet",
+        expected="a new folder",
         found="one with objects",
-        hint="Remove it first: files that were there before would mix with the new ones.",
+        hint="Remove it first: its files would mix with the new ones.",
     )
 
 
 def _files_of(folder: str, url: str) -> list[str]:
-    """The files in a folder and below, by their names from there."""
+    """The relative paths of all files below a folder."""
     found: list[str] = []
     for place, folders, names in walk(folder):
         within = os.path.relpath(place, folder).replace(os.sep, "/")
         if not folders and not names and place != folder:
             raise UnsupportedData(
                 Where(path=url),
-                expected="a file in each folder, since a store has no empty ones",
+                expected="a file in each folder, because stores have no empty folders",
                 found=f"the empty folder {within}",
-                hint="Write records, which keep the names of classes without examples (.tfrecord, .array_record).",
+                hint="Formats of records (.tfrecord, .array_record) keep the names of classes without examples.",
             )
         found += [name if within == "." else f"{within}/{name}" for name in names]
     return sorted(found)
 
 
 def remove_objects(urls: Sequence[str]) -> None:
-    """Remove some objects of one store; those that are not there count as removed."""
+    """Remove objects of one store. Missing ones are no error."""
     if urls:
         run_all(urls[0], [partial(_remove, list(urls))])
 
 
 async def _remove(urls: list[str]) -> None:
-    line = client_for(urls[0])
-    async with line.room:
+    client = client_for(urls[0])
+    async with client.slots:
         for url in urls:
             place = Url.of(url)
             try:
-                await obstore_for(url).delete_async(store_of(line, place), place.key)
+                await obstore_for(url).delete_async(store_of(client, place), place.key)
             except FileNotFoundError:
                 continue
             except Exception as error:

@@ -1,10 +1,11 @@
-"""Files and folders that are still being written: their names say who writes them, so that those of dead writers can be removed.
+"""Files and folders that do not have their final names yet.
 
-A name ends in ``{place}-{process}-{start}-{random}.headrace-tmp``. The place stands for the start of the machine and its process
-numbers (containers have numbers of their own), so a process of another machine or container that shares the folder is never taken
-for one of ours that is gone. The time at which the process started tells it from a later one of the same number.
+A temporary name identifies its writer, so that leftovers of dead writers can be removed. It ends in
+``{place}-{process}-{start}-{random}.headrace-tmp``. The place identifies the boot of the machine and its process numbers, because containers
+have their own. So a process of another machine or container that shares the folder is never mistaken for a dead one of this machine. The
+start time distinguishes the process from a later one of the same number.
 
-Files that get their names together, once the disk has the bytes of all of them.
+:class:`DeferredRenames` names several files together, once the disk has the bytes of all of them.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from headrace.io.threads import ThreadPool
 __all__ = ["Closable", "DeferredRenames", "UnnamedFile", "defer_rename", "remove_abandoned", "temporary_name"]
 
 
-NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
+NAME_BYTES = 100  # of the final name; the temporary one must fit into 255
 OWNER = re.compile(
     r".*\.(?P<place>[0-9a-f]{10})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{12}" + re.escape(TEMPORARY_SUFFIX)
 )
 ANCIENT_AFTER_S = 7 * 24 * 3600
-"""How long nothing may have happened to what a process of another place writes: one that waits for others gets its name later."""
+"""How long a file of a writer elsewhere must be unchanged before it is removed. A file that waits for others is named late."""
 UNKNOWN_AFTER_S = 60
-"""The same for names that do not say who writes, as they were once: only of the file that is to be written, and if nobody holds a lock."""
+"""The same for old names that do not identify a writer: only leftovers of the file to be written, and only unlocked ones."""
 
 
 def temporary_name(name: str) -> str:
-    """What something is called in its folder until it is complete: hidden, and this process's."""
+    """A hidden name for a file or folder of this process until it is complete."""
     kept = os.fsdecode(os.fsencode(name)[:NAME_BYTES])
     return (
         f".{kept}.{_machine_id()}-{os.getpid()}-{_own_start_time(os.getpid())}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}"
@@ -51,12 +52,12 @@ def temporary_name(name: str) -> str:
 
 
 def remove_abandoned(folder: str, name: str) -> None:
-    """Remove what dead writers have left in a folder, before something of this name is written there."""
+    """Remove leftovers of dead writers from a folder, before ``name`` is written there."""
     before = "." + os.fsdecode(os.fsencode(name)[:NAME_BYTES]) + "."
     for found in _temporaries(folder, int(time.monotonic())):
         path = os.path.join(folder, found)
         owner = OWNER.fullmatch(found)
-        with contextlib.suppress(OSError):  # Another process may be removing it, too; or it is not ours to remove.
+        with contextlib.suppress(OSError):  # Another process may remove it, too, or this user may not.
             if owner is None:
                 is_dead = found.startswith(before) and _is_unused(path, UNKNOWN_AFTER_S)
             elif owner["place"] == _machine_id():
@@ -69,7 +70,7 @@ def remove_abandoned(folder: str, name: str) -> None:
 
 @lru_cache(maxsize=4)
 def _temporaries(folder: str, _second: int) -> list[str]:
-    """Those in a folder, listed once a second: each of a thousand shards would go over all before it."""
+    """The temporary names in a folder, listed once a second, because each of a thousand shards asks."""
     try:
         return [name for name in os.listdir(folder) if name.endswith(TEMPORARY_SUFFIX)]
     except OSError:
@@ -146,31 +147,31 @@ MOST_UNNAMED = 64  # files that wait; a process may often have no more than 256 
 
 
 class Closable(Protocol):
-    """Whatever writes files, and ends them by ``close``."""
+    """A writer of files that ``close`` completes."""
 
     def close(self) -> None: ...
 
 
 class UnnamedFile(Protocol):
-    """A file that has all its bytes, but not its name."""
+    """A complete file without its final name."""
 
     def make_durable(self) -> None:
         """Wait until the disk has the bytes."""
 
-    def let_go(self) -> None:
-        """Close it: only its name is missing."""
+    def close_fd(self) -> None:
+        """Close its descriptor."""
 
     def give_name(self) -> str:
-        """Put it into its place; returns the folder, whose names the disk does not have yet, or "" if it need not."""
+        """Give it its name. Returns the folder if that has to be synced, else ""."""
 
     def abort(self) -> None:
-        """Leave nothing behind. Does nothing once it has its name."""
+        """Remove it. Does nothing once it has its name."""
 
 
 class DeferredRenames:
-    """A context in which files end one after the other. They get their names when it is left, or none does after an exception.
+    """A context that names several files together at its end, or none of them after an exception.
 
-    Threads wait for the disk meanwhile. Within another one, files get their names when that is left.
+    Threads sync the files meanwhile. An outer context of this kind takes over the files of an inner one.
     """
 
     def __init__(self) -> None:
@@ -179,7 +180,7 @@ class DeferredRenames:
         self._threads: ThreadPool | None = None
 
     def close(self, writer: Closable) -> None:
-        """Close what writes files; those that know of this wait for their names."""
+        """Close a writer. Its files wait for their names if they support it."""
         if _current.get() is not None:
             writer.close()
             return
@@ -190,7 +191,7 @@ class DeferredRenames:
             _current.reset(token)
 
     def add(self, file: UnnamedFile) -> None:
-        """Take a file that has ended."""
+        """Add a complete file."""
         self._files.append(file)
         if len(self._files) == 1:
             return  # One alone needs no thread.
@@ -201,7 +202,7 @@ class DeferredRenames:
         durable = len(self._files) - MOST_UNNAMED - 1
         if durable >= 0:
             self._waiting[durable].result()
-            self._files[durable].let_go()
+            self._files[durable].close_fd()
 
     def __enter__(self) -> Self:
         return self

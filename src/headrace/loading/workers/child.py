@@ -1,4 +1,4 @@
-"""What runs in a worker."""
+"""The code that runs in a worker process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["JobOrder", "JobResult", "Makes", "work"]
 
 
 class Makes(Protocol):
-    """What workers work with."""
+    """Makes blocks in a worker."""
 
     def make(self, run: BatchRun, /) -> Block: ...
 
 
 class JobOrder(NamedTuple):
-    """What the consumer asks of a worker."""
+    """A job for a worker."""
 
     number: int
     slot: int
@@ -35,7 +35,7 @@ class JobOrder(NamedTuple):
 
 
 class JobResult(NamedTuple):
-    """What a worker has done. ``number`` -1: it could not begin."""
+    """The result of a job. ``number`` -1: the worker could not start."""
 
     number: int
     packed: PackedBatches | None = None
@@ -44,29 +44,29 @@ class JobResult(NamedTuple):
     transform_ns: int = 0
     carrying_ns: int = 0
     error: TransferredError | None = None
-    """Stands in place of the next batch."""
+    """The error in place of the next batch."""
     stop: TransferredError | None = None
-    """Not an ``Exception``: meant for now, whatever comes before."""
+    """An exception such as SystemExit, which is raised at once instead of in order."""
 
 
 def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
-    """Do what comes through the connection until it closes.
+    """Run jobs from the connection until it closes.
 
     Args:
-        connection: To the consumer. First come the segment and, where ``maker`` is ``None``, the pickled maker.
-        maker: What makes batches, where it was inherited.
-        other_end: The consumer's end of the connection, where it was inherited: as long as it is open here, it is not closed.
+        connection: The connection to the consumer. First come the segment and, if ``maker`` is ``None``, the pickled maker.
+        maker: The inherited maker of batches.
+        other_end: The inherited end of the consumer. It counts as open until it is closed here, too.
     """
     if other_end is not None:
         other_end.close()
-        gc.freeze()  # What was inherited is shared memory as long as nobody counts it anew.
+        gc.freeze()  # Inherited objects stay in shared memory while their reference counts do not change.
     _reset_signals()
     _end_with_parent()
     try:
         slots, maker = _begin(connection, maker)
     except (EOFError, OSError):
         return
-    except Exception as error:  # noqa: BLE001 - unpickling runs anyone's code
+    except Exception as error:  # noqa: BLE001 - unpickling runs code of users
         _send(connection, JobResult(-1, error=TransferredError.of(error)))
         return
     while (order := _next(connection)) is not None:
@@ -82,7 +82,7 @@ def _begin(connection: Any, maker: Makes | None) -> tuple[Slots, Makes]:
         maker = pickle.loads(connection.recv_bytes())  # noqa: S301 - sent by the process that started this one
     assert maker is not None
     if "torch" in sys.modules:
-        # After a fork the threads that it computes with are not there, and it would wait for them; and there are other workers.
+        # After a fork torch would wait for its threads, which do not exist here. And there are other workers.
         sys.modules["torch"].set_num_threads(1)
     return slots, maker
 
@@ -107,9 +107,9 @@ def _do_job(maker: Makes, slots: Slots, order: JobOrder) -> JobResult:
     try:
         with as_pool_thread():
             return _pack_result(maker.make(order.job), slots, order)
-    except Exception as error:  # noqa: BLE001 - raised in the consumer's process, in its turn
+    except Exception as error:  # noqa: BLE001 - raised in order in the consumer's process
         return JobResult(order.number, error=TransferredError.of(error))
-    except BaseException as error:  # noqa: BLE001 - sys.exit() in a transform: the loop has to hear of it
+    except BaseException as error:  # noqa: BLE001 - sys.exit() in a transform is raised in the loop
         return JobResult(order.number, stop=TransferredError.of(error))
 
 
@@ -135,14 +135,14 @@ def _pack_result(block: Block, slots: Slots, order: JobOrder) -> JobResult:
 
 
 def _reset_signals() -> None:
-    """Signals: Ctrl-C is the consumer's to handle, and what it has set up for itself is not for this process."""
+    """Ignore Ctrl-C, which the consumer handles, and drop its signal handlers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
 
 
 def _end_with_parent() -> None:
-    """End this process when the consumer's does, also in the middle of a job and however it ended."""
+    """End this process when the consumer's process ends, also during a job and however it ended."""
     from multiprocessing import parent_process
 
     parent = parent_process()
@@ -154,7 +154,7 @@ def _end_with_parent() -> None:
             watched.append(os.pidfd_open(parent.pid))
         except ProcessLookupError:
             os._exit(1)
-        except OSError:  # A kernel that has none: the sentinel is enough, unless others have inherited its other end.
+        except OSError:  # An old kernel: the sentinel suffices, unless others have inherited its other end.
             pass
     Thread(target=_watch, args=(watched, lambda: os._exit(1)), name="headrace-watch", daemon=True).start()
 

@@ -1,7 +1,4 @@
-"""How workers are started, and what has to travel to them.
-
-The processes themselves: started, given what they need, ended.
-"""
+"""Starts worker processes, gives them what they need, and ends them."""
 
 from __future__ import annotations
 
@@ -39,11 +36,10 @@ MAX_DEPTH = 12
 
 
 def choose_start_method(wanted: StartMethod | None) -> tuple[StartMethod, str]:
-    """The start method, and why it is not fork (empty: it is, or it was asked for).
+    """The start method, and why it is not fork (empty: it is, or the user chose it).
 
-    Fork where it is sound: on Linux, as long as no other Python thread runs, which might hold a lock that nobody would
-    release in the child, and JAX, which always has threads, is not loaded. Else a fork server; a fresh interpreter where
-    there is none.
+    Fork where it is safe: on Linux, while no other Python thread runs, which might hold a lock that is never released in the child, and
+    JAX, which always has threads, is not loaded. Otherwise a fork server, or a fresh interpreter.
     """
     if wanted is not None:
         return wanted, ""
@@ -65,10 +61,10 @@ def _against_fork() -> str:
 
 
 def pickle_maker(maker: Any, method: StartMethod, reason: str) -> bytes:
-    """What a fresh process needs, pickled.
+    """Pickle what a fresh process needs.
 
     Raises:
-        UnsupportedData: names what cannot be pickled.
+        UnsupportedData: It cannot be pickled; the message names the part.
     """
     try:
         return pickle.dumps(maker, 5)
@@ -89,14 +85,14 @@ def unpickling_error(worker: str, error: BaseException) -> UnsupportedData:
         Where(),
         expected="a source, an order and functions that a fresh process can import",
         found=f"{type(error).__name__}: {error} (in {worker})",
-        hint="What is defined in a notebook or at a prompt is only there: put it into a module, or use start_method='fork'.",
+        hint="Definitions in a notebook or at a prompt cannot be imported: put them into a module, or use start_method='fork'.",
     )
     refused.__cause__ = error
     return refused
 
 
 def _culprit(value: Any, name: str = "", depth: int = 0) -> tuple[str, Any]:
-    """The innermost part of a value that cannot be pickled, and the way to it."""
+    """The innermost part of a value that cannot be pickled, and its path."""
     if depth < MAX_DEPTH:
         for part, inner in _inner_values(value):
             if not _pickles(inner):
@@ -122,13 +118,13 @@ def _slots(value: Any) -> tuple[str, ...]:
 def _pickles(value: Any) -> bool:
     try:
         pickle.dumps(value, 5)
-    except Exception:  # noqa: BLE001 - that is the question
+    except Exception:  # noqa: BLE001 - pickle raises anything
         return False
     return True
 
 
 GRACE_S = 0.2
-"""How long a worker may take to end by itself."""
+"""How many seconds a worker may take to end by itself."""
 LAST_S = 5.0
 
 
@@ -140,7 +136,7 @@ class Worker:
         self.process = process
         self.connection = connection
         self.orders: list[JobOrder] = []
-        """What it was given and has not answered, in order."""
+        """Its unfinished jobs, in order."""
 
     def __str__(self) -> str:
         return f"worker {self.number} (process {self.process.pid})"
@@ -159,7 +155,7 @@ class Worker:
             return f"was killed by signal {-code}"
 
     def hint(self) -> str:
-        """What to do about it."""
+        """A hint for the error about its end."""
         code = self.process.exitcode
         if code == -signal.SIGKILL:
             return "Most often memory ran out: use fewer workers or smaller batches."
@@ -169,17 +165,17 @@ class Worker:
                 "headrace had mapped, and HEADRACE_MAPPED_BYTES=0 avoids it there. Full shared memory (/dev/shm) does the same."
             )
         if code is not None and code > 0:
-            return "It has said why on stderr. (A script that starts workers keeps what it runs below `if __name__ == '__main__'`.)"
-        return "Native code called by a function of yours is at fault most often: workers=0 shows where."
+            return "Its stderr shows the reason. (A script that starts workers must run its code below `if __name__ == '__main__'`.)"
+        return "The most frequent cause is native code that one of your functions calls: workers=0 shows where."
 
 
 class WorkerCrew:
     """Processes that make batches.
 
     Args:
-        maker: What each of them works with.
+        maker: Makes blocks in each of them.
         count: How many.
-        method: How to start them; ``None`` chooses.
+        method: The start method; ``None``: choose one.
     """
 
     def __init__(self, maker: Makes, count: int, method: StartMethod | None) -> None:
@@ -190,7 +186,7 @@ class WorkerCrew:
                 Where(),
                 expected="workers=0 in a process that is a worker itself",
                 found=f"workers={count} in {current_process().name}",
-                hint="Processes of this kind may not start others.",
+                hint="Such processes may not start others.",
             )
         is_sound = (
             method is None
@@ -213,16 +209,16 @@ class WorkerCrew:
             self.close()
             raise
         finally:
-            # Until a worker has said that Ctrl-C is not for it, it must not be ended by one.
+            # Ctrl-C must not end a worker before the worker ignores it.
             signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 
     def close(self, *, at_once: bool = False) -> None:
-        """End the processes: those that wait end by themselves, those in the middle of a job are ended."""
+        """End the processes. Idle ones end by themselves, busy ones are terminated."""
         if self.segment >= 0:
             os.close(self.segment)
             self.segment = -1
         if self.forks != FORKS.count:
-            return  # They are the parent's.
+            return  # They belong to the parent.
         for worker in self.workers:
             worker.connection.close()
         if at_once:
@@ -236,7 +232,7 @@ class WorkerCrew:
         self.workers = []
 
     def forget(self) -> None:
-        """After a fork: close this copy's ends, so that workers still see when the consumer closes its own."""
+        """After a fork: close this copy of the connections, so that workers notice when the consumer closes its own."""
         for worker in self.workers:
             worker.connection.close()
         self.workers = []
@@ -247,7 +243,7 @@ class WorkerCrew:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warning that Python 3.12 and later give of a fork while the system knows of other threads."""
+    """Suppress the warning of Python 3.12 and later about forking while other threads run."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
         yield
@@ -276,7 +272,7 @@ def _equip(worker: Worker, segment: int, pickled: bytes | None) -> None:
         send_handle(worker.connection, segment, worker.process.pid)
         if pickled is not None:
             worker.connection.send_bytes(pickled)
-    except OSError:  # It has ended already: the first answer that does not come will say how.
+    except OSError:  # It has ended already, which shows when it does not respond.
         pass
 
 

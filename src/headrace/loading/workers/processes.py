@@ -1,7 +1,4 @@
-"""The consumer's side: hands jobs to workers, takes their batches out of the ring in order.
-
-Filters evaluated by workers.
-"""
+"""The consumer's side of workers: sends jobs, returns their batches in order, and has filters evaluated."""
 
 from __future__ import annotations
 
@@ -24,22 +21,22 @@ __all__ = ["WorkerPrefetcher", "evaluate_filters"]
 
 
 LENT = 3
-"""Slots that the consumer may hold: the batch at hand, the one before, and one more that something is still done with."""
+"""Slots that the consumer may hold: the current batch, the one before, and one that is still in use."""
 LOOK_MS = 500
-"""How often to look whether workers live while nothing comes from them: a closed connection normally tells at once."""
+"""How often to check that silent workers live. Normally a closed connection shows it at once."""
 
 
 class WorkerPrefetcher(Iterator[Block]):
     """The blocks of runs in order, made by processes.
 
     Args:
-        runs: What to make. Drawn from in the consumer's thread, only as far as ``ahead`` reaches.
-        maker: How, in the workers.
-        finish: What is left to do to a block here.
+        runs: What to make. Read in the consumer's thread, at most ``ahead`` in advance.
+        maker: Makes blocks in the workers.
+        finish: The last step on a block, in this process.
         workers: How many processes.
-        ahead: How many runs may be begun before their blocks are asked for; at least one a worker.
+        ahead: How many runs may start before their blocks are asked for; at least one for each worker.
         method: How to start the processes.
-        early: Finish the next block, where it has come already, before one is given out: for what goes on by itself then.
+        early: Finish the next block before returning one, if it has arrived: for copies that run in the background.
     """
 
     helped_ns = 0
@@ -87,11 +84,11 @@ class WorkerPrefetcher(Iterator[Block]):
         if self._next_taken in self._answers:
             try:
                 self._prepared = self._following()
-            except BaseException as error:  # noqa: BLE001 - raised when its turn comes
+            except BaseException as error:  # noqa: BLE001 - raised in order
                 self._prepared = error
 
     def _following(self) -> Block:
-        """The next block, waited for."""
+        """Wait for the next block."""
         self._collect(0)
         self._give()
         number = self._next_taken
@@ -107,7 +104,7 @@ class WorkerPrefetcher(Iterator[Block]):
         return self._finish(block)
 
     def _give(self) -> None:
-        """Have as many runs in the works as may be, each with the worker that has least to do."""
+        """Start as many runs as permitted, each by the worker with the fewest."""
         while self._next_given - self._next_taken < self._ahead and not self._lost:
             run = next(self._runs, None)
             if run is None:
@@ -123,7 +120,7 @@ class WorkerPrefetcher(Iterator[Block]):
                 self._bury(worker)
 
     def _collect(self, wait_ms: int) -> None:
-        """Take what workers have answered; wait that long for the first of it."""
+        """Take the results of workers; wait up to ``wait_ms`` for the first."""
         ready = self._poll.poll(wait_ms)
         for descriptor, _ in ready:
             worker = self._living[descriptor]
@@ -146,14 +143,14 @@ class WorkerPrefetcher(Iterator[Block]):
         self._answers[answer.number] = worker, answer
 
     def _bury(self, worker: Worker) -> None:
-        """A worker has ended: what it had in hands is lost, which is told when its turn comes."""
+        """A worker has ended: its jobs are lost, which is raised in order."""
         descriptor = worker.connection.fileno()
         del self._living[descriptor]
         self._poll.unregister(descriptor)
         said = _describe_run(worker.orders[0].job) if worker.orders else ""
         error = WorkerDied(f"{worker} {worker.end_of()}{said}. {worker.hint()}")
         self._lost.update((order.number, error) for order in worker.orders)
-        # Nothing more is given out: what was given before is still handed over.
+        # No more jobs are started. Earlier results are still returned.
         self._lost.setdefault(self._next_given, error)
 
     def _block(self, order: JobOrder, worker: Worker, answer: JobResult) -> Block:
@@ -179,7 +176,7 @@ class WorkerPrefetcher(Iterator[Block]):
         )
 
     def close(self, *, wait: bool = True) -> None:
-        """End the workers; when this returns they are gone."""
+        """End the workers and wait for their end."""
         self._runs = iter(())
         self._given.clear()
         self._answers.clear()
@@ -195,7 +192,7 @@ class WorkerPrefetcher(Iterator[Block]):
 
 
 def _describe_run(run: BatchRun) -> str:
-    """What a run is, for messages."""
+    """A run in words, for messages."""
     last = run.number + run.batches - 1
     batches = f"batch {run.number}" if run.batches == 1 else f"batches {run.number} to {last}"
     stop = run.positions(run.batches - 1)[1]
@@ -203,7 +200,7 @@ def _describe_run(run: BatchRun) -> str:
 
 
 PARTS = 16
-"""Into how many parts a worker's share is cut, so that all of them end at about the same time."""
+"""The parts of each worker's share, so that all workers end at about the same time."""
 
 
 @dataclass(frozen=True, slots=True)

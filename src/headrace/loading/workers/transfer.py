@@ -1,10 +1,8 @@
-"""The memory that workers write batches into and the consumer reads them from.
+"""The shared memory for batches of workers, and how batches and errors are stored in it.
 
-Batches and errors on their way from a worker to the consumer.
-
-A job's batches become a *stream* and *buffers*: pickle's protocol 5 writes what is around the arrays (names, text, lists, shapes) into
-the stream and hands the memory of every array out as it is. Both go into one slot, each part at a multiple of 64 bytes; the consumer's
-arrays are views of the buffers there. Nothing of this is ever stored, or read from anyone but a process that the loader itself started.
+The batches of a job become a *stream* and *buffers*: pickle's protocol 5 writes names, text, lists and shapes into the stream, and passes
+the memory of every array on. Both go into one slot, each part at a multiple of 64 bytes. The consumer's arrays are views of the buffers
+there. Pickles are never stored, and are read only from processes that the loader itself started.
 """
 
 from __future__ import annotations
@@ -40,29 +38,29 @@ __all__ = [
 
 
 ROOM = 1 << 36
-"""Bytes of address between two slots: what one job may carry at most. Costs nothing, since only what is used is backed."""
+"""The address range of a slot, which limits one job. It costs nothing, because only used pages are backed."""
 STEP = 1 << 16
 
 
 def open_segment() -> int:
-    """A descriptor of shared memory without a name: it is gone with the last process that holds it, however that ends."""
+    """A descriptor of unnamed shared memory. The memory is freed with the last process that has it open, however that ends."""
     if hasattr(os, "memfd_create"):
         try:
             return os.memfd_create("headrace")
-        except OSError:  # A sandbox that does not know it.
+        except OSError:  # A sandbox without it.
             pass
     import tempfile
 
-    # A file that has no name from the start, or loses it at once; in memory where there is a folder that is.
+    # A file without a name, in memory if there is such a folder.
     with tempfile.TemporaryFile(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as file:  # noqa: S108, PTH112
         return os.dup(file.fileno())
 
 
 class Slots:
-    """One segment, cut into numbered slots that grow in place. Each process has its own of these over the same segment.
+    """A segment with numbered slots that grow in place. Each process has its own object for the same segment.
 
-    A slot grows to what a job needs and a quarter more, so that batches that get larger bit by bit do not grow it each time;
-    it never shrinks. Only the worker that a slot was given to writes to it and grows it.
+    A slot grows to the size of a job plus a quarter, so that slowly growing batches do not grow it each time. It never shrinks. Only the
+    worker that owns a slot writes to it and grows it.
     """
 
     def __init__(self, segment: int) -> None:
@@ -73,8 +71,8 @@ class Slots:
         """At least ``size`` bytes of a slot, backed by memory.
 
         Raises:
-            UnsupportedData: a job made more than fits between two slots.
-            OSError: there is not enough memory.
+            UnsupportedData: The result of a job is larger than a slot.
+            OSError: There is not enough memory.
         """
         mapped = self._mapped.get(slot)
         if mapped is None or len(mapped) < size:
@@ -95,19 +93,19 @@ class Slots:
         return np.frombuffer(mapped, np.uint8, size)
 
     def _map(self, slot: int, size: int) -> mmap.mmap:
-        # The mapping that was there before lives on for as long as arrays view it.
+        # Arrays keep the earlier mapping alive.
         self._mapped[slot] = mapped = mmap.mmap(self.segment, size, offset=slot * ROOM)
         return mapped
 
     def _back(self, begin: int, size: int) -> None:
-        """Have memory behind a stretch now: to find out at the first touch that there is none would end the process."""
+        """Allocate memory now, because running out of it at the first access would end the process."""
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self.segment, begin, size)
         elif os.fstat(self.segment).st_size < begin + size:
             os.pwrite(self.segment, b"\0", begin + size - 1)
 
     def close(self) -> None:
-        """Let go of the segment; arrays that view a slot keep it alive."""
+        """Close the segment. Arrays over a slot keep it alive."""
         if self.segment >= 0:
             os.close(self.segment)
             self.segment = -1
@@ -115,21 +113,21 @@ class Slots:
 
 
 class Lending:
-    """Which slots are free, and which are in the hands of the consumer. Never waits and takes no lock.
+    """Tracks which slots are free, and which the consumer holds. Never waits and takes no lock.
 
     Args:
         slots: The consumer's own slots.
-        count: How many there are.
-        lent: How many the consumer may hold at once; what comes beyond that is copied.
+        count: The number of slots.
+        lent: How many the consumer may hold at once. Further jobs are copied.
     """
 
     def __init__(self, slots: Slots, count: int, lent: int) -> None:
         self.count = count
         self.copied = 0
-        """How many jobs were copied because the consumer still held the ones before."""
+        """How many jobs were copied because the consumer still held earlier ones."""
         self._slots = slots
         self._most = lent
-        # Filled by whoever lets go of an array, in any thread and in the middle of anything: appending is atomic.
+        # Arrays are freed in any thread at any time: appending is atomic.
         self._free = deque(range(count))
         self._lent: dict[int, weakref.ref[Any]] = {}
 
@@ -144,8 +142,8 @@ class Lending:
     def bytes_of(self, slot: int, size: int, room: int) -> npt.NDArray[np.uint8]:
         """The first ``size`` bytes of a slot that holds ``room``.
 
-        The slot itself where the consumer holds few of them, free again when the last array over these bytes has died; else
-        a copy, and the slot is free at once.
+        A view of the slot if the consumer holds few slots: it is free again when the last array over it is freed. Otherwise a copy, and
+        the slot is free at once.
         """
         view = self._slots.readable(slot, size, room)
         if len(self._lent) >= self._most:
@@ -163,7 +161,7 @@ class Lending:
         return view
 
     def close(self) -> None:
-        """Forget what is lent: it is of no more use here, and lives as long as the arrays over it."""
+        """Forget lent slots. Arrays keep their memory alive."""
         self._lent.clear()
 
     @property
@@ -176,7 +174,7 @@ ALIGNMENT = 64
 
 
 class _Pickler(pickle.Pickler):
-    """Takes all arrays of numbers out of the stream, also those that do not lie end to end in memory."""
+    """Keeps the memory of all arrays of numbers out of the stream, also of arrays with gaps."""
 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is np.ndarray:
@@ -190,7 +188,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _is_plain(torch: Any, tensor: Any) -> bool:
-    """Whether a tensor is memory of this process and nothing more, in a dtype that NumPy has."""
+    """Whether a tensor is plain memory of this process, in a dtype that NumPy has."""
     return (
         tensor.device.type == "cpu"
         and tensor.layout is torch.strided
@@ -202,7 +200,7 @@ def _is_plain(torch: Any, tensor: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PackedBatches:
-    """Where in a slot the parts of a job lie."""
+    """The places of a job's parts in a slot."""
 
     sizes: bytes
     """``int64``: the bytes of the stream, then of each buffer."""
@@ -211,7 +209,7 @@ class PackedBatches:
     """How large the slot is."""
 
     def places(self) -> list[tuple[int, int]]:
-        """From and up to which byte each part reaches."""
+        """The first byte of each part, and the one after its last."""
         sizes = np.frombuffer(self.sizes, np.int64)
         ends = np.cumsum(-(-sizes // ALIGNMENT) * ALIGNMENT)
         begins = ends - (-(-sizes // ALIGNMENT) * ALIGNMENT)
@@ -222,8 +220,8 @@ def pack(batches: Sequence[Any], slots: Slots, slot: int) -> PackedBatches:
     """Put batches into a slot.
 
     Raises:
-        Exception: whatever pickle has to say of something that it cannot carry.
-        UnsupportedData, OSError: there is no room.
+        Exception: Any error of pickle.
+        UnsupportedData, OSError: There is no space.
     """
     stream, buffers = io.BytesIO(), list[pickle.PickleBuffer]()
     _Pickler(stream, 5, buffer_callback=buffers.append).dump(list(batches))
@@ -238,7 +236,7 @@ def pack(batches: Sequence[Any], slots: Slots, slot: int) -> PackedBatches:
 
 
 def unpack(packed: PackedBatches, held: npt.NDArray[np.uint8]) -> list[Any]:
-    """The batches whose bytes these are; their arrays are views of ``held``."""
+    """Restore batches from their bytes. Their arrays are views of ``held``."""
     (begin, end), *places = packed.places()
     buffers = [held[first:last] for first, last in places]
     batches: list[Any] = pickle.loads(held[begin:end].data, buffers=buffers)  # noqa: S301 - written by our own worker
@@ -246,7 +244,7 @@ def unpack(packed: PackedBatches, held: npt.NDArray[np.uint8]) -> list[Any]:
 
 
 def check_transferable(batches: Sequence[Any]) -> tuple[int, Exception | None]:
-    """How many of the batches can be carried, and the error for the first that cannot."""
+    """How many of the batches can be transferred, and the error for the first that cannot."""
     for number, batch in enumerate(batches):
         try:
             _Pickler(io.BytesIO(), 5, buffer_callback=lambda _: None).dump(batch)
@@ -265,7 +263,7 @@ def _not_transferable_error(batch: Any, error: Exception) -> UnsupportedData:
             break
     return UnsupportedData(
         Where(feature=feature),
-        expected="values that can be carried from a worker to the loop (what pickle takes)",
+        expected="values that can be carried from a worker to the loop (by pickle)",
         found=f"{type(error).__name__}: {error}",
         hint="Make them in the loop, or use workers=0.",
     )
@@ -273,7 +271,7 @@ def _not_transferable_error(batch: Any, error: Exception) -> UnsupportedData:
 
 @dataclass(frozen=True, slots=True)
 class TransferredError:
-    """An exception with its cause, and the traceback that it had in the worker."""
+    """An exception with its cause and its traceback in the worker."""
 
     error: bytes
     cause: bytes | None
@@ -281,13 +279,13 @@ class TransferredError:
 
     @classmethod
     def of(cls, error: BaseException) -> TransferredError:
-        """What to send of an exception."""
+        """Prepare an exception for sending."""
         cause = error.__cause__
         trace = "".join(traceback.format_exception(error))
         return cls(_pickle_error(error), None if cause is None else _pickle_error(cause), trace)
 
     def thaw(self, worker: str) -> BaseException:
-        """The exception again; its notes hold the worker's traceback."""
+        """Restore the exception, with the worker's traceback as a note."""
         error: BaseException = pickle.loads(self.error)  # noqa: S301 - written by our own worker
         if self.cause is not None:
             error.__cause__ = pickle.loads(self.cause)  # noqa: S301 - as above
@@ -296,7 +294,7 @@ class TransferredError:
 
 
 def _pickle_error(error: BaseException) -> bytes:
-    """An exception as bytes; of one that does not come back as it was, what it says."""
+    """Pickle an exception, or a RuntimeError with its message if it does not survive pickling."""
     try:
         frozen = pickle.dumps(error, 5)
         again = pickle.loads(frozen)  # noqa: S301 - written a line above
