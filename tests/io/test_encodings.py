@@ -48,7 +48,7 @@ def test_a_sample_may_end_within_a_character():
 def test_nothing_is_suggested_for_bytes_that_are_not_text():
     for sample in (b"", b"plain", b"\xff\xfe\x80\x81\x00\xff" * 20, bytes(range(256)) * 4):
         assert likely_encodings(sample) == []
-        assert "any text encoding of Python is taken" in encoding_hint(sample)
+        assert "Any text encoding of Python works" in encoding_hint(sample)
 
 
 @given(st.binary(max_size=60))

@@ -112,7 +112,7 @@ def test_a_slow_consumer(clock):
         ({"waiting_s": 0.05, "reading_s": 1.0}, "The consumer is the limit"),
         ({"reading_s": 0.9, "threads": 0}, "threads=0 makes every batch while the consumer waits"),
         ({"reading_s": 0.9, "cores": 8}, "threads=7 would use all 8 cores"),
-        ({"reading_s": 0.9}, "All cores are at it: fewer columns"),
+        ({"reading_s": 0.9}, "All cores are busy: fewer columns"),
         ({"reading_s": 0.004, "batches_per_job": 1.0}, "a larger batch_size helps"),
         ({"transform_s": 0.9}, "workers= runs it in all cores, or write it in NumPy on whole batches"),
         ({"transform_s": 0.9, "threads": 0, "workers": 1}, "workers=2 would use all 2 cores"),
@@ -135,6 +135,6 @@ def test_its_output():
         "  consumer waited for batches      0.950 s    95% of the wall time\n"
         "    of that, made them itself      0.500 s    50% of the wall time\n"
         "  batches waited for consumer      0.050 s     5% of the wall time\n"
-        "  Reading and decoding are the limit. All cores are at it: fewer columns, or plain files instead of compressed ones, "
+        "  Reading and decoding are the limit. All cores are busy: fewer columns, or plain files instead of compressed ones, "
         "would help."
     )

@@ -357,7 +357,7 @@ def test_a_long_pipe_is_read_once(fifo, monkeypatch):
     first = list(itertools.islice(iter(records), 5))
     assert list(map(bytes, first)) == payloads[:5]
     assert payloads_of(records) == payloads  # begins anew
-    with pytest.raises(UnsupportedData, match="a pipe, of which too much has been read already"):
+    with pytest.raises(UnsupportedData, match="a pipe from which too much was read already"):
         payloads_of(records)
 
 

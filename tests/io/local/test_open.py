@@ -94,6 +94,6 @@ def test_a_released_object_is_missed(fifo, monkeypatch):
     thread = feed(fifo, b"x" * 3000)
     stream = PipeStream(fifo)
     assert b"".join(stream) == b"x" * 3000
-    with pytest.raises(UnsupportedData, match="too much has been read already - at .*pipe"):
+    with pytest.raises(UnsupportedData, match="too much was read already - at .*pipe"):
         next(iter(stream))
     thread.join()

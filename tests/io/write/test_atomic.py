@@ -114,7 +114,7 @@ def test_overwrite_keeps_the_end(tmp_path):
         file.write(b"0123456789")
         file.overwrite(2, b"ab")
         file.write(b"!")
-        with pytest.raises(ValueError, match="not there"):
+        with pytest.raises(ValueError, match="cannot be overwritten"):
             file.overwrite(10, b"ab")
     assert (tmp_path / "x").read_bytes() == b"01ab456789!"
 
