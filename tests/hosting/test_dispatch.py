@@ -135,3 +135,35 @@ def test_too_many_are_refused_until_some_are_answered():
         assert gives.in_flight == 0
 
     asyncio.run(run())
+
+
+def test_a_channel_that_loses_answers_fails_its_batch():
+    async def run():
+        gives, answers = dispatcher(), []
+        channel = Held(gives)
+        ask(gives, answers)
+        gives.resolve(channel.batches[0], [])
+        assert [(answer.status, answer.reason) for answer in answers] == [
+            (500, "the worker returned 0 answers to 1 requests")
+        ]
+
+    asyncio.run(run())
+
+
+def test_large_requests_make_small_batches_and_cancelled_ones_make_none():
+    async def run():
+        gives, answers = dispatcher(gather_ms=0), []
+        large = Request(body=bytes(5 << 20), content_type="a/b")
+        pending = [gives.submit(large, answers.append) for _ in range(4)]
+        pending[1].is_answered = True  # answered while it was queued
+        channel = Held(gives)
+        await asyncio.sleep(0)
+        assert [[one.request is large for one in batch] for batch in channel.batches] == [[True]]
+        channel.finish()
+        await asyncio.sleep(0)
+        channel.finish()
+        await asyncio.sleep(0)
+        assert channel.sizes == [1, 1, 1]
+        assert channel.batches[1] == [pending[2]]
+
+    asyncio.run(run())

@@ -133,7 +133,7 @@ def test_no_data(tmp_path):
         (b"1\n2\n", ["bad.csv", "features"]),
         (b"1,2\nnan,2\n", ["label is not finite", "'train'", "bad.csv", "record 1"]),
         (b"1,2,3\n" * 5000 + b"4,5,nan\n", ["feature 1 is not finite", "'train'", "bad.csv", "record 5000"]),
-        (b"1,2,3\n4,1e39,6\n", ["feature 0 is not finite", "bad.csv", "record 1"]),
+        (b"1,2,3\n4,1e39,6\n", ["'1e39' in column 2", "bad.csv", "record 1"]),
     ],
 )
 def test_csv_that_cannot_be_used(tmp_path, content, said):
