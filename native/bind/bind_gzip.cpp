@@ -64,38 +64,37 @@ void register_gzip(nb::module_& module) {
     // NOLINTNEXTLINE(bugprone-unused-raii): declares the class to Python.
     nb::class_<GzipInflater::Piece>(module, "InflatedPiece", nb::type_slots(piece_slots),
                                     "Inflated bytes, through the buffer protocol: read-only, not copied.");
-    nb::class_<HeldInflater>(
-        module, "GzipInflater",
-        "Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.")
+    nb::class_<HeldInflater>(module, "GzipInflater",
+                             "Inflates several stretches of a GZIP file in parallel. Refuses files with many matches.")
         .def(nb::init<std::size_t, unsigned>(), nb::arg("stretch") = GzipInflater::default_stretch,
              nb::arg("threads") = 1)
         .def_prop_ro(
             "own", [](const HeldInflater& held) { return held.inflater.own(); },
-            "How many compressed bytes the next part is to own: few at first, so that the first bytes come soon.")
+            "The number of compressed bytes that the next part owns: few at first, so that the first bytes come soon.")
         .def_prop_ro(
             "most_own", [](const HeldInflater& held) { return held.inflater.most_own(); },
-            "How many a part is ever to own.")
+            "The most bytes that a part ever owns.")
         .def_prop_ro(
             "margin", [](const HeldInflater& held) { return held.inflater.margin(); },
-            "How many it is to have behind its own.")
+            "The number of bytes that it needs behind its own.")
         .def_prop_ro(
             "most_waiting", [](const HeldInflater& held) { return held.inflater.parts_at_once(); },
-            "How many parts may ever wait to be taken.")
+            "The most parts that may wait to be taken.")
         .def_prop_ro(
             "waiting", [](const HeldInflater& held) { return held.inflater.waiting(); },
-            "How many parts were given and not taken.")
+            "The number of parts that were given and not taken.")
         .def_prop_ro(
             "has_room", [](const HeldInflater& held) { return held.inflater.has_room(); },
             "Whether another part may be given.")
         .def_prop_ro(
             "state", [](const HeldInflater& held) { return name_of(held.inflater.state()); },
-            "'going', 'done' or 'refused', as of what was taken.")
+            "'going', 'done' or 'refused', as far as parts were taken.")
         .def("give", &HeldInflater::give, nb::arg("data"), nb::arg("own"), nb::arg("last"),
              nb::sig("def give(self, data: collections.abc.Buffer, own: int, last: bool) -> None"),
-             "Give the next part: its own bytes, behind those of the part before, and the margin. They must not change "
-             "until it is taken.")
+             "Give the next part: its own bytes, which follow those of the part before, and the margin. They must not "
+             "change until the part is taken.")
         .def("take", &HeldInflater::take, nb::sig("def take(self) -> list[memoryview]"),
-             "What the oldest part inflates to: views of where it was inflated to.")
+             "Take the oldest part: views of its inflated bytes.")
         .def_prop_ro(
             "taken_crc", [](const HeldInflater& held) { return held.inflater.taken_crc(); },
             "The CRC-32 of all that was taken.");

@@ -139,7 +139,7 @@ class InflatedPiece:
 
 class GzipInflater:
     """
-    Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.
+    Inflates several stretches of a GZIP file in parallel. Refuses files with many matches.
     """
 
     def __init__(self, stretch: int = 1048576, threads: int = 1) -> None: ...
@@ -147,24 +147,24 @@ class GzipInflater:
     @property
     def own(self) -> int:
         """
-        How many compressed bytes the next part is to own: few at first, so that the first bytes come soon.
+        The number of compressed bytes that the next part owns: few at first, so that the first bytes come soon.
         """
 
     @property
     def most_own(self) -> int:
-        """How many a part is ever to own."""
+        """The most bytes that a part ever owns."""
 
     @property
     def margin(self) -> int:
-        """How many it is to have behind its own."""
+        """The number of bytes that it needs behind its own."""
 
     @property
     def most_waiting(self) -> int:
-        """How many parts may ever wait to be taken."""
+        """The most parts that may wait to be taken."""
 
     @property
     def waiting(self) -> int:
-        """How many parts were given and not taken."""
+        """The number of parts that were given and not taken."""
 
     @property
     def has_room(self) -> bool:
@@ -172,15 +172,15 @@ class GzipInflater:
 
     @property
     def state(self) -> str:
-        """'going', 'done' or 'refused', as of what was taken."""
+        """'going', 'done' or 'refused', as far as parts were taken."""
 
     def give(self, data: Buffer, own: int, last: bool) -> None:
         """
-        Give the next part: its own bytes, behind those of the part before, and the margin. They must not change until it is taken.
+        Give the next part: its own bytes, which follow those of the part before, and the margin. They must not change until the part is taken.
         """
 
     def take(self) -> list[memoryview]:
-        """What the oldest part inflates to: views of where it was inflated to."""
+        """Take the oldest part: views of its inflated bytes."""
 
     @property
     def taken_crc(self) -> int:

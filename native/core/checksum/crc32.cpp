@@ -24,8 +24,8 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
 
 #if defined(HEADRACE_X86)
 
-// x to the power of `bits`, modulo the polynomial, bit 0 the highest power, as the multiplication of reflected halves
-// wants it: one bit further up.
+// x to the power of `bits`, modulo the polynomial, bit 0 the highest power, shifted up by one bit for the
+// multiplication of reflected halves.
 constexpr std::uint64_t power(unsigned bits) {
     std::uint32_t value = 0x80000000U; // one
     for (unsigned i = 0; i < bits; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0);

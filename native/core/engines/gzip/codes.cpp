@@ -25,7 +25,7 @@ constexpr unsigned reversed(unsigned code, unsigned length) {
     return (unsigned{reversed_bytes[code & 255]} << 8 | reversed_bytes[code >> 8]) >> (16 - length);
 }
 
-// How much of all codes four lengths of three bits each take, in 128ths.
+// The share of all codes that lengths of three bits each take, in 128ths.
 constexpr std::array<std::uint16_t, 4096> make_shares() {
     std::array<std::uint16_t, 4096> shares{};
     for (unsigned bits = 0; bits < shares.size(); ++bits)
@@ -109,8 +109,8 @@ void Codes::make_literals(const std::uint8_t* lengths, unsigned count) noexcept 
     for (unsigned symbol = 0; symbol < std::min(count, end_of_block); ++symbol)
         shares += lengths[symbol] == 0 ? 0 : 1U << 15 >> lengths[symbol];
     literal_share = static_cast<double>(shares) / (1U << 15);
-    // One symbol each first. A table for codes of up to n bits, twice, is one for n + 1 bits, but for the codes of that
-    // length.
+    // One symbol an entry first. Two copies of a table for codes of up to n bits make one for n + 1 bits, without the
+    // codes of that length.
     struct Literal {
         unsigned code, length;
         Entry entry;
@@ -131,7 +131,7 @@ void Codes::make_literals(const std::uint8_t* lengths, unsigned count) noexcept 
     for (unsigned length = literal_bits + 1; length <= long_literals.longest(); ++length)
         for (unsigned left = long_literals.count(length); left != 0; --left)
             literals[long_literals.next_code(length) % literals.size()] = other(0, 0);
-    // Then two, where both fit.
+    // Then two symbols, where both fit.
     for (const Literal& first : std::span(short_ones).first(found))
         for (const Literal& second : std::span(short_ones).first(found)) {
             const unsigned length = first.length + second.length;

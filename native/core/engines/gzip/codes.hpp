@@ -7,8 +7,7 @@
 
 namespace headrace::deflate {
 
-/// The bits of a Deflate stream from bit `at` on, the first lowest: 57 of them at least, with zeros for those behind
-/// the end.
+/// At least 57 bits of a Deflate stream from bit `at` on, the first one lowest, with zeros behind the end.
 [[nodiscard]] inline std::uint64_t bits_at(Bytes data, std::uint64_t at) noexcept {
     const auto byte = static_cast<std::size_t>(at >> 3);
     if (byte + 8 <= data.size()) [[likely]]
@@ -19,30 +18,30 @@ namespace headrace::deflate {
     return word >> (at & 7);
 }
 
-/// A symbol and the bits of its code; `bits` is 0 where there is no such code.
+/// A symbol and the length of its code; `bits` is 0 if there is none.
 struct Symbol {
     unsigned value;
     unsigned bits;
 };
 
-/// The codes of up to 15 bits of one alphabet, by length: for those too long or too rare for a table. Source: RFC 1951,
-/// section 3.2.2.
+/// The codes of one alphabet, of up to 15 bits, by length: for codes that are too long or too rare for a table. Source:
+/// RFC 1951, section 3.2.2.
 class Canonical {
   public:
     enum class Kind { complete, single, empty, wrong };
 
-    /// From the lengths of the codes; `single` is one code of one bit, the only incomplete set that is allowed.
+    /// Takes the lengths of the codes. `single` is one code of one bit, the only incomplete set that is allowed.
     [[nodiscard]] Kind open(const std::uint8_t* lengths, unsigned count) noexcept;
 
-    /// The first code of all that `bits` begin with.
+    /// The code that `bits` begin with.
     [[nodiscard]] Symbol find(std::uint64_t bits) const noexcept;
 
     [[nodiscard]] unsigned longest() const noexcept;
 
-    /// The code that a symbol's turn of that length has, lowest bit first.
+    /// The code of the next symbol of this length, lowest bit first.
     [[nodiscard]] unsigned next_code(unsigned length) noexcept;
 
-    /// The symbols that have a code, in the order of their codes, and how many have one of that length.
+    /// The symbols with a code, in the order of their codes, and how many have a code of some length.
     [[nodiscard]] const std::uint16_t* sorted() const noexcept { return sorted_.data(); }
     [[nodiscard]] unsigned count(unsigned length) const noexcept { return counts_[length]; }
 
@@ -51,31 +50,30 @@ class Canonical {
     std::array<std::uint16_t, 288> sorted_{};
 };
 
-/// One entry of `Codes::literals`. Of one or two literals, least significant bit first: 8 bits, the length of their
-/// codes together; 8 bits, how many they are; 16 bits, the literals. Of anything else: 7 bits, zeros; one set; 8 bits,
-/// zeros; 9 bits, the symbol; 4 bits, the length of its code, 0 for a code that is longer than the table is wide, or
-/// for none at all.
+/// One entry of `Codes::literals`, from the lowest bit up. One or two literals: 8 bits for the length of their codes
+/// together, 8 bits for their number, 16 bits for the literals. Anything else: 7 zeros, a one, 8 zeros, 9 bits for the
+/// symbol, 4 bits for the length of its code (0: longer than the table is wide, or no code).
 using Entry = std::uint32_t;
 
 inline constexpr Entry other_flag = 0x80;
 inline constexpr unsigned end_of_block = 256;
 
-/// What the codes of a block mean.
+/// The codes of a block, as tables.
 struct Codes {
-    static constexpr unsigned literal_bits = 11; // with four lanes, the tables just fit into 32 KB of the first cache
+    static constexpr unsigned literal_bits = 11; // the tables of all lanes fit into 32 KB of the first cache
     static constexpr unsigned distance_bits = 8;
 
     std::array<Entry, std::size_t{1} << literal_bits> literals;
     std::array<std::uint16_t, std::size_t{1} << distance_bits>
         distances; ///< 4 bits length (0: see `far`), then the symbol.
     Canonical long_literals, far;
-    double literal_share = 0; ///< Of all symbols, how many are literals, if each is as frequent as its code is short.
+    double literal_share = 0; ///< The share of literals among all symbols, as the lengths of the codes imply.
 
-    /// Reads the lengths of the codes, behind the three bits that begin a block with codes of its own, and makes the
-    /// tables. False where they are not sound or not complete; `at` moves behind them. With `quick`, no tables.
+    /// Reads the codes of a block, behind its first three bits, makes the tables, and moves `at` behind them. False if
+    /// the codes are unsound or incomplete. With `quick`, makes no tables.
     [[nodiscard]] bool read(Bytes data, std::uint64_t& at, bool quick = false) noexcept;
 
-    /// The codes that the format fixes.
+    /// Uses the fixed codes of the format.
     void fix() noexcept;
 
     [[nodiscard]] Symbol distance(std::uint64_t bits) const noexcept {
@@ -88,8 +86,8 @@ struct Codes {
     void make_distances(const std::uint8_t* lengths, unsigned count) noexcept;
 };
 
-/// The first bit from `from` on, before `until`, at which a block with codes of its own may begin that is not the last
-/// of its stream; `until` where there is none.
+/// The first bit from `from` on, before `until`, where a block may begin that has its own codes and is not the last one
+/// of its stream; `until` if there is none.
 [[nodiscard]] std::uint64_t find_block(Bytes data, std::uint64_t from, std::uint64_t until, Codes& room) noexcept;
 
 } // namespace headrace::deflate

@@ -30,11 +30,10 @@ constexpr std::size_t header_bytes = 2, checksum_bytes = 4;
     return out;
 }
 
-/// Copies `size` bytes from `distance` before `to`: what is written may be what is read next.
+/// Copies `size` bytes from `distance` before `to`. The two may overlap.
 void repeat(std::byte* to, std::size_t distance, std::size_t size, std::size_t room) noexcept {
     const std::byte* from = to - distance;
-    if (distance >= 8 &&
-        room >= size + 8) { // whole words, the last of which may go beyond: later bytes replace what it leaves there
+    if (distance >= 8 && room >= size + 8) { // whole words; the last may write too much, which later bytes replace
         for (std::size_t i = 0; i < size; i += 8) std::memcpy(to + i, from + i, 8);
     } else if (distance == 1) {
         std::memset(to, std::to_integer<int>(*from), size);
@@ -50,7 +49,7 @@ class Inflater::Bits {
   public:
     explicit Bits(Bytes stream) noexcept : stream_(stream), at_(stream.data()), end_(stream.data() + stream.size()) {}
 
-    /// Makes at least 56 bits ready, or all that are left.
+    /// Loads at least 56 bits, or all that are left.
     void fill() noexcept {
         if (end_ - at_ >= 8) {
             bits_ |= load_le<std::uint64_t>(at_) << ready_;
@@ -64,7 +63,7 @@ class Inflater::Bits {
         }
     }
 
-    /// What comes next, with zeros behind the end.
+    /// The next bits, with zeros behind the end.
     [[nodiscard]] std::uint64_t ahead() const noexcept { return bits_; }
 
     void drop(unsigned bits) {
@@ -79,7 +78,7 @@ class Inflater::Bits {
         return value;
     }
 
-    /// Goes to the next whole byte, and gives what lies there.
+    /// Goes to the next whole byte, and returns the bytes from there on.
     [[nodiscard]] Bytes rest() {
         drop(ready_ & 7U);
         at_ -= ready_ / 8;
@@ -88,7 +87,7 @@ class Inflater::Bits {
         return {at_, static_cast<std::size_t>(end_ - at_)};
     }
 
-    /// Passes over so many bytes of `rest`.
+    /// Skips some bytes of `rest`.
     void pass(std::size_t bytes) noexcept { at_ += bytes; }
 
     [[nodiscard]] FormatError bad(std::uint64_t found) const noexcept {
@@ -109,7 +108,7 @@ void Inflater::Code<DirectBits, Symbols>::make(std::span<const std::uint8_t> len
     for (const std::uint8_t length : lengths) ++count[length];
     count[0] = 0;
     std::array<std::uint16_t, most_bits + 2> start{}, code{};
-    unsigned free = 1, longest = 0; // codes of so many bits that nobody has
+    unsigned free = 1, longest = 0; // codes of this length that are not used yet
     for (unsigned bits = 1; bits <= most_bits; ++bits) {
         start[bits + 1] = static_cast<std::uint16_t>(start[bits] + count[bits]);
         code[bits + 1] = static_cast<std::uint16_t>((code[bits] + count[bits]) << 1);
@@ -133,13 +132,13 @@ void Inflater::Code<DirectBits, Symbols>::make(std::span<const std::uint8_t> len
 template <unsigned DirectBits, std::size_t Symbols>
 unsigned Inflater::Code<DirectBits, Symbols>::next(Bits& bits) const {
     const unsigned entry = direct[bits.ahead() & (direct.size() - 1)];
-    if (entry == 0) return counted(bits);
+    if (entry == 0) return search(bits);
     bits.drop(entry & 15U);
     return entry >> 4;
 }
 
 template <unsigned DirectBits, std::size_t Symbols>
-unsigned Inflater::Code<DirectBits, Symbols>::counted(Bits& bits) const {
+unsigned Inflater::Code<DirectBits, Symbols>::search(Bits& bits) const {
     std::uint64_t ahead = bits.ahead();
     unsigned code = 0, first = 0, before = 0;
     for (unsigned length = 1; length <= most_bits; ++length) {
@@ -198,7 +197,7 @@ void Inflater::read_codes(Bits& bits) {
     distances_.make({found.data() + values, distances}, true);
 }
 
-void Inflater::fixed_codes() {
+void Inflater::use_fixed_codes() {
     std::array<std::uint8_t, 288> lengths{};
     for (std::size_t symbol = 0; symbol < lengths.size(); ++symbol) {
         lengths[symbol] = static_cast<std::uint8_t>(symbol < 144 ? 8 : symbol < 256 ? 9 : symbol < 280 ? 7 : 8);
@@ -213,7 +212,7 @@ void Inflater::inflate_block(Bits& bits, std::span<std::byte> out, std::size_t& 
     std::size_t at = done;
     const std::size_t size = out.size();
     while (true) {
-        bits.fill(); // 56 bits: a length with what belongs to it and a distance take 48
+        bits.fill(); // 56 bits: a length and a distance take at most 48
         unsigned symbol = values_.next(bits);
         if (symbol < end_of_block) {
             if (at == size) throw FormatError(Fault::wrong_count, 0, size, size + 1);
@@ -248,7 +247,7 @@ void Inflater::inflate(Bytes stream, std::span<std::byte> out) {
         is_last = bits.take(1) != 0;
         switch (bits.take(2)) {
         case 0: copy_stored(bits, out, done); continue;
-        case 1: fixed_codes(); break;
+        case 1: use_fixed_codes(); break;
         case 2: read_codes(bits); break;
         default: throw bits.bad(3);
         }
@@ -257,18 +256,18 @@ void Inflater::inflate(Bytes stream, std::span<std::byte> out) {
     const Bytes rest = bits.rest();
     if (done != out.size()) throw FormatError(Fault::wrong_count, 0, out.size(), done);
     if (rest.size() < checksum_bytes) throw FormatError(Fault::truncated, stream.size(), checksum_bytes, rest.size());
-    const std::uint32_t told = big_endian(rest.data()), found = adler32(out);
-    if (told != found) throw FormatError(Fault::payload_checksum, 0, told, found);
+    const std::uint32_t stored = big_endian(rest.data()), found = adler32(out);
+    if (stored != found) throw FormatError(Fault::payload_checksum, 0, stored, found);
 }
 
 std::uint32_t adler32(Bytes bytes) noexcept {
     constexpr std::uint32_t prime = 65521;
-    constexpr std::uint32_t block = 32, most = 5536; // a multiple of the block for which no sum goes over
+    constexpr std::uint32_t block = 32, most = 5536; // the largest multiple of the block for which no sum overflows
     std::uint32_t low = 1, high = 0;
     while (!bytes.empty()) {
         Bytes part = bytes.first(std::min<std::size_t>(bytes.size(), most));
         bytes = bytes.subspan(part.size());
-        for (; part.size() >= block; part = part.subspan(block)) { // sums that do not wait for one another
+        for (; part.size() >= block; part = part.subspan(block)) { // independent sums
             std::uint32_t sum = 0, weighted = 0;
             for (std::uint32_t i = 0; i < block; ++i) {
                 const auto value = std::to_integer<std::uint32_t>(part[i]);

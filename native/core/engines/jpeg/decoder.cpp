@@ -11,8 +11,8 @@ constexpr std::size_t padding = 64;    // what kernels may read and write behind
 
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 
-/// By 16 bytes a time, however the compiler would set 128 of them: a string instruction takes longer than the block's
-/// bits.
+/// Clears a block 16 bytes at a time. The string instruction that compilers use for 128 bytes takes longer than
+/// decoding the block.
 HEADRACE_INLINE void clear(std::int16_t* coefficients) noexcept {
     struct alignas(16) Sixteen {
         std::array<std::uint64_t, 2> words{};
@@ -23,7 +23,7 @@ HEADRACE_INLINE void clear(std::int16_t* coefficients) noexcept {
     }
 }
 
-/// One block of a unit, where it comes from and goes to.
+/// One block of a unit: its codes and its place.
 struct Slot {
     const CodeTable* dc;
     const CodeTable* ac;
@@ -34,7 +34,7 @@ struct Slot {
 
 } // namespace
 
-/// What the loop over the units of a scan needs, gathered so that it stays in registers and in the nearest cache.
+/// All that the loop over the units of a scan needs, together, so that it stays in registers and the nearest cache.
 struct Decoder::Work {
     alignas(32) std::array<std::array<std::uint16_t, 64>, 3> steps;
     alignas(32) std::array<std::array<std::int16_t, 80>, most_blocks> coefficients;

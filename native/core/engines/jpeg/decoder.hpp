@@ -11,24 +11,23 @@
 namespace headrace::jpeg {
 
 /// Decodes plain JPEGs (see `plain_header`) to the pixels that libjpeg-turbo gives with its accurate DCT and smooth
-/// chroma, to the bit. One for each thread: it holds the memory that it works in, and the code tables of the image
-/// before.
+/// chroma, to the bit. Each thread needs its own: it keeps its memory, and the code tables of the image before.
 class Decoder {
   public:
     explicit Decoder(const Kernels& kernels) : kernels_(kernels) {}
 
-    /// Writes height * width * channels samples. False where the image is not plain or not sound to the last bit: what
-    /// is in `out` then means nothing, and a whole library has to say what is wrong.
+    /// Writes height * width * channels samples. False, with anything in `out`, if the image is not sound to its last
+    /// bit. A library then decodes it, or names the fault.
     [[nodiscard]] bool decode(Bytes file, const Header& header, std::uint8_t* out);
 
-    /// Gives memory back that only a large image needed.
+    /// Frees the memory that only a large image needed.
     void shrink() noexcept;
 
   private:
     struct Plane {
         std::vector<std::uint8_t> samples;
         std::size_t stride = 0;
-        std::size_t columns = 0; ///< That belong to the image.
+        std::size_t columns = 0; ///< Columns of the image.
         std::size_t rows = 0;
         [[nodiscard]] std::uint8_t* row(std::size_t number) noexcept {
             return samples.data() + before + number * stride;
@@ -57,10 +56,10 @@ class Decoder {
     std::array<std::vector<std::uint8_t>, 2> wide_;
 };
 
-/// Images of more pixels than this are left to others: the planes of an image are held whole.
+/// Larger images are left to a library, because all planes of an image are in memory at once.
 inline constexpr std::size_t most_pixels = std::size_t{1} << 24;
 
-/// And of what a decoder holds between images: this many pixels' worth.
+/// A decoder keeps memory for this many pixels between images.
 inline constexpr std::size_t kept_pixels = std::size_t{1} << 20;
 
 } // namespace headrace::jpeg

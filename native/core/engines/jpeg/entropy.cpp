@@ -6,7 +6,7 @@
 namespace headrace::jpeg {
 namespace {
 
-/// What a symbol says without its magnitude.
+/// The entry of a symbol whose magnitude follows.
 Entry entry_of(unsigned symbol, unsigned length, bool is_ac) noexcept {
     const unsigned size = is_ac ? symbol & 15 : symbol;
     const unsigned run = is_ac ? symbol >> 4 : 0;
@@ -17,7 +17,7 @@ Entry entry_of(unsigned symbol, unsigned length, bool is_ac) noexcept {
 } // namespace
 
 void CodeTable::build(const Codes& codes, bool is_ac) {
-    if (is_built_ && is_ac == is_ac_ && codes == codes_) return; // Nearly all files have the tables of the one before.
+    if (is_built_ && is_ac == is_ac_ && codes == codes_) return; // Nearly all files have the tables of the file before.
     codes_ = codes;
     is_ac_ = is_ac;
     is_built_ = true;

@@ -16,13 +16,12 @@ namespace headrace::jpeg {
 
 inline constexpr unsigned peeked_bits = 11;
 
-/// What the next bits of a scan stand for, in one word, so that one load finds all of it and no field is on the way
-/// from one look to the next but the lowest, by which a shift can be made without taking it out first. A step leads
-/// over the zeros before a coefficient to the coefficient.
+/// The meaning of the next bits of a scan, in one word. One load finds all of it, and the next lookup depends only on
+/// its lowest bits, which serve as the count of a shift as they are. A step leads over the zeros before a coefficient.
 class Entry {
   public:
     Entry() = default;
-    /// One coefficient, which `bits` give in full.
+    /// One coefficient, of which `bits` hold all.
     static constexpr Entry of(std::int32_t value, std::size_t step, unsigned bits) noexcept {
         return Entry(bits | step << 8 | std::uint64_t{bits} << 24 | field(value) << 32 | field(value) << 48);
     }
@@ -60,25 +59,25 @@ class Entry {
     std::uint64_t word_ = 0;
 };
 
-/// A Huffman code as a table: one look gives a coefficient, or two where both are short.
+/// A Huffman code as a table: a lookup gives one coefficient, or two if both are short.
 class CodeTable {
   public:
     void build(const Codes& codes, bool is_ac);
 
-    /// What some bits begin with, the uppermost first. Its `bits` are 0 where `longer` has to tell.
+    /// The entry for the uppermost bits. Its `bits` are 0 if `longer` has to look.
     [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept {
         return entries_[bits >> (64 - peeked_bits)];
     }
 
-    /// The same for a code longer than `peeked_bits`. Its `bits` are 0 where there is no such code.
+    /// The same for a code longer than `peeked_bits`. Its `bits` are 0 if there is none.
     [[nodiscard]] Entry longer(std::uint64_t bits) const noexcept;
 
   private:
     void pair_up();
 
     std::array<Entry, std::size_t{1} << peeked_bits> entries_;
-    std::array<std::uint32_t, 17> limits_; ///< By length: the first 16 bits that no code of up to that length begins.
-    std::array<std::int32_t, 17> offsets_; ///< By length: what to add to a code for its place among the symbols.
+    std::array<std::uint32_t, 17> limits_; ///< By length: the first 16 bits beyond all codes of up to that length.
+    std::array<std::int32_t, 17> offsets_; ///< By length: added to a code, it gives the place of its symbol.
     Codes codes_;
     bool is_ac_ = false;
     bool is_built_ = false;
@@ -86,21 +85,21 @@ class CodeTable {
 
 /// The coefficients of a scan without the bytes that JPEG stuffs between them.
 struct Stretches {
-    std::vector<std::byte> bytes;  ///< One after the other, and `room` bytes that may be read.
-    std::vector<std::size_t> ends; ///< Where each stretch between restart markers ends.
+    std::vector<std::byte> bytes;  ///< All stretches, and `room` bytes that may be read.
+    std::vector<std::size_t> ends; ///< The end of each stretch between restart markers.
     static constexpr std::size_t room = 512;
 
     /// False unless the scan ends with the end-of-image marker and its restart markers are in order.
     [[nodiscard]] bool fill(Bytes scan);
 };
 
-/// The next bits of a stretch. The caller sees to it that at most `Stretches::room` bytes behind the last one are read.
+/// The next bits of a stretch. The caller must not read more than `Stretches::room` bytes behind the last one.
 struct Bits {
     const std::byte* at = nullptr;
     std::uint64_t next = 0; ///< Uppermost bit first.
-    unsigned count = 0;     ///< How many of `next` are there.
+    unsigned count = 0;     ///< The number of bits in `next`.
 
-    /// At least 56 are there after it.
+    /// Loads at least 56 bits.
     HEADRACE_INLINE void refill() noexcept {
         next |= load_be(at) >> count;
         at += (63 - count) >> 3;
@@ -133,12 +132,12 @@ struct Bits {
     }
 };
 
-/// The coefficients of an entry, which are in it or follow its code.
+/// The coefficients of an entry, taken from it or from the bits behind its code.
 struct Values {
     std::int16_t first, second;
 };
 
-/// Consumes an entry. Takes no branch that depends on the data: a wrong guess costs more than all else here.
+/// Consumes an entry, without a branch that depends on the data: a misprediction costs more than all else here.
 HEADRACE_INLINE Values consume(Entry entry, Bits& bits) noexcept {
     const std::uint64_t after_code = bits.next << (entry.word() >> 24 & 63);
     bits.drop(entry.word());
@@ -151,8 +150,7 @@ HEADRACE_INLINE Values consume(Entry entry, Bits& bits) noexcept {
 }
 
 /// The 64 coefficients of a block in rows, as stored; `block` holds 65 numbers, the first 64 of them 0.
-/// Returns the place in the zigzag order from which on all are 0 (1: there is a mean only), or 0 where the bits are no
-/// block.
+/// Returns the place in the zigzag order from which all are 0 (1: there is only a mean), or 0 if the bits are no block.
 HEADRACE_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bits& bits, std::uint32_t& mean,
                                     std::int16_t* block) noexcept {
     bits.refill();

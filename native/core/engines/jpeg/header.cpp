@@ -48,7 +48,7 @@ constexpr std::uint32_t most_side = 65500; // as libjpeg
 constexpr unsigned most_dc_bits = 11;
 constexpr unsigned most_ac_bits = 10;
 
-/// Thrown where the image is none for us; never leaves this file.
+/// Thrown for an image that is not plain; never leaves this file.
 struct NotPlain {};
 
 void need(bool is_plain) {
@@ -73,7 +73,7 @@ class Reader {
     }
 
   private:
-    /// One segment; whether it was the last one.
+    /// Reads one segment. Returns whether it was the last one.
     bool segment() {
         need(byte(at_) == 0xFF);
         const unsigned marker = byte(at_);
@@ -103,7 +103,7 @@ class Reader {
         if (!starts_with(inside, {'J', 'F', 'I', 'F', 0}, 14)) return;
         is_jfif_ = true;
         inside.skip(5);
-        need(byte(inside) == 1); // the version, at any other of which libjpeg wonders
+        need(byte(inside) == 1); // the version; libjpeg warns of any other
     }
 
     void adobe(Cursor& inside) {
@@ -131,7 +131,7 @@ class Reader {
         count == 1 ? grey() : colours();
     }
 
-    /// The one plane of a grey image comes block by block, whatever its sampling is said to be.
+    /// The single plane of a grey image comes block by block, whatever its sampling factors are.
     void grey() {
         Component& only = header_.components[0];
         need(only.across >= 1 && only.across <= 4 && only.down >= 1 && only.down <= 4);

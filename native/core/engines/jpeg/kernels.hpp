@@ -7,7 +7,7 @@
 
 namespace headrace::jpeg {
 
-/// One block on its way to pixels.
+/// One block, as the inverse DCT reads and writes it.
 struct Block {
     const std::int16_t* coefficients; ///< 64 in rows, 32-byte aligned.
     const std::uint16_t* steps;       ///< What to multiply them by, in rows, 32-byte aligned.
@@ -15,16 +15,16 @@ struct Block {
     std::size_t stride;               ///< Samples from one row to the next.
 };
 
-/// How samples that hold so many columns become pixels. Rows of chroma may be read one sample before and 32 behind,
-/// where the caller repeats the first and the last one.
+/// Functions that turn coefficients into pixels. They may read rows of chroma one sample before and 32 behind, where
+/// the caller repeats the first and the last one.
 struct Kernels {
     /// The inverse DCT of two blocks, accurate, as libjpeg's "slow" integer one to the bit.
     void (*transform)(const Block& first, const Block& second);
-    /// The same where there are only means: 8 x 8 samples of one value.
+    /// The same for a block of only a mean: 8 x 8 samples of one value.
     void (*flat)(const Block& block);
     /// Twice as many columns from one row of `columns`, by triangle filter.
     void (*widen)(const std::uint8_t* row, std::size_t columns, std::uint8_t* out);
-    /// Twice as many columns from the row that is nearer to the wanted one, and the one that is farther.
+    /// The same from two rows, the nearer and the farther one.
     void (*widen_two)(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns, std::uint8_t* out);
     /// RGB from YCbCr.
     void (*colours)(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns,

@@ -25,7 +25,7 @@ HEADRACE_AVX2_INLINE Vector factors(int first, int second) {
     return _mm256_set1_epi32((first & 0xFFFF) | static_cast<int>(static_cast<unsigned>(second) << 16));
 }
 
-/// Sixteen numbers of 32 bits: what became of the lower and of the upper four in each half of a row.
+/// Sixteen numbers of 32 bits: those of the lower and of the upper four in each half of a row.
 struct Wide {
     Vector low, high;
 };
@@ -61,7 +61,7 @@ template <int shift> HEADRACE_AVX2_INLINE Vector rounded(const Wide& sum) {
                               _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), shift));
 }
 
-/// One pass over eight rows, of two blocks side by side in the halves of each.
+/// One pass over eight rows. The halves of each belong to two blocks.
 template <int shift> HEADRACE_AVX2_INLINE void pass(Vector (&row)[8]) {
     const Wide even_sum = widened(_mm256_add_epi16(row[0], row[4]));
     const Wide even_difference = widened(_mm256_sub_epi16(row[0], row[4]));
@@ -93,7 +93,7 @@ template <int shift> HEADRACE_AVX2_INLINE void pass(Vector (&row)[8]) {
     row[4] = rounded<shift>(even3 - odd3);
 }
 
-/// Rows become columns, in each half by itself.
+/// Transposes each half.
 HEADRACE_AVX2_INLINE void turn(Vector (&row)[8]) {
     const Vector a0 = _mm256_unpacklo_epi16(row[0], row[1]), a1 = _mm256_unpackhi_epi16(row[0], row[1]);
     const Vector a2 = _mm256_unpacklo_epi16(row[2], row[3]), a3 = _mm256_unpackhi_epi16(row[2], row[3]);
@@ -145,7 +145,7 @@ HEADRACE_AVX2 void transform(const Block& first, const Block& second) {
     }
     const Vector top = row[0];
     pass<11>(row);
-    if (has_large(top)) [[unlikely]] { // See `transform_one` in jpeg_kernels.cpp.
+    if (has_large(top)) [[unlikely]] { // See `transform_one` in kernels.cpp.
         const Vector is_alone = first_row_only(first, second);
         for (Vector& each : row) each = _mm256_blendv_epi8(each, _mm256_slli_epi16(top, kept), is_alone);
     }

@@ -62,7 +62,7 @@ void long_codes() {
 int main() {
     long_codes();
     using namespace std::string_view_literals;
-    // Written by zlib 1.3: fixed codes, codes of their own, stored; the content is told beside each.
+    // Written by zlib 1.3: fixed codes, codes of their own, stored; the content is beside each.
     const auto fixed = "\170\001\053\311\110\125\050\054\315\114\316\126\110\052\312\057\317\123\110\313\257\120\310"
                        "\052\315\055\050\126"
                        "\310\057\113\055\122\050\001\112\347\044\126\125\052\244\344\247\353\240\360\024\212\163\122"

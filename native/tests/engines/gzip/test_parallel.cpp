@@ -73,7 +73,7 @@ void damage_is_refused() {
         check(inflate(Bytes(packed).first(size), 4096).state == GzipInflater::State::refused);
     unsigned accepted = 0;
     for (std::size_t bit = 0; bit < packed.size() * 8; ++bit) {
-        if (bit / 8 >= 4 && bit / 8 < 10) continue; // of a time and a system that nobody asks for
+        if (bit / 8 >= 4 && bit / 8 < 10) continue; // a time and a system, which are ignored
         auto broken = packed;
         broken[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
         accepted += inflate(broken, 4096).state == GzipInflater::State::done ? 1U : 0U;

@@ -45,7 +45,7 @@ std::vector<std::uint8_t> inflate_with_zlib(std::span<const std::uint8_t> stream
     return out;
 }
 
-/// Our inflater takes exactly the streams that zlib takes, if it is told the right size, and gives the same.
+/// With the right size, our inflater takes exactly the streams that zlib takes, and returns the same bytes.
 void check_stream(std::span<const std::uint8_t> stream, std::size_t other_size) {
     bool is_sound = false;
     const std::vector<std::uint8_t> wanted = inflate_with_zlib(stream, is_sound, 15);
