@@ -53,6 +53,29 @@ def test_decode_false_leaves_the_bytes(path):
     assert hr.open(path).encoded()[3]["image"] == IMAGES[3]
 
 
+@pytest.fixture
+def stream(monkeypatch):
+    """Files are read as large compressed ones are until they are inflated."""
+    monkeypatch.setattr("headrace.formats.framed.records.FramedRecords.prefers_streaming", True)
+
+
+@pytest.mark.usefixtures("stream")
+@pytest.mark.parametrize("columns", [["image"], ["label", "image"]])
+def test_a_stream_is_decoded_as_it_comes(source, columns):
+    batches = list(hr.Loader(source.select(*columns), 16, threads=0))
+    assert [list(batch) for batch in batches] == [columns] * 3
+    np.testing.assert_array_equal(np.concatenate([batch["image"] for batch in batches]), PIXELS)
+
+
+@pytest.mark.usefixtures("stream")
+def test_damage_in_a_stream_is_named(tmp_path):
+    hr.write(tmp_path / "x.tfrecord", examples([*IMAGES[:20], IMAGES[20][:-9], *IMAGES[21:]]))
+    batches = hr.open(tmp_path / "x.tfrecord").stream(8)
+    assert len([next(batches), next(batches)]) == 2
+    with pytest.raises(hr.CorruptRecord, match=r"x.tfrecord, record 20,.*feature 'image'"):
+        next(batches)
+
+
 @pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record", "x.recordio"])
 def test_images_as_whole_records(tmp_path, name):
     hr.write_records(tmp_path / name, IMAGES)

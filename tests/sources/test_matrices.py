@@ -103,3 +103,11 @@ def test_sparse_columns_in_memory_and_back(tmp_path):
         order = np.argsort(labels)
         assert (found[order] != matrix).nnz == 0
         assert labels[order].tolist() == list(range(20))
+
+
+@pytest.mark.parametrize("rows", [3, 20_000])
+def test_a_compressed_file_is_read_in_order(tmp_path, rows):
+    hr.write(tmp_path / "x.tfrecord.gz", {"values": np.arange(rows * 2).reshape(rows, 2), "label": np.arange(rows)})
+    values, labels = hr.open(tmp_path / "x.tfrecord.gz").to_numpy()
+    assert values.tolist() == np.arange(rows * 2).reshape(rows, 2).tolist()
+    assert labels.tolist() == list(range(rows))

@@ -176,6 +176,24 @@ def test_an_error_in_user_code_names_the_example(source):
         len(source.filter(bad))
 
 
+def test_parts_of_chosen_examples(source):
+    odd = source.filter(lambda e: e["y"] % 2 == 1)
+    list(odd)
+    assert ys(odd[4:1:-1]) == [9, 7, 5]
+    assert ys(odd[1:][::2][1:]) == [7, 11]
+    assert ys(source[2:].filter(lambda e: e["y"] % 3 == 0)[1:]) == [6, 9]
+
+
+def test_columns_of_different_lengths_are_refused():
+    with pytest.raises(SchemaMismatch, match="columns of equal length, found .*'y': 2"):
+        ColumnSource({"x": np.arange(3), "y": np.arange(2)})
+
+
+def test_a_column_of_arrays_of_different_shapes():
+    arrays = [np.ones((1, 2)), np.ones((3, 4))]
+    assert [array.shape for array in ColumnSource({"x": arrays}).batch([1, 0, 1])["x"]] == [(3, 4), (1, 2), (3, 4)]
+
+
 def test_filter_is_random_access(source):
     odd = source.filter(lambda e: e["y"] % 2 == 1)
     assert len(odd) == 6

@@ -18,7 +18,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.registry import format_named
-from headrace.sources.node import Node, cuts_cleanly, narrow
+from headrace.sources.node import Node, narrow
 from headrace.sources.source import Source
 from headrace.writing.sinks import codec_for
 
@@ -194,9 +194,6 @@ class CastNode:
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
-
-    def cuts_cleanly(self) -> bool:
-        return cuts_cleanly(self.parent)
 
     def _column(self, column: Any, name: str, indices: Indices) -> Any:
         was, stored = self.parent.schema[name], self.schema[name]
