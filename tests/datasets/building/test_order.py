@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.datasets.building.description import num_shards_for, shard_lengths
 from headrace.datasets.building.order import Ordering
+from headrace.datasets.building.preparing import num_shards_for, shard_lengths
 from headrace.errors import SchemaMismatch, UnsupportedData
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.datasets.building.description import keys_json
-from headrace.datasets.building.preparing import Examples, Preparation, prepare
+from headrace.datasets.building.preparing import Examples, Preparation, keys_json, prepare
 from headrace.datasets.downloading.downloads import Downloads, Resource
 from headrace.datasets.downloading.fetch import Patience
 from headrace.datasets.features.base import DatasetFeature

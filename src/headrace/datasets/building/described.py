@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.schema import Schema
-from headrace.datasets.building.description import keys_json, split_json, write_features, write_fields
+from headrace.datasets.building.preparing import keys_json, split_json, write_features, write_fields
 from headrace.datasets.building.statistics import statistics_of
 from headrace.datasets.features.base import DatasetFeature, LeafFeature
 from headrace.datasets.features.image import Image

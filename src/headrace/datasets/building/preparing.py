@@ -1,8 +1,9 @@
-"""Write a prepared folder: its splits in order, their statistics, and finally its name."""
+"""Write a prepared folder: its splits in order, their statistics and descriptions, and finally its name. Numbers of files follow TFDS's rules."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,18 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headrace.datasets.building.description import (
-    num_shards_for,
-    shard_lengths,
-    split_json,
-    write_features,
-    write_fields,
-)
 from headrace.datasets.building.order import Key, Ordering
 from headrace.datasets.building.statistics import statistics_of
 from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features.base import DatasetFeature
-from headrace.datasets.prepared import DEFAULT_TEMPLATE, INFO_FILE, Prepared, read_prepared, shard_names
+from headrace.datasets.prepared import DEFAULT_TEMPLATE, FEATURES_FILE, INFO_FILE, Prepared, read_prepared, shard_names
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.faults import close_quietly, name_in_errors
@@ -31,7 +25,94 @@ from headrace.io.progress import Progress, say
 from headrace.io.system import discard_folder, lock, sync_folder
 from headrace.io.write.atomic import write_atomic
 
-__all__ = ["Examples", "Preparation", "prepare"]
+__all__ = [
+    "Examples",
+    "Preparation",
+    "keys_json",
+    "num_shards_for",
+    "prepare",
+    "shard_lengths",
+    "split_json",
+    "write_features",
+    "write_fields",
+]
+
+
+def split_json(name: str, lengths: list[int], size: int, statistics: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Make a ``SplitInfo`` message, in which integers are text."""
+    out: dict[str, Any] = {
+        "filepathTemplate": DEFAULT_TEMPLATE,
+        "name": name,
+        "numBytes": str(size),
+        "shardLengths": [str(length) for length in lengths],
+    }
+    if statistics:
+        out["statistics"] = statistics
+    return out
+
+
+def keys_json(keys: Any) -> dict[str, Any]:
+    """Make a ``SupervisedKeys`` message, or a part of one, from names, tuples and dicts of names."""
+    if isinstance(keys, str):
+        return {"featureKey": keys}
+    if isinstance(keys, Mapping):
+        return {"dict": {"dict": {name: keys_json(inner) for name, inner in keys.items()}}}
+    return {"tuple": {"items": [keys_json(inner) for inner in keys]}}
+
+
+def write_fields(folder: Path, fields: Mapping[str, Any]) -> None:
+    """Write ``dataset_info.json`` without empty fields."""
+    told = {name: value for name, value in fields.items() if value not in ("", None, [], {}, False)}
+    write_atomic(folder / INFO_FILE, json.dumps(told, indent=2, sort_keys=True).encode())
+
+
+def write_features(folder: Path, features: DatasetFeature) -> None:
+    """Write ``features.json``, and a ``.labels.txt`` for every feature with named classes."""
+    text = json.dumps(features.to_json(), indent=4, sort_keys=False)
+    write_atomic(folder / FEATURES_FILE, text.encode())
+    for name, label in features.label_files(""):
+        if getattr(label, "has_names", False):
+            write_atomic(folder / name, ("\n".join(label.names) + "\n").encode())
+
+
+LEAST_BYTES = 64 << 20
+MOST_BYTES = 1 << 30
+FRAME_BYTES = 16
+"""Overhead of TFRecord per payload."""
+MANY = 1024
+_USUAL = (512, 256, 128, 64, 32, 16, 8, 4, 2)
+
+
+def num_shards_for(size: int, count: int) -> int:
+    """Choose the number of files of a split: of 64 MiB to 1 GiB each, powers of two up to 1024, then multiples of 1024.
+
+    Args:
+        size: Bytes of all payloads.
+        count: Number of payloads.
+    """
+    size += count * FRAME_BYTES
+    most, least = size // LEAST_BYTES, size // MOST_BYTES
+    if least <= MANY <= most and count >= MANY:
+        return MANY
+    if least > MANY:
+        wanted = max(2, -(-least // MANY)) * MANY
+        return wanted if count >= wanted else max(1, count)
+    return next((n for n in _USUAL if least <= n <= most and count >= n), 1)
+
+
+def shard_lengths(count: int, shards: int) -> list[int]:
+    """Distribute examples over files, and return the number in each.
+
+    Raises:
+        UnsupportedData: There are fewer examples than files.
+    """
+    if count < shards:
+        raise UnsupportedData(
+            Where(), expected=f"at least one example for each of {shards} files", found=f"{count} examples"
+        )
+    ends = [round(count * number / shards) for number in range(1, shards + 1)]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
+
 
 Examples = Iterable[Any] | Callable[[], Iterable[Any]]
 """Pairs of key and example, or examples, which are then numbered; or a function that returns those. An example may also be given as

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Values
 from typing import Any
 
-import numpy as np
-
-from headrace.datasets.features.base import DatasetFeature, DtypeLike, LeafFeature, Level, Shape, shape_json
+from headrace.datasets.features.base import DatasetFeature, DtypeLike, LeafFeature, Level, shape_json
 from headrace.datasets.features.image import Image
 from headrace.datasets.features.mapping import FeatureLike, FeaturesDict, as_feature
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
@@ -197,8 +195,3 @@ def transpose(columns: Mapping[str, Any]) -> list[Any]:
 
 def _map_values(value: Any, function: Any) -> Any:
     return {k: _map_values(v, function) for k, v in value.items()} if isinstance(value, dict) else function(value)
-
-
-def shape_of(value: Any) -> Shape:
-    """The shape of a NumPy value."""
-    return tuple(np.shape(value))
