@@ -49,7 +49,7 @@ import faulthandler, os, signal, sys, threading
 import numpy as np
 import headrace as hr
 from headrace import _native
-from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.mapped import MappedFile, guard_reads
 
 path = sys.argv[1]
 np.save(path, np.arange(1, 100_001))
@@ -192,13 +192,13 @@ file = MappedFile(path)
 os.truncate(path, 5000)
 for part in (file.buffer[4990:5020], file.buffer[100_000:100_010]):
     try:
-        with guarded(part):
+        with guard_reads(part):
             bytes(part)
         print("read")
     except hr.CorruptFile:
         print("lost")
 try:
-    with guarded(file.buffer):
+    with guard_reads(file.buffer):
         raise KeyError(bytes(file.buffer[100_000:100_010]))
 except hr.CorruptFile as error:
     print(type(error.__context__).__name__)
