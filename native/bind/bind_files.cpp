@@ -222,8 +222,7 @@ class Mapping {
     /// What `read_signature` gives, of the whole file as it was when it was mapped; the checksum from the mapping.
     [[nodiscard]] nb::tuple signature(std::size_t block_bytes) const {
         check_block_bytes(block_bytes);
-        if (size_ != static_cast<std::uint64_t>(status_.st_size))
-            throw nb::value_error("only a beginning of the file is mapped");
+        if (std::cmp_not_equal(size_, status_.st_size)) throw nb::value_error("only a beginning of the file is mapped");
         std::uint32_t sum = crc32c({});
         if (file_) {
             GuardedRead guard;
@@ -257,7 +256,7 @@ class Mapping {
     static std::string path_bytes(const nb::str& path) {
         const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(path.ptr()));
         if (!encoded.is_valid()) throw nb::python_error();
-        const nb::bytes bytes = nb::borrow<nb::bytes>(encoded);
+        const auto bytes = nb::borrow<nb::bytes>(encoded);
         return {bytes.c_str(), bytes.size()};
     }
 
