@@ -1,4 +1,4 @@
-"""Records out of chunks: every chunk is read, checked and decompressed once a call, and large ones are kept for the next."""
+"""Reading records from chunks. Each call reads, checks and decompresses a chunk once; large chunks are cached for later calls."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from headrace.io.system import spare_cores
 __all__ = ["ChunkReader"]
 
 
-SLOW = (ZSTD, BROTLI)  # enough of it is worth waking another core: microseconds a record, without the interpreter
+SLOW = (ZSTD, BROTLI)  # slow enough to be worth another core: microseconds a record, spent without the GIL
 LEAST_CHUNKS = 32
-KEPT_BYTES = 64 << 20  # of decoded chunks between calls
-KEPT_RECORDS = 8  # chunks of fewer are decoded again, several at once, rather than kept one by one
-USUAL_AT_ONCE = 2048  # chunks of one record, of at most 128 KiB
-HELD_BYTES = 256 << 20  # of decoded chunks at a time, before the records are taken out of them
+KEPT_BYTES = 64 << 20  # decoded chunks cached between calls
+KEPT_RECORDS = 8  # smaller chunks are not cached: they are decoded again, several at once
+USUAL_AT_ONCE = 2048  # single-record chunks of at most 128 KiB each
+HELD_BYTES = 256 << 20  # decoded chunks held at a time before records are taken from them
 
 
 class _Opened(NamedTuple):
-    """Decoded chunks, which follow one another in the list that was asked for."""
+    """Decoded chunks that are adjacent in the requested list."""
 
     chunks: _native.Chunks
     number: int
 
 
 class ChunkReader:
-    """Reads the chunks of some files.
+    """Reads chunks from a set of files.
 
     Args:
         files: The files.
-        table: Where their chunks are.
-        verify: Whether data are held against their hashes.
-        ends: Where the chunks end, if some of the files are behind URLs: the needed ranges are then fetched together.
+        table: Where the chunks are.
+        verify: Whether to check data against their hashes.
+        ends: Where the chunks end, if some files are remote: the ranges needed are then fetched together.
     """
 
     def __init__(self, files: FileSet, table: ChunkTable, *, verify: bool, ends: Indices | None = None) -> None:
@@ -56,16 +56,16 @@ class ChunkReader:
         self._verify = verify
         self._keeps = len(table) >= KEPT_RECORDS * max(1, len(table.begins))
         self._is_slow = False
-        self._is_usual = table.single and engines().zstd.is_own  # until it turns out not to be
+        self._is_usual = table.single and engines().zstd.is_own  # until proven otherwise
         self._bytes_wanted = _native.BytesWanted()
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
         self._kept: dict[int, _native.Chunks] = {}
 
     def spans(self, indices: Indices) -> _native.Spans:
-        """The payloads of these records, in this order.
+        """The payloads of these records, in the given order.
 
         Raises:
-            CorruptRecord: A chunk is damaged; the error says which record of the file is the first that it holds.
+            CorruptRecord: A chunk is damaged; the error gives the number of its first record in the file.
         """
         wanted = self._table.chunks_of(indices)
         if self._fetches:
@@ -73,7 +73,7 @@ class ChunkReader:
         return self._usual_spans(indices) if self._is_usual else self._opened_spans(indices, wanted)
 
     def _usual_spans(self, indices: Indices) -> _native.Spans:
-        """Of chunks of one small record, as writers of training data make them; what other chunks there are is opened."""
+        """The usual case: chunks of one small record each, as writers of training data make them. Other chunks take the general path."""
         parts = [
             self._singles(indices[start : start + USUAL_AT_ONCE]) for start in range(0, len(indices), USUAL_AT_ONCE)
         ]
@@ -94,7 +94,7 @@ class ChunkReader:
             return spans
         if 2 * len(left) > len(indices):
             opened = self._opened_spans(indices, indices)
-            self._is_usual = len(indices) < LEAST_CHUNKS  # Nothing was damaged; a few say little of the others.
+            self._is_usual = len(indices) < LEAST_CHUNKS  # No damage; a small sample says little about the rest.
             return opened
         others = self._opened_spans(indices[left], indices[left])
         part_of, place_in = np.zeros(len(indices), np.int32), np.arange(len(indices))
@@ -133,10 +133,10 @@ class ChunkReader:
             raise self._placed(error, index) from error
 
     def runs(self, max_bytes: int) -> Iterator[_native.Spans]:
-        """The payloads of all records, in the order of the files, about ``max_bytes`` at a time.
+        """The payloads of all records in file order, about ``max_bytes`` at a time.
 
         Raises:
-            CorruptRecord: At the first damaged chunk, after what comes before it.
+            CorruptRecord: At the first damaged chunk, after everything before it was yielded.
         """
         if self._fetches and self._ends is not None:
             for start, stop, files in reached_in_order(self._set, self._table, self._ends):
@@ -164,7 +164,7 @@ class ChunkReader:
         return self._ends is not None and self._files is self._set and self._set.worth_fetching()
 
     def _reaching(self, chunks: Indices) -> ChunkReader:
-        """A reader that has these chunks in memory: kept ones, and others that it fetches now."""
+        """A reader with these chunks in memory: cached ones, and the rest fetched now."""
         pinned = {chunk: self._kept[chunk] for chunk in chunks.tolist() if chunk in self._kept}
         missing = chunks[~np.isin(chunks, list(pinned))] if pinned else chunks
         if self._ends is None:
@@ -177,7 +177,7 @@ class ChunkReader:
         return near
 
     def _spans_of_singles(self, chunks: Indices) -> _native.Spans:
-        """Of one file. All that is decoded is handed over, so that nothing bounds how much that is."""
+        """Payloads from one file. Everything decoded is handed over, so its size is unbounded."""
         begins = self._table.begins[chunks]
         counts = np.ones(len(chunks), np.int64)
 
@@ -197,7 +197,7 @@ class ChunkReader:
         return parts[0] if len(parts) == 1 else _native.join_spans(parts)
 
     def _bounded(self, chunks: Indices) -> Iterator[tuple[int, int, list[_Opened]]]:
-        """Decode chunks, and hand them over before they hold too much memory: the first, one past the last, and they."""
+        """Decode chunks, yielding before they take too much memory: the first chunk, one past the last, and the decoded chunks."""
         start = at = 0
         several: list[_Opened] = []
         held = 0
@@ -213,7 +213,7 @@ class ChunkReader:
             yield start, at, several
 
     def _opened(self, chunks: Indices) -> _Opened:
-        """The first of these chunks, and as many of the following ones as go with it."""
+        """Decode the first of these chunks, and as many of the following ones as fit the same call."""
         first = int(chunks[0])
         if self._keeps:
             return _Opened(self._kept_or_opened(first), 1)
@@ -233,7 +233,7 @@ class ChunkReader:
             except BadChunk as error:
                 raise self._placed(error, chunk) from error
         if found.held_bytes <= KEPT_BYTES:
-            self._kept[chunk] = found  # as the youngest
+            self._kept[chunk] = found  # as the most recent
             self._let_go()
         return found
 
@@ -250,7 +250,7 @@ class ChunkReader:
         """Decode chunks of one file.
 
         Raises:
-            BadChunk: One of them is damaged, or is not what the footer says.
+            BadChunk: A chunk is damaged or disagrees with the footer.
         """
         file = int(self._table.file_of[chunks[0]])
         opened = self._read(file, self._table.begins[chunks], self._table.counts(chunks), most_bytes)
@@ -274,7 +274,7 @@ class ChunkReader:
 
 
 def _number_chunks(opened: list[_Opened], counts: Indices) -> tuple[npt.NDArray[np.int32], Indices]:
-    """For each chunk which of the opened ones it is in, and the number of its first record there."""
+    """For each chunk, the decoded group it is in and the number of its first record in that group."""
     source = np.repeat(np.arange(len(opened), dtype=np.int32), [one.number for one in opened])
     before = np.concatenate(([0], np.cumsum(counts)))[:-1]
     starts = np.cumsum([0, *(one.number for one in opened)])[:-1]

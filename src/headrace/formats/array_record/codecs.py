@@ -1,4 +1,4 @@
-"""Compression of Riegeli chunks: its libraries, and the options that a writer records."""
+"""Compression of Riegeli chunks: the libraries, and the options that a writer records."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ __all__ = [
 
 
 NONE, BROTLI, SNAPPY, ZSTD = 0, 98, 115, 122
-"""How chunks name their codecs."""
+"""The codes of the compression types in a chunk."""
 
 EXTRA = "array-record"
-LARGEST_WINDOW = 1 << 31  # what the writer's window_log allows; memory is touched only as far as there is content
+LARGEST_WINDOW = 1 << 31  # the largest window_log of the writer; memory is touched only as far as there is content
 EXCESS_BYTES = 1 << 15
 Pack = Callable[["Buffer"], "Buffer"]
 
 
 class Library(Protocol):
-    """One codec."""
+    """A compression library."""
 
     errors: tuple[type[Exception], ...]
-    """What it raises for damaged data."""
+    """The exceptions it raises for damaged data."""
 
     def unpack_into(self, source: memoryview, target: memoryview) -> int:
-        """Decompress, and return how many bytes there are: of more than fit, at least one more than fits."""
+        """Decompress, and return the decompressed size. If the data do not fit, return any size larger than ``target``."""
 
     def packer(self, level: int, window_log: int | None) -> Pack:
         """A function that compresses one buffer."""
@@ -58,20 +58,20 @@ class Zstandard:
         self.errors: tuple[type[Exception], ...] = (self._library.ZstdError,)
 
     def _decompressor(self) -> Any:
-        """One for each thread."""
+        """One decompressor per thread."""
         found = getattr(self._of_thread, "decompressor", None)
         if found is None:
             found = self._of_thread.decompressor = self._library.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
         return found
 
     def unpack_into(self, source: memoryview, target: memoryview) -> int:
-        # Into memory that exists: a fresh result would cost page faults, and a declared size could ask for any amount.
+        # Decompress into existing memory: a fresh result would cost page faults, and a declared size could ask for any amount.
         stream = self._decompressor().stream_reader(source)
         size: int = stream.readinto(target)
         return size + len(stream.read(1))
 
     def packer(self, level: int, window_log: int | None) -> Pack:
-        # Only the level is set: its parameters follow from the size of each content.
+        # Set only the level: the other parameters then follow from the size of each input.
         chosen = self._library.ZstdCompressionParameters(compression_level=level, window_log=window_log or 0)
         pack: Pack = self._library.ZstdCompressor(compression_params=chosen).compress
         return pack
@@ -89,7 +89,7 @@ class _Brotli:
         while not stream.is_finished() and size <= len(target):
             found = stream.process(rest, output_buffer_limit=len(target) - size + EXCESS_BYTES)
             if len(found) == len(rest) == 0:
-                break  # It ends too early.
+                break  # truncated
             kept = min(len(found), len(target) - size)
             target[size : size + kept] = memoryview(found)[:kept]
             size += len(found)
@@ -111,7 +111,7 @@ class _Snappy:
     def unpack_into(self, source: memoryview, target: memoryview) -> int:
         return int(self._library.decompress_raw_into(source, target))
 
-    def packer(self, level: int, window_log: int | None) -> Pack:  # noqa: ARG002 - there is nothing to choose
+    def packer(self, level: int, window_log: int | None) -> Pack:  # noqa: ARG002 - Snappy has no options
         pack: Pack = self._library.compress_raw
         return pack
 
@@ -145,7 +145,7 @@ CodecName = Literal["none", "zstd", "brotli", "snappy"]
 @dataclass(frozen=True, slots=True)
 class _CodecLimits:
     number: int
-    levels: range  # empty: there is nothing to choose
+    levels: range  # empty: no levels
     level: int
     windows: range
     window_log: int | None
@@ -161,18 +161,18 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """The options of a writer, checked.
+    """The validated options of a writer.
 
     Args:
         group_size: Records in a chunk. One makes random access fastest, hundreds make compression better.
         codec: ``"zstd"``, ``"brotli"``, ``"snappy"`` or ``"none"``.
-        level: Of the compression: Zstandard -131072 to 22, Brotli 0 to 11; ``None``: 3, and 6.
-        window_log: Base-2 logarithm of how far back it may refer: Zstandard 10 to 31 (``None``: 20), Brotli 10 to 24
-            (``None``: its own choice).
-        pad_to_block_boundary: Begin every chunk at a multiple of 64 KiB.
+        level: Compression level: Zstandard -131072 to 22, Brotli 0 to 11; ``None``: 3 and 6, respectively.
+        window_log: Base-2 logarithm of the compression window: Zstandard 10 to 31 (``None``: 20), Brotli 10 to 24
+            (``None``: Brotli's default).
+        pad_to_block_boundary: Start every chunk at a multiple of 64 KiB.
 
     Raises:
-        ValueError: One of them is out of range.
+        ValueError: An option is out of range.
     """
 
     group_size: int = 1
@@ -192,7 +192,7 @@ class WriterOptions:
 
     @property
     def number(self) -> int:
-        """How chunks name the codec."""
+        """The code of the compression type."""
         return _KINDS[self.codec].number
 
     def packer(self) -> Callable[[Buffer], Buffer]:
@@ -206,7 +206,7 @@ class WriterOptions:
         return library(kind.number).packer(level, self.window_log or kind.window_log)
 
     def canonical(self) -> str:
-        """The options as ArrayRecord's own writer puts them into a file.
+        """The options as ArrayRecord's own writer stores them.
 
         >>> WriterOptions().canonical()
         'group_size:1,transpose:false,pad_to_block_boundary:false,zstd:3,window_log:20,max_parallelism:1'

@@ -1,4 +1,4 @@
-"""Footers of ArrayRecord files, which say where the chunks are. Behind URLs, only the needed ranges are fetched, all together."""
+"""Footers of ArrayRecord files, which list the chunks. For remote files, only the ranges needed are fetched, in parallel."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SALVAGE_HINT = "`headrace verify --salvage OUT` recovers the chunks that are int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footer:
-    """What an ArrayRecord file says of its chunks.
+    """The parsed footer of an ArrayRecord file.
 
     Args:
-        begin: Where the footer itself begins.
-        options: Of the writer, in its own notation.
-        begins: ``int64 (k,)``: where each chunk of records begins.
-        decoded_sizes: ``int64 (k,)``: the decoded size of its records, in bytes.
-        counts: ``int64 (k,)``: how many they are.
+        begin: Offset of the footer itself.
+        options: The writer's options, in ArrayRecord's notation.
+        begins: ``int64 (k,)``: offset of each chunk of records.
+        decoded_sizes: ``int64 (k,)``: decoded bytes of its records.
+        counts: ``int64 (k,)``: its number of records.
     """
 
     begin: int
@@ -74,7 +74,7 @@ def read_footer(file: HasBuffer) -> Footer:
 
 
 def footer_begin(file: HasBuffer) -> int:
-    """Where the footer begins, as the last block of the file says.
+    """The offset of the footer, from the last block of the file.
 
     Raises:
         CorruptFile: The file is truncated, or its end is damaged.
@@ -87,7 +87,7 @@ def footer_begin(file: HasBuffer) -> int:
 
 
 def as_footer(file: HasBuffer, begin: int) -> Footer | None:
-    """The chunk at ``begin``, read as a footer; ``None`` where it is none.
+    """The footer at ``begin``; ``None`` if that chunk is not a footer.
 
     Raises:
         BadChunk: The chunk is damaged.
@@ -133,16 +133,16 @@ def _corrupt(file: HasBuffer, expected: str, found: str, offset: int | None = No
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkTable:
-    """The chunks of some files, numbered on from file to file.
+    """The chunks of all files, numbered consecutively across files.
 
     Args:
         paths: The files.
-        begins: ``int64 (k,)``: where each chunk begins in its file.
-        firsts: ``int64 (k + 1,)``: number of the first record of each chunk, and of all records.
-        file_firsts: ``int64 (files + 1,)``: number of the first chunk of each file, and of all chunks.
-        file_of: ``int64 (k,)``: which file each chunk is in.
-        records: How many records there are.
-        single: Whether every chunk holds one of them.
+        begins: ``int64 (k,)``: offset of each chunk in its file.
+        firsts: ``int64 (k + 1,)``: number of the first record of each chunk, then the number of records.
+        file_firsts: ``int64 (files + 1,)``: number of the first chunk of each file, then the number of chunks.
+        file_of: ``int64 (k,)``: the file of each chunk.
+        records: Total number of records.
+        single: Whether every chunk holds exactly one record.
         skipped: What was left out.
     """
 
@@ -159,7 +159,7 @@ class ChunkTable:
     def of(
         cls, paths: tuple[str, ...], begins: Sequence[Indices], counts: Sequence[Indices], skipped: Skipped
     ) -> ChunkTable:
-        """The table for some files, from where the chunks of each begin and how many records they have."""
+        """The table for a set of files, from the offsets and record counts of the chunks of each."""
         every = np.concatenate(counts)
         chunks = [len(part) for part in begins]
         return cls(
@@ -174,48 +174,48 @@ class ChunkTable:
         )
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The total number of records."""
         return self.records
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many records each file holds."""
+        """The number of records in each file."""
         lengths: list[int] = np.diff(self.firsts[self.file_firsts]).tolist()
         return tuple(lengths)
 
     def counts(self, chunks: Indices) -> Indices:
-        """How many records some chunks have."""
+        """The number of records in each of these chunks."""
         counts: Indices = self.firsts[chunks + 1] - self.firsts[chunks]
         return counts
 
     def chunks_of(self, indices: Indices) -> Indices:
-        """The chunk that each record is in."""
+        """The chunk of each record."""
         if self.single:
             return indices
         return np.searchsorted(self.firsts, indices, side="right") - 1
 
     def where(self, index: int) -> Where:
-        """Path, number in its file, and byte offset of the chunk of one record."""
+        """Path, number in its file, and chunk offset of one record."""
         chunk = int(self.chunks_of(np.array([index], np.int64))[0])
         file = int(self.file_of[chunk])
         before = int(self.firsts[self.file_firsts[file]])
         return Where(path=self.paths[file], record=index - before, offset=int(self.begins[chunk]))
 
 
-TAIL_BYTES = 1 << 20  # fetched first: the last block, and a footer of up to 50,000 chunks before it
-MOST_FOOTER_BYTES = 64 << 20  # a footer that says it is larger is looked at in a copy of the file, on the disk
+TAIL_BYTES = 1 << 20  # fetched first: the last block and, before it, a footer of up to 50,000 chunks
+MOST_FOOTER_BYTES = 64 << 20  # a footer that claims to be larger is read from a local copy of the file
 FIRST_BYTES = 256 << 10
-STRETCH_BYTES = 8 << 20  # fetched at a time when chunks are read in order
+STRETCH_BYTES = 8 << 20  # fetched at a time when reading chunks in order
 STRETCHES_AHEAD = 2
-PART_BYTES = 2 << 20  # by one request: a stretch comes by several at once
+PART_BYTES = 2 << 20  # per request: the parts of a stretch are fetched in parallel
 
 
 class Reached:
-    """The parts of a set of files that some chunks need, as :class:`ChunkReader` reads them.
+    """The fetched parts of a set of files, in the form that :class:`ChunkReader` reads.
 
     Args:
         files: All of them.
-        near: For some, what was fetched.
+        near: What was fetched, by file.
     """
 
     def __init__(self, files: FileSet, near: dict[int, HasBuffer]) -> None:
@@ -231,7 +231,7 @@ class Reached:
         return self._files.content(number) if found is None else found
 
     def touched(self, size: int, *, scattered: int = 0) -> None:
-        """What was fetched goes by itself."""
+        """Nothing to do: fetched parts are freed with their buffers."""
 
 
 def fetch_footers(files: FileSet) -> list[Footer]:
@@ -259,12 +259,12 @@ def _tails(files: FileSet, begins: dict[int, int]) -> Sequence[HasBuffer]:
 
 
 def chunk_ends(footers: Sequence[Footer]) -> Indices:
-    """``int64 (k,)``: where the chunks of all files end, at the latest."""
+    """``int64 (k,)``: an upper bound on where the chunks of all files end."""
     return np.concatenate([np.append(footer.begins[1:], footer.begin)[: len(footer.begins)] for footer in footers])
 
 
 def reach(files: FileSet, table: ChunkTable, ends: Indices, chunks: Indices, *, joined: int | None = None) -> Reached:
-    """Fetch some chunks (rising)."""
+    """Fetch these chunks (ascending)."""
     file_of = table.file_of[chunks]
     asked = []
     remote = [number for number in np.unique(file_of).tolist() if files.by_range(number)]
@@ -276,7 +276,7 @@ def reach(files: FileSet, table: ChunkTable, ends: Indices, chunks: Indices, *, 
 
 
 def reached_in_order(files: FileSet, table: ChunkTable, ends: Indices) -> Iterator[tuple[int, int, Reached]]:
-    """All chunks in order: the first of a stretch and one past its last, and the files. The next stretches are prefetched."""
+    """All chunks in order: the first of a stretch, one past its last, and the files. Later stretches are prefetched."""
 
     def stretches() -> Iterator[tuple[int, int, Reached]]:
         start, most = 0, FIRST_BYTES

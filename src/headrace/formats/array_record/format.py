@@ -1,5 +1,5 @@
-"""ArrayRecord files: groups of records as chunks of a Riegeli file, with a footer that says where each chunk is. Riegeli files without that
-footer are read as well.
+"""ArrayRecord files: groups of records as chunks of a Riegeli file, with a footer that lists them. Riegeli files without
+a footer can be read too.
 
 Source of the format: the Riegeli project's ``doc/riegeli_records_file_format.md``; the ArrayRecord project's
 ``cpp/layout.proto`` and ``cpp/array_record_writer.h``.
@@ -30,27 +30,27 @@ FIRST_CHUNK, CHUNK_HEADER, KIND_AT = (
     64,
     40,
     24,
-)  # bytes: the file's signature before it; a chunk's header; where its kind is in that
+)  # bytes: the file signature before the header; the header; the offset of the chunk type in it
 PACKINGS = {b"b": "brotli", b"z": "zstd", b"s": "snappy"}
 SIGNATURE = bytes(_native.frame_signature())
 
 
 class ArrayRecordRecords:
-    """The records of some ArrayRecord files, joined in order.
+    """The records of ArrayRecord files, concatenated in order.
 
-    The footers are the index: nothing is scanned, and nothing is kept on the disk. Each chunk is read, checked and
-    decompressed once a call; chunks of many records are kept for the next call, up to 64 MiB. Chunks may be of different
-    sizes, and simple or transposed. Picklable; safe in threads and after fork.
+    The footers are the index: nothing is scanned or cached on disk. Each call reads, checks and decompresses a chunk
+    once; chunks of many records are cached for later calls, up to 64 MiB. Chunks may differ in size, and may be simple or
+    transposed. Picklable; safe in threads and after fork.
 
     Args:
         paths: The files, as :func:`headrace.io.paths.expand` gives them.
-        on_corrupt: ``"raise"``, or ``"skip"`` to leave out the records of damaged chunks and count them in ``skipped``.
-            Every chunk is read and decoded once for that, when the files are first used, and the footer is not needed.
-        verify: ``False`` leaves the hashes of the chunks' data unchecked (those of their headers always are checked).
+        on_corrupt: ``"raise"``, or ``"skip"`` to skip the records of damaged chunks and count them in ``skipped``.
+            Skipping reads and decodes every chunk at first use, and needs no footer.
+        verify: ``False`` skips the hashes of chunk data. Header hashes are always checked.
 
     Raises:
-        CorruptFile: At first use: a file has no sound footer.
-        MissingExtra: At first use of a chunk whose codec's library is not installed.
+        CorruptFile: At first use: a file has no intact footer.
+        MissingExtra: At first use of a chunk: the library of its codec is not installed.
     """
 
     format = "array_record"
@@ -72,7 +72,7 @@ class ArrayRecordRecords:
 
     @property
     def prefers_streaming(self) -> bool:
-        """Whether reading in order is faster without indices: for files behind URLs, which are then prefetched."""
+        """Whether reading in order is faster without indices. True for remote files, which are then prefetched."""
         return self._files.is_remote and self._files.worth_fetching()
 
     @property
@@ -83,7 +83,7 @@ class ArrayRecordRecords:
         if self._opened is None:
             skips = self.on_corrupt == "skip"
             table, ends = (self._scanned_table(), None) if skips else self._chunks()
-            # What was scanned in order to skip was verified then.
+            # The scan that finds what to skip has verified the data already.
             verify = self.verify and self.on_corrupt == "raise"
             self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
             self._opened = table, ChunkReader(self._files, table, verify=verify, ends=ends)
@@ -95,7 +95,7 @@ class ArrayRecordRecords:
         return [read_footer(file) for file in self.contents()]
 
     def _chunks(self) -> tuple[ChunkTable, Indices | None]:
-        """Where the chunks begin; and where they end, if that is needed to fetch them."""
+        """Where the chunks begin, and where they end if that is needed to fetch them."""
         footers = self._footers()
         table = ChunkTable.of(self.paths, [f.begins for f in footers], [f.counts for f in footers], Skipped())
         return table, chunk_ends(footers) if self._files.is_remote else None
@@ -111,15 +111,15 @@ class ArrayRecordRecords:
         return map(self._files.content, range(len(self.paths)))
 
     def footer(self, number: int = 0) -> Footer:
-        """What file ``number`` says of itself: the options of its writer, and its chunks.
+        """The footer of file ``number``: its writer's options and its chunks.
 
         Raises:
-            CorruptFile: It has no sound footer.
+            CorruptFile: The file has no intact footer.
         """
         return read_footer(self._files.content(number))
 
     def scan(self, number: int = 0) -> ScanResult:
-        """All sound chunks of file ``number``, and all damage, whatever its footer says."""
+        """All intact chunks of file ``number`` and all damage, regardless of its footer."""
         return scan_file(self._files.content(number))
 
     @property
@@ -132,11 +132,11 @@ class ArrayRecordRecords:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many records each file holds."""
+        """The number of records in each file."""
         return self._table.lengths
 
     def __getitem__(self, index: int) -> memoryview:
-        """The payload of one record, as a view that keeps what it needs alive."""
+        """The payload of one record, as a view that keeps its memory alive."""
         table, reader = self._open()
         position = operator.index(index)
         count = table.records
@@ -153,7 +153,7 @@ class ArrayRecordRecords:
                 yield spans.view(position)
 
     def spans(self, indices: Indices) -> _native.Spans:
-        """Payloads of these records (``int64 (n,)``, none negative), in this order.
+        """The payloads of these records (``int64 (n,)``, none negative), in the given order.
 
         Raises:
             IndexError: An index is out of range.
@@ -175,14 +175,14 @@ class ArrayRecordRecords:
         """All records in order.
 
         Args:
-            records: How many in each block (fewer in the last); ``None``: as many as ``max_bytes`` hold.
-            max_bytes: About how large a block is.
+            records: Block size in records (the last may be smaller); ``None``: as many as fit ``max_bytes``.
+            max_bytes: Approximate block size in bytes.
 
         Yields:
-            Number of the block's first record, and its payloads.
+            The number of the block's first record, and its payloads.
 
         Raises:
-            CorruptRecord: At the first damaged chunk, after the block of what comes before it.
+            CorruptRecord: At the first damaged chunk, after a block of the records before it.
         """
         first = 0
         runs = self._runs(max_bytes)
@@ -194,7 +194,7 @@ class ArrayRecordRecords:
         return self._open()[1].runs(max_bytes)
 
     def where(self, index: int) -> Where:
-        """Path, number of the record in its file, and byte offset of the chunk that record ``index`` is in."""
+        """Path, number in its file, and chunk offset of record ``index``."""
         return self._table.where(index)
 
     where_in_order = where
@@ -211,7 +211,7 @@ class ArrayRecordRecords:
 
 
 def _regroup(runs: Iterator[_native.Spans], records: int) -> Iterator[_native.Spans]:
-    """The same records, ``records`` at a time. What comes before a fault is given before it is raised."""
+    """The same records, ``records`` at a time. Records before a fault are yielded before it is raised."""
     block: list[_native.Spans] = []
     missing = records
     try:
@@ -232,19 +232,19 @@ def _regroup(runs: Iterator[_native.Spans], records: int) -> Iterator[_native.Sp
 
 
 def verify_files(records: ArrayRecordRecords) -> Iterator[Checked]:
-    """Check every block, chunk, hash and count of every file. Riegeli files that are no ArrayRecord files have no footer."""
+    """Check every block, chunk, hash and count of every file. Plain Riegeli files have no footer to check."""
     for file in records.contents():
         for stretch in verify_file(file, has_footer=records.format == "array_record"):
             yield Checked(stretch.path, len(stretch.numbers), stretch.bytes, stretch.faults, stretch.spans, stretch)
 
 
 def is_array_record(head: bytes) -> bool:
-    """Whether some first bytes are those of a Riegeli file, which every ArrayRecord file is."""
+    """Whether these first bytes are those of a Riegeli file, which includes every ArrayRecord file."""
     return head.startswith(SIGNATURE)
 
 
 def compression_of(paths: Sequence[str]) -> str:
-    """What the first chunk of each file is packed with; ``"none"`` for files without records."""
+    """The compression of the first chunk of each file; ``"none"`` for files without records."""
     return ", ".join(sorted({_first_packing(MappedFile(path)) for path in paths}))
 
 
@@ -270,10 +270,10 @@ FORMAT = Format(
 
 
 class RiegeliRecords(ArrayRecordRecords):
-    """The records of some Riegeli files, joined in order.
+    """The records of Riegeli files, concatenated in order.
 
-    As :class:`~headrace.formats.array_record.format.ArrayRecordRecords`, but the chunks are looked for, hopping from header to
-    header, when the files are first used.
+    Like :class:`~headrace.formats.array_record.format.ArrayRecordRecords`, but without a footer: the chunks are found at
+    first use, by following the chunk headers.
     """
 
     format = "riegeli"
@@ -294,7 +294,7 @@ class RiegeliRecords(ArrayRecordRecords):
             raise fault
 
     def _found(self) -> tuple[ChunkTable, DataError | None]:
-        """The chunks before the first damage, and what that is."""
+        """The chunks before the first damage, and the error for that damage."""
         begins, counts = [], []
         fault: DataError | None = None
         for file in self.contents():

@@ -1,4 +1,4 @@
-"""Every chunk of a file by hopping from one to the next, whatever its footer says, and across damage."""
+"""Find every chunk of a file by following the headers, regardless of its footer and across damage."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["Damage", "ScanResult", "scan_file"]
 RECORD_TYPES = (ord("r"), ord("t"))
 STEP = 4096
 DECODED_BYTES = 4 << 20  # at a time
-BEGIN, END, TYPE, COUNT, DECODED = range(5)  # columns of the table that native code gives
+BEGIN, END, TYPE, COUNT, DECODED = range(5)  # columns of the native table
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A stretch of a file that is no sound chunk.
+    """A byte range of a file that is not an intact chunk.
 
     Args:
         fault: What is wrong with it.
-        begin, end: Its bytes.
-        records: How many were lost with it; 1 where that is not known.
+        begin, end: The byte range.
+        records: How many records were lost; 1 if unknown.
     """
 
     fault: DataError
@@ -42,13 +42,13 @@ class Damage:
 
 @dataclass(slots=True)
 class ScanResult:
-    """What a scan found.
+    """The result of a scan.
 
     Args:
         path: The file.
-        chunks: ``int64 (k, 5)``: begin, end, type, number of records and decoded size of every sound chunk of records.
-        damage: The rest.
-        footer: The footer, where it is intact.
+        chunks: ``int64 (k, 5)``: begin, end, type, number of records and decoded size of every intact chunk of records.
+        damage: Everything else.
+        footer: The footer, if intact.
     """
 
     path: str
@@ -58,23 +58,23 @@ class ScanResult:
 
     @property
     def begins(self) -> Indices:
-        """Where the sound chunks of records begin."""
+        """Offsets of the intact chunks of records."""
         return np.ascontiguousarray(self.chunks[:, BEGIN])
 
     @property
     def counts(self) -> Indices:
-        """How many records each of them has."""
+        """The number of records in each."""
         return np.ascontiguousarray(self.chunks[:, COUNT])
 
 
 def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True, decode: bool = False) -> ScanResult:
-    """Find all chunks of records of a file, and all damage.
+    """Find all chunks of records in a file, and all damage.
 
     Args:
         file: The file.
-        verify: Whether data are held against their hashes. Headers always are.
-        has_footer: Whether it is an ArrayRecord file, whose footer is no record; a Riegeli file has none.
-        decode: Whether chunks that cannot be decoded count as damage, too.
+        verify: Whether to check data against their hashes. Headers are always checked.
+        has_footer: True for ArrayRecord files, whose footer is not data; plain Riegeli files have none.
+        decode: Whether chunks that cannot be decoded count as damage.
     """
     found = ScanResult(file.path)
     fault = _read_footer(file, found) if has_footer else None
@@ -95,7 +95,7 @@ def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True,
 
 
 def _leave_out_undecodable(file: MappedFile, found: ScanResult) -> None:
-    """Chunks with sound hashes that a faulty writer made, and with ``verify=False`` also damaged ones."""
+    """Drop chunks that do not decode: with correct hashes if a faulty writer made them, or damaged ones if ``verify=False``."""
     sound = np.ones(len(found.chunks), bool)
     begins, start = found.begins, 0
     while start < len(begins):
@@ -111,9 +111,9 @@ def _leave_out_undecodable(file: MappedFile, found: ScanResult) -> None:
 
 
 def _pass(file: MappedFile, error: _native.FormatError, found: ScanResult) -> int:
-    """Note damage, and where the next chunk begins."""
+    """Record the damage, and return where the next chunk begins."""
     begin = int(error.offset)
-    # If only the data are damaged, the header gives the rest.
+    # If only the data are damaged, the header still gives the end and the record count.
     header, after, worse = _native.scan_chunks(file.buffer, begin, most=1, verify=False)
     if worse is not None:
         after = _next_listed(found.footer, begin) or _native.find_chunk(file.buffer, begin + 1)
@@ -123,7 +123,7 @@ def _pass(file: MappedFile, error: _native.FormatError, found: ScanResult) -> in
 
 
 def _read_footer(file: MappedFile, found: ScanResult) -> CorruptFile | None:
-    """The footer, or why there is none: where headers are damaged, only the footer knows of a sound chunk between them."""
+    """Read the footer, or return why there is none. Where headers are damaged, only the footer lists the intact chunks between."""
     try:
         found.footer = read_footer(file)
     except CorruptFile as fault:
@@ -132,7 +132,7 @@ def _read_footer(file: MappedFile, found: ScanResult) -> CorruptFile | None:
 
 
 def _next_listed(footer: Footer | None, begin: int) -> int | None:
-    """Where the next chunk after ``begin`` begins, according to the footer."""
+    """Where the next chunk after ``begin`` starts, according to the footer."""
     if footer is None or begin >= footer.begin:
         return None
     place = int(np.searchsorted(footer.begins, begin, side="right"))
@@ -140,22 +140,22 @@ def _next_listed(footer: Footer | None, begin: int) -> int | None:
 
 
 def _set_footer_apart(file: MappedFile, found: ScanResult, fault: CorruptFile | None) -> None:
-    """Footer and postscript are chunks of records, too: take them out, and count with the footer what damage took."""
+    """Footer and postscript are chunks of records too: remove them, and use the footer to count the records lost to damage."""
     if fault is not None:
         found.footer = _footer_among(file, found)
         found.damage.append(Damage(fault, file.size, file.size, 0))
     if found.footer is not None:
-        # Bytes after damage that look like a chunk may be the content of a record.
+        # Bytes after damage that look like a chunk may be part of a record.
         found.chunks = found.chunks[np.isin(found.chunks[:, BEGIN], found.footer.begins)]
         found.damage = [_count_lost(damage, found.footer) for damage in found.damage]
 
 
 def _footer_among(file: MappedFile, found: ScanResult) -> Footer | None:
-    """The footer, if only what follows it is lost. A postscript without its footer is removed."""
+    """The footer, if only what follows it is damaged. A postscript without its footer is removed."""
     if len(found.chunks) and _is_postscript(file, int(found.chunks[-1, BEGIN])):
         found.chunks = found.chunks[:-1]
     footer = _footer_at(file, int(found.chunks[-1, BEGIN])) if len(found.chunks) else None
-    # It lists what is there. Anything else is a record that can be read as a footer.
+    # A real footer lists the chunks found. Anything else is a record that happens to parse as a footer.
     listed = footer is not None and np.isin(found.begins[:-1], footer.begins)
     return footer if np.all(listed) or np.mean(listed) > 0.5 else None
 

@@ -1,4 +1,4 @@
-"""Unpacking chunks into records, on several cores."""
+"""Unpack chunks into records, on several cores."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["BadChunk", "HasBuffer", "open_chunks", "parallel_map", "read_record"
 
 
 MOST_BYTES = 64 << 20
-"""How much is decoded at once, where that can be chosen."""
+"""The most to decode at once, where there is a choice."""
 MOST_OWN_BYTES = 128 << 10
-"""Larger Zstandard frames are the library's where it is installed: of 1 MB of text it makes a third more a second, while
-our own code is fastest when it decodes two small frames interleaved."""
+"""Larger Zstandard frames go to the zstd library, if installed: it is a third faster on 1 MB of text. Our decoder is fastest
+when it decodes two small frames interleaved."""
 
 
 class HasBuffer(Protocol):
-    """A file as memory: mapped, or a window on what was fetched of it."""
+    """A file as memory: mapped, or a window on its fetched parts."""
 
     path: str
     buffer: memoryview
@@ -40,9 +40,9 @@ class BadChunk(Exception):
     """One of several chunks is damaged.
 
     Args:
-        number: Which of them: the first that is damaged.
-        fault: What is wrong with it.
-        before: The chunks before it, opened; ``None`` where there are none.
+        number: Position of the first damaged one.
+        fault: The error.
+        before: The decoded chunks before it; ``None`` if there are none.
     """
 
     def __init__(self, number: int, fault: CorruptRecord, before: _native.Chunks | None = None) -> None:
@@ -61,18 +61,18 @@ def open_chunks(
     most_bytes: int = MOST_BYTES,
     threads: int = 1,
 ) -> _native.Chunks:
-    """Read, check and decompress chunks: as many as decode to ``most_bytes`` together, but at least one.
+    """Read, check and decompress as many chunks as decode to ``most_bytes`` in total, but at least one.
 
     Args:
         file: The file they are in.
-        begins: ``int64 (n,)``, n > 0: where they begin.
-        counts: ``int64 (n,)``: how many records each must have, where that is known.
-        verify: Whether their data are held against their hashes. Headers always are.
+        begins: ``int64 (n,)``, n > 0: their offsets.
+        counts: ``int64 (n,)``: the expected number of records in each, if known.
+        verify: Whether to check data against their hashes. Headers are always checked.
         most_bytes: See above.
-        threads: How many may work on it.
+        threads: The most threads to use.
 
     Raises:
-        BadChunk: One of them is damaged. It holds the chunks before that one.
+        BadChunk: A chunk is damaged. The error holds the chunks before it.
         MissingExtra: The library for their codec is not installed.
     """
     try:
@@ -89,7 +89,7 @@ def open_chunks(
     except (_native.FormatError, BadChunk) as error:
         bad = error if isinstance(error, BadChunk) else BadChunk(error.record, _describe_chunk(error, file.path))
         if bad.number > 0:
-            # All chunks pass one check before any passes the next: another one before it may fail a later check. Then this raises.
+            # Each check runs over all chunks before the next check. An earlier chunk may still fail a later one; then this call raises.
             some = None if counts is None else counts[: bad.number]
             bad.before = open_chunks(
                 file, begins[: bad.number], some, verify=verify, most_bytes=most_bytes, threads=threads
@@ -102,14 +102,14 @@ def open_chunks(
 
 @cache
 def _most_own(*, is_own: bool) -> int:
-    """The largest Zstandard frame, in decoded bytes, that our decoder takes."""
+    """The largest Zstandard frame, in decoded bytes, that our decoder handles."""
     if not is_own:
         return 0
     return MOST_OWN_BYTES if _optional.available("zstandard") else 1 << 62
 
 
 def read_record(file: HasBuffer, begin: int, *, verify: bool) -> memoryview:
-    """The record of a chunk of one.
+    """The record of a single-record chunk.
 
     Raises:
         BadChunk: It is damaged.
@@ -125,7 +125,7 @@ def read_record(file: HasBuffer, begin: int, *, verify: bool) -> memoryview:
 
 
 def unpack(chunks: _native.Chunks, file: HasBuffer) -> None:
-    """Decompress whatever chunks wait for: what is not Zstandard, or is so in a way of its own."""
+    """Decompress what native code left: anything but Zstandard, and unusual Zstandard frames."""
     while not chunks.ready:
         for codec, source, target, number in chunks.jobs():
             unpacker = library(codec)
@@ -156,14 +156,14 @@ T = TypeVar("T")
 
 
 def parallel_map(work: Callable[[int, int], list[T]], count: int, *, least: int) -> list[T]:
-    """The results of ``work(start, stop)`` over all of ``count`` items, in order, computed on as many cores as pay off.
+    """The results of ``work(start, stop)`` over ``count`` items, in order, on as many cores as pay off.
 
-    The work must release the GIL for most of its time. :func:`headrace.io.system.spare_cores` says when cores are spare.
+    The work must release the GIL most of the time. :func:`headrace.io.system.spare_cores` decides which cores are free.
 
     Args:
-        work: Gives the results for some of the items.
-        count: How many items there are.
-        least: Fewer than these are not worth waking a thread.
+        work: Returns the results for a range of items.
+        count: The number of items.
+        least: The fewest items worth waking a thread for.
     """
     worth = count // least
     parts = min(spare_cores(), worth) if worth > 1 else 1
@@ -179,5 +179,5 @@ def parallel_map(work: Callable[[int, int], list[T]], count: int, *, least: int)
 
 @cache
 def _helpers(_process: int) -> ThreadPool:
-    """Threads that wait for work. A forked child does not inherit them: it has its own."""
+    """Worker threads. A forked child does not inherit them, so each process has its own."""
     return ThreadPool(max(1, usable_cores() - 1), thread_name_prefix="headrace-unpack")

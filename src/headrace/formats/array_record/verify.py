@@ -1,4 +1,4 @@
-"""Every check of an ArrayRecord file; saving the intact records of a damaged one; copying whole chunks."""
+"""Verify ArrayRecord files, salvage damaged ones, and copy whole chunks."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ STRETCH_BYTES = 4 << 20
 
 @dataclass(slots=True)
 class Stretch:
-    """Some chunks after all checks, or the faults round them.
+    """A run of verified chunks, or the faults around them.
 
     Args:
         path: The file.
-        bytes: How much of the file was checked since the last stretch.
-        faults: What was found.
-        spans: The records of the sound chunks.
+        bytes: Bytes of the file checked since the last stretch.
+        faults: The faults found.
+        spans: The records of the intact chunks.
         numbers: ``int64 (n,)``: the number of each of these records in the file.
-        begins: ``int64 (n,)``: where its chunk begins.
+        begins: ``int64 (n,)``: the offset of its chunk.
     """
 
     path: str
@@ -49,12 +49,12 @@ class Stretch:
     begins: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def where(self, position: int) -> Where:
-        """The place of one of the records."""
+        """The location of one of the records."""
         return Where(path=self.path, record=int(self.numbers[position]), offset=int(self.begins[position]))
 
 
 def verify_file(file: MappedFile, *, has_footer: bool = True) -> Iterator[Stretch]:
-    """Check block headers, chunk headers, data, and, where there are some, footer and postscript; decompress every chunk."""
+    """Check block and chunk headers, data, and footer and postscript if present; decompress every chunk."""
     found = scan_file(file, has_footer=has_footer)
     faults = [damage.fault for damage in found.damage]
     faults += [_bad_block(file, offset) for offset in _native.bad_block_headers(file.buffer)]
@@ -74,7 +74,7 @@ def verify_file(file: MappedFile, *, has_footer: bool = True) -> Iterator[Stretc
 
 
 def _decode_stretch(file: MappedFile, found: ScanResult, firsts: Indices, start: int) -> tuple[Stretch, int]:
-    """Chunks from ``start`` on, decoded, and where to continue: after a chunk that cannot be decoded."""
+    """Decode chunks from ``start`` on. Also return where to continue, which is past a chunk that cannot be decoded."""
     begins = found.begins[start : start + STRETCH_BYTES // 64]
     fault: DataError | None = None
     try:
@@ -98,7 +98,7 @@ def _decode_stretch(file: MappedFile, found: ScanResult, firsts: Indices, start:
 
 
 def _first_numbers(found: ScanResult) -> Indices:
-    """Number in the file of the first record of each sound chunk: lost ones count where the footer knows of them."""
+    """The number in the file of the first record of each intact chunk. Lost records count if the footer lists them."""
     if found.footer is None:
         return np.cumsum(found.counts) - found.counts
     counts = found.footer.counts
@@ -107,7 +107,7 @@ def _first_numbers(found: ScanResult) -> Indices:
 
 
 def _contradictions(file: MappedFile, found: ScanResult, footer: Footer) -> Iterator[DataError]:
-    """Where the footer says something else than the chunks do."""
+    """Where the footer and the chunks disagree."""
     at = np.searchsorted(found.begins, footer.begins)
     there = np.isin(footer.begins, found.begins)
     alike = there.copy()
@@ -116,7 +116,7 @@ def _contradictions(file: MappedFile, found: ScanResult, footer: Footer) -> Iter
     for number in np.flatnonzero(~alike).tolist():
         begin = int(footer.begins[number])
         if any(damage.begin <= begin < damage.end for damage in found.damage):
-            continue  # That is known.
+            continue  # already reported
         chunk = found.chunks[at[number]] if there[number] else None
         yield CorruptFile(
             Where(path=file.path, offset=begin),
@@ -139,13 +139,13 @@ PART_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunksOf:
-    """Chunks of one file.
+    """Some chunks of one file.
 
     Args:
         file: The file.
-        begins: ``int64 (k,)``: where each begins.
-        decoded_sizes: ``int64 (k,)``: the decoded size of its records, in bytes.
-        counts: ``int64 (k,)``: how many they are.
+        begins: ``int64 (k,)``: the offset of each.
+        decoded_sizes: ``int64 (k,)``: decoded bytes of its records.
+        counts: ``int64 (k,)``: its number of records.
     """
 
     file: MappedFile
@@ -155,12 +155,12 @@ class ChunksOf:
 
 
 def copy_chunks(sources: Iterable[ChunksOf], out: PathLike, options: str) -> None:
-    """Write a file of these chunks. Nothing is decompressed; the data of every chunk are held against their hash.
+    """Write a file of these chunks. Data are checked against their hashes but not decompressed.
 
     Args:
         sources: The chunks.
-        out: The new file, which appears under its name when it is complete.
-        options: What its footer says of its writer.
+        out: The new file, which appears under its name once complete.
+        options: The writer's options for the footer.
     """
     begins, decoded_sizes, counts = ([np.zeros(0, np.int64)] for _ in range(3))
     with AtomicFile(out) as target:
@@ -178,10 +178,10 @@ def copy_chunks(sources: Iterable[ChunksOf], out: PathLike, options: str) -> Non
 
 
 def join_files(paths: Sequence[PathLike], out: PathLike) -> None:
-    """Put complete ArrayRecord files together as one.
+    """Concatenate complete ArrayRecord files into one.
 
     Raises:
-        CorruptFile: One of them has no sound footer.
+        CorruptFile: A file has no intact footer.
     """
     files = [MappedFile(str(path)) for path in paths]
     footers = [read_footer(file) for file in files]
@@ -190,21 +190,20 @@ def join_files(paths: Sequence[PathLike], out: PathLike) -> None:
 
 
 def _parts(begins: Indices) -> Iterator[Indices]:
-    """Where chunks begin, a few megabytes at a time."""
+    """The chunk offsets in groups of a few megabytes."""
     if len(begins):
         group = (begins - begins[0]) // PART_BYTES
         yield from np.split(begins, np.flatnonzero(np.diff(group)) + 1)
 
 
 def salvage(path: PathLike, out: PathLike) -> Salvaged:
-    """Copy every intact chunk of an ArrayRecord file into a new one, also when its footer is gone.
+    """Copy every intact chunk of an ArrayRecord file into a new one, even if the footer is lost.
 
-    Chunks are copied as they are: nothing is decompressed, and records keep their order. A chunk is intact when its
-    hashes are right.
+    Chunks are copied without decompression, and records keep their order. A chunk is intact if its hashes match.
 
     Args:
         path: The damaged file. It is not changed.
-        out: The new file, which appears under its name when it is complete.
+        out: The new file, which appears under its name once complete.
 
     Raises:
         CorruptFile: There is no intact chunk of records.

@@ -1,4 +1,4 @@
-"""Writing ArrayRecord files, laid out as ArrayRecord's own writer lays them out, with their footer."""
+"""Write ArrayRecord files with their footer, in the layout of ArrayRecord's own writer."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["ArrayRecordWriter", "file_end"]
 
 
-COPIES = 3  # of the postscript's record
+COPIES = 3  # of the postscript record
 
 
 def file_end(footer: Footer, codec: int, pack: Callable[[Buffer], Buffer]) -> list[npt.NDArray[np.uint8]]:
-    """Footer, padding, postscript and padding, as bytes of a file from ``footer.begin`` on.
+    """The end of a file, from ``footer.begin`` on: footer, padding, postscript and padding.
 
     Args:
-        footer: What to write; it begins where the last chunk of records ends.
-        codec: Of the footer.
-        pack: Compresses for it.
+        footer: The footer; it begins where the last chunk of records ends.
+        codec: Compression type of the footer.
+        pack: The compression function.
     """
     options = footer.options.encode()
     values, sizes = _native.encode_footer(footer.begins, footer.decoded_sizes, footer.counts, options)
@@ -51,11 +51,11 @@ class ArrayRecordWriter(FileWriter):
 
     Args:
         path: The file.
-        compression: Of the chunks: ``"zstd"`` (also ``None``), ``"brotli"``, ``"snappy"`` or ``"none"``.
+        compression: Chunk compression: ``"zstd"`` (also ``None``), ``"brotli"``, ``"snappy"`` or ``"none"``.
         group_size: Records in a chunk. One makes random access fastest, hundreds make compression better.
-        level: Of the compression: Zstandard -131072 to 22, Brotli 0 to 11; ``None``: 3, and 6.
-        window_log: Base-2 logarithm of how far back the compression may refer.
-        pad_to_block_boundary: Begin every chunk at a multiple of 64 KiB.
+        level: Compression level: Zstandard -131072 to 22, Brotli 0 to 11; ``None``: 3 and 6, respectively.
+        window_log: Base-2 logarithm of the compression window.
+        pad_to_block_boundary: Start every chunk at a multiple of 64 KiB.
 
     Raises:
         ValueError: An option is out of range.
@@ -88,18 +88,18 @@ class ArrayRecordWriter(FileWriter):
         self._put(_native.frame_signature())
 
     def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> None:
-        """Append records in one array.
+        """Append records from one array.
 
         Args:
             block: ``uint8``: the payloads.
-            starts: ``int64 (n,)``: where each begins in ``block``.
-            sizes: ``int64 (n,)``: how long each is.
+            starts: ``int64 (n,)``: the offset of each in ``block``.
+            sizes: ``int64 (n,)``: the length of each.
         """
         whole = block.data
         self.write_many([whole[at : at + size] for at, size in zip(starts.tolist(), sizes.tolist(), strict=True)])
 
     def _flush(self, *, last: bool = False) -> None:
-        """Write the groups that are complete; the ``last`` one may not be."""
+        """Write the complete groups, and with ``last`` also an incomplete one."""
         group_size = self.options.group_size
         ready = len(self._waiting) if last else len(self._waiting) // group_size * group_size
         if not ready:
@@ -124,20 +124,20 @@ class ArrayRecordWriter(FileWriter):
         self._counts.append(np.diff(firsts, append=ready))
 
     def _packed(self, payloads: list[bytes], sizes: Indices) -> tuple[Sequence[Buffer], list[Buffer] | None]:
-        """What native code takes: the values, and the sizes where they are compressed, of every group."""
+        """The arguments of native code for every group: the values, and the sizes if they are compressed."""
         number, group_size = self.options.number, self.options.group_size
         if number == NONE:
             return payloads, None
         pack = self._pack
         if group_size == 1:
             values = [pack(payload) for payload in payloads]
-            # Zstandard leaves a handful of bytes as they are: native code writes such frames itself.
+            # Zstandard cannot shrink a handful of bytes, so native code writes such frames itself.
             return values, None if number == ZSTD else [pack(block) for block in _size_blocks(sizes, 1)]
         groups = (payloads[at : at + group_size] for at in range(0, len(payloads), group_size))
         return [pack(b"".join(group)) for group in groups], [pack(block) for block in _size_blocks(sizes, group_size)]
 
     def _end(self) -> None:
-        """Footer and postscript. With no record there is nothing between them and the signature."""
+        """Write footer and postscript. A file without records has only these and the signature."""
         footer = Footer(
             self._position,
             self.options.canonical(),

@@ -24,17 +24,17 @@ from headrace.io.urls import is_url
 __all__ = ["FORMAT", "CsvRecords"]
 
 
-TEXT = 6  # native code's number for text
+TEXT = 6  # type code of text in native code
 
 
 class CsvRecords(FramedRecords):
-    """The rows of some CSV files, joined in order; a header is no record. See :class:`FramedRecords` for the arguments.
+    """The rows of CSV files, concatenated in order; headers are not records. See :class:`FramedRecords` for the arguments.
 
-    How the rows are cut is found out from the first file that is not empty, and must be the same in all of them.
+    The dialect is detected from the first file that is not empty, and must be the same in all files.
 
     Args:
-        options: What the caller knows of the files.
-        dialect: All of it, known from before.
+        options: What the caller knows about the files.
+        dialect: The complete dialect, if already known.
     """
 
     framing: CsvFraming
@@ -57,23 +57,23 @@ class CsvRecords(FramedRecords):
                 else _sniff_files(paths, given, parse_compression(compression))
             )
             framing = CsvFraming(dialect)
-        except DataError as fault:  # Raised when the files are read, so that they can still be verified.
+        except DataError as fault:  # Raised when the files are read, so that `verify` still works on them.
             dialect = CsvDialect()
             framing = CsvFraming(dialect, fault)
         super().__init__(framing, paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
         if pipe is not None:
-            self._pipes[0] = pipe  # What was looked at is read again from there.
+            self._pipes[0] = pipe  # Reading starts over with the sniffed bytes.
         if dialect.transcode:
             self._files = FileSet(self.paths, compression=dialect.transcode)
 
     @property
     def dialect(self) -> CsvDialect:
-        """How the rows are cut and understood."""
+        """How rows are split and parsed."""
         return self.framing.dialect
 
 
 def _sniff_files(paths: Sequence[str], options: CSV, compression: Compression | None) -> CsvDialect:
-    """From the first file in which there is anything."""
+    """The dialect, from the first file that is not empty."""
     path = next((path for path in paths if is_url(path) or (Path(path).exists() and Path(path).stat().st_size)), None)
     if path is None:
         return sniff(b"", paths[0], options, whole=True)
@@ -82,7 +82,7 @@ def _sniff_files(paths: Sequence[str], options: CSV, compression: Compression | 
     wrapper = wrapper_of(head) if compression is None else compression
     is_packed = wrapper != "none" and (compression is not None or not CsvFraming(CsvDialect()).is_plain(head[:64]))
     inner = head_of(file.read(0, READ_BYTES), wrapper, SNIFFED_BYTES) if is_packed else b""
-    # Two letters can look like a zlib header, and some encodings have control characters: then nothing inflates.
+    # Two letters can look like a zlib header, and some encodings contain control characters: then nothing inflates.
     if is_packed and (inner or compression is not None or options.encoding is None):
         head = inner
         whole = file.size < SNIFFED_BYTES // 8 and len(head) < SNIFFED_BYTES
@@ -111,7 +111,7 @@ def _sniff_pipe(pipe: PipeStream, options: CSV) -> CsvDialect:
 
 
 def salvage(path: str, out: str) -> Salvaged:
-    """Copy the header and every row that is intact. The new file is UTF-8 where the old one was UTF-16."""
+    """Copy the header and every intact row. The new file is UTF-8 even if the old one was UTF-16."""
     records = CsvRecords([path], on_corrupt="skip")
     header = records.dialect.header
     with CsvWriter(out, compression=wrapper_of_name(out)) as writer:
@@ -126,13 +126,13 @@ def salvage(path: str, out: str) -> Salvaged:
 
 
 def compression_of(paths: Sequence[str]) -> str:
-    """What files are packed with: ``gzip``, or ``gzip, none`` where they differ."""
+    """The compression of the files: ``gzip``, or ``gzip, none`` if they differ."""
     files = FileSet(paths, compression=None, is_plain=CsvFraming(CsvDialect()).is_plain)
     return ", ".join(sorted({files.wrapper(number) for number in range(len(paths))}))
 
 
 def is_csv(head: bytes) -> bool:
-    """Text looks like text: only the name of a file, or its reader, can say that it is CSV."""
+    """Always false: CSV looks like any text, so only the file name or the caller can identify it."""
     _ = head
     return False
 

@@ -1,6 +1,6 @@
-"""How CSV frames records: a row each, found by its line end outside quotes.
+"""CSV framing: one record per row, which ends at a line end outside quotes.
 
-Source of the format: RFC 4180, and Python's ``csv`` module in strict mode where the RFC leaves something open.
+Source of the format: RFC 4180, and Python's ``csv`` module in strict mode where the RFC is silent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WIDTH_HINT = "Where the delimiter was taken wrongly, open with format=hr.CSV(del
 
 
 def preamble(buffer: memoryview) -> int:
-    """How many bytes come before the first row of any kind: a byte order mark, and Excel's line ``sep=;``."""
+    """The size of what precedes the first row: a byte order mark, and Excel's line ``sep=;``."""
     head = _native.copy_bytes(buffer, 0, 16)
     at = len(BOM) if head.startswith(BOM) else 0
     if head[at : at + 4].lower() == b"sep=" and len(head) > at + 5:
@@ -45,10 +45,10 @@ def preamble(buffer: memoryview) -> int:
 
 
 def first_row(buffer: memoryview, dialect: CsvDialect, *, last: bool) -> tuple[int, int]:
-    """Where the first row begins and where the next one may; twice the same where there is none.
+    """Where the first row begins and where the next one may. Both are equal if there is no row.
 
     Raises:
-        FormatError: It is broken, or the bytes end in it.
+        FormatError: The row is broken, or the bytes end inside it.
     """
     at = preamble(buffer)
     starts, end = _native.scan_csv(
@@ -62,8 +62,8 @@ class CsvFraming(RecordFraming):
     """CSV for scanning, indexing, gathering and writing.
 
     Args:
-        dialect: Of the files.
-        fault: Why that could not be found out: what reading the files raises.
+        dialect: The dialect of the files.
+        fault: Why the dialect is unknown: the error that reading the files raises.
     """
 
     dialect: CsvDialect
@@ -76,19 +76,19 @@ class CsvFraming(RecordFraming):
 
     @property
     def index_name(self) -> str:
-        """What an index is kept under."""
+        """The cache key of an index."""
         return f"csv {self.dialect.key}"
 
     def is_plain(self, head: bytes) -> bool:
-        """Whether some first bytes are text. Two letters can look like a ZLIB header; a ZLIB stream does not look like text."""
+        """Whether these first bytes are text. Two letters can look like a ZLIB header, but a ZLIB stream does not look like text."""
         return not CONTROLS.intersection(head)
 
     def begin(self, buffer: memoryview, path: str, *, last: bool) -> int:
-        """Where the first row of data begins; -1 where that takes more of the stream.
+        """Where the first data row begins; -1 if that needs more of the stream.
 
         Raises:
-            SchemaMismatch: The file has another header than the first one.
-            CorruptFile: Its header is broken.
+            SchemaMismatch: The header differs from that of the first file.
+            CorruptFile: The header is broken.
         """
         if self.fault is not None:
             raise self.fault
@@ -127,7 +127,7 @@ class CsvFraming(RecordFraming):
     def scan(
         self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
     ) -> tuple[Indices, int]:
-        """Starts of the rows that begin in ``[start, stop)``, and where to go on. ``verify``: widths and UTF-8 are checked too."""
+        """Starts of the rows that begin in ``[start, stop)``, and where to resume. ``verify`` also checks widths and UTF-8."""
         return _native.scan_csv(
             buffer,
             start,
@@ -140,11 +140,11 @@ class CsvFraming(RecordFraming):
         )
 
     def find(self, buffer: memoryview, start: int) -> int:
-        """Behind the next line end: where a row begins, unless that line end is quoted."""
+        """The position after the next line end. A row begins there, unless that line end is quoted."""
         return int(_native.find_csv(buffer, start))
 
     def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
-        """All starts count. Continue with the line after the fault; after a row that is whole, with the next row."""
+        """All starts count. Resume at the line after the fault, or after a complete row, at the next row."""
         if error.fault in ("wrong_count", "wire"):
             _, after = _native.scan_csv(
                 buffer,
@@ -167,12 +167,12 @@ class CsvFraming(RecordFraming):
         *,
         verify: bool,
     ) -> _native.Spans:
-        """The rows at these offsets, without their line ends."""
+        """The rows at these offsets, without line ends."""
         _ = verify
         return _native.gather_csv(buffers, which, offsets, self.dialect.marks)
 
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
-        """Views of the adjacent rows, the last of which ends at ``end``."""
+        """Views of adjacent rows that end at ``end``."""
         begins = starts.tolist()
         stops = [*begins[1:], end]
         with guard_reads(buffer):
@@ -183,7 +183,7 @@ class CsvFraming(RecordFraming):
             yield buffer[start:stop]
 
     def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
-        """The error for a fault that native code saw at row ``record`` of a file, in bytes that begin at ``base``."""
+        """The error for a fault that native code found at row ``record`` of a file, in bytes that begin at ``base``."""
         row = Where(path=path, record=record, offset=base + int(error.offset))
         place = row.at(offset=base + int(error.found))
         if error.fault == "wrong_count":
@@ -199,19 +199,19 @@ class CsvFraming(RecordFraming):
         return CorruptRecord(place, expected="a closing quote", found="none before the end", hint=QUOTE_HINT)
 
     def frame_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> int:
-        """End each row of a block, which is used to its end."""
+        """Terminate each row of a block. All of the block is used."""
         block[starts + sizes] = ord("\n")
         self._check_rows(block, len(starts))
         return len(block)
 
     def frame_payloads(self, payloads: Sequence[Buffer]) -> npt.NDArray[np.uint8]:
-        """Rows, each with its line end."""
+        """Rows with their line ends."""
         block = np.frombuffer(b"".join(part for payload in payloads for part in (payload, b"\n")), np.uint8)
         self._check_rows(block, len(payloads))
         return block
 
     def _check_rows(self, block: npt.NDArray[np.uint8], count: int) -> None:
-        """Refuse payloads that would be read back as other rows."""
+        """Refuse payloads that would read back as different rows."""
         try:
             starts, _ = _native.scan_csv(
                 block.data, 0, len(block), self.dialect.marks, width=0, utf8=False, last=True, max_records=len(block)

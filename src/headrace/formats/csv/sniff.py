@@ -1,4 +1,4 @@
-"""Finding out how a CSV file is written, from its first rows."""
+"""Detect the dialect of a CSV file from its first rows."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ SNIFFED_BYTES = 256 << 10
 SNIFFED_ROWS = 200
 DELIMITERS = ("\t", ",", ";", "|")
 NUMBERS = ("whole", "positive", "huge", "real", "boolean")
-LEAST_COUNTED = 4  # a first row 0, 1, 2, 3 is what pandas writes over columns without names; 0, 1 may be data
+LEAST_COUNTED = 4  # pandas writes the header 0, 1, 2, 3 for unnamed columns; a row 0, 1 may be data
 NAME = re.compile(r"[^\W\d][\w .:()\[\]%#@&+*'-]{0,63}")
 UTF_16_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 NUL_SHARE = 0.1
 
 
 class _Rows(NamedTuple):
-    """The first rows, cut with one delimiter."""
+    """The first rows, split by one delimiter."""
 
     dialect: CsvDialect
     spans: _native.Spans
     width: int
     agreeing: int
-    """Rows of the first one's width, up to the first that has another."""
+    """The number of leading rows as wide as the first."""
 
 
 def transcoding(head: bytes, encoding: str | None) -> str:
-    """The encoding of a file that has to be read as UTF-8, such as ``"utf-16-le"``; else ``""``."""
+    """The encoding of a file that must be transcoded to UTF-8, such as ``"utf-16-le"``; else ``""``."""
     marked = UTF_16_MARKS.get(head[:2], "")
     if encoding is None:
         return marked if head[2:4] != b"\0\0" else ""
@@ -50,20 +50,20 @@ def transcoding(head: bytes, encoding: str | None) -> str:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether some first bytes may be text: UTF-16 with its mark, or no control characters."""
+    """Whether these first bytes may be text: UTF-16 with a byte order mark, or free of control characters."""
     transcode = transcoding(head, None)
     text = decode_head(head, transcode) if transcode else head
     return bool(text) and CsvFraming(CsvDialect()).is_plain(text)
 
 
 def looks_like_rows(head: bytes, *, whole: bool) -> bool:
-    """Whether some first bytes are rows of a CSV file beyond doubt: two or more, each with the same two or more fields.
+    """Whether these first bytes are certainly CSV: at least two rows, all with the same number of fields, at least two.
 
-    What may be JSON is none, and neither is a single column: there the name of the file, or its reader, must say so.
+    Possible JSON and single columns do not qualify: those need a file name or an explicit format.
 
     Args:
         head: First bytes of the file, decompressed.
-        whole: Whether they are all.
+        whole: Whether ``head`` is the whole file.
     """
     transcode = transcoding(head, None)
     text = decode_head(head, transcode) if transcode else head
@@ -75,7 +75,7 @@ def looks_like_rows(head: bytes, *, whole: bool) -> bool:
 
 
 def _agree(head: bytes, dialect: CsvDialect, *, whole: bool) -> bool:
-    """Whether all of the first rows have as many fields as the first one, and that is more than one."""
+    """Whether all first rows have as many fields as the first one, and more than one."""
     buffer = memoryview(head)
     try:
         at, end = first_row(buffer, dialect, last=whole)
@@ -89,18 +89,18 @@ def _agree(head: bytes, dialect: CsvDialect, *, whole: bool) -> bool:
 
 
 def sniff(head: bytes, path: str, options: CSV, *, whole: bool, transcode: str = "") -> CsvDialect:
-    """How the rows of a file are cut, and what its columns are called.
+    """The dialect and column names of a file.
 
     Args:
-        head: Its first bytes, decompressed and as UTF-8 where they are transcoded.
-        path: Its name, for errors and for what the ending says.
-        options: What the caller knows.
-        whole: Whether ``head`` is all there is.
-        transcode: What the file was, where it is read as UTF-8.
+        head: Its first bytes, decompressed, and as UTF-8 if transcoded.
+        path: Its name, for errors and for the file extension.
+        options: What the caller specified.
+        whole: Whether ``head`` is the whole file.
+        transcode: The original encoding, if the file is transcoded.
 
     Raises:
         CorruptFile: The first row is broken.
-        UnsupportedData: This is no text.
+        UnsupportedData: The file is not text.
         SchemaMismatch: There are more or fewer columns than names.
     """
     _check_text(head, path, options)
@@ -141,7 +141,7 @@ def _check_text(head: bytes, path: str, options: CSV) -> None:
 
 
 def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bool) -> _Rows:
-    """The first rows under the delimiter that suits them best."""
+    """The first rows under the best delimiter."""
     if options.delimiter is not None:
         return _rows(head, path, replace(dialect, delimiter=options.delimiter), whole=whole)
     stated = _find_stated_delimiter(head)
@@ -150,7 +150,7 @@ def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bo
     known = [mark for mark in DELIMITERS if mark not in (options.quote, options.decimal)]
     tried: list[_Rows] = []
     for mark in known:
-        with contextlib.suppress(DataError):  # Quotes that are broken with this delimiter need not be so with another.
+        with contextlib.suppress(DataError):  # Quotes may be broken under this delimiter but not under another.
             tried.append(_rows(head, path, replace(dialect, delimiter=mark), whole=whole))
     several = [rows for rows in tried if rows.width > 1]
     if not several:
@@ -162,7 +162,7 @@ def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bo
 
 
 def _find_stated_delimiter(head: bytes) -> str:
-    """The delimiter in Excel's line ``sep=;``."""
+    """The delimiter stated by Excel's line ``sep=;``."""
     at = len(BOM) if head.startswith(BOM) else 0
     return head[at + 4 : at + 5].decode("ascii", "ignore") if preamble(memoryview(head)) > at else ""
 
@@ -201,7 +201,7 @@ def _broken(error: _native.FormatError, buffer: memoryview, path: str, dialect: 
 
 
 def _number_share(rows: _Rows) -> float:
-    """Which part of the fields are numbers; a comma counts as their decimal mark where it is not the delimiter."""
+    """The share of fields that are numbers. A comma counts as a decimal mark unless it is the delimiter."""
     decimal = "," if rows.dialect.delimiter == ";" else rows.dialect.decimal
     shares = []
     for mark in {decimal, rows.dialect.decimal}:
@@ -219,8 +219,8 @@ def _values(rows: _Rows, number: int) -> list[bytes]:
 def _is_headed(rows: _Rows, first: list[bytes]) -> bool:
     """Whether the first row names the columns.
 
-    It does where a column holds numbers below a text, or where the names are those that pandas counts. It does not where it
-    has a number in it. Where everything is text, it does if its fields look like names and do not come up again below.
+    It does if a column has numbers below text, or if the names are the counts that pandas writes. It does not if it
+    contains a number. If everything is text, it does if its fields look like names and do not recur below.
     """
     names = [value.strip() for value in first]
     if _is_counted(names):
@@ -243,14 +243,14 @@ def _row(rows: _Rows, number: int) -> list[tuple[int, bytes]]:
 
 
 def _is_counted(names: list[bytes]) -> bool:
-    """Whether these are the names that pandas gives: 0, 1, 2, ..., perhaps after the empty name of its index."""
+    """Whether these are pandas' default names: 0, 1, 2, ..., perhaps after the empty name of its index."""
     counted = names[1:] if names[0] == b"" else names
     least = 1 if names[0] == b"" else LEAST_COUNTED
     return len(counted) >= least and counted == [str(k).encode() for k in range(len(counted))]
 
 
 def _names(values: list[bytes], dialect: CsvDialect, path: str) -> tuple[str, ...]:
-    """Names without blanks round them; empty ones are ``c`` and their number, and repeated ones get ``.1``, ``.2``, ..."""
+    """The names, stripped. Empty ones become ``c`` plus their number; repeated ones get ``.1``, ``.2``, ..."""
     names: list[str] = []
     for number, value in enumerate(values):
         try:

@@ -1,4 +1,4 @@
-"""Writing CSV files: examples as rows, batch by batch."""
+"""Write CSV files: examples as rows, batch by batch."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = ["CsvRows", "CsvSink", "CsvWriter", "misfits", "refused_misfits"]
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
 SHOWN = 40
-MOST_COLUMNS = 1 << 24  # of one feature, each with a name of its own
+MOST_COLUMNS = 1 << 24  # of one feature, each with its own name
 LOSS_HINT = (
     "Leave the feature out (columns=, source.select), or write a format that holds it: .tfrecord, .array_record."
 )
 
 
 class CsvRows:
-    """Batches as rows, by native code.
+    """Encodes batches as rows, in native code.
 
-    A feature of one value is a column; one of a fixed shape is a column for each value, ``NAME_0``, ``NAME_1``, ... in C order.
-    Floats are the shortest text that reads back as the same float, a missing one is ``nan``.
+    A scalar feature is one column. A feature of fixed shape is one column per value, ``NAME_0``, ``NAME_1``, ... in C
+    order. Floats are the shortest text that reads back as the same float; a missing one is ``nan``.
 
     Args:
-        schema: The features, in the order of the columns; none of those :func:`refused_misfits`.
+        schema: The features, in column order; none in :func:`refused_misfits`.
         options: How to write the file.
 
     Raises:
-        UnsupportedData: Two columns would have one name.
+        UnsupportedData: Two columns would have the same name.
         SchemaMismatch: There are more or fewer names than columns.
     """
 
@@ -71,7 +71,7 @@ class CsvRows:
         return names
 
     def preamble(self) -> bytes:
-        """What comes before the rows: a byte order mark and a header, where they are wanted."""
+        """The bytes before the rows: a byte order mark and a header, if requested."""
         mark = "\ufeff" if self._encoding in ("utf-8-sig", "utf-16", "utf-32") else ""
         if self.options.header is False or not self.names:
             return self._encoded(mark.encode())
@@ -79,14 +79,14 @@ class CsvRows:
         return self._encoded(mark.encode() + self._laid([(TEXT, len(texts), texts)], 1))
 
     def encode_rows(self, batch: Mapping[str, Any], n: int) -> bytes:
-        """``n`` examples as text, each with its line end.
+        """``n`` examples as text, with line ends.
 
         Args:
-            batch: Columns as a source gives them.
-            n: How many rows they have.
+            batch: Columns as a source returns them.
+            n: The number of rows.
 
         Raises:
-            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or hold what is no text.
+            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns do not match the schema, or contain values that are not text.
         """
         missing = [name for name in self.schema if name not in batch]
         if missing:
@@ -100,10 +100,13 @@ class CsvRows:
         return _native.encode_csv(columns, rows, self.marks, self.options.newline)
 
     def _encoded(self, text: bytes) -> bytes:
-        """UTF-8 in the encoding of the file."""
+        """Transcode UTF-8 to the encoding of the file."""
         if self._encoding in ("utf-8", "utf-8-sig"):
             return text
-        ordered = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # The mark of their order comes once, in the preamble.
+        ordered = {
+            "utf-16": "utf-16-le",
+            "utf-32": "utf-32-le",
+        }  # The byte order mark is written once, in the preamble.
         return text.decode().encode(ordered.get(self._encoding, self._encoding))
 
     def _column(self, name: str, feature: Feature, column: Any, n: int) -> tuple[int, int, Any]:
@@ -127,10 +130,10 @@ class CsvRows:
         return kind, count, stored.view(np.uint8) if kind == BOOL else stored
 
     def _text(self, value: Any, record: int | None, name: str) -> bytes:
-        """A text as UTF-8, known to be one in the file's encoding too.
+        """Text as UTF-8, checked to be encodable in the file's encoding.
 
         Raises:
-            UnsupportedData: It is none.
+            UnsupportedData: The value is not such text.
         """
         place = Where(record=record, feature=name)
         text = ""
@@ -158,7 +161,7 @@ class CsvRows:
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """What rows of text cannot hold: too many values, bytes, lengths that vary, sparse rows, images, dates, numbers of more than 64 bits."""
+    """What CSV cannot hold: too many values, bytes, varying lengths, sparse rows, images, dates, numbers of more than 64 bits."""
     found = []
     for name, feature in schema.items():
         expected, instead, hint = "", None, LOSS_HINT
@@ -186,13 +189,13 @@ def misfits(schema: Schema) -> list[Misfit]:
 
 
 def _is_text(schema: Schema, misfit: Misfit) -> bool:
-    """Whether values may turn out to be text all the same; each is looked at when it is written."""
+    """Whether values may still turn out to be text; each is checked when it is written."""
     feature = schema[misfit.feature]
     return feature.dtype == "bytes" and feature.encoding is None and feature.is_fixed and feature.count <= MOST_COLUMNS
 
 
 def refused_misfits(schema: Schema) -> list[Misfit]:
-    """Those of :func:`misfits` that are refused whatever their values: bytes may be text."""
+    """The :func:`misfits` that are refused regardless of their values. Bytes are not among them: they may be text."""
     return [misfit for misfit in misfits(schema) if not _is_text(schema, misfit)]
 
 
@@ -210,7 +213,7 @@ def _wire(feature: Feature) -> tuple[int, type[np.generic]]:
 
 
 def _check_kept(name: str, flat: npt.NDArray[Any], stored: npt.NDArray[Any], count: int) -> None:
-    """Refuse values that the schema's dtype does not hold; floats may be rounded to it."""
+    """Refuse values that the schema's dtype cannot hold. Floats may be rounded."""
     if flat.dtype.kind == "f":
         return
     bad = np.flatnonzero((stored.astype(flat.dtype) != flat) | ((stored < 0) != (flat < 0)))
@@ -226,12 +229,12 @@ def _check_kept(name: str, flat: npt.NDArray[Any], stored: npt.NDArray[Any], cou
 class CsvWriter(FramedWriter):
     """Writes one CSV file, which appears under its name at ``close``, or never.
 
-    Records are encoded rows without line ends; :meth:`write_text` takes rows with theirs.
+    Records are encoded rows without line ends; :meth:`write_text` takes rows with line ends.
 
     Args:
         path: The file.
         compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
-        level: Of the compression, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+        level: Compression level, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
 
     Raises:
         ValueError: No such compression or level.
@@ -243,8 +246,8 @@ class CsvWriter(FramedWriter):
         """Append text unchanged.
 
         Args:
-            text: Whole rows with their line ends, a header, a byte order mark.
-            rows: How many records that is.
+            text: Complete rows with line ends, a header, or a byte order mark.
+            rows: The number of records in it.
         """
         if self._file.closed:
             raise ValueError(f"{self.path} is closed")
@@ -254,16 +257,16 @@ class CsvWriter(FramedWriter):
 
 
 class CsvSink:
-    """Batches into one CSV file, which appears under its name at ``close``, or never.
+    """Writes batches to one CSV file, which appears under its name at ``close``, or never.
 
     Args:
-        path, compression: Of the file.
-        schema: The features, in the order of the columns.
-        options: How to write it.
-        first: Whether the file begins here, with its header; else it is appended to another.
+        path, compression: Path and compression of the file.
+        schema: The features, in column order.
+        options: The write options.
+        first: Whether to write the header; ``False`` if the file is appended to another.
 
     Raises:
-        UnsupportedData: A feature that rows of text cannot hold.
+        UnsupportedData: CSV cannot hold a feature.
     """
 
     def __init__(
@@ -277,7 +280,7 @@ class CsvSink:
     ) -> None:
         refuse_misfits(path, refused_misfits(schema))
         self.rows = CsvRows(schema, options)
-        preamble = self.rows.preamble() if first else b""  # Before there is a file: this may refuse.
+        preamble = self.rows.preamble() if first else b""  # may raise, so it runs before the file exists
         self.writer = CsvWriter(path, compression=compression)
         self.writer.write_text(preamble, 0)
 
@@ -286,7 +289,7 @@ class CsvSink:
         self.writer.write_text(self.rows.encode_rows(batch, n), n)
 
     def close(self) -> None:
-        """Put the file into its place."""
+        """Move the complete file into place."""
         self.writer.close()
 
     def abort(self) -> None:

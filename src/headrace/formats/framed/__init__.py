@@ -1,1 +1,1 @@
-"""What formats that frame records share: reading, scanning, writing."""
+"""Shared by all formats that frame records: reading, scanning, writing."""

@@ -31,22 +31,22 @@ __all__ = ["FramedRecords", "NoLength", "bounds", "verify_framed"]
 
 
 class NoLength(UnsupportedData, TypeError):
-    """There is no length, and no random access. A ``TypeError``, so that ``list`` goes on without."""
+    """The length is unknown and there is no random access. It is a ``TypeError`` so that ``list()`` still works."""
 
 
 class FramedRecords:
-    """The records of some files of one framed format, joined in order.
+    """The records of files of one framed format, concatenated in order.
 
-    Reading in order needs no index. ``len`` and random access build one at first need and keep it in the user's cache
-    folder. Compressed files are inflated once, into the cache. Picklable; safe in threads and after fork.
+    Reading in order needs no index. ``len`` and random access build one on first use and store it in the user's
+    cache folder. Compressed files are inflated once, into the cache. Picklable; safe in threads and after fork.
 
     Args:
-        framing: Of the format.
+        framing: The framing of the format.
         paths: The files, as :func:`headrace.io.paths.expand` gives them.
-        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: ``"raise"``, or ``"skip"`` to leave damaged records out and count them in ``skipped``. ``len`` and
-            indices then count the sound ones.
-        verify: ``False`` leaves payload checksums unchecked (lengths are checked whenever records are searched).
+        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` detects it for each file from its content.
+        on_corrupt: ``"raise"``, or ``"skip"`` to skip damaged records and count them in ``skipped``. ``len`` and
+            indices then count only the intact ones.
+        verify: ``False`` skips payload checksums. Lengths are still checked whenever records are located.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class FramedRecords:
 
     @property
     def index(self) -> RecordIndex:
-        """Where the records are. Built, or loaded from the cache, at first need.
+        """The offsets of the records. Built on first use, or loaded from the cache.
 
         Raises:
             CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
-            UnsupportedData: One of them is a pipe.
+            UnsupportedData: An input is a pipe.
         """
         if self._index is None:
             self._refuse_pipes()
@@ -99,13 +99,13 @@ class FramedRecords:
 
     @property
     def skipped(self) -> Skipped:
-        """What ``on_corrupt="skip"`` has left out of what was read so far (of everything, once there is an index)."""
+        """What ``on_corrupt="skip"`` has skipped so far (in total, once there is an index)."""
         parts = list(self._skipped.values())
         return Skipped(sum(part.records for part in parts), sum(part.bytes for part in parts))
 
     @property
     def prefers_streaming(self) -> bool:
-        """Whether reading in order would begin sooner: of pipes, and of files that were not inflated or fetched yet."""
+        """Whether reading in order would start sooner: true for pipes, and for files not yet inflated or fetched."""
         if self._index is not None and not self._files.is_remote:
             return False
         return any(map(is_pipe, self.paths)) or self._files.waits_for_inflating()
@@ -115,11 +115,11 @@ class FramedRecords:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many records each file holds."""
+        """The number of records in each file."""
         return tuple(file.records for file in self.index.files)
 
     def __getitem__(self, index: int) -> memoryview:
-        """The payload of one record, as a view that keeps what it needs alive."""
+        """The payload of one record, as a view that keeps its memory alive."""
         position = operator.index(index)
         count = len(self)
         if not -count <= position < count:
@@ -137,12 +137,12 @@ class FramedRecords:
             yield from self.framing.payloads(buffer, starts, end)
 
     def spans(self, indices: Indices) -> _native.Spans:
-        """Payloads of these records (``int64 (n,)``, none negative), in this order. Their checksums are
-        checked when they are read, so that their bytes are touched once.
+        """The payloads of these records (``int64 (n,)``, none negative), in the given order. Checksums are
+        verified when payloads are read, so each byte is touched once.
 
         Raises:
             IndexError: An index is out of range.
-            CorruptRecord: A record is not where the index says.
+            CorruptRecord: A record is not at its indexed offset.
         """
         index = self.index
         if len(indices):
@@ -152,14 +152,14 @@ class FramedRecords:
         return self._spans_of(indices)
 
     def _spans_of(self, indices: Indices) -> _native.Spans:
-        """As :meth:`spans`, of indices that are in range."""
+        """Like :meth:`spans`, for indices known to be in range."""
         try:
             return self.framing.gather(*self._places(indices), verify=self._verify_later)
         except _native.FormatError as error:
             raise describe(error, self.where(int(indices[error.record]))) from error
 
     def _places(self, indices: Indices) -> tuple[Buffers, npt.NDArray[np.int32] | None, Indices]:
-        """Buffers, which of them holds each record, and where in it."""
+        """The buffers, the buffer that holds each record, and the offsets in it."""
         index = self.index
         which, offsets = index.locate(indices)
         if index.compares_content:
@@ -178,11 +178,11 @@ class FramedRecords:
 
     @property
     def _verify_later(self) -> bool:
-        """What was scanned in order to skip was verified then."""
+        """Whether checksums are still to be verified. A scan that skips damage has verified them already."""
         return self.verify and self.on_corrupt == "raise"
 
     def first_spans(self, *sizes: int) -> Iterator[tuple[int, _native.Spans]]:
-        """Blocks of the first records, of these ``sizes``, for finding out what they hold. Nothing is inflated ahead, nor kept."""
+        """Blocks of the first records, of these ``sizes``, for type inference. Nothing is inflated ahead or cached."""
         runs = self._runs(self._heads(), verify=self.on_corrupt == "skip" and self.verify)
         return self._spans_of_blocks(_regroup(runs, iter(sizes)))
 
@@ -192,14 +192,14 @@ class FramedRecords:
         """All records in order, without an index.
 
         Args:
-            records: How many in each block (fewer in the last); ``None``: as many as ``max_bytes`` hold.
-            max_bytes: About how large a block is.
+            records: Block size in records (the last may be smaller); ``None``: as many as fit ``max_bytes``.
+            max_bytes: Approximate block size in bytes.
 
         Yields:
-            Number of the block's first record, and its payloads; their checksums are checked when they are read.
+            The number of the block's first record, and its payloads. Checksums are verified when payloads are read.
 
         Raises:
-            CorruptRecord, CorruptFile: At the first fault, after the block of what comes before it.
+            CorruptRecord, CorruptFile: At the first fault, after a block of the records before it.
         """
         runs = self._runs(self.contents(), verify=self.on_corrupt == "skip" and self.verify, run_bytes=max_bytes)
         return self._spans_of_blocks(([run] for run in runs) if records is None else _regroup(runs, repeat(records)))
@@ -230,7 +230,7 @@ class FramedRecords:
                     self._skipped[number] = Skipped(len(scan.faults), sum(size for _, size in scan.faults))
 
     def contents(self) -> Iterator[MappedFile | ByteStream]:
-        """What each file holds, decompressed, for one pass in order. Of a pipe: what comes out of it."""
+        """The decompressed content of each file, or the bytes of a pipe, for one pass in order."""
         with closing(FilesInOrder(self._files)) as files:
             for number in range(len(self.paths)):
                 yield self._pipe(number) or files.content(number)
@@ -248,7 +248,7 @@ class FramedRecords:
         return self.index.where(index)
 
     def where_in_order(self, index: int) -> Where:
-        """As :meth:`where`, for files that may be too damaged for an index: looks for the record in order."""
+        """Like :meth:`where`, for files that may be too damaged to index: scans for the record."""
         if self._index is not None:
             return self._index.where(index)
         before = 0
@@ -279,7 +279,7 @@ def verify_framed(records: FramedRecords) -> Iterator[Checked]:
 
 
 def _regroup(runs: Iterator[RecordRun], sizes: Iterator[int]) -> Iterator[list[RecordRun]]:
-    """The same records in blocks of these sizes, as far as those go. A fault ends the block before it early."""
+    """The same records in blocks of these sizes, until the sizes run out. A fault cuts the block before it short."""
     block: list[RecordRun] = []
     missing = next(sizes, 0)
     while missing:

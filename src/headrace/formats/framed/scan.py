@@ -1,4 +1,4 @@
-"""Framed records: what a format tells about its frames, and finding records in order, in a mapped file or a stream of parts."""
+"""Framed records: the interface of a framing, and scans for records in a mapped file or a stream."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ __all__ = ["ByteStream", "Framing", "RecordFraming", "RecordRun", "Scan", "verif
 
 
 class Framing(ABC):
-    """A sequence of records, each found from the end of the one before it. Has no state; picklable."""
+    """A sequence of records, each of which starts where the previous one ends. Stateless and picklable."""
 
     name: str
-    """Of the format."""
+    """The name of the format."""
     has_checksums: bool = True
-    """Whether records show that the index is of another version of the file. If not, blocks of the file are compared."""
+    """Whether checksums in the records reveal a stale index. If not, the index stores checksums of the file's blocks."""
 
     @property
     def index_name(self) -> str:
-        """What an index is kept under: the name, and whatever else decides where records begin."""
+        """The cache key of an index: the name, and anything else that affects where records begin."""
         return self.name
 
     def one_pass(self, size: int, /) -> Self:  # noqa: ARG002 - for those that need it
-        """This framing for one pass over one buffer of ``size`` bytes by one thread, with what it has to remember between calls."""
+        """The framing for one pass over one buffer of ``size`` bytes by one thread. It may remember state between calls."""
         return self
 
     @abstractmethod
     def is_plain(self, head: bytes, /) -> bool:
-        """Whether some first bytes are those of a file that is not compressed."""
+        """Whether these first bytes are those of an uncompressed file."""
 
     def begin(self, buffer: memoryview, path: str, /, *, last: bool) -> int:  # noqa: ARG002 - for those that need it
-        """Where the first record begins; -1 where that needs more bytes, which never is so if these are the ``last``.
+        """Where the first record begins; -1 if that needs more bytes, which never happens with ``last``.
 
         Raises:
-            DataError: What comes before the first record is not right.
+            DataError: The bytes before the first record are invalid.
         """
         return 0
 
@@ -60,7 +60,7 @@ class Framing(ABC):
     ) -> tuple[Indices, int]:
         """Starts of the records that begin in ``[start, stop)``, and where the next one begins.
 
-        ``last``: the file ends where these bytes do, so that a record whose end nothing marks is whole.
+        ``last``: the file ends with these bytes, so a final record without an end mark is complete.
 
         Raises:
             FormatError: With the starts found before it as ``starts``.
@@ -68,7 +68,7 @@ class Framing(ABC):
 
     @abstractmethod
     def find(self, buffer: memoryview, start: int, /) -> int:
-        """The first place from ``start`` on at which a whole sound record begins; -1 if there is none."""
+        """Where the first complete, intact record at or after ``start`` begins; -1 if there is none."""
 
     def resume_after(
         self,
@@ -78,23 +78,24 @@ class Framing(ABC):
         *,
         last: bool,  # noqa: ARG002 - for those that need it
     ) -> tuple[int, int]:
-        """How to go on after damage: how many of ``error.starts`` count, and where the next sound record begins (-1 if there is
-        none; unless this is the ``last`` part of the stream, one may come).
+        """How to resume after damage: how many of ``error.starts`` count, and where the next intact record begins.
+
+        The latter is -1 if there is none yet. Unless this is the ``last`` part of the stream, one may follow.
         """
         return len(error.starts), self.find(buffer, int(error.offset) + 1)
 
     @abstractmethod
     def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int, /) -> DataError:
-        """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
+        """The error for a fault that native code found at record ``record`` of a file, in bytes that begin at ``base``."""
 
 
 class RecordFraming(Framing):
-    """Records of bytes: payloads that are gathered, and framed."""
+    """A framing of byte payloads, which can be gathered and written."""
 
     head: int
     """Bytes before each payload."""
     tail: int
-    """Bytes after it, at most."""
+    """The most bytes after it."""
 
     @abstractmethod
     def gather(
@@ -106,24 +107,24 @@ class RecordFraming(Framing):
         *,
         verify: bool,
     ) -> _native.Spans:
-        """Payloads of the records at these offsets. ``verify`` leaves checksums to the reader of the payloads."""
+        """The payloads of the records at these offsets. With ``verify``, checksums are checked when payloads are read."""
 
     @abstractmethod
     def payloads(self, buffer: memoryview, starts: Indices, end: int, /) -> Iterator[memoryview]:
-        """Views of the payloads of adjacent records, the last of which ends at ``end``. They were checked before."""
+        """Views of the payloads of adjacent records that end at ``end``. They were checked before."""
 
     @abstractmethod
     def frame_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices, /) -> int:
-        """Fill in what surrounds the payloads of a block. Returns how much of the block is used."""
+        """Fill in the bytes around the payloads of a block. Returns how much of the block is used."""
 
     @abstractmethod
     def frame_payloads(self, payloads: Sequence[Buffer], /) -> npt.NDArray[np.uint8]:
-        """Whole framed records, joined."""
+        """Complete framed records, concatenated."""
 
 
 RUN_BYTES = 1 << 20
-SEAM_BYTES = 16 << 10  # of a part are copied after the rest of the previous one: few records, but several at once
-KEPT_BYTES = 64 << 20  # of what was passed stay resident; measured: dropping from 16 MiB up costs nothing in order
+SEAM_BYTES = 16 << 10  # of a part are joined to the rest of the previous one: a few records, but several at once
+KEPT_BYTES = 64 << 20  # already read and still resident; measured: dropping pages from 16 MiB up costs nothing in order
 
 
 class ByteStream(Protocol):
@@ -131,21 +132,21 @@ class ByteStream(Protocol):
 
     path: str
     fault: CorruptFile | None
-    """After the last part: what the stream ends in."""
+    """The error in which the stream ended, set after the last part."""
 
     def __iter__(self) -> Iterator[Part]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Adjacent sound records.
+    """Adjacent intact records.
 
     Args:
         path: Their file.
         buffer: The bytes that hold them.
-        starts: ``int64 (n,)``: where each begins in ``buffer``.
+        starts: ``int64 (n,)``: the offset of each in ``buffer``.
         end: Where the last one ends.
-        base: Where ``buffer`` begins in the (decompressed) file.
+        base: Offset of ``buffer`` in the (decompressed) file.
         first: Number of the first one in the file.
     """
 
@@ -165,20 +166,20 @@ class RecordRun:
         return self.end - int(self.starts[0])
 
     def for_users(self) -> tuple[memoryview, npt.NDArray[np.int64], int]:
-        """Buffer, starts and end: of a copy, where users may not get views of mapped files."""
+        """Buffer, starts and end; a copy where users must not get views of mapped files."""
         if mapping_limits.gives_views() or not len(self):
             return self.buffer, self.starts, self.end
         begin = int(self.starts[0])
         return memoryview(_native.copy_bytes(self.buffer, begin, self.size)), self.starts - begin, self.size
 
     def cut(self, count: int) -> tuple[RecordRun, RecordRun]:
-        """The first ``count`` records (of at least as many), and the others."""
+        """Split after ``count`` records."""
         middle = self.end if count == len(self) else int(self.starts[count])
         head = replace(self, starts=self.starts[:count], end=middle)
         return head, replace(self, starts=self.starts[count:], first=self.first + count)
 
     def where(self, position: int) -> Where:
-        """The place of one of these records."""
+        """The location of one of these records."""
         return Where(path=self.path, record=self.first + position, offset=self.base + int(self.starts[position]))
 
 
@@ -186,11 +187,11 @@ class Scan:
     """One pass over the records of one file.
 
     Args:
-        framing: Of the file.
-        content: What to read: a mapped file, or a stream.
-        verify: Whether payload checksums, where there are any, are checked too.
+        framing: The framing of the file.
+        content: A mapped file or a stream.
+        verify: Whether to check payload checksums, if the format has any.
         on_corrupt: ``"raise"``, or ``"skip"`` to continue after damaged records.
-        run_bytes: About how long each run is.
+        run_bytes: Approximate size of a run in bytes.
     """
 
     def __init__(
@@ -205,9 +206,9 @@ class Scan:
         self.framing = framing
         self.path = content.path
         self.records = 0
-        """Sound records so far."""
+        """Intact records so far."""
         self.faults: list[tuple[DataError, int]] = []
-        """With ``"skip"``: what was skipped, and how many bytes."""
+        """With ``"skip"``: the faults, and the bytes skipped for each."""
         self._content = content
         self._verify = verify
         self._skip = on_corrupt == "skip"
@@ -215,10 +216,10 @@ class Scan:
         self._begun = False
 
     def __iter__(self) -> Iterator[RecordRun]:
-        """The runs of sound records.
+        """The runs of intact records.
 
         Raises:
-            CorruptRecord, CorruptFile: With ``"raise"``: at the first fault, after what comes before it.
+            CorruptRecord, CorruptFile: With ``"raise"``: at the first fault, after the records before it.
         """
         content = self._content
         if isinstance(content, MappedFile):
@@ -242,7 +243,7 @@ class Scan:
                 dropped = run.end
 
     def _streamed(self, parts: Iterable[Part]) -> Generator[RecordRun, None, int]:
-        """Records are used in place. One that spans two parts is copied, with a few after it."""
+        """Use records in place. A record that spans two parts is copied, with a few after it."""
         left, base = memoryview(b""), 0
         waiting: list[memoryview] = []
         missing = 0
@@ -255,7 +256,7 @@ class Scan:
                     waiting.append(piece)
                     missing -= len(piece)
                     if missing > 0:
-                        break  # A record larger than a part: doubling what is looked at keeps the joining linear.
+                        break  # A record larger than a part: double the window, so that joining stays linear.
                     window = memoryview(b"".join([left, *waiting]))
                     waiting = []
                 at += len(piece)
@@ -263,7 +264,7 @@ class Scan:
                 base += used
                 unused = len(window) - used
                 if left and unused <= len(piece):
-                    at -= unused  # The rest of the part is used in place.
+                    at -= unused  # Use the rest of the part in place.
                     left = left[:0]
                 else:
                     left, missing = window[used:], unused
@@ -272,7 +273,7 @@ class Scan:
         return len(window) - used
 
     def _runs(self, buffer: memoryview, base: int, *, last: bool) -> Generator[RecordRun, None, int]:
-        """Runs up to the end of ``buffer``, or to the first record that reaches beyond it when it is not the ``last``."""
+        """Runs up to the end of ``buffer``, or unless ``last``, to the first record that extends past it."""
         at, size = 0, len(buffer)
         framing = self.framing.one_pass(size)
         if not self._begun:
@@ -303,20 +304,20 @@ class Scan:
         return at
 
     def _begin(self, buffer: memoryview, *, last: bool) -> int:
-        """Where the first record begins; -1 where that needs more of the stream."""
+        """Where the first record begins; -1 if that needs more of the stream."""
         try:
             at = self.framing.begin(buffer, self.path, last=last)
         except DataError as fault:
             self._fail(fault, len(buffer))
             at = len(buffer)
         if at < 0 and last:
-            return len(buffer)  # There is less than what comes before the first record.
+            return len(buffer)  # The file ends before its first record.
         self._begun = at >= 0
         return at
 
     @property
     def _number(self) -> int:
-        """Number of the next record in the file; a damaged stretch has one too."""
+        """The number of the next record in the file. A damaged stretch has a number too."""
         return self.records + len(self.faults)
 
     def _run(self, buffer: memoryview, starts: npt.NDArray[np.int64], end: int, base: int) -> RecordRun:
@@ -327,7 +328,7 @@ class Scan:
     def _resume(
         self, framing: Framing, error: _native.FormatError, buffer: memoryview, *, last: bool
     ) -> tuple[int, int]:
-        """How many of ``error.starts`` count, and where to go on; -1 where that needs more of the stream."""
+        """How many of ``error.starts`` count, and where to resume; -1 if that needs more of the stream."""
         if error.fault == "truncated" and not last:
             return len(error.starts), -1
         if not self._skip:
@@ -350,11 +351,11 @@ def verify_content(framing: RecordFraming, content: MappedFile | ByteStream) -> 
     try:
         for run in scan:
             spans = framing.gather([run.buffer], None, run.starts, verify=False)
-            # There are more decompressed bytes than the file has: the last stretch reports the rest.
+            # Decompressed bytes can exceed the file size: the last stretch reports the rest.
             checked = min(run.size, size - counted)
             yield Checked(scan.path, len(run), checked, _since(scan, reported), spans, run)
             counted, reported = counted + checked, len(scan.faults)
-    except CorruptFile as fault:  # The file shrank while it was read.
+    except CorruptFile as fault:  # The file shrank during the scan.
         lost.append(fault)
     yield Checked(scan.path, 0, size - counted, [*_since(scan, reported), *lost])
 

@@ -1,4 +1,4 @@
-"""Writing files of framed records: payloads gather until there are enough to be framed together."""
+"""Write files of framed records. Payloads are buffered, then framed together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FileWriter(Closing):
     head: int = 0
     """Bytes that ``write_block`` needs before each payload."""
     tail: int = 0
-    """Bytes that it needs after each."""
+    """Bytes that it needs after each payload."""
 
     def __init__(self, path: PathLike) -> None:
         self._file = AtomicFile(path)
@@ -56,7 +56,7 @@ class FileWriter(Closing):
     def write_many(self, payloads: Sequence[Buffer]) -> None:
         """Append several records."""
         self._check_open()
-        # A buffer that the caller may fill anew is copied; bytes cannot change.
+        # Copy buffers that the caller may overwrite; bytes are immutable.
         kept = [payload if isinstance(payload, bytes) else bytes(payload) for payload in payloads]
         self._waiting += kept
         self.records += len(kept)
@@ -65,7 +65,7 @@ class FileWriter(Closing):
             self._flush()
 
     def close(self) -> None:
-        """Put the whole file into its place. A second call does nothing."""
+        """Move the complete file into place. A second call does nothing."""
         if self._file.closed:
             return
         try:
@@ -83,7 +83,7 @@ class FileWriter(Closing):
 
     @abstractmethod
     def _flush(self, *, last: bool = False) -> None:
-        """Frame what waits; all of it if nothing comes after it (``last``)."""
+        """Frame the pending payloads; with ``last``, all of them."""
 
     @abstractmethod
     def _end(self) -> None:
@@ -97,19 +97,19 @@ class FileWriter(Closing):
 class FramedWriter(FileWriter):
     """Writes one file of framed records, which appears under its name at ``close``, or never.
 
-    A format gives its framing and what that needs round each payload.
+    A subclass provides the framing and the room it needs around each payload.
 
     Args:
         path: The file.
         compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
-        level: Of the compression, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+        level: Compression level, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
 
     Raises:
         ValueError: No such compression or level.
     """
 
     framing: RecordFraming
-    """Of the format."""
+    """The framing of the format."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -123,20 +123,20 @@ class FramedWriter(FileWriter):
         super().__init__(path)
 
     def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> None:
-        """Append records in one array that has room around each payload. Their frames are filled in there.
+        """Append records from one array with room around each payload. The frames are filled in in place.
 
         Args:
-            block: Writable ``uint8``: for each record ``head`` bytes, its payload, ``tail`` bytes, adjacent. Given
-                away: a thread may write it while the next one is being made.
-            starts: ``int64 (n,)``: where each *payload* begins in ``block``.
-            sizes: ``int64 (n,)``: how long each payload is.
+            block: Writable ``uint8``: for each record ``head`` bytes, its payload, ``tail`` bytes, adjacent. The
+                writer owns it from now on: a thread may write it while the caller makes the next one.
+            starts: ``int64 (n,)``: the offset of each *payload* in ``block``.
+            sizes: ``int64 (n,)``: the length of each payload.
         """
         self._check_open()
         self._flush()
         self._put(block[: self.framing.frame_block(block, starts, sizes)])
         self.records += len(starts)
 
-    def _flush(self, *, last: bool = False) -> None:  # noqa: ARG002 - no record waits for another
+    def _flush(self, *, last: bool = False) -> None:  # noqa: ARG002 - records are never held back
         if self._waiting:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
             self._put(self.framing.frame_payloads(waiting))

@@ -1,1 +1,1 @@
-"""Where records begin: built once, kept in the cache, checked by block."""
+"""Record offsets: built once, stored in the cache, verified by block."""

@@ -1,4 +1,4 @@
-"""Building the index of framed records: each file once, several at a time, large ones in several pieces."""
+"""Build the index of framed records. Files are scanned once, in parallel; large ones in several pieces."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ HELD_BYTES = 1 << 20
 
 
 class Starts:
-    """Record starts of one file, in order: few are kept in memory, many in an unnamed file in the cache folder.
+    """Record starts of one file, in order. Few stay in memory; many go to an unnamed file in the cache folder.
 
-    So memory does not grow with the files. Without room for that file, all are kept in memory.
+    So memory does not grow with the files. If that file cannot be written, all stay in memory.
     """
 
     def __init__(self) -> None:
         self._held: list[Indices] = []
         self._held_bytes = 0
         self._file: IO[bytes] | None = None
-        self._filed = 0  # starts in the file
+        self._filed = 0  # starts stored in the file
         self._can_file = True
         self._count = 0
 
@@ -67,17 +67,17 @@ class Starts:
     def _file_away(self) -> None:
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=cache_folder("index"))  # noqa: SIM115 - it lives as long as this
+                self._file = tempfile.TemporaryFile(dir=cache_folder("index"))  # noqa: SIM115 - closed with this object
             for starts in self._held:
                 self._file.write(starts.data)
             self._file.flush()
         except OSError:
-            self._can_file = False  # Earlier starts are in the file; these stay in memory.
+            self._can_file = False  # Earlier starts are in the file; the rest stay in memory.
             return
         self._held, self._held_bytes, self._filed = [], 0, self._count
 
     def __iter__(self) -> Iterator[Indices]:
-        """All of them, in blocks of about 1 MiB."""
+        """All starts, in blocks of about 1 MiB."""
         size = np.dtype("<i8").itemsize
         left = self._filed * size
         if self._file is not None:
@@ -90,9 +90,9 @@ class Starts:
 
 
 STEP_BYTES = 16 << 20
-PIECE_BYTES = 256 << 20  # of a large file; below that, one core is faster than two
+PIECE_BYTES = 256 << 20  # pieces of a large file; for smaller ones, one core is faster than two
 MOST_THREADS = 16
-MOST_PRINTED = 1024  # files whose content is checked before a cached index is trusted; of more, only size and time
+MOST_PRINTED = 1024  # files whose content is checked before a cached index is trusted; beyond that, only size and time
 
 
 def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, compression: str | None) -> RecordIndex:
@@ -100,7 +100,7 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
 
     Raises:
         CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
-        NoFiles: A file is gone.
+        NoFiles: A file no longer exists.
     """
     path = index_path(files.paths, format=framing.index_name, on_corrupt=on_corrupt, compression=compression)
     kept = load_index(path)
@@ -114,7 +114,7 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
 
 
 def _made_again(framing: Framing, files: FileSet, on_corrupt: OnCorrupt, path: Path) -> RecordIndex:
-    """The index anew, where a part of the kept one turned out to be damaged when it was used."""
+    """Rebuild the index after a part of the cached one turned out to be damaged."""
     warn_of_damage(path)
     path.unlink(missing_ok=True)
     return _save(_Built.of(framing, files, on_corrupt), path)
@@ -122,7 +122,7 @@ def _made_again(framing: Framing, files: FileSet, on_corrupt: OnCorrupt, path: P
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """What was found: the files, and of each where its records begin, in blocks."""
+    """The result of a build: the files, and for each its record starts in blocks."""
 
     files: list[FileIndex]
     starts: list[Iterable[Indices]]
@@ -130,13 +130,13 @@ class _Built:
 
     @classmethod
     def of(cls, framing: Framing, files: FileSet, on_corrupt: OnCorrupt) -> _Built:
-        """Of all files, whatever was kept of them."""
+        """Build for all files, ignoring the cache."""
         built = _build(framing, files, on_corrupt=on_corrupt, kept=None, show=False)
         assert built is not None
         return built
 
     def __iter__(self) -> Iterator[Indices]:
-        """The blocks of all files, one by one."""
+        """The blocks of all files, in order."""
         return chain.from_iterable(self.starts)
 
     def index(self) -> RecordIndex:
@@ -144,7 +144,7 @@ class _Built:
 
 
 def _save(built: _Built, path: Path) -> RecordIndex:
-    """The index, kept; a large one as a map of its file, so that it takes no memory of ours."""
+    """Store the index. A large one is returned as a map of its file, so it takes no memory of ours."""
     is_kept = write_index(built.files, built, path, built.content)
     is_large = sum(file.records for file in built.files) * 8 > HELD_BYTES
     mapped = load_index(path) if is_kept and is_large else None
@@ -159,15 +159,15 @@ def build_index(
     kept: RecordIndex | None = None,
     show: bool = True,
 ) -> RecordIndex:
-    """Scan files for their records.
+    """Scan files for records.
 
     Args:
-        framing: Of their format.
+        framing: The framing of their format.
         files: The files.
-        on_corrupt: ``"raise"`` checks lengths and their checksums; ``"skip"`` checks payloads too and leaves what is
-            damaged out.
+        on_corrupt: ``"raise"`` checks lengths and their checksums; ``"skip"`` checks payloads too and skips
+            damaged records.
         kept: An earlier index, whose entries for unchanged files are reused. If no file has changed, it is
-            returned.
+            returned as is.
         show: Whether a progress bar may appear.
     """
     built = _build(framing, files, on_corrupt=on_corrupt, kept=kept, show=show)
@@ -179,7 +179,7 @@ def build_index(
 def _build(
     framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, kept: RecordIndex | None, show: bool = True
 ) -> _Built | None:
-    """What :func:`build_index` gives; ``None`` if everything that was kept is unchanged."""
+    """Like :func:`build_index`; ``None`` if nothing has changed since ``kept``."""
     signatures = _signatures(files)
     stale = [
         number
@@ -221,12 +221,12 @@ def _taken(kept: RecordIndex | None, number: int) -> _Found:
 
 
 _Found: TypeAlias = tuple[FileIndex, Iterable[Indices], BlockSums]
-"""Of one file: what it is, where its records begin, the checksums of its content (none where its format has its own)."""
+"""For one file: its description, its record starts, and checksums of its content (none if the format has its own)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Records that begin in ``[begin, stop)`` of a file; ``end`` is where the next one would. -1: not known."""
+    """Records that begin in ``[begin, stop)`` of a file; the next one begins at ``end``. -1: unknown."""
 
     begin: int
     stop: int
@@ -255,12 +255,12 @@ class _Job:
         self._bar = bar
         self._pieces: list[Future[_Piece]] = []
         self._sums: dict[int, Sums] = {}
-        """Checksums of the content, by the number of the first block."""
+        """Checksums of the content, by number of the first block."""
         self._content_bytes = 0
         self._whole: Future[_Found] | None = None
 
     def submit(self, pool: ThreadPool) -> None:
-        """Scan a large plain file in pieces, any other as one."""
+        """Scan a large plain file in pieces, any other in one go."""
         size = self._signature.size
         if self._remote or self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":
             self._whole = pool.submit(self._scanned)
@@ -269,7 +269,7 @@ class _Job:
         self._pieces = [pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
 
     def result(self) -> _Found:
-        """Wait for it."""
+        """Wait for the result."""
         return self._found(self._joined()) if self._whole is None else self._whole.result()
 
     def _scanned(self) -> _Found:
@@ -287,7 +287,7 @@ class _Job:
         return content.size if begin < 0 else begin
 
     def _in_order(self, content: MappedFile | ByteStream) -> _Found:
-        """One pass over a stream, or over everything in order to skip what is damaged."""
+        """One pass in order: over a stream, or over any content when skipping damage."""
         mode: OnCorrupt = "skip" if self._skip else "raise"
         scan = Scan(self._framing, content, verify=self._skip, on_corrupt=mode, run_bytes=STEP_BYTES)
         starts = Starts()
@@ -298,7 +298,7 @@ class _Job:
         return self._found(starts, scan)
 
     def _sum(self, content: MappedFile, start: int, stop: int) -> None:
-        """Compute the checksums of the blocks that begin in a stretch, while it is in memory, if the format has none of its own."""
+        """Checksum the blocks that begin in a stretch while it is in memory, if the format has no checksums of its own."""
         if self._framing.has_checksums:
             return
         first, stop_block = -(-start // SUMMED_BYTES), -(-stop // SUMMED_BYTES)
@@ -329,7 +329,7 @@ class _Job:
         except _native.FormatError:
             return _Piece(
                 -1, stop, np.zeros(0, np.int64), -1
-            )  # Joining finds it again, and knows the number of the record.
+            )  # Joining meets this fault again, and knows the record number by then.
         self._bar.advance(stop - start)
         content.drop(start, stop - start)
         return _Piece(begin, stop, starts, end)
@@ -341,7 +341,7 @@ class _Job:
         while self._pieces:
             piece = self._pieces.pop(0).result()  # freed once its starts are taken
             if at >= piece.stop:
-                continue  # One record covers all of it.
+                continue  # One record covers the whole piece.
             if at == piece.begin:
                 starts.add(piece.starts)
                 at = piece.end
@@ -350,7 +350,7 @@ class _Job:
         return starts
 
     def _chain(self, content: MappedFile, at: int, stop: int, to: Starts, *, sums: bool = False) -> int:
-        """Find record starts in ``[at, stop)``; return where the next record would begin."""
+        """Find record starts in ``[at, stop)``; return where the next record begins."""
         begin = 0
         while at < stop:
             try:
@@ -365,7 +365,7 @@ class _Job:
             except _native.FormatError as error:
                 if error.fault == "truncated" and content.fault is not None:
                     to.add(error.starts)
-                    return stop  # The compressed stream ends here; its own fault says why.
+                    return stop  # The compressed stream ends here; its own error says why.
                 raise self._framing.fault_at(error, content.path, len(to) + error.record, 0) from error
             to.add(starts)
             if sums:

@@ -1,8 +1,8 @@
-"""Where the records of some files begin: kept in the user's cache folder, rebuilt if it is stale or damaged.
+"""Record offsets: stored in the user's cache folder, rebuilt when stale or damaged.
 
-An index file is a header, a description, and three tables, each of which begins at a multiple of 64 bytes: the checksums of the
-blocks of the starts; those of the contents of files whose format has none of its own (CSV); the starts. Each block
-of starts is checked when it is first used, so that an index of any size opens at once, and a damaged one never gives a wrong row.
+An index file is a header, a description, and three tables, each aligned to 64 bytes: the checksums of the blocks of
+starts; the content checksums of files whose format has none (CSV); the starts. A block of starts is verified when it
+is first used. So an index of any size opens at once, and a damaged one never yields a wrong row.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ MAGIC = b"psindex\n"
 HEADER = struct.Struct("<8sIIQ")  # magic, version, CRC-32C of the description, its length
 ALIGNMENT = 64
 SMALL_BYTES = 64 << 10  # an index up to this size is read by one system call, which is faster than mapping it
-CHECKED_BYTES = 16 << 20  # starts up to this size are checked when they are loaded, which takes some two milliseconds
+CHECKED_BYTES = 16 << 20  # starts up to this size are verified on load, which takes about two milliseconds
 ITEM = 8  # bytes of a start
 
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """What the index knows of one file.
+    """The index entry of one file.
 
     Args:
-        path: As the caller named it.
-        signature: Of the version that was scanned.
-        records: Sound records.
-        skipped: For each damaged stretch that was left out: how many sound records come before it.
-        skipped_bytes: Size of all those stretches.
-        content_bytes: Size of its decompressed content, where there are checksums of that: its format has none of its own.
+        path: The path as the caller gave it.
+        signature: Signature of the scanned version.
+        records: Number of intact records.
+        skipped: For each damaged stretch that was skipped: how many intact records precede it.
+        skipped_bytes: Total size of those stretches.
+        content_bytes: Size of the decompressed content, if the index has checksums of it (the format has none).
     """
 
     path: str
@@ -68,14 +68,14 @@ class FileIndex:
 
 
 class RecordIndex:
-    """Record starts of all files, end to end.
+    """The record starts of all files, concatenated.
 
     Args:
         files: In the order of the records.
-        starts: ``int64 (n,)``: byte in its own (decompressed) file at which each record begins.
-        sums: Checksums of the starts; ``None`` where they are known to be right.
-        content: Checksums of the contents of the files, in the same order; empty where there are none.
-        is_mapped: Whether the starts are those of a mapped file, which may shrink.
+        starts: ``int64 (n,)``: offset of each record in its own (decompressed) file.
+        sums: Checksums of the starts; ``None`` if they are already verified.
+        content: Content checksums of the files, in the same order; empty if there are none.
+        is_mapped: Whether the starts live in a mapped file, which may shrink.
     """
 
     def __init__(
@@ -91,15 +91,15 @@ class RecordIndex:
         self.files = tuple(files)
         self.content = tuple(content)
         self.compares_content = any(not each.all_sound for each in content)
-        """Whether :meth:`compare_content` has something left to compare."""
+        """Whether :meth:`compare_content` still has blocks to compare."""
         self.make_again: Callable[[], RecordIndex] | None = None
-        """Builds the same index again, in case it is damaged."""
+        """Rebuilds the index if it turns out to be damaged."""
         self.path: Path | None = None
-        """Where it is kept."""
+        """The file it is stored in."""
         self._starts = starts
         self._sums = sums
         self.firsts = np.zeros(len(self.files) + 1, np.int64)
-        """Number of each file's first record, and of all records."""
+        """The number of each file's first record, then the number of records."""
         np.cumsum([file.records for file in self.files], out=self.firsts[1:])
         self._total_bytes = -1
         if self.firsts[-1] != len(starts):
@@ -110,14 +110,14 @@ class RecordIndex:
 
     @property
     def starts(self) -> Indices:
-        """All starts, checked."""
+        """All starts, verified."""
         if self._sums is not None and self._sums.damaged_anywhere(self._bytes) >= 0:
             self._replace()
         self._sums = None
         return self._starts
 
     def _at(self, indices: Indices) -> Indices:
-        """Some starts, checked."""
+        """Some starts, verified."""
         sums = self._sums
         if sums is not None:
             if sums.damaged(self._bytes, indices * ITEM, indices * ITEM + ITEM) >= 0:
@@ -137,10 +137,10 @@ class RecordIndex:
         return self._starts.data.cast("B")
 
     def _replace(self) -> None:
-        """Replace damaged starts by those of a new index.
+        """Replace damaged starts with those of a rebuilt index.
 
         Raises:
-            CorruptFile: It cannot be rebuilt, or the files have changed.
+            CorruptFile: The index cannot be rebuilt, or the files have changed.
         """
         made = None if self.make_again is None else self.make_again()
         if made is None or [file.records for file in made.files] != [file.records for file in self.files]:
@@ -153,21 +153,21 @@ class RecordIndex:
         self._starts, self._sums, self._is_mapped = made.starts, None, made._is_mapped
 
     def locate(self, indices: Indices) -> tuple[npt.NDArray[np.int32] | None, Indices]:
-        """File numbers and byte offsets of records; ``None`` for the file numbers where there is one file only."""
-        is_known = self._sums is None and not self._is_mapped  # as nearly always
+        """File numbers and byte offsets of records. The file numbers are ``None`` if there is only one file."""
+        is_known = self._sums is None and not self._is_mapped  # the common case
         offsets = self._starts[indices] if is_known else self._at(indices)
         return None if len(self.files) == 1 else self.file_of(indices), offsets
 
     @property
     def total_bytes(self) -> int:
-        """About how large the (decompressed) files are together: where the last record of each begins."""
+        """The approximate total size of the (decompressed) files: the start of the last record of each."""
         if self._total_bytes < 0:
             lasts = self.firsts[1:][np.diff(self.firsts) > 0] - 1
             self._total_bytes = int(self._at(lasts).sum())
         return self._total_bytes
 
     def ends(self, indices: Indices, sizes: Callable[[int], int]) -> Indices:
-        """Where the bytes of records end at the latest: at the next record, or at the end of the file, whose size ``sizes`` gives."""
+        """Upper bounds on where records end: the next record, or the end of the file, whose size ``sizes`` returns."""
         following = indices + 1
         if len(self.files) == 1 and int(following.max()) < len(self):
             return self._at(following)
@@ -180,15 +180,15 @@ class RecordIndex:
     def compare_content(
         self, files: FileSet, indices: Indices, which: npt.NDArray[np.int32] | None, offsets: Indices
     ) -> None:
-        """Compare the blocks of files that hold some records with their checksums in the index: each when it is first
-        used, and only if the format has no checksums that would show another version.
+        """Check the file blocks that hold these records against the checksums in the index. Each block is checked on first
+        use, and only if the format has no checksums that would reveal a changed file.
 
         Args:
-            files: Their contents.
-            indices, which, offsets: The records, and where :meth:`locate` has found them.
+            files: The contents of the files.
+            indices, which, offsets: The records, and what :meth:`locate` returned for them.
 
         Raises:
-            CorruptFile: A file is another version.
+            CorruptFile: A file has changed.
         """
         if not self.compares_content or not len(indices):
             return
@@ -199,20 +199,20 @@ class RecordIndex:
             mine = slice(None) if which is None else which == number
             if self.content[number].damaged(files.content(number).buffer, offsets[mine], ends[mine]) >= 0:
                 if self.path is not None:
-                    self.path.unlink(missing_ok=True)  # Opening the file again rebuilds its index.
+                    self.path.unlink(missing_ok=True)  # Reopening the file rebuilds its index.
                 found = "other bytes than when its index was made"
                 raise file_changed_error(self.files[number].path, size=None, found=found, what="file")
         self.compares_content = any(not each.all_sound for each in self.content)
 
     def file_of(self, indices: Indices) -> npt.NDArray[np.int32]:
-        """The number of the file that each record is in."""
+        """The file number of each record."""
         return (np.searchsorted(self.firsts, indices, side="right") - 1).astype(np.int32)
 
     def where(self, index: int) -> Where:
-        """The place of one record."""
+        """The location of one record."""
         number = int(self.file_of(np.array([index], np.int64))[0])
         file, sound = self.files[number], index - int(self.firsts[number])
-        # Damaged stretches have numbers too, so that the number is that of the record in the file.
+        # Damaged stretches have numbers too, so this is the record's number in the file.
         return Where(
             path=file.path, record=sound + bisect_right(file.skipped, sound), offset=int(self._at(np.array([index]))[0])
         )
@@ -229,14 +229,14 @@ class RecordIndex:
 def index_path(
     paths: Sequence[str], *, on_corrupt: OnCorrupt, compression: str | None = None, format: str = "tfrecord"
 ) -> Path:
-    """Where the index of these files, scanned with these options, is kept."""
+    """The cache file for the index of these files, scanned with these options."""
     options = {"format": format, "on_corrupt": on_corrupt, "compression": compression or "auto"}
     names = map(absolute, paths)
     return cache_folder("index") / f"{cache_key(VERSION, sorted(options.items()), *names)}.psindex"
 
 
 def save_index(index: RecordIndex, path: Path) -> bool:
-    """Write an index. Returns whether it was written: for a cache, a full disk or a read-only folder is no error."""
+    """Write an index. Returns whether it was written: a full disk or a read-only folder is no error for a cache."""
     return write_index(index.files, [np.ascontiguousarray(index.starts, "<i8")], path, index.content)
 
 
@@ -246,7 +246,7 @@ def write_index(
     path: Path,
     content: Sequence[BlockSums] = (),
 ) -> bool:
-    """As :func:`save_index`, from blocks of starts (``<i8``), which are iterated twice."""
+    """Like :func:`save_index`, from blocks of starts (``<i8``), which are iterated twice."""
     sums = block_sums((block.data for block in starts), SUMMED_BYTES).astype("<u4").tobytes()
     contents = b"".join(each.sums.astype("<u4").tobytes() for each in content)
     description = {
@@ -269,7 +269,7 @@ def write_index(
 
 
 def load_index(path: Path) -> RecordIndex | None:
-    """The index in a file, mapped; ``None`` if there is none, or it is damaged."""
+    """Map the index in a file; ``None`` if there is none or it is damaged."""
     if not is_trusted(path):
         return None
     try:
@@ -284,7 +284,7 @@ def load_index(path: Path) -> RecordIndex | None:
 
 
 def warn_of_damage(path: Path) -> None:
-    """Say in the log that an index was damaged: the disk may be failing."""
+    """Log that an index was damaged: the disk may be failing."""
     LOG.warning("The index %s is damaged. It is rebuilt, and none of its contents is used.", path)
 
 
@@ -312,7 +312,7 @@ def _read(file: FileHead) -> RecordIndex:
     if sum(counts) != len(tables[1]):
         raise ValueError("checksums of other contents")
     stops = list(accumulate(counts))
-    # For all files whose format has checksums: they may be thousands.
+    # Shared by all files whose format has checksums, which may be thousands.
     nothing = BlockSums(0, tables[1][:0], block_bytes)
     content = [
         BlockSums(each.content_bytes, tables[1][stop - count : stop], block_bytes) if count else nothing

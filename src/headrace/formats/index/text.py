@@ -1,6 +1,6 @@
-"""The text form of an index that DALI's and vahidk/tfrecord's ``tfrecord2idx`` write: a line ``offset size`` per record.
+"""The text form of an index that DALI's and vahidk/tfrecord's ``tfrecord2idx`` write: one line ``offset size`` per record.
 
-``size`` is that of the whole record in the file: 16 bytes of framing and the payload.
+``size`` is the size of the whole record in the file: 16 bytes of framing plus the payload.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LENGTH_BYTES = np.arange(8)
 
 
 def write_text_index(index: RecordIndex, number: int, path: PathLike) -> None:
-    """Write the text form for file ``number`` of an index.
+    """Write the text form of file ``number`` of an index.
 
     Raises:
         UnsupportedData: The file is compressed: the text form has no decompressed offsets.
@@ -43,7 +43,7 @@ def write_text_index(index: RecordIndex, number: int, path: PathLike) -> None:
 
 
 def read_text_index(path: PathLike, record_file: str) -> RecordIndex:
-    """Read the text form, and check it against the file that it is for.
+    """Read the text form, and check it against its record file.
 
     Raises:
         CorruptFile: A line is not a pair of numbers, or does not match a record, or records are missing.
@@ -75,7 +75,7 @@ def _plain(record_file: str) -> MappedFile:
 
 
 def _sizes(content: MappedFile, starts: Indices) -> Indices:
-    """Of whole records, from their length fields."""
+    """Sizes of whole records, from their length fields."""
     if not len(starts):
         return np.zeros(0, np.int64)
     whole = np.frombuffer(content.buffer, np.uint8)
@@ -96,7 +96,7 @@ def _parse(lines: Sequence[str], path: str) -> tuple[Indices, Indices]:
 
 
 def _check_chain(starts: Indices, sizes: Indices, file_size: int, path: str) -> None:
-    """Each record begins where the one before it ends, and the last one ends the file."""
+    """Check that each record begins where the previous one ends, and that the last one ends the file."""
     expected = np.concatenate([[0], starts + sizes])
     found = np.concatenate([starts, [file_size]])
     wrong = np.flatnonzero(expected != found)

@@ -1,4 +1,4 @@
-"""JSON Lines: one JSON object a line, read by pyarrow. Blank lines do not count."""
+"""JSON Lines: one JSON object per line, read by pyarrow. Blank lines do not count."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ NEWLINE = 10
 BLANKS = b" \t\r\n"
 LOOK_BYTES = 64 << 10
 SAMPLE = 256
-"""Rows from which types are found."""
+"""Number of rows for type inference."""
 VERIFY_ROWS = 2048
 
 
 class LineFraming(Framing):
-    """Lines, as far as making an index is concerned.
+    """The framing of lines, for indexing only.
 
     Args:
-        name: Of the format whose index it is.
+        name: The name of the format.
     """
 
     has_checksums = False
@@ -53,13 +53,13 @@ class LineFraming(Framing):
         self.name = name
 
     def is_plain(self, head: bytes) -> bool:
-        """Text does not look like compression."""
+        """Text never looks compressed."""
         return not head.startswith(b"\x1f\x8b") and head[:1].isascii() and head[:1] != b"x"
 
     def scan(
         self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
     ) -> tuple[Indices, int]:
-        """Starts of the lines that begin in ``[start, stop)``, where ``start`` is that of a line; and of the next one."""
+        """Starts of the lines that begin in ``[start, stop)``, and where the next one begins. A line begins at ``start``."""
         del verify, max_records, last
         with guard_reads(buffer):
             return self._scan(buffer, start, stop)
@@ -73,13 +73,13 @@ class LineFraming(Framing):
         return self._not_blank(content, starts), self.next_line(buffer, stop)
 
     def find(self, buffer: memoryview, start: int) -> int:
-        """The first line from ``start`` on; -1 where none begins there."""
+        """Where the first line at or after ``start`` begins; -1 if there is none."""
         with guard_reads(buffer):
             found = self.next_line(buffer, start)
         return found if found < len(buffer) else -1
 
     def next_line(self, buffer: memoryview, at: int) -> int:
-        """Where the first line that is not blank begins at ``at`` or after it; the end of the buffer if there is none."""
+        """Where the first non-blank line at or after ``at`` begins; the end of the buffer if there is none."""
         content = np.frombuffer(buffer, np.uint8)
         begin = at if at == 0 or content[at - 1 : at] == NEWLINE else self._after_newline(content, at)
         while begin < len(content) and not len(self._not_blank(content, np.array([begin]))):
@@ -87,7 +87,7 @@ class LineFraming(Framing):
         return begin
 
     def fault_at(self, error: Any, path: str | None, record: int, base: int) -> DataError:
-        """There are no faults in lines as such."""
+        """Never called: lines have no faults."""
         return CorruptFile(Where(path=path, record=record, offset=base), expected="lines", found=str(error))
 
     def _after_newline(self, content: npt.NDArray[np.uint8], at: int) -> int:
@@ -108,7 +108,7 @@ class LineFraming(Framing):
 
 
 def _is_blank(content: npt.NDArray[np.uint8], at: int) -> bool:
-    """Whether only blanks are between ``at`` and the end of its line."""
+    """Whether only blanks lie between ``at`` and the end of its line."""
     while at < len(content) and content[at] != NEWLINE:
         if content[at] not in BLANKS:
             return False
@@ -117,15 +117,15 @@ def _is_blank(content: npt.NDArray[np.uint8], at: int) -> bool:
 
 
 class JsonLinesTable(TypedTable):
-    """The objects of some JSON Lines files, joined in order. Blank lines do not count.
+    """The objects of JSON Lines files, concatenated in order. Blank lines do not count.
 
-    Random access is by an index of lines, built at first need and kept in the user's cache folder.
+    Random access uses an index of lines, built on first use and stored in the user's cache folder.
 
     Args:
         paths: The files.
-        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: ``"skip"`` leaves out the lines that are no JSON object, which takes a pass over the files at first need.
-        given: The features to read; by default those that the first 256 rows show.
+        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` detects it for each file from its content.
+        on_corrupt: ``"skip"`` skips lines that are not JSON objects, which takes one pass over the files on first use.
+        given: The features to read; by default those found in the first 256 rows.
     """
 
     format = "jsonl"
@@ -149,12 +149,12 @@ class JsonLinesTable(TypedTable):
 
     @cached_property
     def index(self) -> RecordIndex:
-        """Where the lines are."""
+        """The offsets of the lines."""
         return record_index(LineFraming(self.format), self._files, on_corrupt="raise", compression=self._compression)
 
     @cached_property
     def _found(self) -> Found:
-        """What the first rows show."""
+        """The features found in the first rows."""
         rows = min(SAMPLE, len(self))
         try:
             return infer(self._lines(np.arange(rows))) if rows else {}
@@ -172,7 +172,7 @@ class JsonLinesTable(TypedTable):
 
     @cached_property
     def _damaged(self) -> tuple[Indices, int]:
-        """The lines that are left out, and how many bytes they have."""
+        """The damaged lines, and their total size in bytes."""
         damaged: list[int] = []
         size = 0
         if self.on_corrupt == "skip":
@@ -185,13 +185,13 @@ class JsonLinesTable(TypedTable):
 
     @cached_property
     def _kept(self) -> Indices | None:
-        """The numbers of the lines that are left; ``None``: of all."""
+        """The numbers of the lines kept; ``None``: all."""
         damaged = self._damaged[0]
         return np.delete(np.arange(len(self.index)), damaged) if len(damaged) else None
 
     @property
     def skipped(self) -> Skipped:
-        """The lines that were left out."""
+        """The skipped lines."""
         damaged, size = self._damaged
         return Skipped(len(damaged), size)
 
@@ -210,7 +210,7 @@ class JsonLinesTable(TypedTable):
         return _native.copy_ranges(buffers, which, starts, ends)
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Lines are parsed anew each time."""
+        """Parse the lines. Nothing is cached."""
         lines = self._lines(indices)
         try:
             table = parse(lines, self._types(names))
@@ -227,14 +227,14 @@ class JsonLinesTable(TypedTable):
         return {}
 
     def _types(self, names: tuple[str, ...]) -> Any:
-        """The types that the JSON reader gets; made once for the same names."""
+        """The types passed to the JSON reader, computed once per set of names."""
         if names not in self._types_of:
             self._types_of[names] = parse_types(self.schema, names, self._found)
         return self._types_of[names]
 
     def _column(self, table: Any, name: str, indices: Indices, check: Sequence[bytes] | None = None) -> Any:
-        """A column; with ``check``, the lines that it was read from, it is held against them first."""
-        # What the first rows do not show is a key of the row itself.
+        """A column. If ``check`` holds its source lines, it is checked against them first."""
+        # A feature not found in the first rows is a top-level key.
         keys = self._found[name][0] if name in self._found else (name,)
         array = array_at(table, keys)
         try:
@@ -250,14 +250,14 @@ class JsonLinesTable(TypedTable):
 
 
 def verify_jsonl(table: JsonLinesTable) -> Iterator[Checked]:
-    """Every line of every file: whether it is an object, and of the types that the first ones (or the schema) have."""
+    """Check that every line is an object of the types found in the first lines, or given by the schema."""
     for path in table.paths:
         one = JsonLinesTable([path], compression=table._compression, given=table.given)
         yield from verify_rows(one, path, step=VERIFY_ROWS)
 
 
 def is_jsonl(head: bytes) -> bool:
-    """Whether some first bytes look like a JSON object on a line. Where the line ends in them, it must be one."""
+    """Whether these first bytes look like a JSON object on a line. If the line is complete, it must parse."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith(b"{") or text[1:].lstrip(b" \t")[:1] not in (b'"', b"}"):
         return False

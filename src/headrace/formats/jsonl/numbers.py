@@ -1,4 +1,4 @@
-"""Numbers of JSON Lines that a column of floats does not hold: found by their text, since a JSON reader has rounded them by then."""
+"""Detect JSON numbers that a float column cannot hold. This needs their text, because the JSON reader has rounded them already."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ __all__ = ["any_beyond_exact", "check_numbers", "has_beyond_exact", "innermost",
 
 SHOWN = 60
 EXACT = 2.0**53
-"""Whole numbers up to here are floats of their own."""
+"""Whole numbers up to this one are exact floats."""
 MOST_DIGITS = 20
-"""Of a whole number of 64 bits, its sign with them."""
+"""The most characters of a 64-bit whole number, including its sign."""
 MOST_UINT64 = (1 << 64) - 1
 LONG_NUMBER = re.compile(rb"(?<![\d.eE+])\d{16,}(?![\d.eE])|[\d.][eE][+]?\d\d\d|\d{300}")
-"""What a number must look like that float64 may not hold: a whole number of many digits, or a huge one."""
+"""Matches any number that float64 may not hold: many digits, or a huge value."""
 ROUNDS = 'A schema says what to do: schema={"NAME": headrace.Feature("float64")} rounds.'
 
 
 def innermost(kind: Any) -> Any:
-    """The type of the values in lists of lists."""
+    """The value type of nested lists."""
     while arrow().types.is_list(kind):
         kind = kind.value_type
     return kind
 
 
 def has_beyond_exact(array: Any) -> bool:
-    """Whether a float among some values, or in lists of them, may be a whole number that was rounded."""
+    """Whether any float in the array, nested or not, may be a rounded whole number."""
     while arrow().types.is_list(array.type):
         array = array.flatten()
     return bool((np.abs(array.to_numpy(zero_copy_only=False)) >= EXACT).any())
 
 
 def any_beyond_exact(columns: Iterable[Any]) -> bool:
-    """Whether there is such a float in one of some columns of a batch."""
+    """Whether any column of a batch has such a float."""
     floats = []
     for column in columns:
         values = column
         while isinstance(values, Ragged):
             values = values.values
-        if values.dtype.kind == "f" and values.dtype.itemsize > 2:  # float16 ends far below, and says so itself
+        if values.dtype.kind == "f" and values.dtype.itemsize > 2:  # float16 overflows far below, and reports it itself
             floats.append(values.reshape(-1))
     if not floats:
         return False
@@ -62,7 +62,7 @@ class _Whole(str):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is a float64, too."""
+        """Whether float64 holds the number exactly."""
         return len(self) < 310 and int(self) == int(float(self)) if float(self) not in (np.inf, -np.inf) else False
 
     @property
@@ -71,7 +71,7 @@ class _Whole(str):
 
 
 def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole | float]:
-    """The numbers under some keys of a line, also in lists."""
+    """The numbers under these keys of a line, including those in lists."""
     try:
         value = load_json(bytes(line).decode("utf-8", "replace").strip(), parse_int=_Whole)
     except ValueError as error:
@@ -88,10 +88,10 @@ def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole |
 
 
 def whole_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> Any:
-    """The type of a column that was taken for floats, some of them large: ``uint64`` where all are whole numbers that it holds.
+    """The type of a column read as floats, some of them large: ``uint64`` if it holds them all.
 
     Raises:
-        BadValue: It would take a number for another one.
+        BadValue: The type would change a number.
     """
     numbers = [(row, number) for row, line in enumerate(lines) for number in _numbers_at(line, keys, row)]
     whole = [(row, number) for row, number in numbers if isinstance(number, _Whole)]
@@ -128,16 +128,16 @@ def _shown_number(number: _Whole | float) -> str:
 
 
 def check_numbers(array: Any, lines: Sequence[bytes], keys: tuple[str, ...], *, rounds: bool) -> None:
-    """Hold a column that was read as floats against its text.
+    """Check a column that was read as floats against its text.
 
     Args:
         array: The column.
-        lines: What it was read from.
-        keys: Where it is in them.
-        rounds: Whether whole numbers may be rounded, as a schema that was given asks for.
+        lines: The source lines.
+        keys: Its keys in each line.
+        rounds: Whether whole numbers may be rounded, because a given schema asks for floats.
 
     Raises:
-        BadValue: A number became another one, or infinite.
+        BadValue: A number changed, or became infinite.
     """
     if not (arrow().types.is_floating(innermost(array.type)) and has_beyond_exact(array)):
         return

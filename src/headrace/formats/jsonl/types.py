@@ -1,4 +1,4 @@
-"""JSON values and our types, both ways, by way of pyarrow's JSON reader."""
+"""Conversion between JSON values and features, through pyarrow's JSON reader."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["BadLine", "Found", "array_at", "damaged_lines", "infer", "misfits", 
 
 
 Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
-"""Feature name to its keys, from the outermost object in, and its type, or why it has none."""
+"""Feature name to its keys, outermost first, and its type or the error that explains why it has none."""
 
 MOST_BYTES = (1 << 31) - 1
 SHOWN = 60
 
 
 class BadLine(Exception):
-    """A line that cannot be read. ``number`` is which of those that were given."""
+    """A line that cannot be parsed. ``number`` is its position in the given lines."""
 
     def __init__(self, number: int, fault: DataError) -> None:
         super().__init__(str(fault))
@@ -41,10 +41,10 @@ class BadLine(Exception):
 
 
 def infer(lines: Sequence[bytes]) -> Found:
-    """The features of some lines. Lists of one length in all of them have a fixed shape.
+    """Infer the features of these lines. Lists of the same length in all lines have a fixed shape.
 
     Raises:
-        BadLine: One is no JSON object, or another type than those before it.
+        BadLine: A line is not a JSON object, or its types differ from those before it.
         UnsupportedData: A value has no array type.
     """
     first = parse(lines, None)
@@ -52,7 +52,7 @@ def infer(lines: Sequence[bytes]) -> Found:
         leaves = list(leaves_of(first.schema))
     except UnicodeDecodeError as error:
         raise _bad_key(lines, error) from error
-    # Where types are found, pyarrow drops nulls at the beginning of lists: values are those of a second reading with types.
+    # While inferring types, pyarrow drops leading nulls in lists. A second reading with explicit types gets the values right.
     types = given = _without_times(first.schema)
     table = parse(lines, types)
     faults: dict[str, DataError] = {}
@@ -83,7 +83,7 @@ def _feature_at(table: Any, keys: tuple[str, ...], where: Where) -> Feature | Da
 
 
 def _replace_type(types: Any, leaf: Leaf, kind: Any) -> Any:
-    """The types with another one in the place of a column."""
+    """Replace the type of one column."""
     pa = arrow()
 
     def changed(field: Any, path: tuple[int, ...]) -> Any:
@@ -98,7 +98,7 @@ def _replace_type(types: Any, leaf: Leaf, kind: Any) -> Any:
 
 
 def _bad_key(lines: Sequence[bytes], error: Exception) -> BadLine:
-    """The line whose keys are no UTF-8."""
+    """The first line whose keys are not UTF-8."""
     for number, line in enumerate(lines):
         try:
             bytes(line).decode()
@@ -125,7 +125,7 @@ def _check_known(kind: Any, where: Where) -> Any:
 
 
 def _without_times(schema: Any) -> Any:
-    """The same types with text instead of points in time, which pyarrow infers: other rows may hold other text."""
+    """The same schema with text in place of the timestamps that pyarrow infers: other rows may hold other text."""
     pa = arrow()
 
     def plain(kind: Any) -> Any:
@@ -156,12 +156,12 @@ def _shape(array: Any, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
     lengths = arrow_compute().list_value_length(array).to_numpy(zero_copy_only=False)
     same = (
         len(lengths) > 0 and lengths[0] > 0 and bool((lengths == lengths[0]).all())
-    )  # a null is NaN, which equals nothing
+    )  # null reads as NaN, which never equals itself
     return (int(lengths[0]) if same else None, *_shape(array.flatten(), shape[1:]))
 
 
 def parse_types(schema: Schema, names: Sequence[str], found: Found) -> Any:
-    """The types that the JSON reader gets for some features."""
+    """The types passed to the JSON reader for these features."""
     tree: dict[str, Any] = {}
     for name in names:
         keys = found[name][0] if name in found else (name,)
@@ -180,7 +180,7 @@ def _fields(tree: Mapping[str, Any]) -> list[Any]:
 
 
 def _json_type(feature: Feature) -> Any:
-    """What a feature is in JSON: text for points in time, whole numbers for spans of it, one type of floats."""
+    """The JSON type of a feature: text for timestamps, integers for durations, one type of floats."""
     pa = arrow()
     if feature.is_text:
         kind = pa.string()
@@ -194,7 +194,7 @@ def _json_type(feature: Feature) -> Any:
 
 
 def array_at(table: Any, keys: tuple[str, ...]) -> Any:
-    """The array under some keys."""
+    """The array under these keys."""
     pa = arrow()
     column = table.column(keys[0])
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -204,10 +204,10 @@ def array_at(table: Any, keys: tuple[str, ...]) -> Any:
 
 
 def parse(lines: Sequence[bytes], types: Any) -> Any:
-    """The table of some lines; ``types`` are Arrow's, of the keys that are wanted. ``None``: all, as they look.
+    """Parse lines into a table. ``types`` are the Arrow types of the wanted keys; ``None``: all keys, types inferred.
 
     Raises:
-        BadLine: A line is no JSON object, or holds another type.
+        BadLine: A line is not a JSON object, or has another type.
     """
     size = sum(map(len, lines)) + len(lines)
     if size > MOST_BYTES:
@@ -226,7 +226,7 @@ def parse(lines: Sequence[bytes], types: Any) -> Any:
 
 
 def damaged_lines(lines: Sequence[bytes]) -> list[int]:
-    """Which of some lines are no JSON object in UTF-8. They are read together, and where that fails half by half."""
+    """Which lines are not JSON objects in UTF-8. Lines are parsed together, and bisected on failure."""
     if _are_objects(lines):
         return []
     if len(lines) == 1:
@@ -243,14 +243,14 @@ def _are_objects(lines: Sequence[bytes]) -> bool:
         joined.decode()
         nothing = arrow().schema(
             [arrow().field("\0", arrow().string())]
-        )  # a key that hardly any object has: no value is read
+        )  # a key that hardly any object has, so no value is parsed
         return bool(_read_json(joined, nothing).num_rows == len(lines))
     except (UnicodeDecodeError, arrow().ArrowInvalid):
         return False
 
 
 def _deep_line(lines: Sequence[bytes], at: int) -> BadLine:
-    """The line that a byte of all of them is in."""
+    """The line that contains byte ``at`` of all lines."""
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     number = min(bisect_right(starts, at) - 1, len(lines) - 1)
     fault = CorruptRecord(
@@ -262,7 +262,7 @@ def _deep_line(lines: Sequence[bytes], at: int) -> BadLine:
 def _read_json(joined: bytes, types: Any) -> Any:
     reader = require("pyarrow.json", extra="arrow")
     behaviour = "infer" if types is None else "ignore"
-    if types is not None and not len(types):  # Without columns there would be no rows either.
+    if types is not None and not len(types):  # With no columns, pyarrow would return no rows either.
         types, behaviour = None, "infer"
     return reader.read_json(
         io.BytesIO(joined),
@@ -272,7 +272,7 @@ def _read_json(joined: bytes, types: Any) -> Any:
 
 
 def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None) -> BadLine:
-    """Which line it is, and what is wrong with it."""
+    """Find the bad line, and what is wrong with it."""
     for number, line in enumerate(lines):
         text = bytes(line).strip()
         try:
@@ -288,7 +288,7 @@ def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None) -> Ba
             _read_json(bytes(line), types)
         except arrow().ArrowInvalid as fault:
             return BadLine(number, _mismatch(types, fault))
-    # Every line is sound by itself: they differ in a type.
+    # Every line is valid by itself, so two of them differ in a type.
     for stop in range(1, len(lines) + 1):
         try:
             _read_json(b"\n".join(lines[:stop]), types)
@@ -311,7 +311,7 @@ def _show(text: bytes) -> str:
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """The features that JSON has no value for: bytes, complex numbers, sparse rows."""
+    """The features that JSON cannot represent: bytes, complex numbers, sparse rows."""
     found = []
     for name, feature in schema.items():
         dtype = None if feature.is_text else np.dtype(feature.dtype)

@@ -1,4 +1,4 @@
-"""Writing JSON Lines."""
+"""Write JSON Lines."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ SHORT_UNITS = ("ps", "fs", "as")
 
 
 class JsonLinesWriter:
-    """Batches into one JSON Lines file: UTF-8, one object a line. NaN and NaT, for which JSON has no word, become ``null``. Numbers
-    are the shortest that are read back as the same: 0.1 for the ``float32`` 0.1, not the 0.10000000149011612 that it is.
+    """Writes batches to one JSON Lines file: UTF-8, one object per line. NaN and NaT become ``null``, since JSON has neither.
+    Numbers use the shortest text that reads back the same: 0.1 for the ``float32`` 0.1, not 0.10000000149011612.
 
     Args:
         path: The file.
-        schema: Of the batches.
+        schema: The schema of the batches.
         compression: ``"gzip"``, ``"zlib"`` or ``"none"``.
-        first: Whether the file begins here; one that is appended to another looks the same.
+        first: No effect: a file that is appended to another looks the same.
 
     Raises:
-        UnsupportedData: A feature has no JSON value; on writing: an infinite number, or text that is no Unicode.
+        UnsupportedData: A feature has no JSON form; on writing: an infinite number, or text that is not valid Unicode.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class JsonLinesWriter:
         return [self._without_nan(row, name) for row in rows_in(column)]
 
     def _points(self, values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-        """ISO 8601. NumPy does not write what is near the ends of its range as it reads it."""
+        """ISO 8601 text. Near the ends of its range, NumPy does not read back what it writes."""
         texts, missing = np.datetime_as_string(values), np.isnat(values)
-        is_short = np.datetime_data(values.dtype)[0] in SHORT_UNITS  # of whose range no year can be made
+        is_short = np.datetime_data(values.dtype)[0] in SHORT_UNITS  # whose range has no four-digit year
         years = np.zeros(values.shape, np.int64) if is_short else values.astype("M8[Y]").astype(np.int64)
         for at in np.flatnonzero(~missing.reshape(-1) & ((years < -1970) | (years > 8029)).reshape(-1)).tolist():
             point, text = values.reshape(-1)[at], str(texts.reshape(-1)[at])
@@ -102,7 +102,7 @@ class JsonLinesWriter:
     def _without_nan(self, value: Any, name: str) -> Any:
         if isinstance(value, list):
             return [self._without_nan(item, name) for item in value]
-        if value != value:  # noqa: PLR0124 - NaN is what is not equal to itself
+        if value != value:  # noqa: PLR0124 - only NaN differs from itself
             return None
         if value in (np.inf, -np.inf):
             where = Where(path=self._path, feature=name)
@@ -110,7 +110,7 @@ class JsonLinesWriter:
         return value
 
     def close(self) -> None:
-        """Put the file into its place."""
+        """Move the complete file into place."""
         self._file.close()
 
     def abort(self) -> None:
@@ -127,7 +127,7 @@ def _or_null(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.ND
 
 
 def _shortest(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The doubles with the shortest texts of those that are read as these narrower floats, by way of ``float32`` or not."""
+    """The doubles with the shortest text that reads back as these narrower floats, whether or not by way of ``float32``."""
     exact = values.astype(np.float64)
     short = values.astype(str).astype(np.float64)
     with np.errstate(over="ignore"):

@@ -1,6 +1,6 @@
-"""NumPy's ``.npy``: a header and one array; its rows along the first axis are the records. With every check of such files.
+"""NumPy's ``.npy``: a header and one array, whose rows along the first axis are the records. Also verifies such files.
 
-Source of the format: ``numpy/lib/format.py`` and NEP 1. Object arrays are pickles, and refused.
+Source of the format: ``numpy/lib/format.py`` and NEP 1. Object arrays are pickled, so they are refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERIFY_BYTES = 1 << 20
 
 
 def verify_npy(records: Any) -> Iterator[Checked]:
-    """Rows carry no checksums, so this is quick, but where they hold text."""
+    """Verify the files. Rows carry no checksums, so this is quick unless they hold text."""
     first: tuple[str, NpyHeader] | None = None
     for path in records.paths:
         file = open_file(path)
@@ -60,7 +60,7 @@ def verify_npy(records: Any) -> Iterator[Checked]:
 
 
 def check_texts(records: Any) -> None:
-    """Lister at all rows of :class:`~headrace.formats.npy.format.NpyRecords`, if they hold text."""
+    """Check all rows of :class:`~headrace.formats.npy.format.NpyRecords`, if they hold text."""
     if not holds_text(records.dtype):
         return
     step = max(1, VERIFY_BYTES // max(1, records.headers[0].row_bytes))
@@ -69,7 +69,7 @@ def check_texts(records: Any) -> None:
 
 
 def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:
-    """Refuse a file whose rows are not those of the first one."""
+    """Refuse a file whose rows differ in type from those of the first."""
     if header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=") and header.row_shape == first.row_shape:
         return
     raise SchemaMismatch(
@@ -81,7 +81,7 @@ def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader)
 
 
 class NpyRecords(FileTable):
-    """The rows of some ``.npy`` files, joined in order. The files are mapped, never loaded.
+    """The rows of ``.npy`` files, concatenated in order. The files are mapped, never loaded.
 
     A 0-d array is one row of shape ``()``. Every file must have the dtype and row shape of the first (byte order and
     memory order may differ). Picklable; safe in threads and after fork.
@@ -90,7 +90,7 @@ class NpyRecords(FileTable):
         paths: The files, as :func:`headrace.io.paths.expand` gives them.
 
     Raises:
-        CorruptFile: At first use: a header is damaged, or a file has another size than its header says.
+        CorruptFile: At first use: a header is damaged, or a file's size does not match its header.
         SchemaMismatch: At first use: files differ in dtype or row shape; both are named.
         UnsupportedData: At first use: an object array.
     """
@@ -100,7 +100,7 @@ class NpyRecords(FileTable):
 
     @cached_property
     def _layout(self) -> RowLayout:
-        """Read at first need, so that a damaged file can still be named by :func:`headrace.verify`."""
+        """Read on first use, so that :func:`headrace.verify` can still report damaged files."""
         headers = [self._header(number) for number in range(len(self.paths))]
         for path, header in zip(self.paths, headers, strict=True):
             check_alike(path, header, self.paths[0], headers[0])
@@ -108,22 +108,22 @@ class NpyRecords(FileTable):
         return RowLayout.of(headers)
 
     def _header(self, number: int) -> NpyHeader:
-        """What file ``number`` says of its rows, with the place where they begin in the content of the file."""
+        """The header of file ``number``, including the offset of its rows."""
         return header_of(self._files.beginning(number), self._files.size(number))
 
     @property
     def headers(self) -> list[NpyHeader]:
-        """Of each file."""
+        """The header of each file."""
         return self._layout.headers
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the rows that :meth:`take` gives: native-endian."""
+        """The dtype of the rows that :meth:`take` returns: native-endian."""
         return self._layout.dtype
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Of one row."""
+        """The shape of one row."""
         return self._layout.row_shape
 
     def __len__(self) -> int:
@@ -131,12 +131,12 @@ class NpyRecords(FileTable):
 
     @cached_property
     def schema(self) -> Schema:
-        """A plain array is the one feature ``values``; the fields of a structured array are a feature each."""
+        """A plain array is the single feature ``values``; each field of a structured array is a feature."""
         return self._layout.schema
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether it is a plain array, whose one feature a given schema may name."""
+        """Whether it is a plain array, whose single feature a given schema may name."""
         return self.dtype.names is None
 
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
@@ -151,7 +151,7 @@ class NpyRecords(FileTable):
 
     @cached_property
     def _fields(self) -> dict[str, ArrayField]:
-        """Of a structured array: where each feature is."""
+        """The location of each feature in a structured array."""
         return self._layout.fields
 
     def take(self, indices: Indices) -> npt.NDArray[Any]:
@@ -161,11 +161,11 @@ class NpyRecords(FileTable):
             indices: ``int64 (n,)``, none negative.
 
         Returns:
-            ``(n, *row_shape)``, native-endian, writable, the caller's own.
+            ``(n, *row_shape)``, native-endian and writable; the caller owns it.
 
         Raises:
             IndexError: An index is out of range.
-            CorruptRecord: A row holds text that is none.
+            CorruptRecord: A row holds invalid text.
         """
         layout = self._layout
         count = len(indices)
@@ -183,8 +183,8 @@ class NpyRecords(FileTable):
         return rows
 
     def _bytes(self, layout: RowLayout, indices: Indices) -> npt.NDArray[np.uint8]:
-        """The bytes of some rows, joined."""
-        # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
+        """The bytes of these rows, concatenated."""
+        # Also in order: rows need no decoding, and copying them from a warm map is three times as fast as reading them.
         fetches = self._files.worth_fetching()
         mapped = not fetches and self._files.worth_mapping(len(self) * layout.row_bytes)
         if mapped and len(self.paths) == 1:
@@ -207,7 +207,7 @@ class NpyRecords(FileTable):
         return which.astype(np.int32)
 
     def _taken_by_numpy(self, indices: Indices) -> npt.NDArray[Any]:
-        """For rows that cannot be copied unchanged: in Fortran order, in several byte orders, or of no bytes."""
+        """For rows that cannot be copied unchanged: Fortran order, mixed byte orders, or zero bytes."""
         layout = self._layout
         which = self._files_of(layout, indices)
         rows = np.empty((len(indices), *layout.row_shape), layout.dtype)
@@ -239,7 +239,7 @@ class NpyRecords(FileTable):
 
     @property
     def _fetches(self) -> bool:
-        """Whether rows come by ranges of URLs, so that many should be fetched at once."""
+        """Whether rows are fetched from URLs by range, so that it pays to fetch many at once."""
         return self._layout.stored is not None and self._files.worth_fetching()
 
     def _row(self, number: int, row: int) -> memoryview:
@@ -259,7 +259,7 @@ class NpyRecords(FileTable):
                 yield self._row(number, row)
 
     def spans(self, indices: Indices) -> _native.Spans:
-        """The bytes of these rows. :meth:`take` gives them as one array, which is faster."""
+        """The bytes of these rows. :meth:`take` returns them as one array, which is faster."""
         if self._fetches and len(indices):
             rows = self._bytes(self._layout, indices).data
             size = self._layout.row_bytes
@@ -269,13 +269,13 @@ class NpyRecords(FileTable):
     def iter_spans(
         self, records: int | None = None, *, max_bytes: int = 1 << 20
     ) -> Iterator[tuple[int, _native.Spans]]:
-        """All rows in order, ``records`` at a time (``None``: as many as ``max_bytes`` hold)."""
+        """All rows in order, ``records`` at a time (``None``: as many as fit ``max_bytes``)."""
         step = records or max(1, max_bytes // max(1, self._layout.headers[0].row_bytes))
         for first in range(0, len(self), step):
             yield first, self.spans(np.arange(first, min(first + step, len(self))))
 
     def where(self, index: int) -> Where:
-        """Path, row in its file, and byte offset of row ``index`` (no offset where memory order is Fortran's)."""
+        """Path, row in its file, and byte offset of row ``index`` (no offset in Fortran order)."""
         number = int(np.searchsorted(self._layout.firsts, index, side="right")) - 1
         header, row = self._layout.headers[number], index - int(self._layout.firsts[number])
         offset = None if header.is_fortran else header.data_offset + row * header.row_bytes
@@ -288,10 +288,10 @@ class NpyRecords(FileTable):
 
 
 def data_offset(path: PathLike) -> int:
-    """Where the array of a ``.npy`` file begins, in bytes.
+    """The byte offset of the array in a ``.npy`` file.
 
     Raises:
-        CorruptFile: Its header is damaged.
+        CorruptFile: The header is damaged.
     """
     return read_header(MappedFile(os.fspath(path))).data_offset
 

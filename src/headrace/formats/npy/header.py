@@ -1,5 +1,7 @@
-"""The header of a ``.npy`` file: read by native code, checked against the file, written as NumPy writes it. With the layout of several files
-together, and the check of text (NumPy stores four bytes for each character, not all of which are valid).
+"""The ``.npy`` header: read by native code, checked against the file, written byte for byte like NumPy's.
+
+Also the combined layout of several files, and the text check (NumPy stores four bytes per character, and not all of them
+are valid).
 """
 
 from __future__ import annotations
@@ -40,23 +42,23 @@ __all__ = [
 
 
 MAGIC = b"\x93NUMPY"
-FIRST_BYTES = 4096  # the headers that numpy writes are shorter
-MOST_BYTES = 1 << 20  # of a header: some 40,000 fields. A longer one is neither read nor written.
-GROWTH_DIGITS = 21  # NumPy leaves room for a number of this many digits, so that the first axis can grow in place
+FIRST_BYTES = 4096  # headers written by NumPy are shorter
+MOST_BYTES = 1 << 20  # the longest header to read or write: about 40,000 fields
+GROWTH_DIGITS = 21  # NumPy reserves this many digits, so that the first axis can grow in place
 ALIGNMENT = 64
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
-MOST_EXTENT = 2**63 - 1  # bytes, with axes of length 0 left out, as NumPy counts
+MOST_EXTENT = 2**63 - 1  # bytes, ignoring axes of length 0, as NumPy counts
 
 
 @dataclass(frozen=True, slots=True)
 class NpyHeader:
-    """What a header says.
+    """A parsed header.
 
     Args:
-        dtype: As in the file, byte order included.
-        shape: Of the whole array.
+        dtype: The dtype in the file, including byte order.
+        shape: The shape of the whole array.
         is_fortran: Whether the first axis varies fastest.
-        data_offset: Where the array begins, in bytes.
+        data_offset: Byte offset of the array.
     """
 
     dtype: np.dtype[Any]
@@ -66,22 +68,22 @@ class NpyHeader:
 
     @property
     def rows(self) -> int:
-        """Along the first axis; 1 for a 0-d array."""
+        """The length of the first axis; 1 for a 0-d array."""
         return self.shape[0] if self.shape else 1
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Of one row."""
+        """The shape of one row."""
         return self.shape[1:]
 
     @property
     def row_bytes(self) -> int:
-        """Of one row."""
+        """The size of one row."""
         return self.dtype.itemsize * math.prod(self.row_shape)
 
     @property
     def data_bytes(self) -> int:
-        """Of the whole array."""
+        """The size of the whole array."""
         return self.rows * self.row_bytes
 
 
@@ -89,17 +91,17 @@ def read_header(file: MappedFile) -> NpyHeader:
     """The header of a mapped file, checked against the file's size.
 
     Raises:
-        CorruptFile: It does not follow the format, or the file is shorter or longer than it says.
+        CorruptFile: The header is invalid, or does not match the file's size.
         UnsupportedData: The array holds Python objects.
     """
     return header_in(file.buffer, file.path)
 
 
 def header_of(file: File, size: int) -> NpyHeader:
-    """The header of a file of ``size`` bytes, of which no more than that is read.
+    """The header of a file of ``size`` bytes. Nothing else is read.
 
     Raises:
-        CorruptFile, UnsupportedData: As :func:`read_header`.
+        CorruptFile, UnsupportedData: Like :func:`read_header`.
     """
     head = file.read(0, FIRST_BYTES)
     length = head[8:10] if bytes(head[6:7]) == b"\x01" else head[8:12]
@@ -108,10 +110,10 @@ def header_of(file: File, size: int) -> NpyHeader:
 
 
 def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHeader:
-    """The header at the beginning of the content of a ``.npy``, checked against its ``size`` (that of what is given here).
+    """The header at the start of the content of a ``.npy``, checked against its ``size`` (default: the size of ``content``).
 
     Raises:
-        CorruptFile, UnsupportedData: As :func:`read_header`.
+        CorruptFile, UnsupportedData: Like :func:`read_header`.
     """
     try:
         _, descr, is_fortran, shape, offset = _native.parse_npy_header(content, MOST_BYTES)
@@ -123,7 +125,7 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
         raise describe(error, Where(path=path)) from error
     dtype = _dtype(descr, path)
     _check_extent(dtype, shape, path)
-    # An array with one axis is in both orders, and reads faster in C's.
+    # A 1-d array is in both orders, and C order reads faster.
     header = NpyHeader(dtype, shape, is_fortran and len(shape) > 1, offset)
     size = len(content) if size is None else size
     if header.data_bytes != size - offset:
@@ -137,7 +139,7 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
 
 
 def _check_extent(dtype: np.dtype[Any], shape: tuple[int, ...], path: str) -> None:
-    """Refuse axes that no memory holds. An array may have no element for one axis of length 0, and others of any length."""
+    """Refuse shapes that no memory can hold. An array without elements may still have an axis of any length."""
     extent = max(1, dtype.itemsize) * math.prod(length for length in shape if length)
     if dtype.subdtype is not None or len(shape) > MOST_AXES or extent > MOST_EXTENT:
         raise CorruptFile(
@@ -190,30 +192,30 @@ class ArrayField(NamedTuple):
     """One feature of a structured array.
 
     Args:
-        keys: The field, and the fields in it, that lead there.
-        feature: What it is.
+        keys: The path of nested fields to it.
+        feature: Its type.
     """
 
     keys: tuple[str, ...]
     feature: Feature
 
     def of(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Its values in some rows ``(n, ...)``, in memory of their own."""
+        """A copy of its values in rows ``(n, ...)``."""
         for key in self.keys:
             rows = rows[key]
         return np.array(rows, order="C")
 
 
 class RowLayout(NamedTuple):
-    """What the headers of all files say together."""
+    """The combined layout of all files."""
 
     headers: list[NpyHeader]
     firsts: Indices
-    """Number of each file's first row, and of all rows."""
+    """The number of each file's first row, then the number of rows."""
     begins: Indices
-    """Where the rows of each file begin, in bytes."""
+    """The byte offset of the rows in each file."""
     stored: np.dtype[Any] | None
-    """The dtype of the rows where they can be copied unchanged from every file; else ``None``."""
+    """The dtype of the rows if every file stores them ready to copy; else ``None``."""
     dtype: np.dtype[Any]
     row_shape: tuple[int, ...]
     row_bytes: int
@@ -234,21 +236,21 @@ class RowLayout(NamedTuple):
 
     @property
     def schema(self) -> Schema:
-        """A plain array is the one feature ``values``; the fields of a structured array are a feature each."""
+        """A plain array is the single feature ``values``; each field of a structured array is a feature."""
         if self.dtype.names is None:
             return Schema({"values": Feature(self.dtype, self.row_shape)})
         return Schema({name: field.feature for name, field in self.fields.items()})
 
     @property
     def fields(self) -> dict[str, ArrayField]:
-        """Of a structured array: its features, and where they are."""
+        """The features of a structured array, and their locations."""
         return fields_of(self.dtype, self.row_shape)
 
 
 def native_endian(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same values; the memory is turned over in place where it can be."""
+    """The same values in native byte order, swapped in place where possible."""
     if rows.dtype.names is not None:
-        native = rows.dtype.newbyteorder("=")  # NumPy's isnative passes over the byte order of sub-arrays.
+        native = rows.dtype.newbyteorder("=")  # NumPy's isnative ignores the byte order of sub-arrays.
         return rows if rows.dtype == native else rows.astype(native)
     if rows.dtype.isnative:
         return rows
@@ -256,15 +258,15 @@ def native_endian(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def fields_of(dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None = None) -> dict[str, ArrayField]:
-    """The features of a structured dtype: every field that is none itself. Fields of fields are named with a dot between.
+    """The features of a structured dtype: its leaf fields. Nested names are joined by dots.
 
     Args:
         dtype: The structured dtype.
-        row_shape: Of one row of such values.
+        row_shape: The shape of one row of such values.
         path: The file, for errors.
 
     Raises:
-        SchemaMismatch: Two of them get the same name.
+        SchemaMismatch: Two features would have the same name.
     """
     found: dict[str, ArrayField] = {}
     for keys, base, shape in _leaves(dtype, (), row_shape):
@@ -283,10 +285,10 @@ def fields_of(dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None
 def features_of(
     array: str, dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None = None
 ) -> dict[str, ArrayField]:
-    """The features of an array that has a name: itself, or ``array.field`` for each field of a structured one.
+    """The features of a named array: the array itself, or ``array.field`` for each field of a structured one.
 
     Raises:
-        SchemaMismatch: As :func:`fields_of`.
+        SchemaMismatch: Like :func:`fields_of`.
     """
     if dtype.names is None:
         return {array: ArrayField((), Feature(dtype, row_shape))}
@@ -305,25 +307,25 @@ def _leaves(
 
 
 LAST_CHARACTER = 0x10FFFF
-"""Of Unicode. NumPy takes more without a word, and Python then ends in a SystemError when the value is made a ``str``."""
+"""The largest Unicode code point. NumPy accepts larger ones silently; Python raises a SystemError when it makes a ``str``."""
 
 
 def holds_text(dtype: np.dtype[Any]) -> bool:
-    """Whether values of this dtype are text, or records with text in them."""
+    """Whether values of this dtype are text or contain text fields."""
     if dtype.names is not None:
         return any(holds_text(dtype[name]) for name in dtype.names)
     return dtype.base.kind == "U" or (dtype.base.names is not None and holds_text(dtype.base))
 
 
 def check_text(rows: npt.NDArray[Any], place: Callable[[int], Where]) -> None:
-    """Lister at every character of some rows.
+    """Check every character of these rows.
 
     Args:
-        rows: ``(n, ...)`` of any dtype; what is no text is passed.
-        place: The place of a row.
+        rows: ``(n, ...)`` of any dtype; anything but text is ignored.
+        place: Returns the location of a row.
 
     Raises:
-        CorruptRecord: One is beyond Unicode.
+        CorruptRecord: A character is outside Unicode.
     """
     if not rows.size or not holds_text(rows.dtype):
         return
@@ -337,7 +339,7 @@ def check_text(rows: npt.NDArray[Any], place: Callable[[int], Where]) -> None:
 
 
 def _texts(rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
-    """The array itself, or those of its fields, however deep, that are text."""
+    """The array itself or its text fields, at any depth."""
     for name in rows.dtype.names or ():
         yield from _texts(rows[name])
     if rows.dtype.kind == "U" and rows.dtype.itemsize:

@@ -1,4 +1,4 @@
-"""Writing ``.npy`` files batch by batch, byte for byte as ``np.save`` writes the whole array."""
+"""Write ``.npy`` files batch by batch, byte for byte as ``np.save`` writes the whole array."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class NpyWriter(Closing):
 
     Args:
         path: The file.
-        dtype: Of the array.
-        row_shape: Of one row.
+        dtype: The dtype of the array.
+        row_shape: The shape of one row.
 
     Raises:
-        UnsupportedData: A dtype that holds Python objects.
+        UnsupportedData: The dtype holds Python objects.
     """
 
     def __init__(self, path: PathLike, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
@@ -38,7 +38,7 @@ class NpyWriter(Closing):
         """Rows written so far."""
         if self.dtype.hasobject:
             raise UnsupportedData(Where(path=str(path)), expected="a dtype without objects", found=str(self.dtype))
-        header = self._header()  # It may be refused: before there is a file.
+        header = self._header()  # may raise, so it runs before the file exists
         self._file = AtomicFile(path)
         self._file.write(header)
 
@@ -54,10 +54,10 @@ class NpyWriter(Closing):
         """Append rows.
 
         Args:
-            rows: ``(n, *row_shape)``; another dtype is converted where no value can change by that.
+            rows: ``(n, *row_shape)``; another dtype is converted if that cannot change a value.
 
         Raises:
-            SchemaMismatch: Another shape, or a dtype that does not convert.
+            SchemaMismatch: The shape differs, or the dtype does not convert.
         """
         array = np.asarray(rows)
         if array.shape[1:] != self.row_shape or array.ndim == 0:
@@ -74,11 +74,11 @@ class NpyWriter(Closing):
         return Where(path=self.path, record=self.rows)
 
     def close(self) -> None:
-        """Put the whole file into its place. A second call does nothing."""
+        """Move the complete file into place. A second call does nothing."""
         if self._file.closed:
             return
         try:
-            self._file.overwrite(0, self._header())  # Of the same length: it has room for any number of rows.
+            self._file.overwrite(0, self._header())  # same length: the header has room for any number of rows
             self._file.close()
         except BaseException:
             self.abort()
@@ -90,7 +90,7 @@ class NpyWriter(Closing):
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """What a ``.npy`` cannot hold: text, bytes, lengths that vary, sparse rows."""
+    """What a ``.npy`` cannot hold: text, bytes, varying lengths, sparse rows."""
     sparse = [
         Misfit(feature=name, expected="dense rows", found=repr(feature), instead=Feature(feature.dtype, feature.shape))
         for name, feature in schema.items()
@@ -109,7 +109,7 @@ def misfits(schema: Schema) -> list[Misfit]:
 
 
 class ArraySink:
-    """Writes batches to one ``.npy``: one feature as a plain array, several as the fields of a structured one."""
+    """Writes batches to one ``.npy``: a single feature as a plain array, several as the fields of a structured array."""
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
         if compression != "none":
@@ -143,7 +143,7 @@ class ArraySink:
         self.writer.write(rows)
 
     def close(self) -> None:
-        """Put the file into its place."""
+        """Move the complete file into place."""
         self.writer.close()
 
     def abort(self) -> None:
@@ -152,7 +152,7 @@ class ArraySink:
 
 
 def join_arrays(parts: Sequence[str], path: str) -> None:
-    """Join the rows of some ``.npy`` files under one header."""
+    """Join the rows of ``.npy`` files under one header."""
     rows = _map(parts[0])
     with NpyWriter(path, rows.dtype, rows.shape[1:]) as out:
         for part in parts:

@@ -1,1 +1,1 @@
-"""``.npz``: named arrays in a ZIP file. The directory, the table of aligned arrays, the writer, the checks."""
+"""``.npz``: named arrays in a ZIP file. Its directory, the table of aligned arrays, the writer, the checks."""

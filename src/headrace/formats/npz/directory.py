@@ -1,8 +1,8 @@
-"""The directory of a ZIP file: its members and where their bytes are; the CRC-32 of two stretches combined.
+"""The directory of a ZIP file: its members and their offsets. Also combines CRC-32s.
 
 Source: PKWARE's APPNOTE.TXT 6.3 (sections 4.3 and 4.4: local header, central directory, ZIP64, end of central directory).
-Every structure is checked against the file and against its twin: what a member's own header says must be what the
-directory says, and no two members may overlap.
+Every structure is checked against the file and its duplicate: a member's local header must match the directory, and
+no two members may overlap.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ZIP64_EXTRA = 1
 MANY16, MANY32 = 0xFFFF, 0xFFFF_FFFF  # "see the ZIP64 structure"
 ENCRYPTED, DESCRIPTOR, PATCHED, STRONG, UTF8, MASKED = 1, 1 << 3, 1 << 5, 1 << 6, 1 << 11, 1 << 13
 METHODS = {1: "Shrink", 6: "Implode", 9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "xz", 98: "PPMd"}
-MOST_DEFLATED = 1032  # times: no deflate stream holds more
+MOST_DEFLATED = 1032  # deflate's maximum compression ratio
 CUT_OFF = "The file was cut off while it was written or copied, or it is no .npz."
 
 
@@ -44,10 +44,10 @@ class ArrayMember:
         method: :data:`STORED` or :data:`DEFLATED`.
         crc: CRC-32 of its content.
         packed_bytes: Its size in the archive.
-        size: Of its content, in bytes.
-        offset: Where its bytes begin in the archive.
-        header: Where its own header begins.
-        entry: Where its entry in the directory begins.
+        size: Size of its content, in bytes.
+        offset: Offset of its data in the archive.
+        header: Offset of its local header.
+        entry: Offset of its directory entry.
     """
 
     name: str
@@ -61,13 +61,13 @@ class ArrayMember:
 
     @property
     def array(self) -> str:
-        """The name of its array: without ``.npy``, as ``np.load`` gives it."""
+        """The array name: without ``.npy``, as in ``np.load``."""
         return self.name.removesuffix(".npy")
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What the directory says of a member."""
+    """The directory entry of a member."""
 
     name: bytes
     flags: int
@@ -80,11 +80,11 @@ class _Entry:
 
 
 def read_directory(content: memoryview, path: str) -> tuple[ArrayMember, ...]:
-    """The members of an archive, in the order of its directory.
+    """The members of an archive, in directory order.
 
     Raises:
-        CorruptFile: Its structure is damaged, or it has two members of one name.
-        UnsupportedData: A member is encrypted, or packed by something else than deflate; the archive is in several files.
+        CorruptFile: The structure is damaged, or two members have the same name.
+        UnsupportedData: A member is encrypted or uses a compression other than deflate, or the archive is split.
     """
     directory = _Directory(content, path)
     entries = directory.entries()
@@ -119,7 +119,7 @@ class _Directory:
         return found[1:]
 
     def _extent(self) -> tuple[int, int, int]:
-        """Where the directory begins and ends, and how many members it lists."""
+        """Where the directory begins and ends, and its number of members."""
         at = self._end_record()
         disk, first_disk, here, count, size, begin, _ = self._unpacked(END, at, END_MAGIC, "the end of a ZIP directory")
         end = at
@@ -134,7 +134,7 @@ class _Directory:
         return begin, end, count
 
     def _end_record(self) -> int:
-        """Where the end record begins. With its comment, it ends the file."""
+        """The offset of the end record, which ends the file together with its comment."""
         at = len(self.content) - END.size
         lowest = max(0, at - MANY16)
         tail = bytes(self.content[lowest:])
@@ -183,7 +183,7 @@ class _Directory:
         return _Entry(name, flags, method, crc, packed, size, header, at), stop
 
     def _wide(self, extra: memoryview, at: int, values: tuple[int, ...], wide: list[bool]) -> tuple[int, ...]:
-        """Replace what did not fit into 32 bits by what the ZIP64 field says, which holds only those."""
+        """Replace values that did not fit 32 bits with those of the ZIP64 field, which holds only these."""
         place = 0
         while place + EXTRA.size <= len(extra):
             kind, size = EXTRA.unpack_from(extra, place)
@@ -195,7 +195,7 @@ class _Directory:
         raise self.corrupt(at, "a ZIP64 field with the sizes", "none")
 
     def member(self, entry: _Entry) -> ArrayMember:
-        """The member of an entry, both held against the member's own header."""
+        """The member of an entry, after checking both against the local header."""
         name = self._name(entry)
         self._check_readable(entry, name)
         at = entry.header
@@ -216,7 +216,7 @@ class _Directory:
     def _check_twin(self, entry: _Entry, name: str, crc: int, sizes: tuple[int, ...], extra: memoryview) -> None:
         wide = [value == MANY32 for value in sizes]
         if any(wide):
-            # The standard has both sizes in the field of a local header.
+            # In a local header, the ZIP64 field must hold both sizes.
             sizes = self._wide(extra, entry.header, (MANY32, MANY32), [True, True])
         if (crc, *sizes) != (entry.crc, entry.size, entry.packed_bytes):
             raise self.corrupt(
@@ -244,7 +244,7 @@ class _Directory:
             raise self.corrupt(entry.header, f"a stream that can hold the {entry.size} bytes of {name!r}", found)
 
     def check_apart(self, entries: list[_Entry], members: list[ArrayMember]) -> None:
-        """Refuse members that overlap: a few kilobytes could pose as terabytes."""
+        """Refuse overlapping members, which could make a few kilobytes inflate to terabytes."""
         stop = 0
         for entry, member in sorted(zip(entries, members, strict=True), key=lambda pair: pair[0].header):
             if entry.header < stop:
@@ -257,12 +257,12 @@ CRC_BITS = 32
 
 
 def joined_crc(first: int, second: int, second_bytes: int) -> int:
-    """The CRC-32 of two stretches joined, from those of each: the first moved on by as many zeros as the second is long."""
+    """The CRC-32 of two concatenated stretches, from that of each: shifts the first by the length of the second."""
     return _times(_power_of_x(8 * second_bytes), first) ^ second
 
 
 def _power_of_x(exponent: int) -> int:
-    """``x ** exponent`` modulo the polynomial of CRC-32; the highest bit is the factor of 1."""
+    """``x ** exponent`` modulo the CRC-32 polynomial; the highest bit is the coefficient of 1."""
     result, square = 1 << (CRC_BITS - 1), 1 << (CRC_BITS - 2)
     while exponent:
         if exponent & 1:
@@ -273,7 +273,7 @@ def _power_of_x(exponent: int) -> int:
 
 
 def _times(a: int, b: int) -> int:
-    """Two polynomials multiplied modulo that of CRC-32."""
+    """The product of two polynomials modulo the CRC-32 polynomial."""
     product = 0
     for bit in range(CRC_BITS - 1, -1, -1):
         if a >> bit & 1:

@@ -1,4 +1,4 @@
-"""The format ``npz``: its entry in the table of formats, and every check of such files."""
+"""The ``npz`` format: its registry entry and all checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["FORMAT", "faults_of_arrays", "join_archives", "verify_npz"]
 
 
 def verify_npz(records: Any) -> Iterator[Checked]:
-    """Each file by itself, and then held against the first."""
+    """Verify each file by itself, then against the first."""
     first: str | None = None
     for path in records.paths:
         size = size_on_disk(path)
@@ -31,14 +31,14 @@ def verify_npz(records: Any) -> Iterator[Checked]:
             try:
                 rows = len(table)
                 first = first or path
-                len(NpzRecords([first, path]))  # Raises where the two do not fit together.
+                len(NpzRecords([first, path]))  # raises if the two do not match
             except DataError as fault:
                 faults, rows = [fault], 0
         yield Checked(path, rows, size, faults)
 
 
 def faults_of_arrays(archives: Archives) -> list[DataError]:
-    """What is wrong in the one file: every array is checked, also after a damaged one."""
+    """The faults of the single file. Checks every array, even after a damaged one."""
     try:
         names = list(archives.members(0))
     except DataError as fault:
@@ -59,7 +59,7 @@ JOINED_BYTES = 4 << 20
 
 
 def is_npz(head: bytes) -> bool:
-    """Whether some first bytes are those of a ZIP file whose first member is an array. Other ZIP files are not ours."""
+    """Whether these first bytes are those of a ZIP file whose first member is an array. Other ZIP files are not ``.npz``."""
     if not head.startswith(LOCAL_MAGIC) or len(head) < LOCAL.size:
         return False
     length = LOCAL.unpack_from(head)[-2]
@@ -67,7 +67,7 @@ def is_npz(head: bytes) -> bool:
 
 
 def join_archives(parts: Sequence[str], path: str) -> None:
-    """The rows of some ``.npz`` files in one."""
+    """Join the rows of ``.npz`` files into one file."""
     table = NpzRecords(parts)
     names = tuple(table.schema)
     row_bytes = sum(max(1, feature.count) * feature.numpy_dtype.itemsize for feature in table.schema.values())
@@ -85,21 +85,21 @@ def join_archives(parts: Sequence[str], path: str) -> None:
 
 
 def packing(paths: Sequence[str]) -> str:
-    """``none``, ``deflate``, or both."""
+    """The compression: ``none``, ``deflate``, or both."""
     archives = Archives(paths, verify=False)
     methods = {member.method for number in range(len(paths)) for member in archives.members(number).values()}
     return ", ".join(sorted("deflate" if method == DEFLATED else "none" for method in methods)) or "none"
 
 
 def open_npz(paths: Sequence[str], **options: Any) -> Any:
-    """The rows of the arrays in some files; or one example per file, where the first of several cannot be rows."""
+    """The rows of the arrays in these files; or one example per file, if the arrays of the first file cannot be rows."""
     if len(paths) > 1 and _is_one_example(paths[0]):
         return open_files(paths, format="npz_folder", **options)
     return NpzRecords(paths, **options)
 
 
 def _is_one_example(path: str) -> bool:
-    """Whether a file holds a single value (a label), and no two arrays with equally many rows, which might be examples."""
+    """Whether a file holds a scalar (a label) and no two arrays of equal length, which could be rows."""
     archives = Archives([path], verify=False)
     try:
         shapes = [ArrayRows(archives, name).headers[0].shape for name in archives.members(0)]

@@ -26,11 +26,11 @@ __all__ = ["EXAMPLES_HINT", "Archives", "ArrayRows", "NpzRecords", "part_of"]
 
 
 SPARSE = {"data", "format", "shape"}
-"""Of every matrix that ``scipy.sparse.save_npz`` writes."""
+"""Members of every matrix that ``scipy.sparse.save_npz`` writes."""
 
 
 class Archives:
-    """The directories of some ``.npz`` files, each read once. Safe in threads and after fork; picklable."""
+    """The directories of ``.npz`` files, each read once. Picklable; safe in threads and after fork."""
 
     def __init__(self, paths: Sequence[str], *, verify: bool) -> None:
         self.paths = tuple(paths)
@@ -39,11 +39,11 @@ class Archives:
         self._members: dict[int, dict[str, ArrayMember]] = {}
 
     def members(self, number: int) -> dict[str, ArrayMember]:
-        """The arrays of file ``number`` by name, in the order of its directory.
+        """The arrays of file ``number`` by name, in directory order.
 
         Raises:
             CorruptFile: The archive is damaged.
-            UnsupportedData: It holds something else than arrays, or a SciPy matrix.
+            UnsupportedData: It holds anything but arrays, or a SciPy sparse matrix.
         """
         found = self._members.get(number)
         if found is None:
@@ -58,7 +58,7 @@ class Archives:
         """One array of file ``number``.
 
         Raises:
-            SchemaMismatch: The file has none of that name.
+            SchemaMismatch: The file has no array of that name.
         """
         members = self.members(number)
         if name not in members:
@@ -71,7 +71,7 @@ class Archives:
         return members[name]
 
     def content(self, number: int, name: str) -> tuple[MappedFile, int]:
-        """What holds the bytes of an array, and where in it they begin. A deflated one is inflated first."""
+        """The buffer that holds an array, and its offset there. A deflated array is inflated first."""
         file, member = self.files.content(number), self.member(number, name)
         if member.method == DEFLATED:
             return inflate_to_cache(file, part_of(member)), 0
@@ -86,7 +86,7 @@ class Archives:
 
 
 def part_of(member: ArrayMember) -> FilePart:
-    """The bytes of a member in its archive."""
+    """The byte range of a member in its archive."""
     return FilePart(
         name=member.array,
         offset=member.offset,
@@ -116,7 +116,7 @@ def _check_arrays(file: MappedFile, members: dict[str, ArrayMember]) -> None:
 
 
 class _ArrayFiles(FileSet):
-    """One array of each archive, as a set of files."""
+    """One array of each archive, as a file set."""
 
     def __init__(self, archives: Archives, name: str) -> None:
         super().__init__(archives.paths)
@@ -127,7 +127,7 @@ class _ArrayFiles(FileSet):
         return self.archives.content(number, self.name)[0]
 
     def by_range(self, number: int) -> bool:  # noqa: ARG002
-        """Never: the places of rows are those in the inflated array."""
+        """Always false: row offsets refer to the inflated array."""
         return False
 
     def signature(self, number: int) -> Signature:
@@ -138,11 +138,11 @@ class _ArrayFiles(FileSet):
 
 
 class ArrayRows(NpyRecords):
-    """The rows of one array of each archive, joined.
+    """The rows of one array of each archive, concatenated.
 
     Args:
         archives: The files.
-        name: Of the array.
+        name: The name of the array.
     """
 
     format = "npz"
@@ -166,7 +166,7 @@ class ArrayRows(NpyRecords):
         return replace(header, data_offset=begin + header.data_offset)
 
     def check(self) -> None:
-        """Check the CRC-32 of the array in every file that has it stored (inflating checks that of a deflated one)."""
+        """Check the CRC-32 of the array in every file that stores it. Inflating checks deflated ones."""
         for number in range(len(self.paths)):
             member = self.archives.member(number, self.name)
             if member.method != DEFLATED:
@@ -177,21 +177,21 @@ EXAMPLES_HINT = "If every file is one example, say format='npz_folder'; columns=
 
 
 class NpzRecords(FileTable):
-    """The rows of the arrays of some ``.npz`` files, joined in order. Stored arrays are mapped, never loaded; deflated ones
-    are inflated once, into the cache, and mapped from there.
+    """The rows of the arrays of ``.npz`` files, concatenated in order. Stored arrays are mapped, never loaded. Deflated
+    ones are inflated once into the cache, and mapped from there.
 
     The fields of a structured array ``t`` are features ``t.a``, ``t.b``. Picklable; safe in threads and after fork.
 
     Args:
-        paths: The files, as :func:`headrace.io.paths.expand` gives them. All hold the arrays of the first.
-        verify: Whether the CRC-32 of a stored array is checked before the first of its rows is given. That reads the array
-            once; that a large one was sound is remembered in the cache. Deflated arrays are always checked.
-        names: Only these arrays; the others are not looked at.
+        paths: The files, as :func:`headrace.io.paths.expand` gives them. All must hold the arrays of the first.
+        verify: Whether to check the CRC-32 of a stored array before returning its first row. That reads the array once;
+            for large arrays the result is cached. Deflated arrays are always checked.
+        names: Only these arrays; others are never read.
 
     Raises:
         CorruptFile: At first use: a file is damaged.
-        SchemaMismatch: At first use: arrays of one file have not equally many rows, or files differ.
-        UnsupportedData: At first use: an encrypted or otherwise packed member, an object array, a sparse matrix.
+        SchemaMismatch: At first use: arrays of one file differ in length, or files differ.
+        UnsupportedData: At first use: an encrypted member, a compression other than deflate, an object array, a sparse matrix.
     """
 
     format = "npz"
@@ -209,10 +209,10 @@ class NpzRecords(FileTable):
         self._sound: set[str] = set()
 
     def only(self, names: tuple[str, ...]) -> NpzRecords:
-        """The same rows with these columns; the arrays of the others are not looked at.
+        """The same rows with only these columns; other arrays are never read.
 
         Raises:
-            NoSuchFeature: There is no such column.
+            NoSuchFeature: A column does not exist.
         """
         held = self.archives.members(0)
         arrays: dict[str, None] = {}
@@ -259,7 +259,7 @@ class NpzRecords(FileTable):
                 )
 
     def _check_members(self, arrays: dict[str, ArrayRows]) -> None:
-        """Every file holds the arrays of the first: those that one has more would be left out unsaid."""
+        """Check that every file has exactly the arrays of the first: extra ones would be dropped silently."""
         for number, path in enumerate(self.paths):
             members = self.archives.members(number)
             for name in arrays:
@@ -275,7 +275,7 @@ class NpzRecords(FileTable):
 
     @cached_property
     def _columns(self) -> dict[str, tuple[str, ArrayField]]:
-        """Of each feature: its array, and where it is in that."""
+        """For each feature, its array and its location in it."""
         columns: dict[str, tuple[str, ArrayField]] = {}
         for array, rows in self._arrays.items():
             for name, field in features_of(array, rows.dtype, rows.row_shape, self.paths[0]).items():
@@ -291,17 +291,17 @@ class NpzRecords(FileTable):
 
     @cached_property
     def schema(self) -> Schema:
-        """One feature per array, in the order of the file's directory."""
+        """One feature per array, in directory order."""
         return Schema({name: field.feature for name, (_, field) in self._columns.items()})
 
     def __len__(self) -> int:
         return len(next(iter(self._arrays.values()))) if self._arrays else 0
 
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Some rows of these columns; see :class:`~headrace.contracts.records.Table`. Native code checks the range.
+        """These rows and columns; see :class:`~headrace.contracts.records.Table`. Native code checks the range.
 
         Raises:
-            CorruptFile: The CRC-32 of an array is another.
+            CorruptFile: The CRC-32 of an array does not match.
         """
         return self._rows(indices, names)
 
@@ -323,14 +323,14 @@ class NpzRecords(FileTable):
         return rows
 
     def where(self, index: int) -> Where:
-        """Path, and number of the row in its file."""
+        """Path, and row number in its file."""
         for rows in self._arrays.values():
             return rows.where(index)
         return Where(record=index)
 
 
 def _array_of(name: str, held: Container[str]) -> str | None:
-    """The array that a feature is, or is a field of."""
+    """The array that a feature is, or belongs to as a field."""
     while name not in held and "." in name:
         name = name.rpartition(".")[0]
     return name if name in held else None

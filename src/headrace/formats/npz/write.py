@@ -1,7 +1,7 @@
-"""Writing ``.npz`` files batch by batch, in the form that ``np.savez`` gives them: ZIP64, no time stamps.
+"""Write ``.npz`` files batch by batch, in the layout of ``np.savez``: ZIP64, no timestamps.
 
-The rows of an array must be contiguous, but come in pieces. The array with the most bytes in a row goes straight into the
-file; the others wait in unnamed temporary files and are appended when the first one is complete.
+The rows of an array must be contiguous, but arrive in pieces. The array with the largest rows goes straight into the
+file. The others go to unnamed temporary files, and are appended once the first is complete.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ from headrace.io.write.atomic import AtomicFile, spool
 __all__ = ["COMPRESSIONS", "LEVEL", "NpzSink", "NpzWriter", "Written", "directory_end", "misfits", "packed_arrays"]
 
 
-VERSION = 45  # of the standard: the one that has ZIP64
-DATE = 0x21  # 1980-01-01, the first that there is
-LEVEL = 6  # zlib's default, and np.savez_compressed's
+VERSION = 45  # version of the standard, the first with ZIP64
+DATE = 0x21  # 1980-01-01, the earliest date
+LEVEL = 6  # default of zlib and np.savez_compressed
 ORDINARY = 0o600 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A member that is being written.
+    """A member being written.
 
     Args:
         array: The name of the array.
         method: :data:`~headrace.formats.npz.directory.STORED` or ``DEFLATED``.
         crc: CRC-32 of its content.
-        size: Of its content, in bytes.
+        size: Size of its content, in bytes.
         packed_bytes: Its size in the file.
-        at: Where its own header begins.
+        at: Offset of its local header.
     """
 
     array: str
@@ -74,7 +74,7 @@ class Written:
 
     @property
     def name(self) -> bytes:
-        """As stored."""
+        """The stored name."""
         return (self.array + ".npy").encode()
 
     @property
@@ -82,13 +82,13 @@ class Written:
         return 0 if self.name.isascii() else UTF8
 
     def local(self) -> bytes:
-        """Its own header: as long whatever its size."""
+        """Its local header, whose length does not depend on the size."""
         extra = EXTRA.pack(ZIP64_EXTRA, 16) + struct.pack("<2Q", self.size, self.packed_bytes)
         fixed = (LOCAL_MAGIC, VERSION, self._flags, self.method, 0, DATE, self.crc, MANY32, MANY32)
         return LOCAL.pack(*fixed, len(self.name), len(extra)) + self.name + extra
 
     def entry(self) -> bytes:
-        """Its entry in the directory."""
+        """Its directory entry."""
         wide = [value for value in (self.size, self.packed_bytes, self.at) if value >= MANY32]
         extra = EXTRA.pack(ZIP64_EXTRA, 8 * len(wide)) + struct.pack(f"<{len(wide)}Q", *wide) if wide else b""
         fixed = ENTRY.pack(
@@ -100,7 +100,7 @@ class Written:
 
 
 def directory_end(begin: int, size: int, count: int) -> bytes:
-    """The end record after a directory of ``count`` members with this beginning and length."""
+    """The end record after a directory of ``count`` members at this offset, of this size."""
     end64 = b""
     if begin >= MANY32 or size >= MANY32 or count >= MANY16:
         fields = (END64.size - 12, VERSION, VERSION, 0, 0, count, count, size, begin)
@@ -110,7 +110,7 @@ def directory_end(begin: int, size: int, count: int) -> bytes:
 
 
 def packed_arrays(arrays: Mapping[str, npt.NDArray[Any]], *, deflate: bool = False) -> bytes:
-    """A whole ``.npz`` of some small arrays."""
+    """A complete ``.npz`` of a few small arrays."""
     parts: list[bytes] = []
     members: list[Written] = []
     at = 0
@@ -132,11 +132,11 @@ def packed_arrays(arrays: Mapping[str, npt.NDArray[Any]], *, deflate: bool = Fal
 
 COMPRESSIONS = ("none", "deflate")
 COPY_BYTES = 4 << 20
-STORED_BLOCK = struct.Struct("<BHH")  # a deflate block that is not the last, of bytes as they are: RFC 1951, 3.2.4
+STORED_BLOCK = struct.Struct("<BHH")  # an uncompressed, non-final deflate block: RFC 1951, 3.2.4
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """What a ``.npz`` of aligned arrays cannot hold: text, bytes, lengths that vary, sparse rows."""
+    """What a ``.npz`` of aligned arrays cannot hold: text, bytes, varying lengths, sparse rows."""
     return [
         Misfit(
             feature=name,
@@ -150,7 +150,7 @@ def misfits(schema: Schema) -> list[Misfit]:
 
 
 class NpzSink:
-    """Batches into one ``.npz``, an array for each feature."""
+    """Writes batches to one ``.npz``, one array per feature."""
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
         if compression not in COMPRESSIONS:
@@ -172,7 +172,7 @@ class NpzSink:
         self.writer.write(batch, n)
 
     def close(self) -> None:
-        """Put the file into its place."""
+        """Move the complete file into place."""
         self.writer.close()
 
     def abort(self) -> None:
@@ -186,7 +186,7 @@ class NpzWriter:
     Args:
         path: The file.
         arrays: Dtype and row shape of each.
-        deflate: Whether they are compressed.
+        deflate: Whether to compress them.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class NpzWriter:
         self._arrays = {
             name: _Array(name, np.dtype(dtype), shape, deflate=deflate) for name, (dtype, shape) in arrays.items()
         }
-        # Its last bytes must be in the file before another array begins: it is finished first.
+        # This array is finished first: all its bytes must be in the file before another begins.
         self._order = sorted(self._arrays.values(), key=lambda array: -array.row_bytes)
         folder = Path(self._file.folder)
         for position, array in enumerate(self._order):
@@ -210,7 +210,7 @@ class NpzWriter:
         """Append ``n`` rows to every array.
 
         Raises:
-            SchemaMismatch: Rows of another shape, or of a dtype that does not convert without changing a value.
+            SchemaMismatch: Rows differ in shape, or their dtype does not convert without changing a value.
         """
         for name, array in self._arrays.items():
             where = Where(path=self._file.path, record=self.rows, feature=name)
@@ -218,7 +218,7 @@ class NpzWriter:
         self.rows += n
 
     def close(self) -> None:
-        """Put the whole file into its place. A second call does nothing."""
+        """Move the complete file into place. A second call does nothing."""
         if self._file.closed:
             return
         try:
@@ -244,7 +244,7 @@ class NpzWriter:
 
 
 class _Array:
-    """One array while it is written: a local header and the header of a ``.npy``, both filled in at the end, and the rows."""
+    """One array being written: its rows, and the local and ``.npy`` headers, which are filled in last."""
 
     def __init__(self, name: str, dtype: np.dtype[Any], row_shape: tuple[int, ...], *, deflate: bool) -> None:
         self.name = name
@@ -252,17 +252,17 @@ class _Array:
         self.row_bytes = dtype.itemsize * int(np.prod(row_shape, dtype=np.int64))
         self.method = DEFLATED if deflate else STORED
         self._packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -15) if deflate else None
-        self._crc = self._bytes = self._packed = 0  # of the rows
+        self._crc = self._bytes = self._packed = 0  # of the rows only
         self._at = -1
         self._whole_crc = 0
         self._to: AtomicFile | IO[bytes] | None = None
 
     def begin(self, to: AtomicFile | IO[bytes]) -> None:
-        """Where the rows go."""
+        """Set the destination of the rows."""
         self._to = to
 
     def place(self, file: AtomicFile) -> None:
-        """Leave room for the headers at the end of the file."""
+        """Reserve room for the headers at the end of the file."""
         self._at = file.size
         file.write(bytes(len(self._headers(0))))
 
@@ -282,7 +282,7 @@ class _Array:
             self._to.write(packed)
 
     def finish(self, file: AtomicFile, rows: int) -> None:
-        """Append what waited, and fill the headers in."""
+        """Append buffered rows, and fill in the headers."""
         if self._packer is not None:
             self._put(self._packer.flush())
         if self._at < 0:
@@ -300,7 +300,7 @@ class _Array:
         waiting.close()
 
     def drop(self) -> None:
-        """Close the file in which rows wait."""
+        """Close the temporary file."""
         if self._to is not None and not isinstance(self._to, AtomicFile):
             self._to.close()
 
@@ -308,9 +308,9 @@ class _Array:
         return header_bytes(self.dtype, (rows, *self.row_shape))
 
     def _headers(self, rows: int) -> bytes:
-        """The local header and that of the array. As long for any number of rows."""
+        """The local header and the array header. Their length does not depend on the number of rows."""
         npy = self._npy_header(rows)
-        # In a deflate stream the header is a block of its own that is not packed: it must keep its place and length.
+        # In a deflate stream, the header is a separate uncompressed block, because it must keep its offset and length.
         before = STORED_BLOCK.pack(0, len(npy), len(npy) ^ 0xFFFF) if self.method == DEFLATED else b""
         self._written = Written(
             array=self.name,
@@ -323,5 +323,5 @@ class _Array:
         return self._written.local() + before + npy
 
     def entry(self) -> bytes:
-        """The entry in the directory."""
+        """The directory entry."""
         return self._written.entry()
