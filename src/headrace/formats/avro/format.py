@@ -40,20 +40,20 @@ __all__ = ["FORMAT", "AvroTable"]
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
-# What fastavro raises for damaged bytes is whatever its parts run into.
-HEAD_BYTES = 64 << 20  # a longer header is none
+# Corrupt data makes fastavro raise whatever its internals run into.
+HEAD_BYTES = 64 << 20  # the longest header accepted
 DAMAGE = (Exception,)
 
 
 class AvroTable(BlockTable):
-    """The records of some Avro files, joined in order.
+    """The records of Avro files, concatenated in order.
 
-    Where its blocks are is found by one pass, kept in the user's cache folder. Random access decodes the blocks that rows are
-    in and keeps up to 256 MiB of columns.
+    One pass finds the blocks; the result is stored in the user's cache folder. Random access decodes the blocks of the
+    requested rows and caches up to 256 MiB of columns.
 
     Args:
         paths: The files. All must have the fields of the first one.
-        given: The features to read; by default those that the schema in the first file names.
+        given: The features to read; by default those in the schema of the first file.
     """
 
     format = "avro"
@@ -92,7 +92,7 @@ class AvroTable(BlockTable):
         return every
 
     def _own_schema(self) -> Schema:
-        """What the schema in the first file says."""
+        """The schema of the first file."""
         first, where = self._fields[0], Where(path=self.paths[0])
         told = embedded_schema(self._head(0).metadata.get(KEY)) or Schema({})
         fits = {name for name, field in first.items() if name in told and avro_type(told[name]) == field.type}
@@ -109,7 +109,7 @@ class AvroTable(BlockTable):
 
     @cached_property
     def index(self) -> RecordIndex:
-        """Where the block of each record begins."""
+        """The block offset of each record."""
         path = index_path(self.paths, format=self.format, on_corrupt="raise")
         signatures = [self._files.signature(number) for number in range(len(self.paths))]
         kept = load_index(path)
@@ -133,7 +133,7 @@ class AvroTable(BlockTable):
         try:
             with Progress("indexing", content.size, "bytes") as bar:
                 for block in module.block_reader(io.BytesIO(whole)):
-                    # Every record has a byte, so that a wrong count cannot ask for more memory than there are bytes.
+                    # A record takes at least one byte, so a corrupt count cannot demand more memory than that.
                     if not 0 <= block.num_records <= block.bytes_.getbuffer().nbytes:
                         raise ValueError(f"a block of {block.num_records} records")
                     offsets.append(block.offset)
@@ -147,7 +147,7 @@ class AvroTable(BlockTable):
     @cached_property
     def _bounds(self) -> Indices:
         starts, firsts = self.index.starts, self.index.firsts
-        with guard_reads(starts):  # of a mapped index, which may shrink
+        with guard_reads(starts):  # may be a mapped index, which can shrink
             begins = np.flatnonzero(np.diff(starts, prepend=-1))
         return np.unique(np.concatenate((begins, firsts)))
 
@@ -170,7 +170,7 @@ class AvroTable(BlockTable):
         return columns
 
     def _records(self, file: int, offset: int, count: int) -> list[Any]:
-        """The records of one block: the header of the file and the block alone make a file, too."""
+        """The records of one block: the file's header followed by the block is itself a valid file."""
         content = self._files.content(file).buffer
         starts = self.index.part(file)
         header = int(starts[0])
@@ -189,7 +189,7 @@ class AvroTable(BlockTable):
         return records
 
     def _header(self, file: int, size: int) -> bytes:
-        """The header of a file, in which points in time are the whole numbers that are stored."""
+        """The header of a file, with timestamps replaced by the integers that are stored."""
         found = self._headers.get(file)
         if found is None:
             found = self._headers[file] = self._without_times(
@@ -220,19 +220,19 @@ class AvroTable(BlockTable):
         return column_of(values if change is None else [change(value) for value in values], feature)
 
     def where(self, index: int) -> Where:
-        """Path, number of the record in its file, and where its block begins."""
+        """Path, number of the record in its file, and block offset."""
         return self.index.where(index)
 
 
 def _with_unit(column: Any, dtype: np.dtype[Any]) -> Any:
-    """Times in another unit."""
+    """The times in another unit."""
     if isinstance(column, Ragged):
         return Ragged(_with_unit(column.values, dtype), column.offsets)
     return column.astype(dtype, copy=False)
 
 
 def _avro_long(number: int) -> bytes:
-    """A number of seven bits a byte, its sign in the lowest bit."""
+    """An Avro ``long``: zigzag, seven bits per byte."""
     left, out = (number << 1) ^ (number >> 63), bytearray()
     while left > 127:
         out.append(left & 127 | 128)
@@ -254,7 +254,7 @@ def is_avro(head: bytes) -> bool:
 
 
 def compression_of(paths: Sequence[str]) -> str:
-    """What blocks are packed with."""
+    """The compression of the blocks."""
     table = AvroTable(paths)
     names = {str(table._head(number).metadata.get("avro.codec", "null")) for number in range(len(paths))}
     return ", ".join(sorted("none" if name == "null" else name for name in names))

@@ -1,4 +1,4 @@
-"""Avro's types and ours, both ways.
+"""Conversion between Avro types and features.
 
 ==================================  ==============================================================
 Avro                                Feature
@@ -60,12 +60,12 @@ STORED = {"b": "boolean", "i1": "int", "i2": "int", "i4": "int", "i8": "long", "
 
 
 class AvroField(NamedTuple):
-    """A field that is no record.
+    """A leaf field.
 
     Attributes:
-        name: Of the feature: the fields on the way to it, with ``/`` between.
+        name: The feature name: the fields on the path to it, joined by ``/``.
         keys: Those fields.
-        type: Of Avro, without ``null``.
+        type: The Avro type, without ``null``.
     """
 
     name: str
@@ -73,16 +73,16 @@ class AvroField(NamedTuple):
     type: Any
 
     def feature(self, where: Where) -> Feature:
-        """What it is.
+        """The type of the feature.
 
         Raises:
-            UnsupportedData: There is no array type for it.
+            UnsupportedData: No array type fits.
         """
         return _feature(self.type, where.at(feature=self.name))
 
 
 def fields_of(schema: Any, where: Where) -> Iterator[AvroField]:
-    """The fields of an Avro schema as :func:`fastavro.parse_schema` gives it, records opened."""
+    """The leaf fields of an Avro schema as returned by :func:`fastavro.parse_schema`."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise UnsupportedData(where, expected="records", found=f"items of the type {schema!r}")
     _check_finite(schema, (), 0, where)
@@ -91,17 +91,17 @@ def fields_of(schema: Any, where: Where) -> Iterator[AvroField]:
 
 
 def too_deep_error(where: Where) -> UnsupportedData:
-    """The error for types that are nested too deeply."""
+    """The error for types nested too deeply."""
     return UnsupportedData(where, expected="types that end", found=f"more than {MOST_DEEP} types in each other")
 
 
 def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) -> None:
-    """Refuse types that are in themselves, or in too many others: a file of a few bytes a level would use up the stack.
+    """Refuse recursive or deeply nested types: at a few bytes per level, a file could exhaust the stack.
 
     Args:
         kind: A type.
-        inside: The names of the types that it is in.
-        depth: How many types those are, with or without a name.
+        inside: The names of the enclosing types.
+        depth: The number of enclosing types, named or not.
         where: The file.
     """
     name = kind if isinstance(kind, str) else kind.get("name", "") if isinstance(kind, dict) else ""
@@ -149,7 +149,7 @@ def _without_null(kind: Any, known: dict[str, Any]) -> Any:
 
 
 def _resolve(kind: Any, known: dict[str, Any]) -> Any:
-    """The type with what it names put in its place."""
+    """The type with named references resolved."""
     if isinstance(kind, dict) and kind.get("type") == "array":
         return {"type": "array", "items": _resolve(_without_null(kind["items"], known), known)}
     return kind
@@ -177,7 +177,7 @@ def _feature(kind: Any, where: Where) -> Feature:
 
 
 def stored_times(kind: Any) -> np.dtype[Any] | None:
-    """The dtype of the points in time, or spans of it, that a type stores as whole numbers; ``None`` where it stores none."""
+    """The dtype of the timestamps or durations that a type stores as integers; ``None`` if it stores neither."""
     while isinstance(kind, dict) and kind.get("type") == "array":
         kind = kind["items"]
     logical = kind.get("logicalType") if isinstance(kind, dict) else None
@@ -185,7 +185,7 @@ def stored_times(kind: Any) -> np.dtype[Any] | None:
 
 
 def without_times(kind: Any) -> Any:
-    """A schema in which points in time are the whole numbers that are stored: Python's end with the year 9999, and have no NaT."""
+    """The schema with timestamps as the stored integers: Python's end at the year 9999, and have no NaT."""
     if isinstance(kind, list):
         return [without_times(each) for each in kind]
     if not isinstance(kind, dict):
@@ -200,7 +200,7 @@ def without_times(kind: Any) -> Any:
 
 
 def plain(kind: Any, feature: Feature) -> Callable[[Any], Any] | None:
-    """What makes a value as fastavro gives it one that NumPy knows; ``None`` where it is one."""
+    """Converts fastavro's values to ones that NumPy understands; ``None`` if no conversion is needed."""
     name = kind.get("type") if isinstance(kind, dict) else kind
     logical = kind.get("logicalType") if isinstance(kind, dict) else None
     if name == "array":
@@ -218,7 +218,7 @@ def _decimal_as_text(value: Any) -> Any:
 
 
 def avro_type(feature: Feature) -> Any:
-    """The Avro type that holds a feature."""
+    """The Avro type of a feature."""
     if feature.is_text:
         kind: Any = "string" if feature.dtype == "str" else "bytes"
     else:
@@ -239,7 +239,7 @@ def avro_type(feature: Feature) -> Any:
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """The features that Avro cannot hold as they are."""
+    """The features that Avro cannot hold unchanged."""
     found = []
     for name, feature in schema.items():
         wanted = _substitute(feature)
@@ -247,7 +247,7 @@ def misfits(schema: Schema) -> list[Misfit]:
             continue
         expected, dtype = wanted
         instead = None if dtype is None else Feature(dtype, feature.shape)
-        certain = feature.dtype != "uint64"  # most of which are small enough
+        certain = feature.dtype != "uint64"  # most uint64 values are small enough
         found.append(Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, certain=certain))
     return found
 

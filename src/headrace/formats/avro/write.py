@@ -1,4 +1,4 @@
-"""Writing Avro through fastavro."""
+"""Write Avro through fastavro."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ __all__ = ["COMPRESSIONS", "AvroWriter", "join_avro"]
 
 COMPRESSIONS = ("deflate", "none")
 BLOCK_BYTES = 256 << 10
-"""Of a block before it is packed: what random access to one record has to decode."""
+"""Uncompressed size of a block: what random access to one record has to decode."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class AvroWriter:
-    """Batches into one Avro file, in blocks of about 256 KiB, with the schema in its metadata.
+    """Writes batches to one Avro file, in blocks of about 256 KiB, with the schema in its metadata.
 
-    Avro's names have letters, digits and ``_`` only. A name with ``/`` becomes a field of a record; others are refused.
+    Avro names consist of letters, digits and ``_``. A name with ``/`` becomes a field of a record; others are refused.
 
     Args:
         path: The file.
-        schema: Of the batches.
+        schema: The schema of the batches.
         compression: ``"deflate"`` or ``"none"``.
 
     Raises:
-        UnsupportedData: A feature has no Avro type, or a name that Avro does not have.
+        UnsupportedData: A feature has no Avro type, or a name that Avro does not allow.
     """
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "deflate") -> None:
@@ -79,7 +79,7 @@ class AvroWriter:
             raise error.relocated(Where(path=self._path, feature=name)) from error
 
     def close(self) -> None:
-        """Put the file into its place."""
+        """Move the complete file into place."""
         try:
             self._writer.flush()
             self._file.file.close()
@@ -114,7 +114,7 @@ def _tree(schema: Schema, path: str) -> dict[str, Any]:
 
 
 def _put(tree: dict[str, Any], keys: Sequence[str], kind: _TypeMark) -> bool:
-    """Put a type under some keys; ``False`` where one of them is a type itself, or the last one a record."""
+    """Insert a type at a path of keys; ``False`` if the path passes through a type, or ends at a record."""
     at: Any = tree
     for key in keys[:-1]:
         at = at.setdefault(key, {})
@@ -144,14 +144,14 @@ def _record(name: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_null(kind: Any) -> Any:
-    """The type of a field, in which points in time may be missing: Avro has no NaT."""
+    """The type of a field. Timestamps are nullable, because Avro has no NaT."""
     if isinstance(kind, dict) and kind.get("type") == "array":
         return {**kind, "items": _with_null(kind["items"])}
     return ["null", kind] if isinstance(kind, dict) and "logicalType" in kind else kind
 
 
 def _values(column: Any, feature: Feature) -> list[Any]:
-    """Rows as fastavro takes them: times as the numbers that Avro stores."""
+    """Rows as fastavro takes them, with times as stored integers."""
     if not feature.is_text and feature.numpy_dtype.kind in "mM":
         column = map_values(column, lambda values: _numbers(values.astype(feature.numpy_dtype)))
     return rows_in(column)
@@ -177,7 +177,7 @@ def _numbers(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def join_avro(parts: Sequence[str], path: str) -> None:
-    """The blocks of some Avro files in one, as they are."""
+    """Concatenate the blocks of Avro files without decoding them."""
     module = require("fastavro", extra="avro")
     with AtomicFile(path) as out:
         writer = None

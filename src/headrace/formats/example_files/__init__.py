@@ -1,1 +1,1 @@
-"""Folders in which every file is one example: ``.npy`` with a manifest or class folders, ``.npz`` with an array per feature."""
+"""Folders in which every file is one example: ``.npy`` with a manifest or class folders, ``.npz`` with one array per feature."""

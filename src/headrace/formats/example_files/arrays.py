@@ -1,4 +1,4 @@
-"""The arrays in one small file, ``.npy`` or ``.npz``; and many such files at once where all are laid out alike."""
+"""The arrays in one small ``.npy`` or ``.npz`` file; or in many files at once if they share a layout."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from headrace.io.local.open import DIFFERENT, read_alike
 __all__ = ["FileKind", "NpyFiles", "NpzFiles"]
 
 Arrays = dict[str, npt.NDArray[Any]]
-MOST_BYTES = 64 << 20  # of a file: a batch of larger ones is read one by one, so that at most one is in memory twice
+MOST_BYTES = 64 << 20  # per file: larger ones are read one by one, so that only one is in memory twice
 
 
 class FileKind(Protocol):
-    """What one kind of file holds."""
+    """Reads one kind of file."""
 
     suffix: str
 
     def arrays(self, content: bytes, path: str, names: Sequence[str] | None, /) -> Arrays:
-        """The arrays in a file, native-endian; ``names``: only these."""
+        """The arrays in a file, native-endian; with ``names``, only these."""
 
     def template(self, content: bytes, path: str, /) -> Template | None:
-        """For reading many files that are laid out like this one; ``None`` where that is not worth it."""
+        """A template for reading many files laid out like this one; ``None`` if it does not pay off."""
 
 
 class Template(Protocol):
-    """The layout of a file."""
+    """The layout shared by many files."""
 
     def read(
         self, paths: Sequence[bytes], names: Sequence[str], /
     ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
-        """Columns ``(n, *shape)`` and, per file, 0, :data:`~headrace.io.local.open.DIFFERENT`, or an error's number."""
+        """Columns ``(n, *shape)`` and, per file, 0, :data:`~headrace.io.local.open.DIFFERENT`, or an errno."""
 
 
 def _array(content: memoryview, header: NpyHeader, path: str) -> npt.NDArray[Any]:
-    """A view of the content, or a copy where its byte order is not the machine's."""
+    """A view of the content, or a copy if it is not in native byte order."""
     order: Any = "F" if header.is_fortran else "C"
     array = np.ndarray(header.shape, header.dtype, content, header.data_offset, order=order)
     native = header.dtype.newbyteorder("=")
@@ -56,7 +56,7 @@ def _array(content: memoryview, header: NpyHeader, path: str) -> npt.NDArray[Any
 
 
 def _is_read_alone(header: NpyHeader) -> bool:
-    """Whether the bytes of an array are not simply its values in order: text has to be looked at, and fields apart."""
+    """Whether the array's bytes need more than a copy: text must be checked, structured fields split."""
     return header.is_fortran or header.dtype.names is not None or holds_text(header.dtype)
 
 
@@ -66,10 +66,10 @@ def _features(fields: Mapping[str, ArrayField], content: memoryview, header: Npy
 
 
 class NpyFiles:
-    """A ``.npy`` is one array.
+    """Reads ``.npy`` files, each one array.
 
     Args:
-        name: What it is called.
+        name: The feature name.
     """
 
     suffix = ".npy"
@@ -114,17 +114,17 @@ class _NpyTemplate:
 
 
 def _to_native_order(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """In the machine's byte order, in place."""
+    """Swap to native byte order, in place."""
     if rows.dtype.isnative:
         return rows
     return rows.byteswap(inplace=True).view(rows.dtype.newbyteorder("="))
 
 
 class NpzFiles:
-    """A ``.npz`` is an array for each name.
+    """Reads ``.npz`` files, each one array per name.
 
     Args:
-        verify: Whether the CRC-32 of stored arrays is checked.
+        verify: Whether to check the CRC-32 of stored arrays.
     """
 
     suffix = ".npz"
@@ -176,11 +176,11 @@ class NpzFiles:
 
 @dataclass(frozen=True, slots=True)
 class _NpzTemplate:
-    """Where the numbers are in a file, and all other bytes except the CRCs, which differ between files."""
+    """The positions of the values in a file, and all other bytes except the CRCs, which differ between files."""
 
     size: int
     fixed: npt.NDArray[np.int64]
-    """Places of the bytes that do not differ between files."""
+    """Positions of the bytes that are the same in all files."""
     expected: npt.NDArray[np.uint8]
     members: Mapping[str, tuple[ArrayMember, NpyHeader]]
     crc_places: Mapping[str, tuple[int, ...]]
@@ -223,7 +223,7 @@ class _NpzTemplate:
         return columns, status
 
     def _check(self, contents: npt.NDArray[np.uint8], name: str, status: npt.NDArray[np.int64]) -> None:
-        """Files whose CRC is another are left to be read by themselves, which says what is wrong."""
+        """Mark files whose CRC does not match. They are then read on their own, which reports the damage."""
         member, _ = self.members[name]
         stop = member.offset + member.size
         found = [zlib.crc32(content[member.offset : stop]) for content in contents]
@@ -234,7 +234,7 @@ class _NpzTemplate:
 
 
 def _crc_places(content: bytes, member: ArrayMember) -> tuple[int, ...] | None:
-    """Where the CRC of a stored member is: in its own header and in the directory."""
+    """The positions of the CRC of a stored member: in its local header and in the directory."""
     own, entry = member.header + 14, member.entry + 16
     crc = member.crc.to_bytes(4, "little")
     return (own, entry) if content[own : own + 4] == crc == content[entry : entry + 4] else None

@@ -1,4 +1,4 @@
-"""The formats ``npy_folder`` and ``npz_folder``: which folders they are, and how one is opened."""
+"""The formats ``npy_folder`` and ``npz_folder``: detecting and opening such folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headrace.io.urls import child_of, is_url
 
 __all__ = ["NPY_FOLDER", "NPZ_FOLDER"]
 
-IMPOSSIBLE = "/"  # No name ends so.
+IMPOSSIBLE = "/"  # no file name ends with this
 SUFFIXES = {"npy_folder": ".npy", "npz_folder": ".npz"}
 
 
@@ -32,8 +32,9 @@ def _kind(format: str, *, verify: bool) -> FileKind:
 
 
 def open_files(paths: Sequence[str], *, format: str, verify: bool = True) -> FilesTable:
-    """Files that were named (a list, a glob), or folders: each with a manifest, with a sub-folder for each class, or with
-    nothing but the files.
+    """Open files given explicitly (a list, a glob), or folders.
+
+    A folder has a manifest, one sub-folder per class, or nothing but the files.
     """
     if paths[0].lower().endswith(SUFFIXES[format]) if is_url(paths[0]) else not is_folder(paths[0]):
         return FilesTable(format, paths, _kind(format, verify=verify))
@@ -102,7 +103,7 @@ def _check_suffixes(files: Sequence[str], suffix: str, manifest: str) -> Sequenc
 
 
 def claims(folder: str, look: Lister = Listing.of, *, format: str) -> bool:
-    """Whether a folder shows by itself that every file is one example: by a manifest, or by class folders."""
+    """Whether a folder evidently holds one example per file: it has a manifest or class folders."""
     suffix, listing = SUFFIXES[format], look(folder)
     if is_noted(listing, format):
         return True
@@ -126,14 +127,14 @@ def _records_in(listing: Listing) -> tuple[str, ...]:
 
 
 def verify_files(records: Any) -> Iterator[Checked]:
-    """Each file: its header, its size, the CRC-32 of every array, and that it holds what the others hold."""
+    """Check each file: its header, its size, the CRC-32 of every array, and that its contents match the other files."""
     refusal: DataError | None = None
     names: tuple[str, ...] = ()
     try:
         names = tuple(records.schema)
     except (
         DataError
-    ) as fault:  # One of the files that tell the types is damaged, or unlike the others: each is looked at alone.
+    ) as fault:  # A file sampled for the types is damaged or differs from the others: check each on its own.
         refusal = fault
     for number, path in enumerate(records.paths):
         faults: list[DataError] = []

@@ -1,4 +1,4 @@
-"""The list that names the files of a folder and says what else is known of each: its label, above all."""
+"""The manifest, which lists the files of a folder with their labels and other columns."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The files of a data set and what is known of each.
+    """The files of a data set, with the manifest's columns.
 
     Args:
-        path: Of the manifest.
+        path: The path of the manifest.
         files: Paths, one per example.
-        schema: Of the columns, without that of the file names: int64, float64, bool or text.
-        columns: Their values.
+        schema: The types of the columns except the file names: int64, float64, bool or text.
+        columns: The values of the columns.
     """
 
     path: str
@@ -51,12 +51,12 @@ def read_manifest(listing: Listing, look: Lister) -> Manifest | None:
     """The manifest of a folder, if it has one.
 
     Args:
-        listing: What is in the folder.
-        look: Tells what is in others.
+        listing: The contents of the folder.
+        look: Lists other folders.
 
     Raises:
-        CorruptFile, UnsupportedData: It cannot be read, or names no files.
-        NoFiles: A file that it names is not there.
+        CorruptFile, UnsupportedData: The manifest cannot be read, or names no files.
+        NoFiles: A file that it names does not exist.
     """
     found = [name for name in NAMES if name in listing.files]
     if not found:
@@ -127,12 +127,12 @@ def _csv_rows(text: str, path: str) -> list[dict[str, Any]]:
 
 
 def _value_of(text: str) -> Any:
-    """What the text of a CSV cell means by itself. The column decides in the end."""
+    """The value of a CSV cell on its own. The column decides in the end."""
     return _Cell(text)
 
 
 class _Cell(str):
-    """Text of a CSV file, which may be a number."""
+    """Text from a CSV file, which may be a number."""
 
     __slots__ = ()
 
@@ -158,7 +158,7 @@ def _json_rows(text: str, path: str) -> list[dict[str, Any]]:
 
 
 def _type_column(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
-    """A column as whole numbers, floats (missing ones NaN), truth values or text: the first that holds them all."""
+    """Convert a column to the first type that holds all its values: integers, floats (missing ones NaN), booleans, text."""
     if all(isinstance(value, _Cell) for value in values):
         return _type_text([str(value) for value in values])
     kinds = {type(value) for value in values}
@@ -178,7 +178,7 @@ def _type_column(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, 
 
 
 def _check_exact(path: str, name: str, values: Sequence[Any], is_held: Callable[[int], bool]) -> None:
-    """Refuse whole numbers that would become others as ``float64``."""
+    """Refuse integers that ``float64`` would round."""
     for number, value in enumerate(values):
         if isinstance(value, int) and not is_held(value):
             shown = str(value)
@@ -191,7 +191,7 @@ def _check_exact(path: str, name: str, values: Sequence[Any], is_held: Callable[
 
 
 def _is_float(number: int) -> bool:
-    """Whether ``float64`` holds a whole number exactly."""
+    """Whether ``float64`` holds an integer exactly."""
     try:
         return int(float(number)) == number
     except OverflowError:
@@ -206,7 +206,7 @@ def _type_text(values: list[str]) -> tuple[Feature, Any]:
     stripped = [value.strip() for value in values]
     try:
         numbers = [int(value) for value in stripped]
-        # 007 is a name, not the number 7; 1_000 is Python's, not a table's.
+        # 007 is a name, not the number 7; 1_000 is Python syntax, not CSV.
         if all(str(number) == value.removeprefix("+") for number, value in zip(numbers, stripped, strict=True)):
             fits = all(number in INT64 for number in numbers)
             return (Feature("int64"), np.array(numbers, np.int64)) if fits else (Feature("str"), _objects(values))
@@ -232,7 +232,7 @@ def _normal(path: str) -> str:
 
 
 def _check_there(path: str, listing: Listing, look: Lister, names: Sequence[str], files: Sequence[str]) -> None:
-    """By listing folders; no file is opened."""
+    """Check by listing folders; no file is opened."""
     root = _normal(listing.folder).rstrip("/")
     known = {root: frozenset(listing.files)}
     missing = []

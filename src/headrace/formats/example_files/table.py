@@ -1,4 +1,4 @@
-"""Files that are one example each, as a table. Opening looks at the names, and into a few of the files."""
+"""A table of files that are one example each. Opening it lists the names, and reads only a few files."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ SAMPLED = 16
 class FilesTable(FileTable):
     """One example per file, in the order of the files. Picklable; safe in threads and after fork.
 
-    The types of the arrays are what 16 files show that are spread evenly over all of them: a length in which they differ is
-    ``None``. A file that is met later and is otherwise is an error, which names it.
+    Array types come from 16 files spread evenly over the set; a length that differs between them is ``None``. Reading a file
+    that does not match is an error, which names the file.
 
     Args:
         format: ``"npy_folder"`` or ``"npz_folder"``.
         paths: The files.
         kind: Reads one of them.
-        known: Features that are known without reading files: the type of each, and a value per file.
-        declared: The types of the arrays, instead of those found.
+        known: Features known without reading files: for each, its type and one value per file.
+        declared: Array types to use instead of those found.
     """
 
     def __init__(
@@ -54,8 +54,7 @@ class FilesTable(FileTable):
         self.declared = declared
 
     def with_schema(self, schema: Schema) -> FilesTable:
-        """The same files under types that say which lengths vary. The array in a ``.npy``, which has no name, takes the one that
-        the schema has for it.
+        """The same files with types that state which lengths vary. The array of a ``.npy`` has no name, so it takes the schema's.
 
         Raises:
             SchemaMismatch: The files hold something else.
@@ -78,10 +77,10 @@ class FilesTable(FileTable):
         return FilesTable(self.format, self.paths, NpyFiles(name), known=self.known, declared=Schema(array))
 
     def joined(self, other: FilesTable) -> FilesTable:
-        """The files of both, one after the other.
+        """The files of this table followed by those of ``other``.
 
         Raises:
-            SchemaMismatch: What is known of the files differs: other columns, other classes.
+            SchemaMismatch: The known features differ: other columns or other classes.
         """
         mine, theirs = ({name: feature for name, (feature, _) in table.known.items()} for table in (self, other))
         if mine != theirs:
@@ -121,12 +120,12 @@ class FilesTable(FileTable):
 
     @cached_property
     def schema(self) -> Schema:
-        """The arrays in the files, then the features that are known without reading them."""
+        """The arrays in the files, then the features known without reading them."""
         return Schema({**dict(self._arrays), **{name: feature for name, (feature, _) in self.known.items()}})
 
     @cached_property
     def cuts_cleanly(self) -> bool:
-        """Whether a column is of one kind whatever rows are asked for: not where several lengths vary."""
+        """Whether every slice of a column has the same container type. False if several lengths vary."""
         return all(None not in feature.shape[1:] for feature in self._arrays.values())
 
     def __len__(self) -> int:
@@ -139,7 +138,7 @@ class FilesTable(FileTable):
         return [os.fsencode(path if is_url(path) else os.path.join(root, path)) for path in self.paths]
 
     def _loaded(self, numbers: Sequence[int], names: Sequence[str] | None) -> Iterator[tuple[str, Arrays]]:
-        """Paths and arrays of some files. Those behind URLs are fetched together; others are read one at a time."""
+        """Paths and arrays of these files. Remote files are fetched in parallel; local ones are read one at a time."""
         paths = [self.paths[number] for number in numbers]
         contents: Iterable[bytes] = (read_whole(self._encoded[number]) for number in numbers)
         if any(map(is_url, paths)):
@@ -148,32 +147,32 @@ class FilesTable(FileTable):
             yield path, self.kind.arrays(content, path, names)
 
     def look_at(self, number: int) -> None:
-        """Read one file, and hold it against nothing.
+        """Read one file, without comparing it to anything.
 
         Raises:
-            DataError: It is damaged.
+            DataError: The file is damaged.
         """
         list(self._loaded([number], None))
 
     @cached_property
     def _template(self) -> Template | None:
-        """The layout that most files probably have: that of the first, if all shapes are fixed."""
+        """The layout that most files probably share: that of the first, if all shapes are fixed."""
         if not self.paths or not all(feature.is_fixed for feature in self._arrays.values()):
             return None
         if any(map(is_url, self.paths)):
-            return None  # It reads files of this machine.
+            return None  # templates read local files only
         return self.kind.template(read_whole(self._encoded[0]), self.paths[0])
 
     def _no_rows(self, names: tuple[str, ...]) -> Batch:
         return self._rows(np.zeros(0, np.int64), names)
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Some files as features; see :class:`~headrace.contracts.records.Table`.
+        """These files as features; see :class:`~headrace.contracts.records.Table`.
 
         Raises:
-            NoFiles: A file is gone.
+            NoFiles: A file no longer exists.
             CorruptFile: A file is damaged.
-            SchemaMismatch: A file holds something else than the schema says.
+            SchemaMismatch: A file does not match the schema.
         """
         held = [name for name in names if name not in self.known]
         columns = self._columns(indices, held) if held else {}
@@ -202,7 +201,7 @@ class FilesTable(FileTable):
         return columns
 
     def _fitting(self, number: int, arrays: Arrays, names: list[str]) -> Arrays:
-        """The arrays of one file, held against the schema."""
+        """The arrays of one file, checked against the schema."""
         path = self.paths[number]
         for name in names:
             feature = self._arrays[name]
@@ -218,11 +217,11 @@ class FilesTable(FileTable):
         return arrays
 
     def where(self, index: int) -> Where:
-        """The file, and its number among all of them."""
+        """The file, and its number in the table."""
         return Where(path=self.paths[index], record=index)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The folder of the process may be another where this is opened again.
+        # The working directory may differ where this is unpickled.
         return {**super().__getstate__(), "declared": self._arrays, "_encoded": self._encoded}
 
     def __repr__(self) -> str:
@@ -237,7 +236,7 @@ def _check_names(path: str, arrays: Arrays, first_path: str, first: Arrays) -> N
 
 
 def _wider(feature: Feature, array: npt.NDArray[Any], path: str, first_path: str, name: str) -> Feature:
-    """A type that holds this array too."""
+    """The type widened to hold this array too."""
     if feature != Feature(array.dtype, feature.shape) or len(feature.shape) != array.ndim:
         raise SchemaMismatch(
             Where(path=path, feature=name),
@@ -255,7 +254,7 @@ def _fits(feature: Feature, array: npt.NDArray[Any]) -> bool:
 
 
 def _stack(feature: Feature, arrays: list[npt.NDArray[Any]]) -> Any:
-    """A column of arrays that fit a feature: stacked, ragged, or a list where several lengths vary."""
+    """A column of arrays that fit a feature: stacked, ragged, or a list if several lengths vary."""
     if not arrays:
         inner = tuple(length or 0 for length in feature.shape)
         empty = np.zeros((0, *inner), feature.numpy_dtype)

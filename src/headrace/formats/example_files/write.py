@@ -1,4 +1,4 @@
-"""Folders with a file per example, from batches."""
+"""Write folders with one file per example, from batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILE = "file"
 
 
 def npz_misfits(schema: Schema) -> list[Misfit]:
-    """What the arrays of a ``.npz`` per example cannot hold: text, bytes, sparse rows."""
+    """What a ``.npz`` per example cannot hold: text, bytes, sparse rows."""
     return [
         Misfit(
             feature=name, expected="numbers, which is what a .npz holds", found=repr(feature), hint="Select the others."
@@ -57,12 +57,12 @@ def npy_misfits(schema: Schema) -> list[Misfit]:
 
 
 def _is_array(feature: Feature) -> bool:
-    """Whether every example is one array: not text, not sparse, not rows in rows of several lengths."""
+    """Whether every example is one array: not text, not sparse, and with at most one varying length."""
     return not (feature.is_text or feature.sparse or (feature.shape.count(None) > 1 and not feature.is_image))
 
 
 def _array_of(schema: Schema) -> str | None:
-    """The feature that goes into the files: the first with an axis, else ``values``, else the first."""
+    """The feature stored in the files: the first with an axis, else ``values``, else the first."""
     with_axes = [name for name, feature in schema.items() if feature.shape != ()]
     named = ["values"] if "values" in schema else []
     return next(iter([*with_axes, *named, *schema]), None)
@@ -74,7 +74,7 @@ def _is_known(name: str, feature: Feature) -> bool:
 
 
 class _FolderSink:
-    """Files numbered from 0 in a folder that appears when it is complete."""
+    """Files numbered from 0, in a folder that appears once complete."""
 
     format: str
 
@@ -100,7 +100,7 @@ class _FolderSink:
         return np.ascontiguousarray(array, feature.numpy_dtype).reshape(array.shape)
 
     def close(self) -> None:
-        """Give the folder its name."""
+        """Move the complete folder into place."""
         if not self.count and not self.folder.closed:
             leave_note(self.folder, self.format, self.schema)
         self.folder.close()
@@ -111,7 +111,7 @@ class _FolderSink:
 
 
 class NpzFolderSink(_FolderSink):
-    """A ``.npz`` per example, an array for each feature."""
+    """One ``.npz`` per example, with one array per feature."""
 
     format = "npz_folder"
 
@@ -128,9 +128,7 @@ class NpzFolderSink(_FolderSink):
 
 
 class NpyFolderSink(_FolderSink):
-    """A ``.npy`` per example. A label with names goes into the names of class folders; other numbers and text go into
-    ``manifest.jsonl``.
-    """
+    """One ``.npy`` per example. Labels with names become class folders; other numbers and text go into ``manifest.jsonl``."""
 
     format = "npy_folder"
 
@@ -140,9 +138,9 @@ class NpyFolderSink(_FolderSink):
         self.known = [name for name in schema if name != self.array]
         self.classes = schema[LABEL].names if self.known == [LABEL] else None
         if self.classes is not None and not _are_folders(self.classes):
-            self.classes = None  # No folder can be called so: the manifest holds the numbers.
+            self.classes = None  # not valid folder names: the manifest holds the numbers
         self._lines: list[str] = []
-        self.folder.make_folders(self.classes or ())  # A class without files keeps its number.
+        self.folder.make_folders(self.classes or ())  # a class without files keeps its number
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Write one file for each example."""
@@ -169,7 +167,7 @@ class NpyFolderSink(_FolderSink):
         return names[label]
 
     def close(self) -> None:
-        """Write the manifest, and give the folder its name."""
+        """Write the manifest, and move the complete folder into place."""
         if self._lines:
             self.folder.write(MANIFEST, ("\n".join(self._lines) + "\n").encode())
             self._lines = []
@@ -177,18 +175,18 @@ class NpyFolderSink(_FolderSink):
 
 
 def _are_folders(classes: Sequence[str]) -> bool:
-    """Whether folders can be called so, and are read as classes again."""
+    """Whether these are valid folder names that read back as classes."""
     visible = all(is_visible(name) and "/" not in name and "\0" not in name for name in classes)
     return visible and not are_splits(classes)
 
 
 def _json_value(value: Any) -> Any:
-    """What JSON writes so that it reads back the same, and in the fewest digits: 0.1 of a float32 is 0.1, not 0.10000000149011612."""
+    """The JSON value with the fewest digits that reads back the same: a float32 0.1 is 0.1, not 0.10000000149011612."""
     return float(str(value[()])) if value.dtype.kind == "f" else value.item()
 
 
 def join_folders(parts: Sequence[str], path: str) -> None:
-    """Join folders into one, and number their files consecutively. After an error all parts are as they were."""
+    """Join folders into one, and number their files consecutively. On error, all parts are left unchanged."""
     whole = AtomicFolder(path)
     with contextlib.ExitStack() as stack:
         stack.callback(whole.abort)
@@ -210,7 +208,7 @@ def join_folders(parts: Sequence[str], path: str) -> None:
 
 
 def _add_files(whole: AtomicFolder, part: str, first: int) -> int:
-    """Add the files of a part with numbers from ``first``, and return their count."""
+    """Add the files of a part, numbered from ``first``, and return their count."""
     listing = Listing.of(part)
     whole.make_folders(listing.folders)
     count = 0

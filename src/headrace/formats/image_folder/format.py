@@ -1,7 +1,7 @@
-"""Folders of image files: one folder for each class, or one flat folder.
+"""Folders of image files: one folder per class, or one flat folder.
 
-The layout is that of torchvision's ``ImageFolder`` and TFDS's: ``folder/class/name.jpg``, classes numbered in the order of
-their sorted names.
+The layout matches ``ImageFolder`` of torchvision and TFDS: ``folder/class/name.jpg``, with classes numbered in sorted
+order.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ __all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
 
 
 DEEPEST = 32
-"""Folders in folders; more is a circle of links."""
+"""Maximum nesting of folders; deeper means a cycle of links."""
 LOOKED_INTO = 16
-"""Class folders that are looked into for an image before saying that there is none."""
+"""Class folders to search for an image before concluding that there is none."""
 
 
 class _Listing(NamedTuple):
     names: list[str]
-    """Paths from the folder, with ``/``."""
+    """Paths relative to the folder, with ``/``."""
     roots: npt.NDArray[np.int32]
-    """Which of the folders each is in."""
+    """The folder of each file."""
     labels: npt.NDArray[np.int64] | None
     classes: tuple[str, ...]
 
 
 class ImageFolder(FileTable):
-    """The images of some folders as a table: ``image`` (the encoded bytes), ``label``, ``name``. Opening it opens no image.
+    """The images of these folders as a table: ``image`` (the encoded bytes), ``label``, ``name``. Opening it opens no image.
 
-    Images are files with the suffixes of images. Hidden files and folders, and all others, are ignored. They come class by class, in natural order of their names. Picklable; safe in threads and after fork.
+    Files with image suffixes count as images. All others are ignored, as are hidden files and folders. Images come class
+    by class, in natural order of their names. Picklable; safe in threads and after fork.
 
     Args:
         paths: The folders.
@@ -91,12 +92,12 @@ class ImageFolder(FileTable):
 
     @cached_property
     def _noted(self) -> Schema | None:
-        """What a folder that was written without an image says of itself."""
+        """The stored schema of a folder that was written without any image."""
         return noted_schema(lister_for(self.paths[0])(self.paths[0]), self.format)
 
     @cached_property
     def schema(self) -> Schema:
-        """``image``, ``label`` where there are classes, and ``name``."""
+        """``image``, ``label`` if there are classes, and ``name``."""
         listing = self._listing
         if not listing.names and self._noted is not None:
             return self._noted
@@ -124,7 +125,7 @@ class ImageFolder(FileTable):
         """Images by index.
 
         Raises:
-            NoFiles: One is gone.
+            NoFiles: An image no longer exists.
         """
         listing = self._listing
         batch: Batch = {}
@@ -148,7 +149,7 @@ def _objects(values: Any, n: int) -> npt.NDArray[Any]:
 
 
 def _images_by_class(root: str, look: Lister) -> dict[str, list[str]]:
-    """The images of one folder: class to paths from the folder; the class of a flat folder is ``""``."""
+    """The images of one folder: class to relative paths. The class of a flat folder is ``""``."""
     listing = look(root)
     folders, images, _ = _sort_listing(listing)
     if folders and images:
@@ -166,7 +167,7 @@ def _images_by_class(root: str, look: Lister) -> dict[str, list[str]]:
 
 
 def _below(folder: str, depth: int, look: Lister) -> Iterator[str]:
-    """Every image in a folder and in the folders in it."""
+    """Every image in a folder and its sub-folders."""
     if depth > DEEPEST:
         raise UnsupportedData(
             Where(path=folder), expected=f"folders at most {DEEPEST} deep", found="more", hint="Is a link a circle?"
@@ -179,7 +180,7 @@ def _below(folder: str, depth: int, look: Lister) -> Iterator[str]:
 
 
 def _sort_listing(listing: Listing) -> tuple[list[str], list[str], bool]:
-    """Visible sub-folders, sorted; images, in natural order; whether there are other files that may hold records."""
+    """Visible sub-folders, sorted; images, in natural order; and whether other files may hold records."""
     images = [name for name in listing.files if is_image_name(name)]
     others = any(is_record_name(name) and not is_image_name(name) for name in listing.files)
     return [name for name in listing.folders if not is_image_name(name)], images, others
@@ -208,7 +209,7 @@ def _has_image(folder: str, depth: int, look: Lister) -> bool:
 
 
 def verify_images(folder: ImageFolder) -> Iterator[Checked]:
-    """Every file: that it can be read, and begins as an image does. What it shows is known when it is decoded."""
+    """Check that every file can be read and begins like an image. Pixels are not decoded."""
     for path in folder.files():
         faults: list[DataError] = []
         size = 0
@@ -234,4 +235,4 @@ FORMAT = Format(
     join=join_folders,
     verify=verify_images,
 )
-"""What the registry holds."""
+"""The registry entry."""

@@ -1,4 +1,4 @@
-"""Batches into a folder of image files."""
+"""Write batches to a folder of image files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["CLASSES_NOTE", "ImageFolderSink", "join_folders", "misfits"]
 ENDINGS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".webp", "tiff": ".tiff"}
 IMAGE, LABEL, NAME = "image", "label", "name"
 CLASSES_NOTE = "headrace-classes.json"
-"""A file that marks folders as classes although all have names of splits, because labels have those names."""
+"""Marks folders as classes when every label has the name of a split."""
 NUMBERED = re.compile(r"\d{8}")
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """What a folder of images does not hold: everything but one image, a label and a name."""
+    """What a folder of images cannot hold: anything but one image, a label and a name."""
     image = _image_name(schema)
     found = [
         Misfit(
@@ -61,19 +61,19 @@ def _is_label(feature: Feature) -> bool:
 
 
 class ImageFolderSink:
-    """Writes ``folder/class/name.jpg``. The images' bytes are written as they are.
+    """Writes ``folder/class/name.jpg``. Image bytes are written unchanged.
 
-    The class is the name of the label where the schema has names, else the label itself; without a label the folder is flat.
-    The file is called as the feature ``name`` says, with the ending of its kind where the name has none, else by its number. The
-    folder gets its name when it is complete.
+    The class is the label's name if the schema has names, else the label itself; without a label the folder is flat. The
+    file name is the feature ``name``, plus the suffix of the image kind if it lacks one. Without that feature, it is the
+    number of the example. The folder appears under its name once complete.
 
     Args:
-        path: The folder; it must not be there yet, or be empty.
-        schema: One image, a label or not, a name or not.
+        path: The folder; it must not exist, or be empty.
+        schema: One image, an optional label and an optional name.
         compression: ``"none"``.
 
     Raises:
-        UnsupportedData: The schema has something else, or the folder is there.
+        UnsupportedData: The schema has another feature, or the folder exists and is not empty.
     """
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
@@ -98,7 +98,7 @@ class ImageFolderSink:
                 hint="Folders of these names are read as splits. Rename a class, or leave the label out.",
             )
         self._folders: set[str] = set()
-        folders = [_check_name(each, 0, LABEL) for each in classes]  # It may refuse: before there is a folder.
+        folders = [_check_name(each, 0, LABEL) for each in classes]  # may raise, so it runs before the folder exists
         self.folder = AtomicFolder(path)
         self.folder.make_folders(folders)  # a class without images keeps its number
 
@@ -122,7 +122,7 @@ class ImageFolderSink:
         if self.has_names:
             name = str(batch[NAME][row])
             if not is_image_name(name) and name[-1:] not in ("", "/"):
-                name += ENDINGS[kind]  # Files of other names are no images where the folder is read.
+                name += ENDINGS[kind]  # other suffixes are not read as images
             name = _check_name(name, self.count, NAME)
         if self.label is None:
             self._check_nesting(name)
@@ -132,7 +132,7 @@ class ImageFolderSink:
         return name if name.startswith(folder + "/") else f"{folder}/{name}"
 
     def _check_nesting(self, name: str) -> None:
-        """Refuse images beside folders with images, which reading does."""
+        """Refuse images beside folders of images, which the reader refuses too."""
         is_nested = "/" in name
         if self._is_nested is None:
             self._is_nested = is_nested
@@ -142,7 +142,7 @@ class ImageFolderSink:
 
     def _class(self, label: Any) -> str:
         names = self.label.names if self.label is not None else None
-        if names is None:  # Padded, so that the order of the folders is that of the numbers.
+        if names is None:  # Padded, so that folders sort by number.
             return label if isinstance(label, str) else f"{int(label):05d}"
         if not 0 <= int(label) < len(names):
             raise self._refused(LABEL, f"a label from 0 to {len(names) - 1}", str(label))
@@ -152,7 +152,7 @@ class ImageFolderSink:
         return SchemaMismatch(Where(path=self.path, record=self.count, feature=feature), expected=expected, found=found)
 
     def close(self) -> None:
-        """Give the folder its name."""
+        """Move the complete folder into place."""
         if not self.count and not self.folder.closed:
             leave_note(self.folder, "image_folder", _as_read(self.schema, self.image))
         elif self._folders and are_splits(self._folders) and not self.folder.closed:
@@ -165,17 +165,17 @@ class ImageFolderSink:
 
 
 def _as_read(schema: Schema, image: str) -> Schema:
-    """The schema of a folder of images as it is read."""
+    """The schema of a folder of images when read back."""
     label = {LABEL: Feature("int64", names=schema[LABEL].names)} if LABEL in schema else {}
     encoding = schema[image].encoding or SEVERAL_KINDS
     return Schema({IMAGE: Feature("bytes", encoding=encoding), **label, NAME: Feature("str")})
 
 
 def _check_name(name: str, record: int, feature: str) -> str:
-    """A name that stays inside the folder and that reading does not pass over.
+    """Return a name that stays inside the folder and that the reader does not ignore.
 
     Raises:
-        UnsupportedData: It would not.
+        UnsupportedData: The name does neither.
     """
     parts = name.split("/")
     bad = "\\" in name or "\0" in name or not all(map(is_visible, parts))
@@ -191,7 +191,7 @@ def _check_name(name: str, record: int, feature: str) -> str:
 
 
 def join_folders(parts: Sequence[str], path: str) -> None:
-    """Join folders into one. Numbered images are numbered consecutively. After an error all parts are as they were."""
+    """Join folders into one. Numbered images are numbered consecutively. On error, all parts are left unchanged."""
     whole = AtomicFolder(path)
     with contextlib.ExitStack() as stack:
         stack.callback(whole.abort)
@@ -207,7 +207,7 @@ def join_folders(parts: Sequence[str], path: str) -> None:
 
 
 def _add_images(whole: AtomicFolder, part: str, first: int) -> int:
-    """Add the images of a part, numbered ones with numbers from ``first``, and return their count."""
+    """Add the images of a part, numbered ones from ``first``, and return their count."""
     files = []
     for folder, folders, names in walk(part):
         within = os.path.relpath(folder, part)

@@ -87,7 +87,7 @@ class LineFraming(Framing):
         return begin
 
     def fault_at(self, error: Any, path: str | None, record: int, base: int) -> DataError:
-        """Never called: lines have no faults."""
+        """Required by :class:`Framing`; lines themselves have no faults."""
         return CorruptFile(Where(path=path, record=record, offset=base), expected="lines", found=str(error))
 
     def _after_newline(self, content: npt.NDArray[np.uint8], at: int) -> int:

@@ -35,14 +35,14 @@ class _Group(NamedTuple):
 
 
 class ParquetTable(BlockTable):
-    """The rows of some Parquet files, joined in order.
+    """The rows of Parquet files, concatenated in order.
 
-    Random access decodes the row groups that rows are in, of the columns that are wanted, and keeps up to 256 MiB of them.
+    Random access decodes the row groups of the requested rows, for the requested columns only, and caches up to 256 MiB.
 
     Args:
         paths: The files. All must have the columns of the first one.
-        verify: ``False`` leaves page checksums (which few writers write) unchecked.
-        given: The features to read; by default those that the types of the columns show.
+        verify: ``False`` skips page checksums, which few writers write.
+        given: The features to read; by default derived from the column types.
 
     Raises:
         CorruptFile: At first use: the footer is damaged.
@@ -68,7 +68,7 @@ class ParquetTable(BlockTable):
         return footers
 
     def _opened(self, number: int, footer: Any = None) -> Any:
-        """A reader of its own for every call: they are cheap, and not meant to be shared by threads."""
+        """A new reader for every call: readers are cheap, and must not be shared between threads."""
         parquet, pa = require("pyarrow.parquet", extra="arrow"), arrow()
         buffer = self._files.content(number).buffer
         try:
@@ -86,7 +86,7 @@ class ParquetTable(BlockTable):
         return {leaf.name: leaf for leaf in leaves_of(self._footers[0].schema.to_arrow_schema())}
 
     def _own_schema(self) -> Schema:
-        """What the types of the columns show."""
+        """The schema derived from the column types."""
         footer = self._footers[0]
         written = embedded_schema((footer.metadata or {}).get(KEY.encode()))
         leaves = list(leaves_of(footer.schema.to_arrow_schema()))
@@ -162,12 +162,12 @@ class ParquetTable(BlockTable):
                 columns[leaf.name] = from_arrow(array, self.schema[leaf.name])
             except BadValue as bad:
                 raise bad.at(Where(path=self.paths[file], record=first + bad.row, feature=leaf.name)) from bad
-            except arrow().ArrowException as error:  # An entry that its dictionary does not have.
+            except arrow().ArrowException as error:  # an index outside its dictionary
                 raise self._damaged(file, error, f"sound values of {leaf.name!r}") from error
         return columns
 
     def blocks(self, names: tuple[str, ...], rows: int) -> Iterator[Batch]:
-        """All rows in order, ``rows`` at a time (fewer at the end of each file); holds no more than that decoded."""
+        """All rows in order, ``rows`` at a time (fewer at the end of each file). Decodes no more than that at once."""
         for file in range(len(self.paths)):
             leaves, first = self._leaves_of(file, names), 0
             opened = self._opened(file, self._footers[file])
@@ -180,7 +180,7 @@ class ParquetTable(BlockTable):
                 raise self._damaged(file, error, "sound pages") from error
 
     def where(self, index: int) -> Where:
-        """Path, and number of the row in its file."""
+        """Path, and row number in its file."""
         block = int(np.searchsorted(self._firsts, index, side="right")) - 1
         group = self._groups[block]
         return Where(path=self.paths[group.file], record=index - int(self._firsts[block]) + group.first)
@@ -192,7 +192,7 @@ def is_parquet(head: bytes) -> bool:
 
 
 def compression_of(paths: Sequence[str]) -> str:
-    """What the columns are packed with."""
+    """The compression of the columns."""
     found = set()
     for footer in ParquetTable(paths)._footers:
         for group in range(footer.num_row_groups):

@@ -1,4 +1,4 @@
-"""Payloads in a Parquet column: one column of binary values, each a record."""
+"""Payloads in a Parquet column: one binary column whose values are the records."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ Group = tuple[memoryview, npt.NDArray[np.int64]]
 
 
 class ParquetPayloads:
-    """The binary values of one column of some Parquet files, joined in order.
+    """The binary values of one column of Parquet files, concatenated in order.
 
-    Row groups are read when they are first needed, and up to 256 MiB of them are kept. Picklable; safe in threads and after
-    fork.
+    Row groups are read on first use, and up to 256 MiB of them are cached. Picklable; safe in threads and after fork.
 
     Args:
         paths: The files.
         column: The column's name.
-        compression, on_corrupt: As of other formats. Damaged rows cannot be skipped.
-        verify: Whether page checksums are checked, where the files have them.
+        compression, on_corrupt: As in other formats. Damaged rows cannot be skipped.
+        verify: Whether to check page checksums, if the files have them.
 
     Raises:
         MissingExtra: At first use: pyarrow is not installed.
@@ -64,11 +63,11 @@ class ParquetPayloads:
 
     @property
     def skipped(self) -> Skipped:
-        """Nothing ever is."""
+        """Always empty."""
         return Skipped()
 
     def _table(self) -> Indices:
-        """Number of the first record of each row group, and of all records."""
+        """The number of each row group's first record, then the number of records."""
         if self._firsts is None:
             places, counts = [], []
             for number in range(len(self.paths)):
@@ -96,7 +95,7 @@ class ParquetPayloads:
         return file
 
     def _group(self, number: int) -> Group:
-        """The bytes of a row group's values, and where each begins."""
+        """The bytes of a row group's values, and the offset of each."""
         kept = self._groups.get(number)
         if kept is not None:
             return kept
@@ -123,7 +122,7 @@ class ParquetPayloads:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many records each file holds."""
+        """The number of records in each file."""
         counts = np.diff(self._table())
         files = np.array([file for file, _ in self._places], np.int64)
         return tuple(int(counts[files == number].sum()) for number in range(len(self.paths)))
@@ -152,7 +151,7 @@ class ParquetPayloads:
             yield from self._values(np.arange(first, min(first + 1024, len(self)), dtype=np.int64))
 
     def spans(self, indices: Indices) -> _native.Spans:
-        """Payloads of these records (``int64 (n,)``, none negative), in this order."""
+        """The payloads of these records (``int64 (n,)``, none negative), in the given order."""
         return _native.spans_of_buffers(self._values(indices))
 
     def iter_spans(self, records: int | None = None) -> Iterator[tuple[int, _native.Spans]]:
@@ -162,7 +161,7 @@ class ParquetPayloads:
             yield first, self.spans(np.arange(first, min(first + step, len(self)), dtype=np.int64))
 
     def where(self, index: int) -> Where:
-        """Path and number of the record in its file."""
+        """Path, and record number in its file."""
         firsts = self._table()
         group = int(np.searchsorted(firsts, index, side="right")) - 1
         file = self._places[group][0]

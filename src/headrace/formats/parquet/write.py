@@ -1,4 +1,4 @@
-"""Writing Parquet through pyarrow."""
+"""Write Parquet through pyarrow."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["COMPRESSIONS", "ParquetWriter", "join_parquet"]
 
 COMPRESSIONS = ("zstd", "none", "snappy", "brotli")
 GROUP_BYTES = 16 << 20
-"""Of a row group before it is packed: what random access to one row has to decode."""
+"""Uncompressed size of a row group: what random access to one row has to decode."""
 GROUP_ROWS = 1 << 16
 
 
 class ParquetWriter:
-    """Batches into one Parquet file, in row groups of about 16 MiB, with the schema in its metadata.
+    """Writes batches to one Parquet file, in row groups of about 16 MiB, with the schema in its metadata.
 
     Args:
         path: The file.
-        schema: Of the batches.
+        schema: The schema of the batches.
         compression: ``"zstd"``, ``"snappy"``, ``"brotli"`` or ``"none"``.
 
     Raises:
@@ -78,14 +78,14 @@ class ParquetWriter:
             table = arrow().concat_tables(waiting)
             try:
                 self._writer.write_table(table, row_group_size=max(1, len(table)))
-            except arrow().ArrowInvalid as error:  # Parquet has milliseconds for Arrow's seconds.
+            except arrow().ArrowInvalid as error:  # Parquet stores Arrow's seconds as milliseconds.
                 found = str(error).splitlines()[0]
                 raise UnsupportedData(
                     Where(path=self._path), expected="values that Parquet holds", found=found
                 ) from error
 
     def close(self) -> None:
-        """Put the file into its place."""
+        """Move the complete file into place."""
         try:
             self._flush()
             self._writer.close()
@@ -102,7 +102,7 @@ class ParquetWriter:
 
 
 def join_parquet(parts: Sequence[str], path: str) -> None:
-    """The row groups of some Parquet files in one, unpacked and packed again."""
+    """Copy the row groups of Parquet files into one file, decoding and re-encoding them."""
     parquet = require("pyarrow.parquet", extra="arrow")
     first = parquet.ParquetFile(parts[0])
     packed = first.metadata.row_group(0).column(0).compression if first.metadata.num_row_groups else "NONE"

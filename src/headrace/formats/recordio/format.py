@@ -1,11 +1,12 @@
-"""RecordIO files, read and written: a sequence of records, each after a magic word and its length; plain, or in one GZIP or ZLIB stream.
+"""RecordIO files, read and written: a sequence of records, each preceded by a magic word and its length; plain, or in one
+GZIP or ZLIB stream.
 
 Source of the format: dmlc-core's ``include/dmlc/recordio.h``. A record is one part or several; a part is a magic word, a
 word that holds a flag (upper 3 bits: 0 a whole record, 1 the first part, 2 one between, 3 the last) and the payload's length
 (lower 29), the payload, and zeros up to a multiple of 4; all little-endian.
 
-Our writer never splits a record into parts, as the SageMaker SDK's does not. dmlc's readers that begin in the middle of a file could take a
-magic word inside a payload for the beginning of a record.
+Like the SageMaker SDK's, our writer never splits a record into parts. So a dmlc reader that starts in the middle of a file
+may mistake a magic word inside a payload for the start of a record.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ FLAGS = ("a whole record", "a first part", "a middle part", "a last part")
 
 
 def is_recordio(head: bytes) -> bool:
-    """Whether some first bytes are those of a plain RecordIO file: the magic word, and a flag that opens a record."""
+    """Whether these first bytes are those of a plain RecordIO file: the magic word, and a flag that starts a record."""
     return len(head) >= HEAD and head[:4] == MAGIC_BYTES and head[7] >> 5 <= 1
 
 
@@ -67,10 +68,10 @@ class RecordIOFraming(RecordFraming):
     """RecordIO for scanning, indexing, gathering and writing.
 
     Args:
-        join: How records of several parts become one payload: ``"magic"`` with the magic word between the parts, which
-            is where dmlc's writer cut it out; ``"plain"`` as they are, which is ML-IO's way; ``"auto"`` as the codec can
-            read it, the first way before the second.
-        walks: What was found out about the parts of one buffer.
+        join: How to join records of several parts: ``"magic"`` puts the magic word back between the parts, where dmlc's
+            writer cut it out; ``"plain"`` concatenates them, like ML-IO; ``"auto"`` picks whichever the codec can read,
+            ``"magic"`` first.
+        walks: Memo of the multi-part records of one buffer.
     """
 
     name = "recordio"
@@ -84,12 +85,12 @@ class RecordIOFraming(RecordFraming):
         self._walks = walks
 
     def one_pass(self, size: int) -> RecordIOFraming:
-        """One that walks over no row of parts for each of the heads that may lead into it."""
+        """A framing that walks each run of parts once, not once per header that may lead into it."""
         _ = size
         return RecordIOFraming(self.join, walks=_native.RecordIOWalks())
 
     def is_plain(self, head: bytes) -> bool:
-        """Whether some first bytes are those of a file that is not compressed."""
+        """Whether these first bytes are those of an uncompressed file."""
         return is_recordio(head)
 
     def scan(
@@ -100,13 +101,13 @@ class RecordIOFraming(RecordFraming):
         return _native.scan_recordio(buffer, start, stop, max_records=max_records, walks=self._walks)
 
     def find(self, buffer: memoryview, start: int) -> int:
-        """The first multiple of 4 from ``start`` on at which a whole record begins; -1 if there is none."""
+        """The first multiple of 4 at or after ``start`` where a complete record begins; -1 if there is none."""
         return int(_native.find_recordio(buffer, start, self._walks))
 
     def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
         """How many of ``error.starts`` count, and where the next record begins.
 
-        Where no record follows, the length of the last one may be wrong: then another one begins inside of it.
+        If no record follows, the length of the last one may be wrong; the search then continues inside it.
         """
         _ = last
         starts, at = error.starts, int(error.offset)
@@ -122,12 +123,12 @@ class RecordIOFraming(RecordFraming):
         *,
         verify: bool,
     ) -> _native.Spans:
-        """Payloads of the records at these offsets."""
+        """The payloads of the records at these offsets."""
         _ = verify
         return _native.gather_recordio(buffers, which, offsets, join=self.join)
 
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
-        """Views of the payloads of adjacent records, the last of which ends at ``end``; copies of those with several parts."""
+        """Views of the payloads of adjacent records that end at ``end``; copies if a record has several parts."""
         _ = end
         if not len(starts):
             return
@@ -136,13 +137,13 @@ class RecordIOFraming(RecordFraming):
         begins = starts + HEAD
         stops = begins + heads.view("<u4")[:, 0]
         for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True):
-            if stop - begin < PAYLOAD_LIMIT:  # no flag: a whole record
+            if stop - begin < PAYLOAD_LIMIT:  # no flag: a single-part record
                 yield buffer[begin:stop]
             else:
                 yield self.gather([buffer], None, np.array([begin - HEAD], np.int64), verify=False).view(0)
 
     def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
-        """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
+        """The error for a fault that native code found at record ``record`` of a file, in bytes that begin at ``base``."""
         where = Where(path=path, record=record, offset=base + int(error.offset))
         hint = NO_FORMAT_HINT if where.offset == 0 else BEFORE_HINT + VERIFY_HINT
         if error.fault == "magic":
@@ -157,7 +158,7 @@ class RecordIOFraming(RecordFraming):
         )
 
     def frame_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> int:
-        """Fill in what surrounds the payloads of a block, moved together; returns how much of the block is used.
+        """Fill in the bytes around the payloads of a block, and close gaps. Returns how much of the block is used.
 
         Raises:
             UnsupportedData: A payload is too long for RecordIO.
@@ -168,7 +169,7 @@ class RecordIOFraming(RecordFraming):
             raise _too_long(error) from error
 
     def frame_payloads(self, payloads: Sequence[Buffer]) -> npt.NDArray[np.uint8]:
-        """Whole framed records of one part each, joined.
+        """Complete framed records of one part each, concatenated.
 
         Raises:
             UnsupportedData: A payload is too long for RecordIO.
@@ -201,7 +202,7 @@ class RecordIOWriter(FramedWriter):
     Args:
         path: The file.
         compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
-        level: Of the compression, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+        level: Compression level, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
 
     Raises:
         ValueError: No such compression or level.
@@ -212,12 +213,12 @@ class RecordIOWriter(FramedWriter):
 
 
 class RecordIORecords(FramedRecords):
-    """The records of some RecordIO files, joined in order. See :class:`FramedRecords` for the other arguments.
+    """The records of RecordIO files, concatenated in order. See :class:`FramedRecords` for the other arguments.
 
     Args:
-        join: How records of several parts become one payload: ``"magic"`` with the magic word between the parts, which
-            is where dmlc's writer cut it out; ``"plain"`` as they are, which is ML-IO's way; ``"auto"`` as the codec can
-            read it, the first way before the second (and the first where payloads are taken as they are).
+        join: How to join records of several parts: ``"magic"`` puts the magic word back between the parts, where dmlc's
+            writer cut it out; ``"plain"`` concatenates them, like ML-IO; ``"auto"`` picks whichever the codec can read,
+            ``"magic"`` first (and always ``"magic"`` for raw payloads).
     """
 
     def __init__(
@@ -245,16 +246,16 @@ def read_stream(file: Readable, choose: Callable[[bytes, bytes], bytes]) -> Iter
     """The payloads, in order. No byte after a record is read before the next one is requested.
 
     Args:
-        file: Read from its position to its end. Missing padding after the last payload is no fault.
-        choose: Decides for a record of several parts: given its payload with the magic word between the parts, and without.
+        file: Read from its position to its end. Padding may be missing after the last payload.
+        choose: Chooses the payload of a multi-part record, given both joins: with the magic word between the parts, and without.
 
     Raises:
-        CorruptRecord: A record is truncated or damaged. The byte counts from where reading began.
+        CorruptRecord: A record is truncated or damaged. Its offset counts from where reading began.
     """
     stream = _Stream(file)
     while head := stream.read(HEAD):
         body = b""
-        if len(head) == HEAD and head[:4] == MAGIC_BYTES and head[7] < 1 << 5:  # a whole record: nearly all are
+        if len(head) == HEAD and head[:4] == MAGIC_BYTES and head[7] < 1 << 5:  # a single-part record, the common case
             size = int.from_bytes(head[4:], "little")
             body = stream.read(size + -size % ALIGNMENT)
             if len(body) >= size:
@@ -265,7 +266,7 @@ def read_stream(file: Readable, choose: Callable[[bytes, bytes], bytes]) -> Iter
 
 
 class _Stream:
-    """Bytes of a file, and where they were."""
+    """Reads a file and tracks the offset."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
@@ -273,10 +274,10 @@ class _Stream:
         self._path = name if isinstance(name, str) else None
         self._at = 0
         self.records = 0
-        """How many there were so far."""
+        """Records read so far."""
 
     def read(self, size: int) -> bytes:
-        """So many bytes, fewer only at the end: unbuffered pipes give what they have."""
+        """Read ``size`` bytes, or fewer only at the end: unbuffered pipes return short reads."""
         part = self._file.read(size) or b""
         while len(part) < size and (more := self._file.read(size - len(part))):
             part += more

@@ -1,5 +1,5 @@
-"""TFRecord files, read and written byte for byte as TensorFlow does: a sequence of records, each with its length and two checksums; plain, or
-in one GZIP or ZLIB stream.
+"""TFRecord files, read and written byte for byte as TensorFlow does: a sequence of records, each with its length
+and two checksums; plain, or in one GZIP or ZLIB stream.
 
 Source of the format: TensorFlow's ``tensorflow/core/lib/io/record_writer.h``. A record is ``uint64 length``,
 ``uint32 masked CRC-32C of the length``, payload, ``uint32 masked CRC-32C of the payload``, all little-endian.
@@ -45,7 +45,7 @@ NO_FORMAT_HINT = "Is this a TFRecord file at all?"
 
 
 def is_tfrecord(head: bytes) -> bool:
-    """Whether some first bytes are those of a plain TFRecord file: a length whose checksum is right."""
+    """Whether these first bytes are those of a plain TFRecord file: a length with a correct checksum."""
     return len(head) >= HEAD and _native.masked_crc32c(head[:8]) == int.from_bytes(head[8:HEAD], "little")
 
 
@@ -53,7 +53,7 @@ class TFRecordFraming(RecordFraming):
     """TFRecord for scanning, indexing, gathering and writing.
 
     Args:
-        patience: How many bytes of one buffer may still be summed in vain.
+        patience: Budget of bytes to checksum in failed searches of one buffer.
     """
 
     name = "tfrecord"
@@ -64,28 +64,29 @@ class TFRecordFraming(RecordFraming):
         self._patience = patience
 
     def one_pass(self, size: int) -> TFRecordFraming:
-        """One that gives up when it has summed 64 times the ``size`` in vain, which no accident comes near: in a hostile file
-        each of many records may claim all the rest.
+        """A framing that gives up after checksumming 64 times ``size`` without success.
+
+        Accidental damage never comes near that. In a hostile file, each of many records may claim the whole rest.
         """
         return TFRecordFraming(patience=_native.Patience(size))
 
     def is_plain(self, head: bytes) -> bool:
-        """Whether some first bytes are those of a file that is not compressed."""
+        """Whether these first bytes are those of an uncompressed file."""
         return is_tfrecord(head)
 
     def scan(
         self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
     ) -> tuple[Indices, int]:
         """Starts of the records that begin in ``[start, stop)``, and where the next one begins. Lengths are always checked."""
-        _ = last  # Every record says how long it is.
+        _ = last  # every record states its length
         return _native.scan_tfrecord(buffer, start, stop, verify=verify, max_records=max_records)
 
     def find(self, buffer: memoryview, start: int) -> int:
-        """The first place from ``start`` on at which a whole sound record begins; -1 if there is none."""
+        """Where the first complete, intact record at or after ``start`` begins; -1 if there is none."""
         return int(_native.find_tfrecord(buffer, start, self._patience))
 
     def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
-        """How many of ``error.starts`` count, which is all of them, and where the next sound record begins."""
+        """How many of ``error.starts`` count (all of them), and where the next intact record begins."""
         return len(error.starts), resume_after(error, buffer, last=last, patience=self._patience)
 
     def gather(
@@ -96,17 +97,17 @@ class TFRecordFraming(RecordFraming):
         *,
         verify: bool,
     ) -> _native.Spans:
-        """Payloads of the records at these offsets; with ``verify``, their checksums are checked when they are read."""
+        """The payloads of the records at these offsets. With ``verify``, checksums are checked when payloads are read."""
         return _native.gather_tfrecord(buffers, which, offsets, verify=verify)
 
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
-        """Views of the payloads of adjacent records, the last of which ends at ``end``."""
+        """Views of the payloads of adjacent records that end at ``end``."""
         begins = starts.tolist()
         for start, stop in zip(begins, [*begins[1:], end], strict=True):
             yield buffer[start + HEAD : stop - TAIL]
 
     def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
-        """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
+        """The error for a fault that native code found at record ``record`` of a file, in bytes that begin at ``base``."""
         place = Where(path=path, record=record, offset=base + int(error.offset))
         fault = describe(error, place)
         if place.offset == 0 and error.fault != "payload_checksum":
@@ -114,22 +115,22 @@ class TFRecordFraming(RecordFraming):
         return fault
 
     def frame_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> int:
-        """Fill in what surrounds the payloads of a block, which is used to its end."""
+        """Fill in the bytes around the payloads of a block. All of the block is used."""
         _native.frame_tfrecord(block, starts, sizes)
         return len(block)
 
     def frame_payloads(self, payloads: Sequence[Buffer]) -> npt.NDArray[np.uint8]:
-        """Whole framed records, joined."""
+        """Complete framed records, concatenated."""
         return _native.frame_tfrecords(payloads)
 
 
 def resume_after(
     error: _native.FormatError, buffer: memoryview, *, last: bool = True, patience: _native.Patience | None = None
 ) -> int:
-    """Where the next sound record after a damaged one begins, or -1 if none is found.
+    """Where the next intact record after a damaged one begins, or -1 if none is found.
 
-    Where only a payload is damaged its length can be trusted, unless what follows shows that it cannot: then, and for
-    every other fault, the next bytes that look like a whole sound record are searched for, until ``patience`` is at its end.
+    If only the payload is damaged, its length is trusted unless the bytes after it are no record. Otherwise search for the
+    next complete, intact record until ``patience`` is used up.
     """
     at = int(error.offset)
     if error.fault == "payload_checksum":
@@ -152,7 +153,7 @@ class TFRecordWriter(FramedWriter):
     Args:
         path: The file.
         compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
-        level: Of the compression, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+        level: Compression level, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
 
     Raises:
         ValueError: No such compression or level.
@@ -162,7 +163,7 @@ class TFRecordWriter(FramedWriter):
 
 
 class TFRecordRecords(FramedRecords):
-    """The records of some TFRecord files, joined in order. See :class:`FramedRecords` for the arguments."""
+    """The records of TFRecord files, concatenated in order. See :class:`FramedRecords` for the arguments."""
 
     def __init__(
         self,

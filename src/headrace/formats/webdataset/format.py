@@ -26,22 +26,22 @@ __all__ = ["FORMAT", "WebDatasetTable"]
 
 BLOCK_BYTES = 512
 CHECKSUM = slice(148, 156)
-"""Where a header holds the sum of its bytes, in octal digits; it counts as blanks itself."""
+"""The checksum field of a header, in octal digits. It counts as blanks in its own sum."""
 SAMPLE = 64
-"""Examples from which the types of arrays are found."""
+"""Number of examples for inferring array types."""
 
 
 class WebDatasetTable(TypedTable):
-    """The examples of some WebDataset archives, joined in order.
+    """The examples of WebDataset archives, concatenated in order.
 
-    ``000.image.npy`` and ``000.label.cls`` are the features ``image`` and ``label`` of one example: what follows the first
-    dot, without the ending for the kind (``.npy``, ``.cls``, ``.txt``, ``.jpg``, ``.bin``); alone, such an ending is the
-    feature's name. Keys that do more than count are the feature ``__key__``.
+    ``000.image.npy`` and ``000.label.cls`` are the features ``image`` and ``label`` of one example: the part after
+    the first dot, without the suffix of the kind (``.npy``, ``.cls``, ``.txt``, ``.jpg``, ``.bin``). A suffix on its own is the
+    feature's name. Keys that are not just counters are the feature ``__key__``.
 
     Args:
         paths: The archives.
-        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        given: The features to read; by default what the names, and the arrays of the first 64 examples, show.
+        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` detects it for each file from its content.
+        given: The features to read; by default found from the names and the arrays of the first 64 examples.
     """
 
     format = "webdataset"
@@ -62,18 +62,18 @@ class WebDatasetTable(TypedTable):
 
     @cached_property
     def index(self) -> TarIndex:
-        """Where every member is: found by one pass over the headers."""
+        """The location of every member, found by one pass over the headers."""
         index = index_of([self._files.content(number) for number in range(len(self.paths))])
         self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
         return index
 
     @cached_property
     def _endings(self) -> dict[str, str]:
-        """Feature name to what follows the first dot of its members."""
+        """Feature name to the part of member names after the first dot."""
         return feature_names(self.index.endings)
 
     def _own_schema(self) -> Schema:
-        """What names and first examples show."""
+        """The schema found from names and first examples."""
         features = {} if self.index.keys is None else {KEY: Feature("str")}
         sample = np.arange(min(SAMPLE, len(self)))
         for name, ending in self._endings.items():
@@ -88,7 +88,7 @@ class WebDatasetTable(TypedTable):
         return len(self.index)
 
     def _members(self, name: str, rows: Indices) -> list[bytes | None]:
-        """The bytes of one feature; ``None`` where an example has no such member."""
+        """The bytes of one feature; ``None`` if an example lacks that member."""
         if name not in self._endings:
             found = str(list(self._endings))
             raise SchemaMismatch(Where(path=self.paths[0], feature=name), expected="members of that name", found=found)
@@ -99,7 +99,7 @@ class WebDatasetTable(TypedTable):
         ]
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Each member is a range of its archive."""
+        """Each member is a byte range of its archive."""
         return {name: self._column(name, indices) for name in names}
 
     def _column(self, name: str, indices: Indices) -> Any:
@@ -111,12 +111,12 @@ class WebDatasetTable(TypedTable):
         return column_from(members, self._endings[name], feature, lambda row: place(int(indices[row])))
 
     def where(self, index: int) -> Where:
-        """Path, number of the example in its archive, and where its first member's content begins."""
+        """Path, number of the example in its archive, and offset of its first member's content."""
         return self.index.where(index, self.paths)
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether some first bytes are the header of a member of a tar archive: a block whose checksum is right."""
+    """Whether these first bytes are a tar header: a block with a correct checksum."""
     block = head[:BLOCK_BYTES]
     try:
         stated = int(block[CHECKSUM].strip(b"\0 "), 8)

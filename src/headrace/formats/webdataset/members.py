@@ -1,4 +1,4 @@
-"""Members of tar archives: where they are, and what values they hold."""
+"""Members of tar archives: their locations and values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["COUNTED", "IMAGES", "KEY", "TarIndex", "column_from", "feature_names
 
 
 COUNTED = "{:09d}"
-"""Keys that only count, as our writer gives them."""
+"""Format of counter keys, as our writer writes them."""
 BLOCK = 512
 MOST_ENDINGS = 1000
 
@@ -34,9 +34,9 @@ class TarIndex:
     """The members of every example.
 
     Args:
-        firsts: ``int64 (files + 1,)``: number of each archive's first example, and of all.
-        members: For each ending ``int64 (n, 2)``: offset and size of the member; -1 where an example has none.
-        keys: What names begin with; ``None`` where that only counts.
+        firsts: ``int64 (files + 1,)``: number of each archive's first example, then the number of examples.
+        members: For each ending ``int64 (n, 2)``: offset and size of the member; -1 if an example has none.
+        keys: The key of each example; ``None`` if keys are just counters.
     """
 
     def __init__(self, firsts: Indices, members: dict[str, Any], keys: list[str] | None) -> None:
@@ -46,31 +46,31 @@ class TarIndex:
 
     @property
     def endings(self) -> list[str]:
-        """What follows the first dot of names, in the order of first appearance."""
+        """The parts of member names after the first dot, in order of first appearance."""
         return list(self.members)
 
     def __len__(self) -> int:
         return int(self.firsts[-1])
 
     def places(self, ending: str, rows: Indices) -> tuple[list[int], list[int], list[int]]:
-        """File numbers, offsets and sizes of some members."""
+        """File numbers, offsets and sizes of these members."""
         found = self.members[ending][rows]
         files = np.searchsorted(self.firsts, rows, side="right") - 1
         return files.tolist(), found[:, 0].tolist(), found[:, 1].tolist()
 
     def where(self, index: int, paths: Sequence[str]) -> Where:
-        """The place of one example."""
+        """The location of one example."""
         file = int(np.searchsorted(self.firsts, index, side="right")) - 1
         offsets = [int(places[index, 0]) for places in self.members.values() if places[index, 0] >= 0]
         return Where(path=paths[file], record=index - int(self.firsts[file]), offset=min(offsets, default=None))
 
 
 def index_of(files: Sequence[MappedFile]) -> TarIndex:
-    """Go over the headers of some archives.
+    """Read the headers of these archives.
 
     Raises:
-        CorruptFile: One is damaged or truncated.
-        UnsupportedData: A member is no plain file, or there are too many kinds of them.
+        CorruptFile: An archive is damaged or truncated.
+        UnsupportedData: A member is not a regular file, or there are too many kinds of members.
     """
     keys: list[str] = []
     rows: dict[str, list[tuple[int, int, int]]] = {}
@@ -101,7 +101,7 @@ def _place_members(found: list[tuple[int, int, int]], count: int) -> Any:
 
 
 def _members(file: MappedFile) -> Iterator[tuple[str, str, int, int]]:
-    """Key, ending, offset and size of every member that is part of an example."""
+    """Key, ending, offset and size of every member that belongs to an example."""
     where = Where(path=file.path)
     if file.fault is not None:
         raise file.fault
@@ -128,15 +128,15 @@ def _entries(file: MappedFile) -> Iterator[tarfile.TarInfo]:
         with tarfile.open(fileobj=io.BufferedReader(_View(file.buffer)), mode="r:") as archive:
             while (member := archive.next()) is not None:
                 yield member
-                vars(archive)["members"] = []  # Otherwise it keeps every one.
+                vars(archive)["members"] = []  # tarfile keeps every member otherwise
     except DataError:
-        raise  # The file shrank while it was read.
+        raise  # The file shrank during the scan.
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
         raise CorruptFile(Where(path=file.path), expected="a tar archive", found=str(error)) from error
 
 
 def _check_end(file: MappedFile, end: int) -> None:
-    """Behind the last member there are zeros only: that is also how damage shows, at which the library just stops."""
+    """Check that only zeros follow the last member. At damage, tarfile just stops, so this detects it."""
     rest = np.frombuffer(file.buffer[end:], np.uint8)
     with guard_reads(file.buffer):
         has_more = bool(rest.any())
@@ -150,7 +150,7 @@ def _check_end(file: MappedFile, end: int) -> None:
 
 
 class _View(io.RawIOBase):
-    """Memory as a file."""
+    """Memory as a file object."""
 
     def __init__(self, buffer: memoryview) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ Place = Callable[[int], Where]
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A member as the header of an array is read from."""
+    """A member, as the input of the array header parser."""
 
     path: str
     buffer: memoryview
@@ -199,7 +199,7 @@ class _Member:
 
 
 def feature_names(endings: Sequence[str]) -> dict[str, str]:
-    """Feature names for what follows the first dot: without the kind, if the rest is not empty and unique."""
+    """Feature names for these endings: without the kind, if the rest is unique and not empty."""
     short = [_short(ending) for ending in endings]
     return {name if short.count(name) == 1 else ending: ending for name, ending in zip(short, endings, strict=True)}
 
@@ -214,7 +214,7 @@ def _kind(ending: str) -> str:
 
 
 def feature_of(ending: str, members: Sequence[bytes], place: Place) -> Feature:
-    """The feature of some members of one ending."""
+    """The feature type for members with this ending."""
     kind = _kind(ending)
     if kind in TEXTS:
         return Feature("str")
@@ -255,10 +255,10 @@ def _other(header: NpyHeader, feature: Feature, where: Where) -> SchemaMismatch:
 
 
 def column_from(members: Sequence[bytes | None], ending: str, feature: Feature, place: Place) -> Any:
-    """The batch column of some members.
+    """The batch column of these members.
 
     Raises:
-        CorruptRecord, SchemaMismatch: One is damaged, missing without a default, or something else.
+        CorruptRecord, SchemaMismatch: A member is damaged, missing without a default, or of another type.
     """
     values = [
         None if member is None else _value(member, ending, feature, place, row) for row, member in enumerate(members)
@@ -302,7 +302,7 @@ def _array(member: bytes, feature: Feature, where: Where) -> npt.NDArray[Any]:
 
 
 def _arrays(values: list[Any], feature: Feature) -> Any:
-    """Stacked, ragged along the first axis, or a list where other axes vary."""
+    """Stacked, ragged along the first axis, or a list if other axes vary."""
     if feature.is_fixed:
         return np.stack(values)
     if None in feature.shape[1:]:

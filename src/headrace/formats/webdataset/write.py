@@ -1,4 +1,4 @@
-"""Writing WebDataset archives."""
+"""Write WebDataset archives."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ BLOCK = 512
 
 
 class WebDatasetWriter:
-    """Batches into one archive: arrays as ``.npy``, text as ``.txt``, bytes as ``.bin`` or as the image they hold.
+    """Writes batches to one archive: arrays as ``.npy``, text as ``.txt``, bytes as ``.bin`` or with the suffix of their image kind.
 
     Args:
         path: The archive.
-        schema: Of the batches. A feature ``__key__`` names the examples; without one they are counted.
+        schema: The schema of the batches. A feature ``__key__`` names the examples; without it they are numbered.
         compression: ``"gzip"``, ``"zlib"`` or ``"none"``.
 
     Raises:
-        UnsupportedData: A feature does not make a file, or its name does not make a file's.
+        UnsupportedData: A feature cannot be stored as a file, or its name is not a valid file name.
     """
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
@@ -69,7 +69,7 @@ class WebDatasetWriter:
             self.rows += 1
 
     def close(self) -> None:
-        """Put the archive into its place."""
+        """Move the complete archive into place."""
         if not self._file.file.closed:
             self._file.write(bytes(2 * BLOCK))
         self._file.close()
@@ -80,7 +80,7 @@ class WebDatasetWriter:
 
 
 def _is_key(key: object) -> bool:
-    """Whether members called so are read as an example of this key again."""
+    """Whether members with this key read back as an example with this key."""
     if not isinstance(key, str):
         return False
     name = posixpath.basename(key)
@@ -118,7 +118,7 @@ def _ending(name: str, feature: Feature, path: str) -> str:
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """The features that do not make a file of each example."""
+    """The features that cannot be stored as one file per example."""
     found = []
     for name, feature in schema.items():
         if feature.sparse:
@@ -132,7 +132,7 @@ def misfits(schema: Schema) -> list[Misfit]:
 
 
 def join_tars(parts: Sequence[str], path: str) -> None:
-    """The members of some archives in one; counted keys are counted on."""
+    """Copy the members of several archives into one. Counter keys continue across parts."""
     wrapper = wrapper_of(_read_head(parts[0]))
     out = PackedFile(path, wrapper)
     try:
@@ -152,7 +152,7 @@ def _read_head(path: str) -> bytes:
 
 
 def _copy(part: str, out: PackedFile, before: int) -> int:
-    """Append the members of one archive; gives how many examples they are."""
+    """Append the members of one archive; returns its number of examples."""
     rows, last = 0, None
     with tarfile.open(part) as archive:
         for member in archive:
