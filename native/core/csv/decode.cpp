@@ -9,26 +9,26 @@ namespace {
 
 std::string_view text_of(Bytes bytes) noexcept { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// Without the blanks round it.
+/// Strips blanks from both ends.
 std::string_view trimmed(std::string_view text) noexcept {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
     while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
     return text;
 }
 
-/// -1: no truth value.
+/// -1: not a boolean.
 int truth_of(std::string_view text) noexcept {
     if (text == "true" || text == "True" || text == "TRUE") return 1;
     if (text == "false" || text == "False" || text == "FALSE") return 0;
     return -1;
 }
 
-/// A field of a row: from its first byte to its delimiter.
+/// A field of a row, up to its delimiter.
 struct Field {
     std::size_t begin = 0;
     std::size_t end = 0;
     bool quoted = false;
-    bool doubled = false; ///< Quoted, with quotes inside.
+    bool doubled = false; ///< Quoted, with doubled quotes inside.
 };
 
 Field field_at(std::string_view row, std::size_t at, const Dialect& dialect) {
@@ -52,7 +52,7 @@ Field field_at(std::string_view row, std::size_t at, const Dialect& dialect) {
     return field;
 }
 
-/// What a field says; quotes inside it are still doubled.
+/// The content of a field. Doubled quotes stay doubled.
 std::string_view inner_of(std::string_view row, const Field& field) noexcept {
     return field.quoted ? row.substr(field.begin + 1, field.end - field.begin - 2)
                         : row.substr(field.begin, field.end - field.begin);
@@ -97,8 +97,7 @@ std::size_t size_of(Kind kind) noexcept {
     }
 }
 
-/// A number of the kind as its bits, from the beginning of a text; returns how many bytes it takes, 0 where there is
-/// none.
+/// Parses a number of `kind` at the start of `text` into its bits. Returns how many bytes it takes, 0 if there is none.
 std::size_t read_number(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) {
     std::size_t size = 0;
     if (kind == Kind::float64) {
@@ -119,7 +118,7 @@ std::size_t read_number(std::string_view text, Kind kind, char decimal, std::uin
     return size;
 }
 
-/// Whole numbers that are written as floats, as tables with missing values have them: 3.0.
+/// Integers written as floats (3.0), common in columns with missing values.
 bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) {
     double value = 0;
     constexpr double exact = 9007199254740992.0; // 2^53
@@ -130,13 +129,13 @@ bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_
     return static_cast<double>(whole) == value;
 }
 
-/// Whether a number that was read as float64 may be a whole one that should not have been: few are as large.
+/// Whether a number read as float64 may be an integer that was rounded: a cheap test, as few are large enough.
 bool may_be_rounded(const Spec& spec, std::uint64_t bits) noexcept {
     constexpr std::uint64_t exponent_of_2_to_53 = 1023 + 53;
     return spec.exact && (bits << 1 >> 53) >= exponent_of_2_to_53;
 }
 
-/// Whether it is one.
+/// Whether it was rounded.
 bool is_rounded(const Spec& spec, std::string_view text, char decimal, std::uint64_t bits) noexcept {
     return may_be_rounded(spec, bits) && facts_of(text, decimal).wide;
 }
@@ -176,15 +175,15 @@ std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout) {
         try {
             if (width_from(row, 0, layout.dialect) != layout.width) continue;
         } catch (const FormatError&) {
-            continue; // Decoding reports it, with its place.
+            continue; // Decoding reports it, with its position.
         }
         std::size_t at = 0;
         for (std::size_t k = 0; k < layout.width; ++k) {
             if (at > row.size())
-                throw FormatError(Fault::changed, 0, layout.width, k); // There were more fields when they were counted.
+                throw FormatError(Fault::changed, 0, layout.width, k); // The first pass counted more fields.
             const Field field = field_at(row, at, layout.dialect);
             at = field.end + 1;
-            if (field.doubled) ++facts[k].text; // No number has a quote in it.
+            if (field.doubled) ++facts[k].text; // Numbers contain no quotes.
             else examine_value(trimmed(inner_of(row, field)), layout, facts[k]);
         }
     }
@@ -204,7 +203,7 @@ Decoder::Decoder(Layout layout, std::vector<Spec> specs)
     }
 }
 
-/// One call of decode.
+/// The state of one call of decode.
 class Run {
   public:
     Run(const Decoder& decoder, const std::shared_ptr<Pool>& pool, std::size_t rows) : decoder_(decoder) {
@@ -235,12 +234,11 @@ class Run {
     Decoded take() { return std::move(out_); }
 
   private:
-    /// Decodes the field that begins at `at`, and returns where it ends.
+    /// Decodes the field at `at` and returns its end.
     std::size_t value(std::string_view row, std::size_t at, std::size_t k, std::size_t number) {
         const Spec& spec = decoder_.specs_[k];
         const Dialect& dialect = decoder_.layout_.dialect;
-        if (spec.kind < Kind::boolean &&
-            !decoder_.numbers_may_miss_) { // Nearly every number stands alone between its delimiters.
+        if (spec.kind < Kind::boolean && !decoder_.numbers_may_miss_) { // Fast path: a bare number between delimiters.
             std::uint64_t bits = 0;
             const std::size_t end = at + read_number(row.substr(at), spec.kind, dialect.decimal, bits);
             if (end != at && (end == row.size() || row[end] == dialect.delimiter) && !may_be_rounded(spec, bits)) {
@@ -274,7 +272,7 @@ class Run {
         }
     }
 
-    /// Numbers with blanks or quotes round them, truth values, and what is missing or no number at all.
+    /// Numbers with surrounding blanks or quotes, booleans, missing values, and text that is no number.
     void other_number(std::string_view inner, const Field& field, std::size_t k, std::size_t number) {
         const Spec& spec = decoder_.specs_[k];
         const char decimal = decoder_.layout_.dialect.decimal;
@@ -322,8 +320,7 @@ Decoded Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool) c
         try {
             try {
                 run.row(row, i);
-            } catch (
-                const FormatError& error) { // A row that is too long or too short has its values in the wrong columns.
+            } catch (const FormatError& error) { // In a row of the wrong width, values are in the wrong columns.
                 const std::size_t width = error.feature < 0 ? layout_.width : width_from(row, 0, layout_.dialect);
                 if (width != layout_.width) throw FormatError(Fault::wrong_count, 0, layout_.width, width);
                 throw;

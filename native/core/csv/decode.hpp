@@ -14,13 +14,13 @@
 
 namespace headrace::csv {
 
-/// Words that stand for a value that is missing.
+/// Words that mark a missing value.
 class Words {
   public:
     explicit Words(std::vector<std::string> words);
     [[nodiscard]] bool has(std::string_view text) const noexcept;
 
-    /// Whether one of them is a number.
+    /// Whether any of them parses as a number.
     [[nodiscard]] bool has_number(char decimal) const noexcept;
 
   private:
@@ -30,64 +30,65 @@ class Words {
     bool empty_ = false;
 };
 
-/// How the fields of all rows of a file are cut and understood.
+/// How to split and parse the rows of a file.
 struct Layout {
     Dialect dialect;
-    std::size_t width = 0; ///< Fields of every row.
+    std::size_t width = 0; ///< Per row.
     Words missing{{}};
 };
 
-/// What the values of one column are. A field counts once, at the first of these that it is.
+/// What the values of one column look like. Each field counts in the first category that fits; `padded`, `wide` and
+/// `negative` count subsets.
 struct ColumnFacts {
-    std::uint64_t empty = 0;   ///< Nothing between the delimiters; a missing value where that is a missing word.
-    std::uint64_t missing = 0; ///< Another missing word.
+    std::uint64_t empty = 0;   ///< Empty fields, whether or not the empty word marks a missing value.
+    std::uint64_t missing = 0; ///< Other missing words.
     std::uint64_t whole = 0;   ///< Numbers, by kind.
     std::uint64_t positive = 0;
     std::uint64_t huge = 0;
     std::uint64_t real = 0;
     std::uint64_t boolean = 0;  ///< true, True, TRUE, false, ...
     std::uint64_t text = 0;     ///< Anything else.
-    std::uint64_t padded = 0;   ///< Of the numbers: those that begin with a zero too many.
-    std::uint64_t wide = 0;     ///< Of the whole ones: those that float64 does not hold.
-    std::uint64_t negative = 0; ///< Of the whole ones.
+    std::uint64_t padded = 0;   ///< Numbers with a superfluous leading zero.
+    std::uint64_t wide = 0;     ///< Integers that float64 cannot represent.
+    std::uint64_t negative = 0; ///< Negative integers.
 };
 
-/// One entry of facts per column. Rows of another width, and broken ones, are passed over: reading them reports them.
+/// Returns one entry per column. Skips broken rows and rows of another width; decoding reports those.
 [[nodiscard]] std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout);
 
 enum class Kind : std::uint8_t { int64 = 1, uint64, float64, float32, boolean, text };
 
-/// One column that is wanted.
+/// A column to decode.
 struct Spec {
-    std::size_t field = 0; ///< Which field of a row.
+    std::size_t field = 0; ///< Its index in a row.
     Kind kind = Kind::text;
-    bool has_default = false; ///< What missing values become:
+    bool has_default = false; ///< Missing values become
     std::uint64_t number = 0; ///< the bits of a number of the kind, or
     std::string words;        ///< a text.
-    bool exact = false;       ///< Of float64: a whole number that would be rounded is of another kind.
+    bool exact = false;       ///< float64 only: an integer that would be rounded is `wrong_kind`.
 };
 
 struct Column {
-    Pool::Block numbers; ///< `rows` numbers; booleans take a byte each.
+    Pool::Block numbers; ///< `rows` numbers; a boolean takes one byte.
     std::vector<std::string_view> texts;
 };
 
 struct Decoded {
     std::vector<Column> columns;
-    std::deque<std::string> unquoted; ///< Texts that do not stand in the file as they are.
+    std::deque<std::string> unquoted; ///< Texts whose doubled quotes were undoubled.
 };
 
 /// Decodes batches of rows into columns. Immutable: one decoder serves many threads.
 class Decoder {
   public:
-    /// Throws FormatError{range} where a spec names a field that rows do not have, or one that another names.
+    /// Throws FormatError{range} if a spec names a field outside the row or one already named.
     Decoder(Layout layout, std::vector<Spec> specs);
 
     [[nodiscard]] const std::vector<Spec>& specs() const noexcept { return specs_; }
 
-    /// Throws FormatError with `record` set: `wrong_count` for a row of another width, `wrong_kind` for a value that is
-    /// not of its column's kind and `missing` for one that has no default (with `feature`), `structure` and `truncated`
-    /// as row_at does. `offset` counts from the beginning of the row.
+    /// Throws FormatError with `record` set: `wrong_count` for a row of another width; `structure` and `truncated` as
+    /// row_at does; and, with `feature`, `wrong_kind` for a value of another kind and `missing` for a missing value
+    /// without default. `offset` counts from the start of the row.
     [[nodiscard]] Decoded decode(const Spans& spans, const std::shared_ptr<Pool>& pool) const;
 
   private:
@@ -95,8 +96,8 @@ class Decoder {
 
     Layout layout_;
     std::vector<Spec> specs_;
-    bool numbers_may_miss_; ///< Whether a word for what is missing could be taken for a number.
-    std::vector<int> plan_; ///< Field to spec; -1 where it is not wanted. Ends with the last one that is.
+    bool numbers_may_miss_; ///< Whether a missing word could parse as a number.
+    std::vector<int> plan_; ///< Maps fields to specs; -1: not requested. Ends with the last requested field.
 };
 
 } // namespace headrace::csv

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t step = std::size_t{64} << 10;
 
-/// Text that grows, with room that is asked for before it is used.
+/// A growing text buffer. Callers reserve room before they write.
 class Lines {
   public:
     explicit Lines(std::vector<char>& out) : out_(out) {}

@@ -18,15 +18,15 @@ namespace {
 bool is_digit(char byte) noexcept { return static_cast<unsigned char>(byte - '0') < 10; }
 char lower(char byte) noexcept { return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte + 32) : byte; }
 
-/// A decimal number taken apart. `mantissa` holds the first 19 digits that count, times 10^`exponent`.
+/// A parsed decimal number: `mantissa` (its first 19 significant digits) times 10^`exponent`.
 struct Parts {
     bool negative = false;
     bool infinite = false;
-    bool whole = true; ///< Neither decimal mark nor exponent.
+    bool whole = true; ///< No decimal mark and no exponent.
     bool padded = false;
     std::uint64_t mantissa = 0;
     std::int64_t exponent = 0;
-    std::size_t size = 0; ///< In bytes; 0: no number.
+    std::size_t size = 0; ///< In bytes; 0: not a number.
 };
 
 std::size_t infinity_at(const char* at, const char* end) noexcept {
@@ -36,7 +36,7 @@ std::size_t infinity_at(const char* at, const char* end) noexcept {
     return same == word.size() ? word.size() : same >= 3 ? 3 : 0;
 }
 
-/// Eight digits in one step: the usual multiplications of pairs, fours and eights.
+/// Parses eight digits at once, by multiplying pairs, fours and eights.
 bool eight_digits(const char* at, std::uint64_t& value) noexcept {
     static_assert(std::endian::native == std::endian::little, "big-endian hosts need a byte swap here");
     std::uint64_t word = 0;
@@ -49,7 +49,7 @@ bool eight_digits(const char* at, std::uint64_t& value) noexcept {
     return true;
 }
 
-/// Reads digits, up to 19 that count; returns where they end.
+/// Reads digits and keeps the first 19 significant ones.
 class Digits {
   public:
     explicit Digits(Parts& parts) noexcept : parts_(parts) {}
@@ -83,7 +83,7 @@ const char* exponent_at(const char* at, const char* end, Parts& parts) noexcept 
     if (digits == end || !is_digit(*digits)) return at;
     std::int64_t value = 0;
     for (; digits != end && is_digit(*digits); ++digits)
-        if (value < 1'000'000) value = value * 10 + (*digits - '0'); // Larger ones all mean the same.
+        if (value < 1'000'000) value = value * 10 + (*digits - '0'); // Larger exponents all mean the same.
     parts.exponent += negative ? -value : value;
     parts.whole = false;
     return digits;
@@ -124,8 +124,8 @@ Parts parts_of(std::string_view text, char decimal) noexcept {
 #if defined(__cpp_lib_to_chars)
 using std::from_chars;
 #else
-/// Libraries without from_chars for floats: strtod rounds correctly too. It wants the decimal mark of the locale, a
-/// zero at the end, and takes hexadecimal numbers and NaN, which parts_of does not.
+/// For standard libraries without from_chars for floats. strtod rounds correctly too, but needs the locale's decimal
+/// mark and a terminating zero, and accepts hexadecimal numbers and NaN, which parts_of rejects.
 template <typename T> std::from_chars_result from_chars(const char* begin, const char* end, T& value) {
     const Parts parts = parts_of({begin, static_cast<std::size_t>(end - begin)}, '.');
     std::string text(begin, parts.size);
@@ -138,7 +138,7 @@ template <typename T> std::from_chars_result from_chars(const char* begin, const
 }
 #endif
 
-/// Reads a number without a plus sign, with a point as its decimal mark.
+/// Reads a number without a plus sign, with a point as decimal mark.
 template <typename T> std::size_t read_plain(const char* begin, const char* end, T& value) {
     const auto [stop, error] = from_chars(begin, end, value);
     if (error == std::errc{}) return std::isnan(value) ? 0 : static_cast<std::size_t>(stop - begin);
@@ -149,10 +149,10 @@ template <typename T> std::size_t read_plain(const char* begin, const char* end,
     return static_cast<std::size_t>(stop - begin);
 }
 
-/// Whether a number is too large for a float64. Digits after the nineteenth do not count.
+/// Whether a number overflows float64. Digits after the nineteenth make no difference.
 bool is_beyond_float64(const Parts& parts) noexcept {
     constexpr std::uint64_t least = 1'000'000'000'000'000'000; // of nineteen digits
-    constexpr std::uint64_t most = 1'797'693'134'862'315'807;  // 2^1024 - 2^970, from where on rounding gives infinity
+    constexpr std::uint64_t most = 1'797'693'134'862'315'807;  // 2^1024 - 2^970: from here on, rounding gives infinity
     constexpr std::int64_t most_exponent = 290;
     if (parts.infinite || parts.mantissa == 0 || parts.exponent < most_exponent - 20) return false;
     std::uint64_t mantissa = parts.mantissa;
@@ -165,7 +165,7 @@ bool is_beyond_float64(const Parts& parts) noexcept {
     return exponent > most_exponent || (exponent == most_exponent && mantissa > most);
 }
 
-/// Where a mantissa and a power of ten are floats, so is their exact product or quotient rounded once (Clinger 1990).
+/// If mantissa and power of ten are exact floats, their product or quotient is rounded only once (Clinger 1990).
 template <typename T> bool product_of(const Parts& parts, T& value) noexcept {
     constexpr std::uint64_t most = std::uint64_t{1} << std::numeric_limits<T>::digits;
     constexpr std::array<T, 11> powers{1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F, 1e8F, 1e9F, 1e10F};
@@ -195,13 +195,13 @@ template <typename T> std::size_t read_float(std::string_view text, char decimal
     return size == 0 ? 0 : plus + size;
 }
 
-/// Digits of a number without a sign; false where it does not fit in 64 bits.
+/// Reads unsigned digits; false if the value exceeds 64 bits.
 bool magnitude(std::string_view digits, std::uint64_t& value) noexcept {
     const auto found = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     return found.ec == std::errc{} && found.ptr == digits.data() + digits.size();
 }
 
-/// Whether no bit is lost: those of the number fit in the 53 of a float64.
+/// Whether the number fits in the 53 bits of a float64.
 bool is_float64(std::uint64_t value) noexcept {
     return value == 0 || static_cast<int>(std::bit_width(value)) - std::countr_zero(value) <= 53;
 }
@@ -246,12 +246,12 @@ template <typename T> char* write_float(char* to, T value, char decimal) noexcep
         return std::ranges::copy(std::string_view("inf"), to).out;
     }
     const double size = std::abs(static_cast<double>(value));
-    const bool scientific = size != 0 && (size < 1e-4 || size >= 1e16); // where Python's repr changes over
+    const bool scientific = size != 0 && (size < 1e-4 || size >= 1e16); // where Python's repr switches
     char* const end = shortest(to, value, scientific);
     char* const point = static_cast<char*>(std::memchr(to, '.', static_cast<std::size_t>(end - to)));
     if (point != nullptr) *point = decimal;
     if (point != nullptr || scientific) return end;
-    end[0] = decimal; // So that it is read as a float again.
+    end[0] = decimal; // Marks it as a float.
     end[1] = '0';
     return end + 2;
 }

@@ -5,38 +5,37 @@
 
 namespace headrace::csv {
 
-/// What a text is as a number.
+/// The smallest category that fits a number.
 enum class NumberKind : std::uint8_t {
-    none,     ///< No number.
+    none,     ///< Not a number.
     whole,    ///< Fits in int64.
     positive, ///< Fits in uint64 only.
-    huge,     ///< Whole, and larger.
-    real,     ///< Has a point, an exponent, or is infinite.
+    huge,     ///< An integer beyond 64 bits.
+    real,     ///< Has a decimal mark or an exponent, or is infinite.
 };
 
-/// What a text is, without its value.
+/// What a number looks like, without its value.
 struct NumberFacts {
     NumberKind kind = NumberKind::none;
-    bool padded =
-        false; ///< Begins with a zero that says nothing: 007. A code or a phone number more likely than a number.
-    bool wide = false; ///< Whole, and float64 would not hold it, or it is larger than 64 bits.
+    bool padded = false; ///< Has a superfluous leading zero (007): rather a code or a phone number.
+    bool wide = false;   ///< An integer that float64 cannot represent, or one beyond 64 bits.
 };
 
-/// Numbers are: an optional sign, digits, perhaps a decimal mark with digits before or behind it, perhaps an exponent;
-/// or inf and infinity in any case. Nothing may stand round them.
+/// A number is an optional sign, digits with an optional decimal mark before, among or after them, and an optional
+/// exponent; or inf or infinity in any case. Surrounding blanks are not allowed.
 [[nodiscard]] NumberFacts facts_of(std::string_view text, char decimal) noexcept;
 
-/// Each of these reads a number from the beginning of `text` and returns how many bytes it took, 0 where there is none
-/// that fits. Floats are the nearest to the decimal, as IEEE 754 asks for. Numbers too large for the type do not fit;
-/// those too small are zero.
+/// Each of these reads a number at the start of `text` and returns how many bytes it takes; 0 if there is none, or if
+/// it does not fit. Floats are rounded to nearest (IEEE 754). Numbers too large for the type do not fit; numbers too
+/// small become zero.
 [[nodiscard]] std::size_t read_int64(std::string_view text, std::int64_t& value) noexcept;
 [[nodiscard]] std::size_t read_uint64(std::string_view text, std::uint64_t& value) noexcept;
 [[nodiscard]] std::size_t read_float64(std::string_view text, char decimal, double& value);
 [[nodiscard]] std::size_t read_float32(std::string_view text, char decimal, float& value);
 
-/// Writes a number at `to`, where there is room for `most_digits`, and returns its end. Floats are the shortest text
-/// that reads back as the same float, in the form of Python's repr; "nan", "inf" and "-inf" stand for what is no
-/// number.
+/// Writes a number at `to` and returns its end; the caller provides `most_digits` bytes. A float becomes the shortest
+/// text that reads back as the same float, formatted like Python's repr. NaN and infinities become "nan", "inf" and
+/// "-inf".
 inline constexpr std::size_t most_digits = 40;
 [[nodiscard]] char* write_float64(char* to, double value, char decimal) noexcept;
 [[nodiscard]] char* write_float32(char* to, float value, char decimal) noexcept;

@@ -16,8 +16,8 @@ Text found_or(Text begin, Text end, char wanted) noexcept {
 
 bool is_line_end(char byte) noexcept { return byte == '\n' || byte == '\r'; }
 
-/// The first CR or LF. Windows that grow keep this linear where a file has only one of them, and as fast as memory
-/// where lines are long.
+/// Finds the first CR or LF. Growing windows keep this linear in files that use only one of them, and at memory speed
+/// on long lines.
 Text line_end(Text at, Text end) noexcept {
     for (std::size_t window = 256; at != end; window *= 2) {
         const Text stop = std::cmp_less(end - at, window) ? end : at + window;
@@ -29,7 +29,7 @@ Text line_end(Text at, Text end) noexcept {
     return end;
 }
 
-/// One walk through the fields of a row.
+/// A pass over the fields of a row.
 class Walk {
   public:
     Walk(Bytes file, std::uint64_t at, const Dialect& dialect, bool last) noexcept
@@ -39,7 +39,7 @@ class Walk {
           dialect_(dialect),
           last_(last) {}
 
-    /// Calls `on_field(begin, end)` for each field and returns where the row ends.
+    /// Calls `on_field(begin, end)` for each field and returns the end of the row.
     template <typename OnField> Row fields(OnField&& on_field) const {
         Text at = row_;
         while (true) {
@@ -51,7 +51,7 @@ class Walk {
         }
     }
 
-    /// The row whose line ends at `at`.
+    /// The row whose line end is at `at`.
     [[nodiscard]] Row closed(Text at) const {
         if (at == end_) return ended(at);
         Text next = at + 1;
@@ -124,7 +124,7 @@ void check(Bytes file, std::uint64_t at, const Row& row, const Dialect& dialect,
     if (width != checks.width) throw FormatError(Fault::wrong_count, at, checks.width, width);
 }
 
-/// How many bytes a character of UTF-8 takes that begins here; 0 where none does.
+/// The size in bytes of the UTF-8 character that begins here; 0 if none does.
 std::size_t utf8_step(const unsigned char* at, std::size_t left) noexcept {
     const unsigned lead = at[0];
     if (lead < 0x80) return 1;
@@ -200,7 +200,7 @@ Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, const Dialect& di
     const bool checked = checks.utf8 || checks.width != 0;
     while (out.next < end && out.starts.size() < max_records) {
         if (is_line_end(static_cast<char>(file[out.next]))) {
-            ++out.next; // An empty line, or the second half of a CRLF that a stream was cut in: neither is a row.
+            ++out.next; // Not a row: an empty line, or the LF of a CRLF split between two chunks.
             continue;
         }
         try {

@@ -11,13 +11,13 @@ namespace headrace {
 
 namespace {
 
-// '[' and '{' differ in one bit only, and so do ']' and '}'.
+// '[' and '{' differ in one bit, and so do ']' and '}'.
 constexpr unsigned char case_bit = 0xDF;
 constexpr unsigned char opening = '[' & case_bit;
 constexpr unsigned char closing = ']' & case_bit;
 constexpr std::size_t block_size = 16;
 
-/// Which of 16 bytes are what, a bit for each.
+/// What each of 16 bytes is, as bit masks.
 struct Places {
     std::uint32_t quotes = 0, backslashes = 0, openings = 0, closings = 0;
 };
@@ -43,12 +43,12 @@ Places places_in(const unsigned char* at) noexcept {
 #endif
 }
 
-/// What is carried from one block to the next.
+/// The state carried from block to block.
 class Nesting {
   public:
     explicit Nesting(std::uint64_t most) noexcept : most_(most) {}
 
-    /// Takes the next 16 bytes; gives the first at which there are too many levels, or 16.
+    /// Consumes the next 16 bytes. Returns the index of the first bracket nested too deep, or 16.
     std::uint32_t take(const Places& found) noexcept {
         std::uint32_t left = escaped_ ? ~std::uint32_t{1} : ~std::uint32_t{0};
         escaped_ = false;
@@ -61,11 +61,11 @@ class Nesting {
             left &= ~(bit | (bit - 1));
             if ((found.quotes & bit) != 0) {
                 in_string_ = !in_string_;
-            } else if (in_string_) { // a backslash, and what it escapes
+            } else if (in_string_) { // a backslash and the character it escapes
                 left &= ~(bit << 1);
                 escaped_ = at == block_size - 1;
             } else if ((found.closings & bit) != 0) {
-                depth_ -= depth_ > 0; // One too many is for the parser to report.
+                depth_ -= depth_ > 0; // The parser reports surplus closing brackets.
             } else if (depth_++ == most_) {
                 return at;
             }

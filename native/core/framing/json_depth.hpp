@@ -6,9 +6,9 @@
 
 namespace headrace {
 
-/// Where JSON text first nests lists and objects more than `most` levels deep; -1 where it never does. Brackets in
-/// strings do not count. Parsers recurse, one call a level, so this is asked before any of them: it uses no stack, and
-/// takes any bytes.
+/// The offset at which JSON text first nests lists and objects more than `most` levels deep; -1 if it never does.
+/// Ignores brackets in strings. Parsers recurse once per level, so call this before any of them: it accepts any bytes
+/// and does not recurse.
 [[nodiscard]] std::int64_t json_too_deep(Bytes text, std::uint64_t most) noexcept;
 
 } // namespace headrace

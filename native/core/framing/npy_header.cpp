@@ -24,7 +24,7 @@ void append_utf8(std::string& to, std::uint32_t code) {
     }
 }
 
-// Where the text stops being UTF-8 (overlong forms and surrogates are not), or its size.
+// The offset at which the text stops being valid UTF-8 (without overlong forms and surrogates), or its size.
 std::size_t valid_utf8(Bytes text) {
     std::size_t at = 0;
     while (at < text.size()) {
@@ -49,7 +49,7 @@ std::size_t valid_utf8(Bytes text) {
     return at;
 }
 
-/// A reader of the literal: one method per thing that may stand somewhere.
+/// Parses the literal, with one method per grammar rule.
 class Parser {
   public:
     Parser(Bytes text, std::uint64_t base, std::uint8_t major) : text_(text), base_(base), major_(major) {}
@@ -112,7 +112,7 @@ class Parser {
         return true;
     }
 
-    // What a dtype may be made of: a type string, a list of fields, or a type and a shape.
+    // A dtype: a type string, a list of fields, or a type and a shape.
     Literal type() {
         Literal out = value(0);
         if (out.kind == Literal::Kind::number || out.kind == Literal::Kind::truth) fail();
@@ -137,7 +137,7 @@ class Parser {
             n = n * 10 + digit;
             ++at_;
         }
-        if (leading_zero && at_ - first > 1) fail(); // Python reads 0, and neither 00 nor 07
+        if (leading_zero && at_ - first > 1) fail(); // Python accepts 0, but not 00 or 07
         if (major_ <= 2 && peek() == 'L') ++at_;     // Python 2 wrote 3L
         return n;
     }
@@ -214,7 +214,7 @@ class Parser {
         return code;
     }
 
-    // NOLINTNEXTLINE(misc-no-recursion): at most `deepest` lists within each other.
+    // NOLINTNEXTLINE(misc-no-recursion): lists nest at most `deepest` levels.
     Literal value(int depth) {
         if (depth > deepest) fail();
         skip_blanks();
@@ -269,7 +269,7 @@ Header parse(Bytes file, std::size_t most) {
     const std::uint64_t base = cursor.offset();
     const Bytes there = cursor.take(length);
     const std::vector<std::byte> text(there.begin(),
-                                      there.end()); // What is found to be sound must not change before it is used.
+                                      there.end()); // Copied, so that it cannot change after validation.
     if (const std::size_t valid = major == 3 ? valid_utf8(text) : text.size(); valid != text.size())
         throw FormatError(Fault::header, base + valid);
     Header header = Parser(text, base, major).dict();

@@ -14,7 +14,7 @@ struct Part {
     std::uint64_t end;
 };
 
-/// The part at `offset`. Faults carry `record_offset`.
+/// Reads the part at `offset`. Faults carry `record_offset`.
 Part part_at(Bytes file, std::uint64_t offset, std::uint64_t record_offset, bool opens) {
     const std::uint64_t left = offset > file.size() ? 0 : file.size() - offset;
     if (left >= sizeof(magic)) {
@@ -32,7 +32,7 @@ Part part_at(Bytes file, std::uint64_t offset, std::uint64_t record_offset, bool
     return {file.subspan(offset + header_size, size), static_cast<Flag>(flag), offset + header_size + padded(size)};
 }
 
-/// Copies to the beginning of `to`, and leaves the rest. False where there is no room.
+/// Copies bytes to the start of `to` and drops that part of it. Returns false if they do not fit.
 bool put(std::span<std::byte>& to, Bytes bytes) {
     if (bytes.size() > to.size()) return false;
     if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
@@ -156,7 +156,7 @@ std::int64_t find(Bytes file, std::uint64_t start, Walks* walks) {
         try {
             (void)walks->end_of(file, at);
             return static_cast<std::int64_t>(at);
-        } catch (const FormatError&) { // A magic word within a payload, or a damaged record.
+        } catch (const FormatError&) { // A magic word inside a payload, or a damaged record.
         }
     }
     return -1;
@@ -165,7 +165,7 @@ std::int64_t find(Bytes file, std::uint64_t start, Walks* walks) {
 std::uint64_t frame(std::span<std::byte> block, std::span<const std::int64_t> starts,
                     std::span<const std::int64_t> sizes) {
     std::uint64_t used = 0;
-    std::uint64_t free_from = 0; // Behind the payload before, as it was laid out.
+    std::uint64_t free_from = 0; // The end of the previous payload, before it was moved.
     for (std::size_t i = 0; i < starts.size(); ++i) {
         check_room(block, free_from, starts[i], sizes[i], i);
         const auto start = static_cast<std::uint64_t>(starts[i]);

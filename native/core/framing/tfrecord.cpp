@@ -48,13 +48,13 @@ Bytes payload_at(Bytes file, std::uint64_t offset, Checks checks) {
 
 std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which,
                           std::span<const std::int64_t> offsets, Checks checks) {
-    constexpr std::size_t ahead = 16; // Headers lie anywhere: ask for them long before they are read.
+    constexpr std::size_t ahead = 16; // Headers are at random addresses: prefetch them long before they are read.
     const auto number_of = [which](std::size_t i) { return which.empty() ? 0 : static_cast<std::size_t>(which[i]); };
     std::vector<Bytes> payloads(offsets.size());
     for (std::size_t i = 0; i < offsets.size(); ++i) {
         if (i + ahead < offsets.size())
             prefetch(files, number_of(i + ahead), static_cast<std::uint64_t>(offsets[i + ahead]));
-        const std::size_t number = number_of(i); // A negative one becomes too large; so does a negative offset.
+        const std::size_t number = number_of(i); // Negative numbers and offsets become too large.
         try {
             if (number >= files.size()) throw FormatError(Fault::range, 0, files.size(), number);
             payloads[i] = payload_at(files[number], static_cast<std::uint64_t>(offsets[i]), checks);
@@ -89,7 +89,7 @@ std::int64_t find(Bytes file, std::uint64_t start, Patience* patience) {
     Patience own = Patience::of(file.size());
     if (patience == nullptr) patience = &own;
     for (std::uint64_t at = start; at < file.size() && file.size() - at >= overhead; ++at) {
-        // Most places are ruled out by the length alone; then by its checksum, one in four thousand million by chance.
+        // The length alone rules out most positions. Its checksum then matches by chance once in 2^32.
         const auto length = load_le<std::uint64_t>(file.data() + at);
         if (length > file.size() - at - overhead || length > patience->left) continue;
         if (load_le<std::uint32_t>(file.data() + at + 8) != masked(file.subspan(at, 8))) continue;
