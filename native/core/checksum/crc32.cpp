@@ -15,7 +15,7 @@ constexpr std::uint32_t polynomial = 0xEDB88320U;
 
 using Tables = CrcTables<polynomial>;
 
-// The product of two polynomials modulo that of the CRC, bit 31 of each the coefficient of one.
+// The product of two polynomials modulo the CRC's polynomial. Bit 31 is the coefficient of 1.
 constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
     std::uint32_t sum = 0;
     for (; a != 0; a <<= 1, b = (b >> 1) ^ ((b & 1) != 0 ? polynomial : 0)) sum ^= (a >> 31) != 0 ? b : 0;
@@ -24,15 +24,15 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
 
 #if defined(HEADRACE_X86)
 
-// x to the power of `bits`, modulo the polynomial, bit 0 the highest power, shifted up by one bit for the
-// multiplication of reflected halves.
+// x to the power of `bits`, modulo the polynomial, with bit 0 as the highest power. Shifted up by one bit, as
+// multiplying reflected halves requires.
 constexpr std::uint64_t power(unsigned bits) {
     std::uint32_t value = 0x80000000U; // one
     for (unsigned i = 0; i < bits; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0);
     return std::uint64_t{value} << 1;
 }
 
-static_assert(power(512 + 32) == 0x154442BD4 && power(512 - 32) == 0x1C6E41596); // as the source has them
+static_assert(power(512 + 32) == 0x154442BD4 && power(512 - 32) == 0x1C6E41596); // the constants of the paper
 
 constexpr std::size_t fold_bytes = 64;
 
@@ -41,9 +41,9 @@ __attribute__((target("pclmul"))) inline __m128i fold(__m128i before, __m128i po
         _mm_xor_si128(_mm_clmulepi64_si128(before, powers, 0x00), _mm_clmulepi64_si128(before, powers, 0x11)), data);
 }
 
-// Sixteen bytes may be moved past the n bits that follow them and added there: the remainder stays the same. Four sums
-// run in parallel. Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction",
-// Intel, 2009.
+// Moving sixteen bytes past the n bits that follow, and adding them there, keeps the remainder. Four sums run in
+// parallel. Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel,
+// 2009.
 __attribute__((target("pclmul"))) std::uint32_t update_by_folding(std::uint32_t crc, const std::byte* at,
                                                                   std::size_t size) {
     const auto load = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
@@ -73,7 +73,7 @@ std::uint32_t crc32(Bytes data, std::uint32_t before, [[maybe_unused]] const Cpu
     return ~Tables::update(~before, data);
 }
 
-// The bytes of the second part multiply the first part by x^8 each.
+// Appending a byte multiplies the first part by x^8.
 std::uint32_t join_crc32(std::uint32_t first, std::uint32_t second, std::uint64_t size) noexcept {
     std::uint32_t power = 0x00800000U; // x^8
     for (; size != 0; size >>= 1, power = product(power, power))

@@ -20,8 +20,9 @@ using Tables = CrcTables<polynomial>;
 
 #ifdef HEADRACE_CRC_INSTRUCTION
 
-// The instruction takes three cycles and can start every cycle, so three stretches are summed in parallel. To join
-// them, the CRC of a stretch is moved past the next one, as if that many zero bytes followed: one table lookup a byte.
+// The instruction has a latency of three cycles and a throughput of one per cycle, so three stretches are summed in
+// parallel. To join them, the CRC of a stretch is shifted past the next one, as if that many zero bytes followed: one
+// table lookup per byte.
 using Shift = std::array<Tables::Table, 4>;
 
 template <std::size_t zeros> constexpr Shift make_shift() {
@@ -63,7 +64,7 @@ HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t 
 HEADRACE_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return __crc32cb(crc, byte); }
 #endif
 
-/// Brings memory into the cache, some lines at a time.
+/// Prefetches memory, a few lines at a time.
 class Prefetch {
   public:
     explicit Prefetch(Bytes next) : at_(next.data()), end_(next.data() + next.size()) {}
@@ -91,7 +92,7 @@ HEADRACE_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, cons
     std::uint64_t second = 0;
     std::uint64_t third = 0;
     for (const std::byte* const end = at + stretch; at != end;) {
-        fetch.lines(3); // as many as are read below
+        fetch.lines(3); // as many as the loop reads
         for (const std::byte* const part = at + 64; at != part; at += 8) {
             crc = step8(crc, load_le<std::uint64_t>(at));
             second = step8(second, load_le<std::uint64_t>(at + stretch));

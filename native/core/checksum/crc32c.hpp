@@ -7,15 +7,14 @@
 
 namespace headrace {
 
-/// CRC-32C (Castagnoli: reflected polynomial 0x82F63B78, start and end xor 0xFFFFFFFF) of `data`, continuing from the
-/// CRC of what came before it. By the processor's own instruction where it has one, else by tables.
+/// CRC-32C (Castagnoli: reflected polynomial 0x82F63B78, initial and final xor 0xFFFFFFFF) of `data`, continuing from
+/// the CRC `before`. Uses the processor's CRC instruction if it has one, else tables.
 [[nodiscard]] std::uint32_t crc32c(Bytes data, std::uint32_t before = 0, const Cpu& cpu = this_cpu) noexcept;
 
-/// The CRC of `data`. Meanwhile it prefetches `next` into the cache, a few lines at a time, so that requests to memory
-/// do not wait for each other.
+/// The CRC of `data`. Meanwhile prefetches `next` a few lines at a time, so that cache misses overlap with the work.
 [[nodiscard]] std::uint32_t crc32c_prefetching(Bytes data, Bytes next, const Cpu& cpu = this_cpu) noexcept;
 
-/// What `crc32c` uses: "sse4.2", "armv8" or "table".
+/// The implementation that `crc32c` uses: "sse4.2", "armv8" or "table".
 [[nodiscard]] const char* crc32c_engine(const Cpu& cpu = this_cpu) noexcept;
 
 /// The mask of TFRecord files. Without it, data followed by its own CRC would always have the same CRC.
@@ -23,18 +22,17 @@ namespace headrace {
     return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
 }
 
-/// A CRC of 32 bits with a reflected polynomial, by slicing by eight: table k holds the CRC of a byte followed by k
-/// zero bytes.
+/// A 32-bit CRC with a reflected polynomial, by slicing-by-8: table k holds the CRC of a byte followed by k zero bytes.
 template <std::uint32_t polynomial> class CrcTables {
   public:
     using Table = std::array<std::uint32_t, 256>;
 
-    /// `crc` with one more byte.
+    /// Appends one byte to `crc`.
     [[nodiscard]] static constexpr std::uint32_t step(std::uint32_t crc, std::byte byte) noexcept {
         return (crc >> 8) ^ slices[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF];
     }
 
-    /// `crc` with more bytes; neither end is inverted.
+    /// Appends bytes to `crc`, without initial and final inversion.
     [[nodiscard]] static std::uint32_t update(std::uint32_t crc, Bytes data) noexcept {
         const std::byte* at = data.data();
         std::size_t size = data.size();

@@ -30,7 +30,7 @@ struct State {
     }
 };
 
-// Bytes of a pair of lanes, shuffled so that every byte of the sum depends on bytes that multiplication mixed well.
+// Shuffles the bytes of a pair of lanes, so that every byte of the sum depends on well-mixed bytes.
 constexpr std::array<int, 16> merge_order = {3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7};
 
 void add_merged(Lanes& to, const Lanes& from) {
@@ -63,7 +63,7 @@ Lanes load(const std::byte* at) {
     return packet;
 }
 
-// The last packet of an input of `tail` bytes more than whole packets.
+// Pads the last packet: `tail` holds the bytes after the last whole packet.
 std::array<std::byte, packet_size> pad(Bytes tail) {
     std::array<std::byte, packet_size> packet{};
     const std::size_t whole = tail.size() & ~std::size_t{3};
@@ -79,7 +79,7 @@ std::array<std::byte, packet_size> pad(Bytes tail) {
     return packet;
 }
 
-// The last 1 to 31 bytes: their number goes into the state, they themselves into a padded packet.
+// The last 1 to 31 bytes: their count goes into the state, the bytes into a padded packet.
 void update_tail(State& s, Bytes tail) {
     const auto size = static_cast<std::uint64_t>(tail.size());
     for (std::size_t i = 0; i < 4; ++i) {
@@ -131,7 +131,7 @@ HEADRACE_AVX2 void update(Vectors& s, __m256i packet) {
     s.v1 = _mm256_add_epi64(s.v1, _mm256_shuffle_epi8(s.v0, order));
 }
 
-// The rest from `at` on, and the final rounds.
+// Hashes the rest from `at` on, then runs the final rounds.
 HEADRACE_AVX2 std::uint64_t finish(Vectors s, Bytes data, std::size_t at) {
     for (; at + packet_size <= data.size(); at += packet_size) update(s, get(data.data() + at));
     if (at != data.size()) {
@@ -148,7 +148,7 @@ HEADRACE_AVX2 std::uint64_t finish(Vectors s, Bytes data, std::size_t at) {
 
 __attribute__((target("avx2"))) std::uint64_t hash_avx2(Bytes data) { return finish(initial(), data, 0); }
 
-// Each step depends on the one before it, so two inputs in parallel take hardly longer than one.
+// Each step depends on the previous one, so two inputs in parallel take hardly longer than one.
 __attribute__((target("avx2"))) std::array<std::uint64_t, 2> hash_pair_avx2(Bytes first, Bytes second) {
     Vectors one = initial(), other = initial();
     const std::size_t common = std::min(first.size(), second.size());

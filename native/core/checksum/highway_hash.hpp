@@ -7,12 +7,12 @@
 
 namespace headrace {
 
-/// HighwayHash-64 under the key that Riegeli files use ("Riegeli/records\n", twice).
-/// Source: the Riegeli file format description; J. Alakuijala, B. Cox, J. Wassenberg, "Fast keyed hash/pseudo-random
-/// function using SIMD multiply and permute" (2016).
+/// HighwayHash-64 under the key of Riegeli files ("Riegeli/records
+/// ", twice). Sources: the Riegeli file format description; J. Alakuijala, B. Cox, J. Wassenberg, "Fast keyed
+/// hash/pseudo-random function using SIMD multiply and permute" (2016).
 [[nodiscard]] std::uint64_t riegeli_hash(Bytes data, const Cpu& cpu = this_cpu) noexcept;
 
-/// The hashes of two inputs, in less time than one after the other.
+/// The hashes of two inputs, computed in parallel.
 [[nodiscard]] std::array<std::uint64_t, 2> riegeli_hash_pair(Bytes first, Bytes second,
                                                              const Cpu& cpu = this_cpu) noexcept;
 

@@ -8,9 +8,9 @@ namespace headrace::array_record {
 namespace {
 
 constexpr std::uint64_t version = 1;
-constexpr std::uint64_t most = std::uint64_t{1} << 61; // of an offset or a count
+constexpr std::uint64_t most = std::uint64_t{1} << 61; // limit of an offset or a count
 
-// The fields 1 to 4 of a message, by number.
+// The fields 1 to 4 of a message.
 struct Fields {
     std::array<std::uint64_t, 5> numbers{};
     std::array<Bytes, 5> bytes{};

@@ -8,20 +8,20 @@
 namespace headrace::riegeli {
 namespace {
 
-constexpr std::uint64_t most_zstd_block = 128 << 10; // out of at least four bytes
+constexpr std::uint64_t most_zstd_block = 128 << 10; // per four bytes or more
 constexpr std::uint64_t most_snappy_ratio = 22;      // three bytes copy up to 64
 
 void check_decoded_size(Codec codec, std::uint64_t stored, std::uint64_t decoded_size, std::uint64_t most_bytes) {
-    std::uint64_t limit = most_bytes; // Brotli: no ratio is too large
+    std::uint64_t limit = most_bytes; // Brotli: its ratio has no bound
     if (codec == Codec::zstd) limit = std::min(limit, (stored / 4 + 1) * most_zstd_block);
     if (codec == Codec::snappy) limit = std::min(limit, stored * most_snappy_ratio);
     if (decoded_size > limit) throw FormatError(Fault::range, 0, limit, decoded_size);
 }
 
-// What sound block headers tell of the chunks at or behind a position in a damaged one.
+// What valid block headers reveal about chunks from a position in a damaged one on.
 struct Sighted {
-    std::uint64_t from;  // Up to here the damaged chunk reaches.
-    std::uint64_t known; // Here one begins; the size of the file when that is not known.
+    std::uint64_t from;  // The damaged chunk extends at least to here.
+    std::uint64_t known; // A chunk begins here; the file size if none is known.
 };
 
 Sighted look_ahead(Bytes file, std::uint64_t position) noexcept {
@@ -44,8 +44,8 @@ bool begins_chunk(Bytes file, std::uint64_t position) noexcept {
     return load_le<std::uint64_t>(header.data()) == riegeli_hash({header.data() + 8, chunk_header_size - 8});
 }
 
-// Whether a chunk begins at `position` and the ones behind it end at `target` (or in damage, where that is the end of
-// the file).
+// Whether a chunk begins at `position` and following chunks end exactly at `target` (or in damage, if `target` is the
+// end of the file).
 bool leads_to(Bytes file, std::uint64_t position, std::uint64_t target) noexcept {
     if (!begins_chunk(file, position)) return false;
     try {
@@ -66,7 +66,7 @@ ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin) {
     const std::uint64_t header_end = end_with_headers(begin, chunk_header_size);
     if (header_end > file.size()) throw FormatError(Fault::truncated, begin, header_end - begin, left);
 
-    std::array<std::byte, chunk_header_size> copy; // What was hashed must not change before it is used.
+    std::array<std::byte, chunk_header_size> copy; // Copied, so that it cannot change after it is hashed.
     const std::uint64_t first = behind_block_header(begin);
     if (is_interrupted(first, chunk_header_size)) copy_without_headers(file, begin, chunk_header_size, copy.data());
     else std::memcpy(copy.data(), file.data() + first, chunk_header_size);
@@ -85,7 +85,7 @@ ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin) {
                        .end = 0,
                        .type = static_cast<ChunkType>(kind & 0xFF)};
     if (header.data_size <= most_bytes) header.end = chunk_end(begin, header.data_size, header.num_records);
-    // Every record has a position of its own, so this bounds their number, too.
+    // Every record has a position of its own, so this bounds their number too.
     if (header.end == 0 || header.end > file.size())
         throw FormatError(Fault::truncated, begin, chunk_header_size + header.data_size, left);
     return header;
@@ -173,7 +173,7 @@ ChunkScan scan_chunks(Bytes file, std::uint64_t start, std::size_t most, bool ve
 
 std::uint64_t find_chunk(Bytes file, std::uint64_t position) noexcept {
     const Sighted sighted = look_ahead(file, position);
-    // Nearer ones count only if hopping on from them leads there: a record may itself hold a file of chunks.
+    // A nearer chunk counts only if following ones lead to the known one: a record may itself contain chunks.
     for (std::uint64_t candidate = sighted.from; candidate < sighted.known; ++candidate)
         if (leads_to(file, candidate, sighted.known)) return candidate;
     return sighted.known;

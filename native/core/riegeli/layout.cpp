@@ -9,7 +9,7 @@ namespace headrace::riegeli {
 
 std::optional<BlockHeader> read_block_header(Bytes file, std::uint64_t boundary) noexcept {
     if (boundary > file.size() || file.size() - boundary < block_header_size) return std::nullopt;
-    std::array<std::byte, block_header_size> copy; // What was hashed must not change before it is used.
+    std::array<std::byte, block_header_size> copy; // Copied, so that it cannot change after it is hashed.
     std::memcpy(copy.data(), file.data() + boundary, copy.size());
     const std::byte* const at = copy.data();
     if (load_le<std::uint64_t>(at) != riegeli_hash({at + 8, 16})) return std::nullopt;

@@ -20,7 +20,7 @@ Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted)
     advance();
 }
 
-// Runs `act(number, chunk)` for every chunk, and says in its errors which chunk it was.
+// Calls `act(number, chunk)` for every chunk, and adds the chunk to errors.
 template <typename Do> void Chunks::each(Do&& act) {
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
         try {
@@ -35,7 +35,7 @@ template <typename Do> void Chunks::each(Do&& act) {
 
 namespace {
 
-// Chunks wanted together lie anywhere: the headers of the next ones are asked for while one is read.
+// The chunks of a batch are at random positions, so prefetch the next headers while reading one.
 void prefetch(Bytes file, std::int64_t position) {
 #if defined(__GNUC__) || defined(__clang__)
     if (position >= 0 && static_cast<std::uint64_t>(position) < file.size()) __builtin_prefetch(file.data() + position);
@@ -45,10 +45,10 @@ void prefetch(Bytes file, std::int64_t position) {
 #endif
 }
 
-constexpr std::size_t ahead = 8;             // headers
-constexpr std::size_t least_singles = 2;     // worth a pass of their own
-constexpr std::size_t together = 8;          // chunks that a thread takes at a time
-constexpr std::size_t worth_help = 64 << 10; // bytes: some ten microseconds of hashing or decompressing
+constexpr std::size_t ahead = 8;             // in headers
+constexpr std::size_t least_singles = 2;     // fewer are not worth a pass of their own
+constexpr std::size_t together = 8;          // chunks per stretch of a thread
+constexpr std::size_t worth_help = 64 << 10; // bytes: about ten microseconds of hashing or decompressing
 
 std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data, unsigned threads) {
     std::vector<std::uint64_t> hashes(data.size());
@@ -66,8 +66,8 @@ std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data, unsigned thr
     return hashes;
 }
 
-// Says of each part whether it was unpacked: it was not where it is no Zstandard frame, or one that a library has to
-// look at.
+// Returns for each part whether it was decompressed. Parts that are not valid Zstandard frames, or that need libzstd,
+// are not.
 std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::span<std::byte>>>& parts, unsigned threads,
                                      std::uint64_t most_own) {
     std::vector<std::uint8_t> unpacked(parts.size());
@@ -121,8 +121,8 @@ void Chunks::read_headers(Bytes file, const Wanted& wanted) {
     }
 }
 
-// Chunks of one small record each. What is wrong with one of them, or too unusual, comes out when it is read as all
-// others are.
+// Reads chunks of one small record each. Damaged or unusual ones are left to the general path, which reports their
+// faults.
 void Chunks::read_whole(Bytes file, const Wanted& wanted) {
     const std::uint64_t most = std::min({most_single, wanted.most_own, wanted.most_decoded});
     std::vector<std::size_t> numbers;
@@ -251,7 +251,7 @@ void Chunks::finish() {
     std::size_t total = 0;
     for (const Chunk& chunk : chunks_)
         if (chunk.transposed) total += chunk.header.decoded_size;
-    records_.reserve(chunks_.size()); // at least
+    records_.reserve(chunks_.size()); // a lower bound
     std::span<std::byte> room = total == 0 ? std::span<std::byte>{} : take(total);
     each([&](std::size_t, Chunk& chunk) {
         if (chunk.transposed) {

@@ -13,14 +13,14 @@
 namespace headrace::riegeli {
 namespace {
 
-constexpr std::size_t together = 2;            // chunks that a thread takes at a time
-constexpr std::size_t worth_help = 32 << 10;   // bytes: some ten microseconds of work
-constexpr std::uint64_t most_joined = 1 << 20; // bytes of a chunk that block headers interrupt
-constexpr std::size_t headers_together = 16;   // that a thread takes at a time
-constexpr std::size_t headers_ahead = 8;       // asked for
-constexpr std::uint64_t most_ahead = 1024;     // bytes of data; the processor goes on by itself
+constexpr std::size_t together = 2;            // chunks per stretch of a thread
+constexpr std::size_t worth_help = 32 << 10;   // bytes: about ten microseconds of work
+constexpr std::uint64_t most_joined = 1 << 20; // data bytes of a chunk that block headers interrupt
+constexpr std::size_t headers_together = 16;   // per stretch of a thread
+constexpr std::size_t headers_ahead = 8;       // to prefetch
+constexpr std::uint64_t most_ahead = 1024;     // bytes of data; then the hardware prefetcher takes over
 
-// The chunks lie anywhere: what is needed next is asked for before this is read.
+// Chunks are at random positions: prefetch the next before reading this one.
 void prefetch(Bytes file, std::uint64_t begin, std::uint64_t size) noexcept {
 #if defined(__GNUC__) || defined(__clang__)
     constexpr std::uint64_t line = 64;
@@ -34,7 +34,7 @@ void prefetch(Bytes file, std::uint64_t begin, std::uint64_t size) noexcept {
 #endif
 }
 
-// Whether the one size that a chunk has, where it needs no unpacking, is that of its record.
+// Whether the chunk's one size, if readable without decompressing, matches its record.
 bool size_fits(Part& sizes, std::uint64_t size) {
     if (sizes.codec == Codec::zstd)
         sizes.decoded = zstd_raw_content(sizes.stored, sizes.decoded_size).value_or(Bytes{});
@@ -43,7 +43,7 @@ bool size_fits(Part& sizes, std::uint64_t size) {
     return cursor.varint() == size && cursor.done();
 }
 
-// Two chunks at a time, with memory that is kept for the next ones.
+// Reads two chunks at a time, and reuses its memory for the next ones.
 class Reader {
   public:
     void read(std::span<Single> singles, bool verify) {
@@ -71,7 +71,7 @@ class Reader {
     }
 
   private:
-    // Empty where joining its parts would take much memory: then its hash is wrong, and parsing it fails.
+    // Empty if joining would take much memory. The hash then does not match, or parsing fails.
     static Bytes data_of(Bytes file, const ChunkHeader& header, std::vector<std::byte>& room) {
         if (header.interrupted()) {
             if (header.data_size > most_joined) return {};
@@ -86,8 +86,7 @@ class Reader {
         return hashes[0] == singles[0].header.data_hash && hashes[1] == singles[1].header.data_hash;
     }
 
-    // What is to be unpacked. Empty where that is nothing: because the record is there already, or because something is
-    // wrong.
+    // The frame to decompress. Empty if there is none: the record is ready, or something is wrong.
     static Bytes frame_of(Single& single, Bytes data) {
         SimpleChunk chunk;
         try {
@@ -127,7 +126,7 @@ void read_single_headers(std::span<Single> singles, unsigned threads) {
             try {
                 single.header = read_chunk_header(single.file, single.begin);
                 if (!is_single(single.header)) single.header = {};
-            } catch (const FormatError&) { // It has none, then.
+            } catch (const FormatError&) { // Stays without a record.
             }
         }
     });
@@ -147,7 +146,7 @@ void read_singles(std::span<Single> singles, bool verify, unsigned threads) {
                     }
                     reader->read(singles.subspan(at, std::min<std::size_t>(2, end - at)), verify);
                 }
-            } catch (const std::bad_alloc&) { // The rest is left undone.
+            } catch (const std::bad_alloc&) { // The rest stays undone.
             }
         });
 }

@@ -7,14 +7,14 @@
 namespace headrace::riegeli {
 namespace {
 
-// Ids of nodes that stand for no field. Every other id is a tag, or a tag whose wire type says "end of submessage".
+// Ids of nodes without a field. Any other id is a tag, or a tag whose wire type means "end of submessage".
 constexpr std::uint32_t id_nothing = 0;
 constexpr std::uint32_t id_plain_record = 1;
 constexpr std::uint32_t id_begin_submessage = 2;
 constexpr std::uint32_t id_begin_message = 3;
 constexpr std::uint32_t wire_end_submessage = 6;
 
-// What the byte for a varint field says: up to nine, one less than its bytes in the buffer; then the value itself.
+// The byte for a varint field: up to nine, its number of bytes in the buffer less one; from ten on, the value itself.
 constexpr std::uint32_t first_inline = 10;
 constexpr std::uint32_t last_inline = first_inline + 127;
 
@@ -26,7 +26,7 @@ std::uint32_t varint32(Cursor& cursor) {
     return static_cast<std::uint32_t>(value);
 }
 
-// A count of things that take at least one byte each.
+// Reads a count of items that take at least one byte each.
 std::uint32_t count_of(Cursor& cursor) {
     const std::uint32_t count = varint32(cursor);
     if (count > cursor.remaining()) refuse();
@@ -143,7 +143,7 @@ void Transposed::refuse_implicit_loops() const {
     }
 }
 
-// Every buffer lies in one bucket; together they take up all buckets.
+// Every buffer lies within one bucket. Together they fill all buckets.
 void Transposed::cut_buffers() {
     std::vector<Cursor> rests;
     rests.reserve(buckets_.size());
@@ -171,7 +171,7 @@ class Transposed::Machine {
         Cursor transitions(chunk_.transitions_.decoded);
         std::uint32_t at = chunk_.first_;
         unsigned repeats = chunk_.nodes_[at].implicit ? 1 : 0;
-        // Only steps that write are bounded by the output; a machine may not be idle for much longer than it works.
+        // The output bounds only the steps that write, so bound the others here, in proportion to the work.
         std::uint64_t idle_left = 64 + 8 * (transitions.remaining() + output_.size() + num_records);
         for (;;) {
             const Node& node = chunk_.nodes_[at];
@@ -197,7 +197,7 @@ class Transposed::Machine {
 
   private:
     struct Open {
-        std::size_t end; // Where the submessage ends in the output.
+        std::size_t end; // The end of the submessage in the output.
         const Node* node;
     };
 
@@ -210,7 +210,7 @@ class Transposed::Machine {
         case Act::bytes: put_string(chunk_.buffers_[node.buffer]); break;
         case Act::end_submessage:
             open_.push_back({left_, &node});
-            // Nothing is written for it until it begins, but it must be, at some time: with two bytes at least.
+            // Nothing is written until it begins, but then at least two bytes are. That bounds the open ones.
             if (open_.size() > output_.size()) refuse();
             return;
         case Act::begin_submessage: begin_submessage(); return;
@@ -261,7 +261,7 @@ class Transposed::Machine {
 
     Transposed& chunk_;
     std::span<std::byte> output_;
-    std::size_t left_; // How much of the output, from its beginning, is still to be written.
+    std::size_t left_; // Output is filled from the end: this many bytes at the start are still to be written.
     Cursor* lengths_ = nullptr;
     std::uint64_t most_records_ = 0;
     std::vector<Open> open_;

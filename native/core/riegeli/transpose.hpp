@@ -6,9 +6,8 @@
 
 namespace headrace::riegeli {
 
-/// A transposed chunk: protobuf messages taken apart, field by field, into buffers, and a little machine whose steps
-/// put them together again, from the last byte to the first. Source: the Riegeli project,
-/// riegeli/chunk_encoding/transpose_decoder.cc.
+/// A transposed chunk: protobuf messages taken apart into buffers, one per field, and a state machine that reassembles
+/// them from the last byte to the first. Source: the Riegeli project, riegeli/chunk_encoding/transpose_decoder.cc.
 class Transposed {
   public:
     /// Finds the header, which may be compressed. Throws FormatError as `parse_simple` does.
@@ -18,11 +17,11 @@ class Transposed {
     [[nodiscard]] std::vector<Part>& buckets() noexcept { return buckets_; }
     [[nodiscard]] Part& transitions() noexcept { return transitions_; }
 
-    /// Finds the other parts. The header is decoded.
+    /// Finds the other parts. The header must be decoded.
     void parse_header();
 
-    /// Puts the records together in `output`, which has the size that the chunk's header says, and appends them. All
-    /// parts are decoded. Throws `structure` or `truncated`.
+    /// Reassembles the records in `output`, whose size is the one in the chunk's header, and appends them. All parts
+    /// must be decoded. Throws `structure` or `truncated`.
     void assemble(std::uint64_t num_records, std::span<std::byte> output, std::vector<Bytes>& records);
 
   private:
@@ -40,8 +39,8 @@ class Transposed {
 
     struct Node {
         Act act = Act::nothing;
-        bool implicit = false;       // Goes on without a transition.
-        std::uint8_t tag_size = 0;   // The tag, and behind it the value of an inline varint.
+        bool implicit = false;       // Continues without a transition.
+        std::uint8_t tag_size = 0;   // The tag, followed by the value of an inline varint.
         std::uint8_t value_size = 0; // Of `varint` and `fixed`.
         std::array<std::byte, 6> tag{};
         std::uint32_t next = 0;
@@ -58,7 +57,7 @@ class Transposed {
     void cut_buffers();
 
     std::uint64_t most_bytes_;
-    Bytes data_; // Behind the header: the buckets and the transitions.
+    Bytes data_; // After the header: buckets and transitions.
     Codec codec_ = Codec::none;
     Part header_;
     std::vector<Part> buckets_;

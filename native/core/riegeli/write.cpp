@@ -25,7 +25,7 @@ void join(const std::vector<Bytes>& pieces, std::byte* to) {
     }
 }
 
-// Header and data of a chunk, joined, without block headers.
+// Writes header and data of a chunk that no block header interrupts.
 void write_whole(const ChunkToWrite& chunk, std::uint64_t data_size, std::byte* to) {
     std::byte* const data = to + chunk_header_size;
     join(chunk.pieces, data);
@@ -82,7 +82,7 @@ std::uint64_t padding_end(std::uint64_t begin) noexcept {
 void write_padding(std::uint64_t begin, std::byte* to) {
     const std::uint64_t end = padding_end(begin);
     if (end == begin) return;
-    const bool longer = end - begin > block_size; // one block header lies in it
+    const bool longer = end - begin > block_size; // one block header in it
     const std::vector<std::byte> zeros(end - begin - chunk_header_size - (longer ? block_header_size : 0));
     write_chunk({ChunkType::padding, 0, 0, {Bytes(zeros)}}, begin, to);
 }
