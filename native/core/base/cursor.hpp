@@ -10,36 +10,35 @@
 
 namespace headrace {
 
-/// What is wrong with some bytes. Python turns a fault and its numbers into a sentence; C++ never makes words.
+/// What is wrong with some bytes. Python turns a fault and its numbers into a message; C++ writes no text.
 enum class Fault : std::uint8_t {
-    truncated,        ///< The bytes end before `expected` of them could be read; `found` are left.
+    truncated,        ///< The bytes end before `expected` of them were read; `found` are left.
     length_checksum,  ///< The checksum of a length field does not match (`expected` stored, `found` computed).
     payload_checksum, ///< The checksum of a payload does not match (`expected` stored, `found` computed).
     wire,             ///< Not valid on the protobuf wire (a bad tag, an overlong varint, a length past the end).
     wrong_kind,       ///< A feature holds another kind of list (`expected` and `found` are kinds).
     wrong_count,      ///< A feature holds another number of values (`expected` and `found` are counts).
-    missing,          ///< A required feature is not there.
+    missing,          ///< A required feature is absent.
     header,           ///< A file header does not follow its grammar.
-    magic,            ///< The magic bytes are not there.
-    range,            ///< A number is outside what the caller allowed (`expected` the limit, `found` the number).
+    magic,            ///< The magic bytes are wrong.
+    range,            ///< A number is out of range (`expected` the limit, `found` the number).
     header_checksum,  ///< The checksum of a chunk's or block's header does not match (`expected` stored, `found`
                       ///< computed).
     structure,        ///< The parts of a chunk contradict each other.
-    part,             ///< A part of a record is of another kind than must follow (`expected`, `found` are its flags).
+    part,             ///< A part of a record is out of sequence (`expected` and `found` are its flags).
     tensor,           ///< Values, keys and shape of a tensor contradict each other.
-    changed, ///< The bytes were changed while they were read: `expected` of them, or of the values in them, were there
-             ///< before.
-    wrong_shape, ///< A feature has another shape, or is dense where a sparse one is wanted, or the other way round.
+    changed,          ///< The bytes changed while they were read: `expected` bytes or values were there before.
+    wrong_shape,      ///< A feature has another shape, or is dense instead of sparse or sparse instead of dense.
 };
 
-/// The only exception that core throws. Offsets count from the beginning of the bytes the caller handed in.
+/// The only exception that core throws. Offsets count from the start of the caller's bytes.
 struct FormatError : std::exception {
     Fault fault;
-    std::uint64_t offset;       ///< Byte at which the fault was seen.
+    std::uint64_t offset;       ///< The byte at which the fault was detected.
     std::uint64_t expected = 0; ///< See Fault.
     std::uint64_t found = 0;    ///< See Fault.
-    std::int64_t record = -1;   ///< Which record of the call, or -1.
-    std::int64_t feature = -1;  ///< Which feature of the decoder, or -1.
+    std::int64_t record = -1;   ///< Index of the record in the call, or -1.
+    std::int64_t feature = -1;  ///< Index of the feature in the decoder, or -1.
 
     FormatError(Fault what_, std::uint64_t offset_, std::uint64_t expected_ = 0, std::uint64_t found_ = 0) noexcept
         : fault(what_),
@@ -52,7 +51,7 @@ struct FormatError : std::exception {
 
 using Bytes = std::span<const std::byte>;
 
-/// Reads `T` from little-endian memory that is known to hold it. Compiles to one load.
+/// Reads `T` from little-endian memory. The caller has checked its size. Compiles to one load.
 template <typename T> [[nodiscard]] inline T load_le(const std::byte* from) noexcept {
     static_assert(std::endian::native == std::endian::little, "big-endian hosts need a byte swap here");
     T value;
@@ -66,10 +65,10 @@ template <typename T> inline void store_le(std::byte* to, T value) noexcept {
     std::memcpy(to, &value, sizeof value);
 }
 
-/// The only place where bytes become integers: every step is checked against the end.
+/// Turns bytes into integers, and checks every step against the end. All parsing goes through it.
 class Cursor {
   public:
-    /// `base` is added to the offsets in errors (where these bytes begin in a larger whole).
+    /// `base` is added to the offsets in errors: the position of these bytes in a larger whole.
     explicit Cursor(Bytes bytes, std::uint64_t base = 0) noexcept
         : begin_(bytes.data()),
           at_(bytes.data()),
@@ -102,7 +101,7 @@ class Cursor {
         at_ += size;
     }
 
-    /// A protobuf base-128 varint of up to ten bytes. Bits beyond the 64th are dropped, as protobuf does.
+    /// A protobuf base-128 varint of up to ten bytes. Drops bits beyond the 64th, as protobuf does.
     [[nodiscard]] std::uint64_t varint() {
         if (at_ != end_ && std::to_integer<std::uint8_t>(*at_) < 0x80) return std::to_integer<std::uint8_t>(*at_++);
         return long_varint();
@@ -123,8 +122,8 @@ class Cursor {
         return joined_sevens(word & (last ^ (last - 1)));
     }
 
-    /// The low seven bits of eight bytes, pushed together: pairs, then fours, then all. Takes no branch, which is what
-    /// makes numbers of two and three bytes in turn as fast as those of one length.
+    /// Concatenates the low seven bits of eight bytes: pairs, then fours, then all. Branch-free, so mixed lengths of
+    /// two and three bytes are as fast as equal ones.
     static std::uint64_t joined_sevens(std::uint64_t bytes) noexcept {
         bytes = (bytes & 0x007F007F007F007F) | (bytes & 0x7F007F007F007F00) >> 1;
         bytes = (bytes & 0x00003FFF00003FFF) | (bytes & 0x3FFF00003FFF0000) >> 2;

@@ -43,16 +43,16 @@ class Locked {
     SpinLock& lock_;
 };
 
-// NOLINTNEXTLINE(performance-no-int-to-ptr): no object is there.
+// NOLINTNEXTLINE(performance-no-int-to-ptr): points to no object.
 const std::byte* end_of_memory() noexcept { return reinterpret_cast<const std::byte*>(UINTPTR_MAX); }
 
 SpinLock lock;
 MappedFile* first_file = nullptr; // all registered files: the signal handler cannot use the map
 std::map<const std::byte*, const MappedFile*>* by_address =
     nullptr;                           // never deleted: mappings may outlive static destruction
-std::atomic<std::uint64_t> version{1}; // of the two
-std::atomic<std::uint64_t> events{1};  // how often pages were replaced by zeros, or put back
-std::atomic<std::size_t> replaced{0};  // files that have zeros in them now
+std::atomic<std::uint64_t> version{1}; // of first_file and by_address
+std::atomic<std::uint64_t> events{1};  // counts how often pages were replaced by zeros or restored
+std::atomic<std::size_t> replaced{0};  // files that contain zero pages now
 struct sigaction previous_action{};
 std::size_t page_bytes = 4096;
 pthread_key_t guard_key;
@@ -92,8 +92,7 @@ struct MappedFiles {
         }
 #ifdef SI_TKILL
         if (info->si_code == SI_TKILL && guard != nullptr && info->si_pid == getpid()) {
-            // A handler that was installed after this one sends the signal on, as faulthandler does: the read is tried
-            // again.
+            // A handler installed after this one forwards the signal, as faulthandler does: retry the read.
             errno = error;
             return;
         }
@@ -106,13 +105,13 @@ struct MappedFiles {
     /// put_back.
     static bool replace(const MappedFile& file, std::byte* at) noexcept {
         std::byte* const from = file.data_ + static_cast<std::size_t>(at - file.data_) / page_bytes * page_bytes;
-        if (file.zeros_ != nullptr && file.zeros_ <= from) return true; // Another thread did it.
+        if (file.zeros_ != nullptr && file.zeros_ <= from) return true; // Another thread has replaced them.
         put_back(file);
         if (file.zeros_ != nullptr && file.zeros_ <= from) return true;
         const auto length = static_cast<std::size_t>(file.data_ + file.size_ - from);
         void* aside = nullptr;
 #ifdef MREMAP_MAYMOVE
-        aside = mremap(from, 0, length, MREMAP_MAYMOVE); // Of size 0: another mapping of the same part of the file.
+        aside = mremap(from, 0, length, MREMAP_MAYMOVE); // Size 0 makes another mapping of the same part of the file.
         if (aside == MAP_FAILED) aside = nullptr;
 #endif
         void* const zeros = mmap(from, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -128,8 +127,8 @@ struct MappedFiles {
         return true;
     }
 
-    /// Have reads fail again, or find what was written to the file since. Where the system cannot, the zeros stay, and
-    /// are noticed.
+    /// Restores the mapping, so that reads fail again or see what was written since. If the system cannot, the zeros
+    /// stay and are detected.
     static void put_back(const MappedFile& file) noexcept {
 #ifdef MREMAP_MAYMOVE
         if (file.set_aside_ == nullptr) return;
@@ -161,16 +160,16 @@ struct MappedFiles {
             struct sigaction usual{};
             usual.sa_handler = SIG_DFL;
             sigaction(number, &usual, nullptr);
-            if (info->si_code <= 0) raise(number); // A read that faulted is tried again; a signal that was sent is not.
+            if (info->si_code <= 0) raise(number); // A faulting read is retried; a signal that was sent is not.
         }
     }
 
-    /// Once, with the first mapping. A handler that is installed later takes precedence.
+    /// Runs once, with the first mapping. A handler installed later takes precedence.
     static void install() {
         [[maybe_unused]] static const bool installed = [] {
             page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
             by_address = new std::map<const std::byte*, const MappedFile*>;
-            // A thread that the child does not have may have held the lock.
+            // The lock may have been held by a thread that the child does not have.
             pthread_atfork(nullptr, nullptr, [] { lock.unlock(); });
             struct sigaction ours{};
             ours.sa_sigaction = &handle;
@@ -207,7 +206,7 @@ MappedFile::MappedFile(int fd, std::size_t size, FileId id, std::string name, st
         if (first_file != nullptr) first_file->previous_ = this;
         first_file = this;
     }
-    GuardedRead guard; // It may shrink already.
+    GuardedRead guard; // The file may shrink already.
     const volatile std::byte* const page = data_ + (size - 1) / page_bytes * page_bytes;
     for (probe_ = data_ + size - 1; probe_ != page && *probe_ == std::byte{0};) --probe_;
     probed_ = *probe_;
@@ -225,7 +224,7 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::Stretch MappedFile::find(const std::byte* at) {
-    // Nearly always it is the same as the last time, or the same gap between files.
+    // Usually the file is the same as last time, or the address is in the same gap between files.
     thread_local Stretch last;
     thread_local std::uint64_t of_version = 0;
     const std::uint64_t now = version.load(std::memory_order_acquire);
@@ -259,8 +258,8 @@ bool MappedFile::has_become_shorter() const noexcept {
     if (stat(opened_.c_str(), &status) != 0) return true; // Removed or replaced.
     const bool is_same = static_cast<std::uint64_t>(status.st_dev) == id_.device &&
                          static_cast<std::uint64_t>(status.st_ino) == id_.inode;
-    // One that was written anew meanwhile has another byte there again. One that was changed in place keeps its size,
-    // and its zero.
+    // If the file was rewritten in the meantime, the byte is no longer zero. A file changed in place keeps its size and
+    // its zero.
     return !is_same || std::cmp_less(status.st_size, size_) || *probe_ != std::byte{0};
 }
 
@@ -287,7 +286,7 @@ void GuardedRead::touch(std::span<const MappedFile* const> files) {
 }
 
 const MappedFile* GuardedRead::touch(const std::byte* at) {
-    if (last_.begin <= at && at < last_.end) return last_.file; // which is noted already
+    if (last_.begin <= at && at < last_.end) return last_.file; // already noted
     last_ = MappedFile::find(at);
     touch(last_.file);
     return last_.file;
@@ -300,7 +299,7 @@ const MappedFile* GuardedRead::lost(Look look) noexcept {
     const bool is_calm =
         events.load(std::memory_order_acquire) == entered_ && replaced.load(std::memory_order_acquire) == 0;
     if (found == nullptr && is_calm) return nullptr;
-    // Zeros may be there because of another thread's read.
+    // Another thread's read may have put zeros there.
     const Locked locked(lock);
     const auto restore = [&](const MappedFile* file) {
         if (file->zeros_ != nullptr || file->last_event_.load(std::memory_order_acquire) > entered_) found = file;
@@ -314,8 +313,8 @@ const MappedFile* GuardedRead::lost(Look look) noexcept {
 
 const MappedFile* GuardedRead::find_shorter() const noexcept {
     const MappedFile* found = nullptr;
-#ifndef __SANITIZE_THREAD__                              // which does not know fences
-    std::atomic_thread_fence(std::memory_order_acquire); // The probes are read after everything else.
+#ifndef __SANITIZE_THREAD__                              // which does not support fences
+    std::atomic_thread_fence(std::memory_order_acquire); // Read the probes after everything else.
 #endif
     const auto look = [&](const MappedFile* file) {
         if (file->shrank()) found = file;
@@ -331,12 +330,12 @@ GuardedRead::Helper::~Helper() { pthread_setspecific(guard_key, before_); }
 
 } // namespace headrace
 
-#else // Other systems do not let a mapped file be cut off.
+#else // Other systems do not allow truncating a mapped file.
 
 namespace headrace {
 namespace {
 
-// NOLINTNEXTLINE(performance-no-int-to-ptr): no object is there.
+// NOLINTNEXTLINE(performance-no-int-to-ptr): points to no object.
 const std::byte* end_of_memory() noexcept { return reinterpret_cast<const std::byte*>(UINTPTR_MAX); }
 
 } // namespace

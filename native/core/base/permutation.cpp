@@ -15,11 +15,11 @@ constexpr std::uint64_t mix(std::uint64_t value) noexcept {
 
 constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;
 
-// On fewer bits the halves are too small for the network to mix well, and walking a cycle of a thousand numbers
-// costs little.
+// With fewer bits, the halves are too small for the network to mix well, and walking a cycle of a thousand numbers is
+// cheap.
 constexpr unsigned least_bits = 10;
 
-// A multiplication carries low bits upwards; folding the product brings the high ones back down.
+// Multiplication carries low bits upwards; folding the product brings the high bits back down.
 constexpr std::uint64_t scramble(std::uint64_t half, std::uint64_t key) noexcept {
     std::uint64_t mixed = (half ^ key) * 0xD6E8FEB86659FD93;
     mixed ^= mixed >> 32;
@@ -29,14 +29,13 @@ constexpr std::uint64_t scramble(std::uint64_t half, std::uint64_t key) noexcept
 } // namespace
 
 Permutation::Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) noexcept : n_(n) {
-    // The halves of an odd number of bits differ by one: n is always more than half of what the network covers, so a
-    // walk has two steps on average at worst.
+    // The halves of an odd number of bits differ by one. n is always more than half of the network's range, so a walk
+    // takes two steps on average at worst.
     const unsigned bits = std::max(least_bits, static_cast<unsigned>(std::bit_width(n - 1)));
     right_bits_ = (bits + 1) / 2;
     right_mask_ = (std::uint64_t{1} << right_bits_) - 1;
     left_mask_ = (std::uint64_t{1} << (bits - right_bits_)) - 1;
-    // Each part goes through the mixer before the next is added, so that (seed, epoch + 1) and (seed + 1, epoch)
-    // have nothing in common.
+    // Each part is mixed before the next is added, so that (seed, epoch + 1) and (seed + 1, epoch) are unrelated.
     std::uint64_t state = mix(mix(mix(seed + golden) + epoch + golden) + n + golden);
     for (std::uint64_t& key : keys_) key = mix(state += golden);
 }
@@ -60,8 +59,8 @@ std::uint64_t Permutation::operator()(std::uint64_t position) const noexcept {
     return value;
 }
 
-// One step for all, then steps for those alone that are still outside [0, n). Eight numbers go through the network side
-// by side, since one alone would wait for each multiplication; and no branch depends on what a number turned out to be.
+// One step for all numbers, then further steps for those still outside [0, n). Eight numbers go through the network in
+// parallel, as a single one would wait for each multiplication. No branch depends on a number's value.
 void Permutation::walk(std::span<std::uint64_t> values) const noexcept {
     constexpr std::size_t lanes = 8;
     static_assert(block % lanes == 0 && block <= 256);

@@ -7,9 +7,9 @@
 
 namespace headrace {
 
-/// A permutation of [0, n), computed and never stored: a keyed Feistel network on the bits of n - 1, walked along its
-/// cycle until the number is below n (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
-/// The order depends on (seed, epoch, n) alone. Orders are pinned by tests: changing one is a breaking release.
+/// A permutation of [0, n), computed and never stored: a keyed Feistel network on the bits of n - 1, whose cycle is
+/// walked until the number is below n (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). The order
+/// depends only on (seed, epoch, n). Tests pin it: changing it is a breaking release.
 class Permutation {
   public:
     /// 1 <= n <= 2^62.
@@ -18,7 +18,7 @@ class Permutation {
     /// The index at one position below n.
     [[nodiscard]] std::uint64_t operator()(std::uint64_t position) const noexcept;
 
-    /// The indices at positions start, start + 1, ..., all below n. Several times as fast as one by one.
+    /// The indices at positions start, start + 1, ..., all below n. Several times faster than one by one.
     void fill(std::uint64_t start, std::span<std::int64_t> out) const noexcept;
 
     /// The indices at any positions below n; `out` is as long as `positions`.

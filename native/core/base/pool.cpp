@@ -4,7 +4,7 @@
 #include <bit>
 #include <new>
 
-// With AddressSanitizer, which sees what is written behind the end of a block, but not of a mapping.
+// Not with AddressSanitizer, which detects writes past the end of a block, but not of a mapping.
 #if (defined(__unix__) || defined(__APPLE__)) && !defined(__SANITIZE_ADDRESS__)
 #if defined(__has_feature)
 #if !__has_feature(address_sanitizer)
@@ -118,7 +118,7 @@ void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
     if (data != nullptr) free_block(data, capacity);
 }
 
-// Takes out what was not needed since the last time, for the caller to free.
+// Removes the blocks not needed since the last sweep, for the caller to free.
 std::vector<Pool::Unused> Pool::sweep() {
     std::size_t count = 0;
     for (const auto& [capacity, idle] : idle_) count += idle.least;

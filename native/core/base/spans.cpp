@@ -58,7 +58,7 @@ namespace {
 
 void check_range(const Rows& rows, std::span<const std::int64_t> indices) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
-        const auto index = static_cast<std::uint64_t>(indices[i]); // A negative one becomes too large.
+        const auto index = static_cast<std::uint64_t>(indices[i]); // Negative indices become too large.
         if (index < rows.count) continue;
         FormatError error(Fault::range, 0, rows.count, index);
         error.record = static_cast<std::int64_t>(i);
@@ -66,7 +66,7 @@ void check_range(const Rows& rows, std::span<const std::int64_t> indices) {
     }
 }
 
-// The beginning is enough: from there on the processor sees that the row is read in order.
+// The first lines are enough: then the hardware prefetcher takes over.
 void prefetch(const std::byte* row, std::size_t size) {
 #if defined(__GNUC__) || defined(__clang__)
     constexpr std::size_t line = 64;
@@ -81,7 +81,7 @@ void check_places(std::span<const Bytes> files, const std::int32_t* which, std::
                   std::size_t size) {
     for (std::size_t i = 0; i < offsets.size(); ++i) {
         const std::size_t number = which != nullptr ? static_cast<std::size_t>(which[i]) : 0;
-        const auto offset = static_cast<std::uint64_t>(offsets[i]); // A negative one becomes too large.
+        const auto offset = static_cast<std::uint64_t>(offsets[i]); // Negative offsets become too large.
         const std::size_t has = number < files.size() ? files[number].size() : 0;
         if (number < files.size() && offset <= has && size <= has - offset) continue;
         FormatError error(Fault::range, 0, has, offset);
@@ -90,10 +90,10 @@ void check_places(std::span<const Bytes> files, const std::int32_t* which, std::
     }
 }
 
-/// Copies `count` pieces of `size` bytes; `from(i)` is where piece i lies. Neighbours in memory are copied in one go.
+/// Copies `count` pieces of `size` bytes; piece i is at `from(i)`. Copies adjacent pieces together.
 template <typename From> void copy_pieces(std::size_t count, std::size_t size, const From& from, std::byte* out) {
     if (size == 0) return;
-    // Small pieces are copied in less time than memory takes to answer: ask for them several pieces ahead.
+    // A small piece takes less time to copy than to fetch from memory, so prefetch several ahead.
     const std::size_t ahead = std::clamp<std::size_t>(8192 / size, 1, 16);
     for (std::size_t i = 0; i < count;) {
         std::size_t run = 1;

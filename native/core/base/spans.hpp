@@ -7,66 +7,63 @@
 
 namespace headrace {
 
-/// What surrounds a payload in memory and can be checked against it, so that the check and the decoding of a record
-/// touch its bytes once, while they are in the cache.
+/// Check data next to a payload in memory. Checking it while decoding reads the payload from memory only once.
 enum class Seal : std::uint8_t {
-    none,     ///< Nothing to check (or it was checked before).
-    tfrecord, ///< Masked CRC-32C of the payload in the four bytes behind it.
+    none,     ///< Nothing to check, or already checked.
+    tfrecord, ///< Masked CRC-32C of the payload, in the four bytes after it.
 };
 
-/// Another reading of a payload, where its frame leaves two open.
+/// A second reading of a payload whose frame is ambiguous.
 struct Alternative {
-    std::size_t record; ///< Which payload.
+    std::size_t record; ///< Index of the payload.
     Bytes payload;
 };
 
-/// Payloads of some records, in the order they were asked for. Views: whoever made them keeps the bytes alive.
+/// Payloads of some records, in the requested order. These are views: their owner keeps the bytes alive.
 struct Spans {
     std::vector<Bytes> payloads;
     Seal seal = Seal::none;
-    std::vector<Alternative>
-        alternatives; ///< In the order of the records; whoever decodes takes the one that makes sense.
+    std::vector<Alternative> alternatives; ///< In record order; the decoder picks the valid reading.
 
-    /// The other reading of record `i`, or nothing.
+    /// The second reading of record `i`, or nullptr.
     [[nodiscard]] const Alternative* alternative(std::size_t i) const noexcept;
 
-    /// Asks for the first lines of a payload that is read soon after record `i`: the processor foresees a long stream,
-    /// but not that the checksum of a record is taken in three places at once, nor where the next record of a shuffled
-    /// batch lies.
+    /// Prefetches the first lines of a payload that is read soon after record `i`. The hardware prefetcher handles long
+    /// streams, but not a checksum computed at three places at once, nor the random addresses of a shuffled batch.
     void prefetch_after(std::size_t i) const noexcept;
 
     /// Checks the seal of record `i`. Throws FormatError{payload_checksum} with `record` set.
     void check(std::size_t i) const;
 
-    /// Both for record `i`: the next payload is asked for while the checksum of this one is taken.
+    /// Does both for record `i`: prefetches the next payload while computing the checksum of this one.
     void check_and_prefetch(std::size_t i) const;
 
   private:
     void compare(std::size_t i, std::uint32_t crc) const;
 };
 
-/// Rows of equal size that lie one behind the other; `bytes` holds `count * size` of them, as the caller has checked.
+/// Contiguous rows of equal size. `bytes` holds `count * size` bytes; the caller has checked that.
 struct Rows {
     Bytes bytes;
-    std::size_t size = 0;  ///< Bytes of one row; may be 0.
-    std::size_t count = 0; ///< How many there are.
+    std::size_t size = 0; ///< Bytes of one row; may be 0.
+    std::size_t count = 0;
 };
 
-/// Copies rows to `out` in the order of `indices`, neighbours in one go. Throws FormatError{range} (record = position
-/// in `indices`) before anything is written when an index is not a row. `out` holds indices.size() * rows.size bytes.
+/// Copies rows to `out` in the order of `indices`, adjacent ones together. Throws FormatError{range} (record = position
+/// in `indices`) for an index out of range, before anything is written. `out` holds indices.size() * rows.size bytes.
 void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out);
 
-/// Copies `size` bytes from each place to `out`: place i is byte offsets[i] of files[which[i]] (of files[0] where
-/// `which` is null; else it holds as many numbers as there are offsets). Throws FormatError{range} with `record` set
-/// before anything is written when a place is not inside its file. `out` holds offsets.size() * size bytes.
+/// Copies `size` bytes from each place to `out`. Place i is at offsets[i] of files[which[i]], or of files[0] if `which`
+/// is null; otherwise `which` has one number per offset. Throws FormatError{range} with `record` set for a place
+/// outside its file, before anything is written. `out` holds offsets.size() * size bytes.
 void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,
                  std::size_t size, std::byte* out);
 
-/// What looking for the records of a buffer, one behind the other, has found.
+/// The result of scanning a buffer for consecutive records.
 struct Scan {
-    std::vector<std::int64_t> starts; ///< Of the sound records, in order.
-    std::uint64_t next = 0;           ///< Where the one after them begins.
-    bool faulty = false;              ///< Whether `next` is the start of a damaged record; `fault` says how.
+    std::vector<std::int64_t> starts; ///< Starts of the valid records, in order.
+    std::uint64_t next = 0;           ///< Where the next record would begin.
+    bool faulty = false;              ///< Whether a damaged record begins at `next`; see `fault`.
     FormatError fault{Fault::truncated, 0};
 };
 

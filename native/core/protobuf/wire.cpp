@@ -3,10 +3,10 @@
 namespace headrace::proto {
 namespace {
 
-// protobuf's own limit on nested messages; groups nest the same way.
+// protobuf's own nesting limit for messages; groups nest in the same way.
 constexpr int deepest = 100;
 
-// NOLINTNEXTLINE(misc-no-recursion): at most `deepest` groups within each other.
+// NOLINTNEXTLINE(misc-no-recursion): groups nest at most `deepest` levels.
 void skip_group(Cursor& cursor, std::uint32_t field, int depth) {
     if (depth > deepest) throw FormatError(Fault::wire, cursor.offset());
     for (;;) {

@@ -4,16 +4,16 @@
 
 namespace headrace::proto {
 
-/// How a field's value is laid out on the protobuf wire.
+/// The wire type of a protobuf field.
 enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, group = 3, end_group = 4, fixed32 = 5 };
 
-/// A field's number and layout.
+/// A field's number and wire type.
 struct Tag {
     std::uint32_t field;
     Wire wire;
 };
 
-/// The next tag. Throws FormatError{wire} for field 0, a number over 2^29 - 1 or an unknown layout.
+/// Reads the next tag. Throws FormatError{wire} for field 0, a number over 2^29 - 1 or an unknown wire type.
 [[nodiscard]] inline Tag read_tag(Cursor& cursor) {
     const std::uint64_t offset = cursor.offset();
     const std::uint64_t raw = cursor.varint();
@@ -28,15 +28,15 @@ struct Tag {
     return cursor.take(length);
 }
 
-/// Passes over the value that follows `tag`, groups included.
+/// Skips the value that follows `tag`, groups included.
 void skip_value(Cursor& cursor, Tag tag);
 
-/// How many bytes a varint takes.
+/// The size of a varint in bytes.
 [[nodiscard]] constexpr std::size_t varint_size(std::uint64_t value) noexcept {
     return (static_cast<std::size_t>(std::bit_width(value | 1)) * 9 + 64) / 64;
 }
 
-/// Writes a varint and returns where it ends. The caller has made room.
+/// Writes a varint and returns its end. The caller has made room.
 inline std::byte* write_varint(std::byte* to, std::uint64_t value) noexcept {
     while (value >= 0x80) {
         *to++ = static_cast<std::byte>(value | 0x80);
@@ -46,7 +46,7 @@ inline std::byte* write_varint(std::byte* to, std::uint64_t value) noexcept {
     return to;
 }
 
-/// The same without a branch on the size of numbers of two to eight bytes. Writes over the eight bytes from `to` on.
+/// The same, without branching on sizes of two to eight bytes. Overwrites the eight bytes from `to` on.
 inline std::byte* write_varint_in_room(std::byte* to, std::uint64_t value) noexcept {
     if (value < 0x80 || value >= std::uint64_t{1} << 56) return write_varint(to, value);
     const std::size_t size = varint_size(value);
@@ -58,10 +58,10 @@ inline std::byte* write_varint_in_room(std::byte* to, std::uint64_t value) noexc
     return to + size;
 }
 
-/// Writes numbers `first` up to `last` of memory that others may change. They were measured before, and have the bytes
-/// up to `end`. What lies between `end` and `room` is written later, so it may be written over here: only the last
-/// numbers of a block need a check each. Throws FormatError{changed} where they take more or fewer bytes by now.
-/// `write`: write_varint where the sizes of the numbers are alike, write_varint_in_room where they are not.
+/// Writes numbers [first, last) from memory that others may change. They were measured before and have the bytes up to
+/// `end`. The bytes from `end` to `room` are written later, so this may overwrite them; only the last numbers of a
+/// block then need a check each. Throws FormatError{changed} if the numbers now take more or fewer bytes. `write`:
+/// write_varint if the sizes of the numbers are alike, else write_varint_in_room.
 template <auto write, typename At>
 std::byte* write_measured(std::byte* to, const std::byte* end, const std::byte* room, std::size_t first,
                           std::size_t last, const At& number_at) {

@@ -17,7 +17,7 @@ std::size_t size_of_number(Kind kind) { return kind == Kind::float32 ? sizeof(fl
     throw FormatError(fault, 0, expected, found);
 }
 
-/// Room for numbers whose count is not known beforehand, from the pool.
+/// A growing block from the pool, for numbers whose count is not known in advance.
 class Growing {
   public:
     Growing(Column& column, const std::shared_ptr<Pool>& pool, std::size_t item)
@@ -45,7 +45,7 @@ class Growing {
 
 } // namespace
 
-/// One call of decode: what is reused from record to record.
+/// The state of one call of decode, reused from record to record.
 class Run {
   public:
     Run(const Decoder& decoder, const Spans& spans, const std::shared_ptr<Pool>& pool, std::vector<Column>& columns)
@@ -90,8 +90,8 @@ class Run {
     [[nodiscard]] int feature() const { return feature_; }
 
   private:
-    /// Room for a column of fixed count. A value takes a byte of a payload or more, so what a schema asks for beyond
-    /// that fails at some record, before it is written; a default is in memory already.
+    /// Size of a column with a fixed count. Every value takes at least one byte of a payload, so a schema that needs
+    /// more values than bytes fails at some record before they are written. Defaults are in memory already.
     [[nodiscard]] std::size_t most_values(const Spec& spec, std::size_t n) const {
         const auto count = static_cast<std::size_t>(spec.count);
         std::size_t bytes = 0;
@@ -136,7 +136,8 @@ class Run {
         feature_ = -1;
     }
 
-    // Writers put the keys of every record in one order, so the key at this place of the record before is tried first.
+    // Writers usually keep the keys of all records in one order, so first try the key that was at this position last
+    // time.
     int look_up(bool in_lists) {
         const std::string_view key = as_text(entry_.key);
         const std::size_t at = guess_++;
@@ -194,7 +195,7 @@ class Run {
         column.steps.push_back(steps);
     }
 
-    // A step without a list, or with an empty one, holds no values.
+    // A step with an empty list, or without one, holds no values.
     void put_step(const Spec& spec, Column& column) {
         if (step_.kind != Kind::none) check_kind(spec, step_);
         const std::size_t added = step_.kind == Kind::none ? 0 : append(spec, column, step_);
@@ -233,7 +234,7 @@ class Run {
             fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), found);
     }
 
-    // Records with more keys than this are looked up key by key; the guesses must not grow with what a file says.
+    // Records with more keys than this look every key up: a file must not make the guesses grow without bound.
     static constexpr std::size_t most_guesses = 4096;
     static constexpr std::size_t most_skipped = 64;
 
@@ -249,14 +250,14 @@ class Run {
     List step_;
     WireTemplate template_;
     bool learns_template_ = false;
-    std::vector<Part> skipped_; ///< Values of entries that nobody asked for, while a form is taken.
+    std::vector<Part> skipped_; ///< Values of unrequested entries, kept while a template is learned.
     int feature_ = -1;
 };
 
 Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)) {
     for (std::size_t k = 0; k < specs_.size(); ++k) {
         auto& places = specs_[k].list ? lists_ : features_;
-        // A key has one place to go to: with two specs of it, one column would stay empty.
+        // A key fills only one column; with two specs, the other would stay empty.
         if (!places.emplace(specs_[k].name, static_cast<int>(k)).second)
             throw std::invalid_argument("two specs for the key '" + specs_[k].name + "'");
     }
@@ -316,7 +317,7 @@ std::size_t count_floats(Part packed) {
     return packed.bytes.size() / sizeof(float);
 }
 
-/// The one packed run of a list that was written the usual way; false when it was not.
+/// Sets `run` to the only packed run of a list, the usual form; false for any other form.
 bool sole_packed_run(const List& list, Part& run) {
     if (!list.more.empty() || list.piece.bytes.empty() || list.piece.bytes[0] != std::byte{0x0A}) return false;
     Cursor cursor = list.piece.cursor();
@@ -327,14 +328,14 @@ bool sole_packed_run(const List& list, Part& run) {
     return true;
 }
 
-/// A list that was written the usual way holds nothing but this many packed floats: the way of nearly every float.
+/// Copies packed floats if there are exactly `count`, which is the case for nearly every list.
 bool copy_run(Part run, std::size_t count, std::byte* to) {
     if (run.bytes.size() / sizeof(float) != count || run.bytes.size() % sizeof(float) != 0) return false;
     if (count != 0) std::memcpy(to, run.bytes.data(), run.bytes.size());
     return true;
 }
 
-/// `count` numbers of one byte each; false when one of them is longer.
+/// Widens `count` one-byte numbers; false if one of them is longer.
 bool widen_run(Part run, std::size_t count, std::byte* to) {
     unsigned seen = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -345,7 +346,8 @@ bool widen_run(Part run, std::size_t count, std::byte* to) {
     return seen < 0x80;
 }
 
-/// The same of whole numbers. A number takes a byte or more, so a run shorter than `count` is left alone.
+/// Decodes a run of `count` varints; false if it has more or fewer. A varint takes at least one byte, so shorter runs
+/// are rejected at once.
 bool unpack_run(Part run, std::size_t count, std::byte* to) {
     if (run.bytes.size() <= count) return run.bytes.size() == count && widen_run(run, count, to);
     Cursor cursor = run.cursor();
@@ -363,7 +365,7 @@ double as_double(std::int64_t whole, std::uint64_t offset) {
     return static_cast<double>(whole);
 }
 
-/// Every number of a list, whichever way it was written, in its order. `to` has room for `count` of them.
+/// Writes every number of a list in order, packed or not. `to` has room for `count` of them.
 class Writer {
   public:
     Writer(Kind kind, Kind wanted, std::size_t count, std::byte* to)
@@ -373,8 +375,7 @@ class Writer {
           left_(count),
           to_(to) {}
 
-    /// Whether there were as many numbers as there is room for: `count_values` said so before, of the bytes that were
-    /// there then.
+    /// Checks that all of `to` is filled. `count_values` counted before, so a difference means that the bytes changed.
     void finish() const {
         if (left_ != 0) throw FormatError(Fault::changed, 0, count_);
     }

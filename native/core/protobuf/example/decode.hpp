@@ -11,24 +11,24 @@
 
 namespace headrace::example {
 
-/// One feature that is wanted.
+/// A feature to decode.
 struct Spec {
     std::string name;
     Kind kind = Kind::none;
-    std::int64_t count = -1;        ///< Values per example (per step of a feature list); -1 where that varies.
-    bool list = false;              ///< A feature list of a SequenceExample rather than a feature.
-    bool has_default = false;       ///< What an example without the feature gets (fixed counts only):
-    std::vector<std::byte> numbers; ///< `count` numbers as they lie in memory, or
+    std::int64_t count = -1;        ///< Values per example (per step of a feature list); -1: varies.
+    bool list = false;              ///< A feature list of a SequenceExample.
+    bool has_default = false;       ///< Whether examples without the feature get a default (fixed counts only):
+    std::vector<std::byte> numbers; ///< `count` numbers as in memory, or
     std::vector<std::string> texts; ///< `count` texts.
 };
 
-/// A feature of all examples of a batch.
+/// One feature of all examples of a batch.
 struct Column {
-    Pool::Block numbers; ///< float or int64 values, end to end.
+    Pool::Block numbers; ///< float or int64 values, concatenated.
     std::size_t number_count = 0;
     std::vector<Bytes> texts;          ///< Values of kind bytes: views of the payloads or of the decoder's defaults.
-    std::vector<std::int64_t> steps;   ///< n + 1 offsets of feature lists, counted in steps.
-    std::vector<std::int64_t> offsets; ///< Where the count varies: one more than there are examples (or steps).
+    std::vector<std::int64_t> steps;   ///< Feature lists: n + 1 offsets, in steps.
+    std::vector<std::int64_t> offsets; ///< If the count varies: one more than there are examples (or steps).
 };
 
 /// Decodes batches of payloads into columns. Immutable: one decoder serves many threads.
@@ -38,25 +38,24 @@ class Decoder {
 
     [[nodiscard]] const std::vector<Spec>& specs() const noexcept { return specs_; }
 
-    /// One column per spec. Seals are checked, each right before its payload is read. Throws FormatError with `record`
-    /// (and `feature`, where it is one) set.
+    /// One column per spec. Checks each seal right before reading its payload. Throws FormatError with `record` set,
+    /// and `feature` if the fault is in one.
     [[nodiscard]] std::vector<Column> decode(const Spans& spans, const std::shared_ptr<Pool>& pool) const;
 
   private:
     friend class Run;
 
     std::vector<Spec> specs_;
-    std::unordered_map<std::string, int> features_; ///< Name to spec, of features.
-    std::unordered_map<std::string, int> lists_;    ///< The same of feature lists.
+    std::unordered_map<std::string, int> features_; ///< Feature names to specs.
+    std::unordered_map<std::string, int> lists_;    ///< Feature list names to specs.
 };
 
-/// How many values a list holds. Throws FormatError{wire} for packed runs that do not end with a whole value.
+/// The number of values in a list. Throws FormatError{wire} for a packed run that ends within a value.
 [[nodiscard]] std::size_t count_values(const List& list);
 
-/// Writes the numbers of a list, if there are `count` of them, and returns how many there are. `wanted` is float32 or
-/// int64, which must be the list's kind and is stored as it is, or number, which is stored as double. Where the answer
-/// is not `count`, there may be anything in the `count` places at `to`. Throws FormatError{range} for a whole number
-/// that no double holds.
+/// Writes the numbers of a list if there are exactly `count`, and returns how many there are; if the result differs,
+/// the content of `to` is undefined. `wanted` is the list's own kind (float32 or int64, stored unchanged) or number
+/// (stored as double). Throws FormatError{range} for an integer that double cannot represent.
 [[nodiscard]] std::size_t read_numbers(const List& list, Kind wanted, std::size_t count, std::byte* to);
 
 /// Calls `on_text(bytes)` for every value of a list of kind bytes.

@@ -21,7 +21,7 @@ std::byte* write_bytes(std::byte* to, Bytes bytes) {
 
 Bytes name_of(const Source& source) { return std::as_bytes(std::span(source.name)); }
 
-/// Values [first, last) of a source, which make up one Feature.
+/// Values [first, last) of a source: the content of one Feature.
 struct Values {
     std::size_t first;
     std::size_t last;
@@ -35,7 +35,7 @@ Values values_at(const Source& source, std::size_t row) {
     return {static_cast<std::size_t>(source.offsets[row]), static_cast<std::size_t>(source.offsets[row + 1])};
 }
 
-/// Size of the packed numbers (or of all the text fields) of a list.
+/// Size of the packed numbers of a list, or of all its text fields.
 std::size_t content_size(const Source& source, Values values) {
     std::size_t size = 0;
     switch (source.kind) {
@@ -76,7 +76,7 @@ std::byte* write_feature(std::byte* to, const std::byte* room, const Source& sou
         [&](std::size_t i) { return static_cast<std::uint64_t>(int_at(source, i)); });
 }
 
-/// The parts of one example, measured; `contents` remembers sizes in the order in which writing will need them.
+/// Measures the parts of one example. `contents` keeps sizes in the order in which writing needs them.
 class Measure {
   public:
     Measure(const std::vector<Source>& sources, std::vector<std::size_t>& contents)
@@ -177,7 +177,7 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     const auto lists =
         static_cast<std::size_t>(std::count_if(sources.begin(), sources.end(), [](const Source& s) { return s.list; }));
     const std::size_t features = sources.size() - lists;
-    const bool features_map = features != 0 || lists == 0; // A SequenceExample without a context has none on the wire.
+    const bool features_map = features != 0 || lists == 0; // An empty context is omitted.
 
     Encoded out;
     out.starts.resize(n);

@@ -60,7 +60,7 @@ bool begins(Bytes bytes, std::string_view with, std::size_t at = 0) {
     return bytes.size() >= at + with.size() && std::memcmp(bytes.data() + at, with.data(), with.size()) == 0;
 }
 
-/// How many bytes follow the first of a UTF-8 character, or -1.
+/// The number of bytes after the first of a UTF-8 character, or -1.
 int followers(unsigned first) {
     if (first < 0x80) return 0;
     if (first >= 0xC2 && first < 0xE0) return 1;
@@ -70,7 +70,7 @@ int followers(unsigned first) {
 
 bool is_control(unsigned byte) { return (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F; }
 
-/// Calls `on_feature(list, count)` for the Feature that an entry holds, or for those of the steps of its FeatureList.
+/// Calls `on_feature(list, count)` for the Feature of an entry, or for each step of its FeatureList.
 template <typename OnFeature> void each_feature(const Entry& entry, bool is_list, OnFeature&& on_feature) {
     List list;
     if (!is_list) {
@@ -96,7 +96,7 @@ Image recognise_image(Bytes bytes) noexcept {
     if (begins(bytes, "BM") && bytes.size() >= 26 && load_le<std::uint32_t>(bytes.data() + 2) == bytes.size())
         return Image::bmp;
     if (begins(bytes, "RIFF") && begins(bytes, "WEBP", 8)) return Image::webp;
-    // The fourth byte of either order is the other half of the number 42.
+    // In either byte order, the fourth byte is the other half of the number 42.
     if (begins(bytes, "II*") && bytes.size() >= 8 && bytes[3] == std::byte{0}) return Image::tiff;
     if (begins(bytes, "MM") && bytes.size() >= 8 && bytes[2] == std::byte{0} && begins(bytes, "*", 3))
         return Image::tiff;
@@ -111,7 +111,7 @@ bool is_plain_text(Bytes bytes) noexcept {
         if (more < 0 || is_control(first) || bytes.size() - i <= static_cast<std::size_t>(more)) return false;
         for (std::size_t k = 1; std::cmp_less_equal(k, more); ++k)
             if ((byte(i + k) & 0xC0) != 0x80) return false;
-        // Overlong forms, surrogates and what lies beyond U+10FFFF show in the second byte.
+        // The second byte reveals overlong forms, surrogates and code points beyond U+10FFFF.
         const unsigned second = more > 0 ? byte(i + 1) : 0;
         if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
             (first == 0xF4 && second > 0x8F))
@@ -134,7 +134,7 @@ void Scanner::add(const Spans& spans) {
 }
 
 void Scanner::record(Bytes payload) {
-    // The last entry of a key counts, so entries are gathered first; and facts are kept of whole records only.
+    // The last entry of a key counts, so collect the entries first. Facts cover whole records only.
     std::map<std::pair<bool, std::string_view>, Entry> last;
     Entry entry;
     walk(payload, [&](bool in_lists, Part bytes) {

@@ -15,19 +15,19 @@ namespace headrace::example {
 ///   Features         1: map<string, Feature>     FeatureLists     1: map<string, FeatureList>
 ///   Feature          oneof 1: BytesList  2: FloatList  3: Int64List          FeatureList  1: repeated Feature
 ///   each list        1: repeated bytes / float / int64 (packed or not)
-/// protobuf's rules hold where tf.data's parser differs: every piece of a list counts, the last kind of a oneof wins,
-/// the last of several entries with one key wins whole. What nobody asks for is passed over, not looked into.
+/// protobuf's rules apply even where tf.data's parser differs: all pieces of a list count, the last kind of a oneof
+/// wins, and the last of several entries with one key replaces the others. Unrequested entries are skipped unread.
 
-/// Which list a Feature holds. The numbers are those that errors carry.
+/// Which list a Feature holds. Errors carry these numbers.
 enum class Kind : std::uint8_t {
     none = 0,
     bytes = 1,
     float32 = 2,
     int64 = 3,
-    number = 4, ///< Asked for only: float32 or int64, whichever a record holds, as float64.
+    number = 4, ///< Only as a request: float32 or int64, whichever the record holds, as float64.
 };
 
-/// A part of a payload, and the payload's first byte, from which errors count.
+/// A part of a payload, with the start of the payload for offsets in errors.
 struct Part {
     Bytes bytes;
     const std::byte* origin = nullptr;
@@ -38,11 +38,11 @@ struct Part {
     [[nodiscard]] Part of(Bytes inner) const noexcept { return {inner, origin}; }
 };
 
-/// The list in one Feature, still encoded. Nearly always one piece; protobuf allows it to be given in several.
+/// The list of one Feature, still encoded. Nearly always one piece, but protobuf allows several.
 struct List {
     Kind kind = Kind::none;
     Part piece;
-    std::vector<Part> more; ///< Pieces behind the first.
+    std::vector<Part> more; ///< Pieces after the first.
 
     void clear() noexcept {
         kind = Kind::none;
@@ -54,14 +54,14 @@ struct List {
 /// Merges an encoded Feature into `list`.
 void merge_feature(Part feature, List& list);
 
-/// One entry of a map: its key, and the encoded values given for it (one, unless the wire is odd; none if left out).
+/// A map entry: its key and its encoded values. Normally one value; none if omitted, several in unusual encodings.
 struct Entry {
     Bytes key;
     Part value;
     bool has_value = false;
     std::vector<Part> more; ///< Further values, which merge into the first.
 
-    /// Calls `on_value(part)` for every value given.
+    /// Calls `on_value(part)` for every value.
     template <typename OnValue> void each_value(OnValue&& on_value) const {
         if (has_value) on_value(value);
         for (const Part& part : more) on_value(part);
@@ -71,7 +71,7 @@ struct Entry {
 /// Reads a map entry.
 void read_entry(Part bytes, Entry& entry);
 
-/// Calls `on_field(part)` for every length-delimited field `number` of a message, in order; passes over all others.
+/// Calls `on_field(part)` for every length-delimited field `number` of a message, in order. Skips all others.
 template <typename OnField> void walk_fields(Part message, std::uint32_t number, OnField&& on_field) {
     Cursor cursor = message.cursor();
     while (!cursor.done()) {
@@ -84,8 +84,8 @@ template <typename OnField> void walk_fields(Part message, std::uint32_t number,
     }
 }
 
-/// Walks over the top level of a payload: `on_entry(in_lists, entry_bytes)` for every map entry of Features (false) and
-/// FeatureLists (true), in order.
+/// Walks the top level of a payload: calls `on_entry(in_lists, entry_bytes)` for every map entry of Features (false)
+/// and FeatureLists (true), in order.
 template <typename OnEntry> void walk(Bytes payload, OnEntry&& on_entry) {
     const Part whole{payload, payload.data()};
     Cursor top = whole.cursor();
@@ -100,33 +100,33 @@ template <typename OnEntry> void walk(Bytes payload, OnEntry&& on_entry) {
     }
 }
 
-/// Encoded images that are told by their first bytes.
+/// Image formats recognised by their first bytes.
 enum class Image : std::uint8_t { none, jpeg, png, gif, bmp, webp, tiff };
 [[nodiscard]] Image recognise_image(Bytes bytes) noexcept;
 
-/// Whether bytes are UTF-8 text without control characters other than tab, line feed and carriage return.
+/// Whether bytes are UTF-8 text whose only control characters are tab, line feed and carriage return.
 [[nodiscard]] bool is_plain_text(Bytes bytes) noexcept;
 
-/// What was seen of one key.
+/// Facts about one key.
 struct KeyFacts {
     std::string name;
     bool list = false;                    ///< A feature list.
-    std::uint64_t records = 0;            ///< Records that have it (with a list of values, for features).
-    std::array<std::uint64_t, 4> kinds{}; ///< How many Features held each Kind; index 0: no list at all.
+    std::uint64_t records = 0;            ///< Records with this key (for features: with a list of values).
+    std::array<std::uint64_t, 4> kinds{}; ///< Number of Features per Kind; index 0: no list at all.
     std::uint64_t fewest = UINT64_MAX;    ///< Values per Feature.
     std::uint64_t most = 0;
-    std::uint64_t fewest_steps = UINT64_MAX; ///< Of feature lists.
+    std::uint64_t fewest_steps = UINT64_MAX; ///< Per feature list.
     std::uint64_t most_steps = 0;
-    std::uint64_t texts = 0;               ///< Values of kind bytes that were looked at.
-    bool plain_text = true;                ///< All of them are text.
-    std::array<std::uint64_t, 7> images{}; ///< How many of them are each Image.
+    std::uint64_t texts = 0;               ///< Number of bytes values examined.
+    bool plain_text = true;                ///< Whether all of them are text.
+    std::array<std::uint64_t, 7> images{}; ///< Number of them per Image.
 };
 
-/// Gathers facts on every key of some records, for finding their schema.
+/// Gathers facts on every key of some records, to infer a schema.
 class Scanner {
   public:
-    /// Looks at the records of `spans`. A payload that is no protobuf message ends the scan with `is_message() ==
-    /// false`.
+    /// Examines the records of `spans`. A payload that is not a protobuf message ends the scan, and `is_message()`
+    /// becomes false.
     void add(const Spans& spans);
 
     [[nodiscard]] bool is_message() const noexcept { return is_message_; }

@@ -10,7 +10,7 @@ namespace {
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// Columns of the parts but the first are copied once more by one thread: more parts than this would win little.
+// One thread copies the columns of all parts but the first again, so more parts would gain little.
 constexpr std::size_t most_parts = 16;
 
 Room room_for(std::span<const Bytes> payloads) {
@@ -19,7 +19,7 @@ Room room_for(std::span<const Bytes> payloads) {
     return room;
 }
 
-/// Some rows of one call of decode: what is used again from record to record.
+/// The state for some rows of one call of decode, reused from record to record.
 class Run {
   public:
     Run(const std::vector<Spec>& specs, const Spans& spans, const std::shared_ptr<Pool>& pool,
@@ -81,7 +81,8 @@ class Run {
         }
     }
 
-    // Writers put the keys of every record in one order, so the key at this place of the record before is tried first.
+    // Writers usually keep the keys of all records in one order, so first try the key that was at this position last
+    // time.
     int look_up(Place place, std::string_view key) {
         const std::size_t at = guess_++;
         if (at < guesses_.size() && guesses_[at].place == place && guesses_[at].key == key) return guesses_[at].spec;
@@ -95,7 +96,7 @@ class Run {
         return spec;
     }
 
-    // Records with more keys than this are looked up key by key; the guesses must not grow with what a file says.
+    // Records with more keys than this look every key up: a file must not make the guesses grow without bound.
     static constexpr std::size_t most_guesses = 1024;
 
     const std::vector<Spec>& specs_;
@@ -145,7 +146,7 @@ std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Po
         cut_rows(spans.payloads, is_sparse ? std::min<std::size_t>(threads, most_parts) : 1, least_bytes);
     std::vector<std::vector<Column>> parts(cuts.size() - 1);
     on_threads(parts.size(), [&](std::size_t k) {
-        const std::size_t end = k == 0 ? spans.payloads.size() : cuts[k + 1]; // The first takes up the others.
+        const std::size_t end = k == 0 ? spans.payloads.size() : cuts[k + 1]; // The others are appended to the first.
         parts[k] = decode_rows(specs_, spans, pool, {cuts[k], cuts[k + 1]},
                                room_for(std::span(spans.payloads).subspan(cuts[k], end - cuts[k])));
     });

@@ -25,19 +25,19 @@ std::byte* write_bytes(std::byte* to, Bytes bytes) {
     return to + bytes.size();
 }
 
-/// Size of a packed field, or 0 where there is nothing to write.
+/// Size of a packed field, or 0 if it is empty.
 std::size_t packed_size(std::size_t content) { return content == 0 ? 0 : field_size(content); }
 
-/// What the parts of one tensor come to, in bytes.
+/// Sizes of the parts of one tensor, in bytes.
 struct Sizes {
-    std::size_t values; ///< The packed numbers, or all the fields of the texts.
+    std::size_t values; ///< The packed numbers, or all text fields.
     std::size_t keys;
     std::size_t shape;
-    std::size_t tensor; ///< The message that holds them,
-    std::size_t entry;  ///< and the map entry that holds that.
+    std::size_t tensor; ///< The message that contains them.
+    std::size_t entry;  ///< The map entry that contains that.
 };
 
-/// One source with its place in the order of the wire.
+/// One source, with its position in wire order.
 class Part {
   public:
     Part(const Source& source, std::size_t number) : source_(source), number_(number) {}
@@ -83,7 +83,7 @@ class Part {
         return sizes;
     }
 
-    /// Writes record `i`, measured before.
+    /// Writes record `i`, which was measured before.
     std::byte* write(std::byte* to, const std::byte* room, std::size_t i, const Sizes& sizes) const {
         const auto [first, last] = values_at(i);
         const auto place = static_cast<std::uint32_t>(source_.place);

@@ -16,13 +16,13 @@ namespace {
 
 bool agrees(std::int64_t wanted, std::uint64_t found) { return wanted < 0 || std::cmp_equal(wanted, found); }
 
-/// Bytes on the wire of a number, and of its key where it has one.
+/// Minimum size on the wire of a number, and of its key if it has one.
 std::size_t least_size(const Spec& spec) {
     const std::size_t number = spec.kind == Kind::float32 ? 4 : spec.kind == Kind::float64 ? 8 : 1;
     return number + (spec.layout == Layout::sparse ? 1 : 0);
 }
 
-/// `count` keys to `to`, each below `width`.
+/// Copies `count` keys to `to`. Each must be below `width`.
 template <typename Key> void copy_keys(const Pieces& pieces, std::uint64_t width, std::size_t count, Key* to) {
     Key* const end = to + count;
     each_varint(pieces, [&](std::uint64_t key) {
@@ -153,7 +153,7 @@ void Rows::put_sparse(const Tensor& tensor) {
     column_->offsets.push_back(static_cast<std::int64_t>(column_->number_count));
 }
 
-/// Of the last `count` values.
+/// Adds the keys of the last `count` values.
 void Rows::put_keys(const Tensor& tensor, std::uint64_t width, std::size_t count) {
     std::byte* const to = column_->keys.data() + (column_->number_count - count) * key_item_;
     if (column_->wide) {
@@ -163,7 +163,7 @@ void Rows::put_keys(const Tensor& tensor, std::uint64_t width, std::size_t count
     }
 }
 
-/// A shape in a record must fit the record's values, and either shape may be flat where the other is not.
+/// A record's shape must match its number of values and, unless either of them is flat, the spec's shape.
 void Rows::check_shape(const Tensor& tensor, std::size_t count) {
     if (!read_shape(tensor, shape_)) return;
     if (elements(shape_) != count) fail(count == 0 ? Fault::wrong_shape : Fault::tensor, elements(shape_), count);
@@ -172,7 +172,8 @@ void Rows::check_shape(const Tensor& tensor, std::size_t count) {
     if (!std::ranges::equal(wanted, shape_, agrees)) fail(Fault::wrong_shape);
 }
 
-/// Notes the lengths of a row's axes: those in the record, or where only the first can vary what its count comes to.
+/// Records the lengths of a row's axes: those in the record or, if only the first may vary, those that follow from
+/// `count`.
 void Rows::put_shape(std::size_t count) {
     const std::vector<std::int64_t>& wanted = spec_->shape;
     if (shape_.size() == wanted.size()) {
@@ -196,7 +197,7 @@ void Rows::add_texts(const Tensor& tensor) {
     column_->texts.insert(column_->texts.end(), tensor.values.begin(), tensor.values.end());
 }
 
-/// Room for `count` numbers in all, and for as many as the rows so far suggest and the payloads can hold.
+/// Makes room for `count` numbers in all, and for as many more as the rows so far suggest and the payloads can hold.
 void Rows::reserve(std::size_t count) {
     const std::size_t each = (count + count / 16) / (row_ + 1) + 1;
     const std::size_t guess = n_ > most_ / each ? most_ : each * n_;
@@ -218,12 +219,12 @@ template <typename T> void append(std::vector<T>& to, const std::vector<T>& from
     to.insert(to.end(), from.begin(), from.end());
 }
 
-/// `from` behind the first `used` bytes of `to`, which has room.
+/// Copies `from` to `to` after its first `used` bytes. The caller has made room.
 void copy_behind(Pool::Block& to, std::size_t used, const Pool::Block& from, std::size_t size) {
     if (size != 0) std::memcpy(to.data() + used, from.data(), size);
 }
 
-/// Room in the first part for the numbers (and keys) of all.
+/// Makes room in the first part for the numbers (and keys) of all parts.
 void make_room(const Spec& spec, std::vector<std::vector<Column>>& parts, std::size_t k,
                const std::shared_ptr<Pool>& pool) {
     std::size_t count = 0;
@@ -235,7 +236,7 @@ void make_room(const Spec& spec, std::vector<std::vector<Column>>& parts, std::s
     grow(first.keys, count * key_item, first.number_count * key_item, pool);
 }
 
-/// The rows from `row` on, behind those in `to`.
+/// Appends the rows of `part` to `to`. The first of them is row `row`.
 void add_part(const Spec& spec, Column& to, const Column& part, std::size_t row) {
     const std::size_t item = size_of(spec.kind);
     if (spec.layout == Layout::fixed && item != 0) {
@@ -288,11 +289,11 @@ void on_threads(std::size_t count, const std::function<void(std::size_t)>& work)
         }
     };
     std::vector<std::thread> others;
-    others.reserve(count); // What is thrown below would leave threads that nobody waits for.
+    others.reserve(count); // Allocate now: an exception later would leave threads that are never joined.
     for (std::size_t k = 1; k < count; ++k) {
         try {
             others.emplace_back(run, k);
-        } catch (const std::exception&) { // No more threads are to be had, or no memory for one.
+        } catch (const std::exception&) { // No more threads, or no memory for one.
             run(k);
         }
     }

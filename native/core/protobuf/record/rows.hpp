@@ -9,7 +9,7 @@
 
 namespace headrace::sagemaker {
 
-/// A longer block with the same first `used` bytes takes the place of `block`.
+/// Replaces `block` with a longer one that starts with the same `used` bytes.
 void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::shared_ptr<Pool>& pool);
 
 /// Bytes per key of a sparse column.
@@ -17,23 +17,23 @@ void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::sha
     return column.wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
 }
 
-/// What a column is to have room for.
+/// What a column must have room for.
 struct Room {
     std::size_t rows = 0;
-    std::size_t bytes = 0; ///< Of the payloads of all rows: they cannot hold more numbers than that.
+    std::size_t bytes = 0; ///< Payload bytes of all rows: an upper bound of their numbers.
 };
 
 /// Fills one column, row by row.
 class Rows {
   public:
-    /// A column of what `spec` says.
+    /// Prepares `column` for what `spec` requests.
     Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, const Room& room);
 
-    /// The next row is this tensor. Throws FormatError: wrong_kind, wrong_count, wrong_shape, missing, tensor, range,
+    /// Adds a tensor as the next row. Throws FormatError: wrong_kind, wrong_count, wrong_shape, missing, tensor, range,
     /// wire.
     void put(const Tensor& tensor);
 
-    /// The next row of a column of texts; nullptr where the record has none.
+    /// Adds the next row of a text column; nullptr if the record has none.
     void put_text(const Bytes* text);
 
   private:
@@ -52,27 +52,27 @@ class Rows {
     Column* column_;
     const std::shared_ptr<Pool>* pool_;
     std::size_t n_;
-    std::size_t most_; ///< Numbers that there can be.
+    std::size_t most_; ///< Upper bound of the numbers.
     std::size_t row_ = 0;
     std::size_t item_;         ///< Bytes per number.
     std::size_t key_item_ = 0; ///< Bytes per key.
-    std::size_t room_ = 0;     ///< How many numbers (and keys) there is memory for.
+    std::size_t room_ = 0;     ///< Allocated numbers (and keys).
     std::vector<std::uint64_t> shape_;
 };
 
 /// Decoding the rows of one call in several parts, each on a thread of its own.
 
-/// Where to cut rows: part k is rows [cuts[k], cuts[k + 1]). At most `most` parts of about equally many bytes, as many
-/// as have `least_bytes` each; always at least one, and none without rows where there are rows.
+/// Where to divide rows: part k is rows [cuts[k], cuts[k + 1]). At most `most` parts of about equal size, each with at
+/// least `least_bytes` of payloads. There is always one part, and no empty ones unless there are no rows.
 [[nodiscard]] std::vector<std::size_t> cut_rows(std::span<const Bytes> payloads, std::size_t most,
                                                 std::size_t least_bytes);
 
-/// Calls `work(k)` for every k below `count`, the first on this thread and each other on one of its own where threads
-/// are to be had. Returns when all are done, and then throws what the first of those that failed threw.
+/// Calls `work(k)` for every k below `count`: the first on this thread, the others on threads of their own if
+/// available. Returns when all are done. If calls failed, throws the exception of the first one.
 void on_threads(std::size_t count, const std::function<void(std::size_t)>& work);
 
-/// One column of each spec, of the parts that rows were cut into. The first part's blocks are kept, so that only the
-/// numbers of the others are copied; fixed columns of the first part have room for all rows.
+/// Joins the parts into one column per spec. Keeps the first part's blocks, so only the numbers of the others are
+/// copied. Fixed columns of the first part have room for all rows.
 [[nodiscard]] std::vector<Column> join_parts(const std::vector<Spec>& specs, std::vector<std::vector<Column>> parts,
                                              std::span<const std::size_t> cuts, const std::shared_ptr<Pool>& pool);
 

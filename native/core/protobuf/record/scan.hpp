@@ -11,33 +11,32 @@
 
 namespace headrace::sagemaker {
 
-/// What was seen at one place, or under one key of a map.
+/// Facts about one place, or about one key of a map.
 struct KeyFacts {
     Place place = Place::feature;
     std::string key;
-    std::uint64_t records = 0;               ///< Records that have it (for the maps: with a tensor).
-    std::array<std::uint64_t, kinds> held{}; ///< How many Values held each Kind; index 0: nothing.
+    std::uint64_t records = 0;               ///< Records that have it (in maps: with a tensor).
+    std::array<std::uint64_t, kinds> held{}; ///< Number of Values per Kind; index 0: nothing.
     std::uint64_t sparse = 0;                ///< Records with keys.
-    std::uint64_t shape_only =
-        0; ///< Records with a shape of some elements, but neither values nor keys: empty sparse rows.
-    std::uint64_t fewest = UINT64_MAX; ///< Values per record, of those that are neither.
+    std::uint64_t shape_only = 0;      ///< Records with a non-empty shape but no values or keys: empty sparse rows.
+    std::uint64_t fewest = UINT64_MAX; ///< Values per record, for all other records.
     std::uint64_t most = 0;
     std::uint64_t shaped = 0;             ///< Records with a shape.
-    bool same_rank = true;                ///< All shapes have the number of axes that the first has:
-    std::vector<std::uint64_t> shortest;  ///< the least length of each axis,
-    std::vector<std::uint64_t> longest;   ///< and the greatest.
-    std::uint64_t narrowest = UINT64_MAX; ///< Elements of the shapes.
+    bool same_rank = true;                ///< Whether all shapes have as many axes as the first.
+    std::vector<std::uint64_t> shortest;  ///< The shortest length of each axis,
+    std::vector<std::uint64_t> longest;   ///< and the longest.
+    std::uint64_t narrowest = UINT64_MAX; ///< Elements of a shape.
     std::uint64_t widest = 0;
-    bool sound = true;                     ///< No tensor contradicts itself.
-    std::uint64_t texts = 0;               ///< Values of kind bytes that were looked at.
-    bool plain_text = true;                ///< All of them are text.
-    std::array<std::uint64_t, 7> images{}; ///< How many of them are each example::Image.
+    bool sound = true;                     ///< Whether every tensor is consistent.
+    std::uint64_t texts = 0;               ///< Number of bytes values examined.
+    bool plain_text = true;                ///< Whether all of them are text.
+    std::array<std::uint64_t, 7> images{}; ///< Number of them per example::Image.
 };
 
-/// Gathers facts on everything in some Records, for finding their schema.
+/// Gathers facts on everything in some Records, to infer a schema.
 class Scanner {
   public:
-    /// Looks at the records of `spans`. Payloads that are no Records are only counted.
+    /// Examines the records of `spans`. Payloads that are not Records are only counted.
     void add(const Spans& spans);
 
     [[nodiscard]] std::uint64_t records() const noexcept { return records_; }
@@ -57,7 +56,7 @@ class Scanner {
 
     std::vector<KeyFacts> keys_;
     std::unordered_map<std::string, std::size_t> index_;
-    std::vector<std::size_t> slots_; ///< Of each key: which of `found_` is its tensor in the record at hand.
+    std::vector<std::size_t> slots_; ///< Per key: the index in `found_` of its tensor in the current record.
     std::vector<Found> found_;
     std::vector<std::uint64_t> shape_;
     Entry entry_;

@@ -19,12 +19,12 @@ Kind kind_in(std::uint32_t field) noexcept {
     }
 }
 
-/// How single numbers of a kind lie on the wire.
+/// The wire type of single numbers of a kind.
 Wire wire_of(Kind kind) noexcept {
     return kind == Kind::float32 ? Wire::fixed32 : kind == Kind::float64 ? Wire::fixed64 : Wire::varint;
 }
 
-/// A single number as the piece that it would be in a packed field.
+/// A single number, as the bytes that it would have in a packed field.
 Bytes single(Cursor& cursor, Tag tag) {
     const std::byte* const begin = cursor.position();
     skip_value(cursor, tag);
@@ -163,7 +163,7 @@ std::size_t count_values(const Tensor& tensor) {
 
 namespace {
 
-// Out of line, so that what checks for it stays small.
+// Out of line, to keep the callers small.
 #if defined(__GNUC__) || defined(__clang__)
 [[gnu::noinline, gnu::cold]]
 #endif

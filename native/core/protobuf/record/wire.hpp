@@ -7,18 +7,20 @@
 namespace headrace::sagemaker {
 
 /// SageMaker's Record (package aialgs.data, proto2) on the wire:
-///   Record   1: map<string, Value> features   2: map<string, Value> label   3: uid   4: metadata   5: configuration
-///   (strings) Value    oneof 2: Float32Tensor  3: Float64Tensor  7: Int32Tensor  9: Bytes tensors  1: repeated values
-///   (float, double, int32)   2: repeated uint64 keys   3: repeated uint64 shape Bytes    1: repeated bytes value   2:
-///   string content_type
-/// protobuf's rules: fields in any order, numbers packed or not and in several pieces, unknown fields passed over, the
-/// last of several entries with one key wins whole, the last kind of a oneof wins while the same kind again is merged.
+///   Record    1: map<string, Value> features   2: map<string, Value> label
+///             3: uid   4: metadata   5: configuration (strings)
+///   Value     oneof 2: Float32Tensor  3: Float64Tensor  7: Int32Tensor  9: Bytes
+///   tensors   1: repeated values (float, double, int32)   2: repeated uint64 keys   3: repeated uint64 shape
+///   Bytes     1: repeated bytes value   2: string content_type
+/// protobuf's rules apply: fields come in any order, numbers packed or not and in several pieces. Unknown fields are
+/// skipped. The last of several entries with one key replaces the others. The last kind of a oneof wins; the same kind
+/// again is merged.
 
-/// Which tensor a Value holds. The numbers are those that errors carry.
+/// Which tensor a Value holds. Errors carry these numbers.
 enum class Kind : std::uint8_t { none = 0, float32 = 1, float64 = 2, int32 = 3, bytes = 4 };
 inline constexpr std::size_t kinds = 5;
 
-/// Where in a Record something stands: the field's number.
+/// A place in a Record, by field number.
 enum class Place : std::uint8_t { feature = 1, label = 2, uid = 3, metadata = 4, configuration = 5 };
 
 /// Size in memory of a number of a kind; 0 for bytes.
@@ -26,41 +28,41 @@ enum class Place : std::uint8_t { feature = 1, label = 2, uid = 3, metadata = 4,
     return kind == Kind::float64 ? 8 : kind == Kind::float32 || kind == Kind::int32 ? 4 : 0;
 }
 
-/// The field of Value that holds a kind.
+/// The field of Value for a kind.
 [[nodiscard]] constexpr std::uint32_t field_of(Kind kind) noexcept {
     constexpr std::uint32_t fields[kinds] = {0, 2, 3, 7, 9};
     return fields[static_cast<std::size_t>(kind)];
 }
 
-/// Pieces of a repeated number as they lie on the wire, each what a packed field would hold; nearly always one.
+/// Encoded pieces of a repeated number, each as in a packed field. Nearly always one.
 using Pieces = std::vector<Bytes>;
 
-/// One Value, still encoded.
+/// A Value, still encoded.
 struct Tensor {
     Kind kind = Kind::none;
-    Pieces values; ///< Of kind bytes: the values themselves.
+    Pieces values; ///< For kind bytes: the values themselves.
     Pieces keys;
     Pieces shape;
-    Bytes content_type; ///< Of kind bytes.
+    Bytes content_type; ///< For kind bytes.
 
     void clear() noexcept;
 };
 
-/// Merges an encoded Value into `tensor`. `base` is where the bytes begin in the payload, for errors.
+/// Merges an encoded Value into `tensor`. `base` is its offset in the payload, for errors.
 void merge_value(Bytes value, std::uint64_t base, Tensor& tensor);
 
-/// An entry of one of the two maps: its key, and the encoded Values given for it (one, unless the wire is odd; none if
-/// left out).
+/// An entry of one of the two maps: its key and its encoded Values. Normally one Value; none if omitted, several in
+/// unusual encodings.
 struct Entry {
     Bytes key;
-    std::vector<std::pair<Bytes, std::uint64_t>> values; ///< With where they begin in the payload.
+    std::vector<std::pair<Bytes, std::uint64_t>> values; ///< With their offsets in the payload.
 };
 
 /// Reads a map entry.
 void read_entry(Bytes bytes, std::uint64_t base, Entry& entry);
 
-/// Walks over the top level of a payload: `on_entry(place, entry bytes, offset)` for features and labels,
-/// `on_text(place, bytes)` for the strings, in the order of the wire.
+/// Walks the top level of a payload: calls `on_entry(place, entry bytes, offset)` for features and labels, and
+/// `on_text(place, bytes)` for strings, in wire order.
 template <typename OnEntry, typename OnText> void walk(Bytes payload, OnEntry&& on_entry, OnText&& on_text) {
     Cursor cursor(payload);
     while (!cursor.done()) {
@@ -79,32 +81,33 @@ template <typename OnEntry, typename OnText> void walk(Bytes payload, OnEntry&& 
     }
 }
 
-/// Whether a payload is a Record to the last byte: every entry, every tensor, every number.
+/// Whether a payload is a Record down to the last byte: every entry, every tensor, every number.
 [[nodiscard]] bool is_record(Bytes payload);
 
-/// How many varints the bytes hold. Throws FormatError{wire} when the last one does not end.
+/// The number of varints in the bytes. Throws FormatError{wire} if the last one does not end.
 [[nodiscard]] std::size_t count_varints(Bytes packed);
 
-/// How many numbers (for kind bytes: values) a tensor holds. Throws FormatError{wire} for pieces that end within one.
+/// The number of numbers (for kind bytes: of values) in a tensor. Throws FormatError{wire} for a piece that ends within
+/// one.
 [[nodiscard]] std::size_t count_values(const Tensor& tensor);
 
-/// How many varints there are in all pieces.
+/// The number of varints in all pieces.
 [[nodiscard]] std::size_t count_varints(const Pieces& pieces);
 
 /// Calls `on_number(uint64)` for every varint in the pieces. Throws FormatError{wire}.
 template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& on_number);
 
-/// Copies every number of a tensor to `to`, which has room for `count_values` of them. Throws FormatError{changed}
-/// where there are more or fewer by now.
+/// Copies every number of a tensor to `to`, which has room for `count_values` of them. Throws FormatError{changed} if
+/// their number has changed.
 void copy_values(const Tensor& tensor, std::span<std::byte> to);
 
 /// The product of the axes in `shape`, at most UINT64_MAX.
 [[nodiscard]] std::uint64_t elements(std::span<const std::uint64_t> shape) noexcept;
 
-/// The shape written with a tensor, into `shape`; false when there is none.
+/// Reads the shape written with a tensor; false if there is none.
 bool read_shape(const Tensor& tensor, std::vector<std::uint64_t>& shape);
 
-/// The low seven bits of each byte, joined.
+/// Concatenates the low seven bits of each byte.
 [[nodiscard]] inline std::uint64_t join_sevens(std::uint64_t word) noexcept {
     word &= 0x7F7F7F7F7F7F7F7F;
     word = (word & 0x7F007F007F007F00) >> 1 | (word & 0x007F007F007F007F);
@@ -112,9 +115,9 @@ bool read_shape(const Tensor& tensor, std::vector<std::uint64_t>& shape);
     return (word & 0x0FFFFFFF00000000) >> 4 | (word & 0x000000000FFFFFFF);
 }
 
-/// Takes the next numbers where they are all of one length: eight of one byte, four of two or of three, as sorted keys
-/// are for long. That where each begins need not be looked for is what makes it fast. False, and nothing is taken, for
-/// others. There are 12 bytes.
+/// Takes the next numbers if they have equal lengths: eight of one byte, or four of two or three bytes, as in long
+/// stretches of sorted keys. Fast, because it need not search for the start of each number. Otherwise takes nothing and
+/// returns false. Requires 12 bytes.
 template <typename OnNumber> bool take_even_varints(Cursor& cursor, OnNumber&& on_number) {
     const auto word = load_le<std::uint64_t>(cursor.position());
     const std::uint64_t marks = word & 0x8080808080808080;
@@ -139,11 +142,11 @@ template <typename OnNumber> bool take_even_varints(Cursor& cursor, OnNumber&& o
     return true;
 }
 
-/// Takes one number or two, of eight bytes that there are. Where two numbers end there, both are taken: finding where
-/// the next one begins is what takes time.
+/// Takes one number, or two if both end within the next eight bytes: finding the start of the next number is the slow
+/// part. Requires eight bytes.
 template <typename OnNumber> void take_two_varints(Cursor& cursor, OnNumber&& on_number) {
     const auto word = load_le<std::uint64_t>(cursor.position());
-    const std::uint64_t ends = ~word & 0x8080808080808080; // Each byte that ends a number has no high bit.
+    const std::uint64_t ends = ~word & 0x8080808080808080; // The last byte of a number has its high bit clear.
     const std::uint64_t later = ends & (ends - 1);
     if (later == 0) {
         on_number(cursor.varint());
@@ -159,8 +162,8 @@ template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& o
     constexpr std::size_t eight = sizeof(std::uint64_t);
     for (const Bytes piece : pieces) {
         Cursor cursor(piece);
-        // Where a run of one length ends, the next one is tried for later each time: numbers in no order would make the
-        // processor guess wrong again and again.
+        // Each time a run of equal lengths ends, wait longer before trying the next: with numbers in random order, the
+        // processor would keep mispredicting.
         std::size_t patience = 1;
         while (cursor.remaining() >= eight) {
             while (cursor.remaining() >= 12 && take_even_varints(cursor, on_number)) {}
