@@ -28,14 +28,14 @@ std::vector<Buffer> hold(nb::sequence objects) {
     return buffers;
 }
 
-// What is to be written, as chunks whose pieces are views of what Python holds.
+// The chunks to write. Their pieces are views of Python's buffers.
 struct Plan {
     std::vector<ChunkToWrite> chunks;
     std::vector<std::int64_t> begins;
     std::uint64_t end = 0;
 };
 
-// The values of every group: payloads one by one, or cut from one buffer, or compressed groups.
+// The values of every group: single payloads, parts of one buffer, or compressed groups.
 std::vector<std::vector<Bytes>> pieces_of(const std::vector<Buffer>& values, std::span<const std::int64_t> sizes,
                                           std::size_t group_size, bool compressed) {
     const std::size_t groups = (sizes.size() + group_size - 1) / group_size;
@@ -111,7 +111,7 @@ nb::tuple frame(std::uint64_t position, int codec, nb::sequence values, Indices 
     return nb::make_tuple(framed, array_of(plan.begins), plan.end);
 }
 
-// Chunks as they are, at another place of another file: only what depends on the place is made anew.
+// Copies chunks unchanged to another position of another file. Only what depends on the position is written anew.
 nb::tuple copy_chunks(nb::object data, Indices begins, std::uint64_t position) {
     if (position > riegeli::most_bytes || !riegeli::may_begin_chunk(position))
         throw nb::value_error("no chunk can begin there");

@@ -8,7 +8,7 @@
 namespace headrace::bind {
 namespace {
 
-// Letting go of the interpreter costs about as much as the sum of a few hundred bytes.
+// Releasing the GIL costs about as much as the checksum of a few hundred bytes.
 constexpr std::size_t worth_releasing = std::size_t{16} << 10;
 
 template <typename Sum> std::uint32_t sum_of(nb::handle data, Sum sum) {
@@ -40,8 +40,8 @@ nb::object sums_of_blocks(nb::object data, std::size_t block_bytes) {
 using Sums = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Marks = nb::ndarray<bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// The blocks that ranges are in and that were not compared yet, each once. One behind the last counts as one: nothing
-/// says what it was.
+/// The blocks that contain the ranges and were not compared yet, each once. All bytes after the last block count as one
+/// more block: they have no checksum to compare with.
 std::vector<std::size_t> blocks_to_compare(Indices starts, Indices stops, const Marks& sound, std::size_t block_bytes) {
     std::vector<std::size_t> blocks;
     for (std::size_t i = 0; i < starts.shape(0); ++i) {
@@ -76,7 +76,7 @@ nb::tuple compare_blocks(nb::object data, Indices starts, Indices stops, const S
                 break;
         }
     }
-    if (GuardedRead* const guard = GuardedRead::current()) raise_if_lost(*guard); // before anything counts as sound
+    if (GuardedRead* const guard = GuardedRead::current()) raise_if_lost(*guard); // before anything is marked as sound
     for (std::size_t i = 0; i < good; ++i) sound.data()[blocks[i]] = true;
     return nb::make_tuple(good == blocks.size() ? std::int64_t{-1} : static_cast<std::int64_t>(blocks[good]), true);
 }

@@ -93,7 +93,7 @@ nb::list examine(const HeldSpans& held, nb::tuple marks, std::size_t width, nb::
     return out;
 }
 
-// (field, kind, default): the default is None, the number in its eight (or four, or one) bytes, or the text's bytes.
+// (field, kind, default). The default is None, the number's eight (or four, or one) bytes, or the text's bytes.
 constexpr int exact_float64 = 7;
 
 csv::Spec spec_of(nb::handle item) {
@@ -115,12 +115,12 @@ csv::Spec spec_of(nb::handle item) {
     return spec;
 }
 
-/// Makes texts; the same few come again and again in most columns, and are then made once.
+/// Makes str objects. Most columns repeat a few texts, which are made only once.
 class Texts {
   public:
     explicit Texts(std::string encoding) : encoding_(std::move(encoding)) {}
 
-    /// A new reference, or nullptr with the error set.
+    /// Returns a new reference, or nullptr with the error set.
     PyObject* make(std::string_view text) {
         if (text.size() > most_kept) return made(text);
         std::size_t hash = text.size();
@@ -162,7 +162,7 @@ nb::object texts_of(const csv::Column& column, const std::string& encoding) {
         if (object == nullptr) {
             if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) throw nb::python_error();
             PyErr_Clear();
-            return nb::int_(i); // The caller says which, with its place.
+            return nb::int_(i); // The caller reports it with its position.
         }
         PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), object);
     }
@@ -177,8 +177,8 @@ nb::dlpack::dtype dtype_of(csv::Kind kind) {
                                         : nb::dtype<std::uint8_t>();
 }
 
-// A few rows: making an array costs more than what is in it, and a view of one a tenth of that. So columns of a kind
-// share one.
+// With few rows, making an array costs more than its content, and a view a tenth of that. So columns of one kind share
+// an array.
 constexpr std::size_t few_rows = 64;
 
 class Shared {
@@ -242,7 +242,7 @@ nb::list decode(const Decoder& decoder, const HeldSpans& held) {
 
 using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// What one call of encode reads from, held while the GIL is away.
+/// The inputs of one call of encode, kept alive while the GIL is released.
 struct Inputs {
     std::vector<csv::Source> sources;
     std::vector<Numbers> numbers;

@@ -22,8 +22,7 @@
 namespace headrace::bind {
 namespace {
 
-/// Makes the Python exception for a mapped file that was cut off: (name, opened, size) to an exception. Set by Python,
-/// never freed.
+/// Makes the Python exception for a truncated mapped file from (name, opened, size). Set by Python, never freed.
 PyObject* make_error = nullptr;
 
 /// A guard as a context manager.
@@ -36,7 +35,7 @@ struct PythonGuard {
             hold();
         } catch (...) {
             held.clear();
-            guard.reset(); // Nobody leaves what was not entered.
+            guard.reset(); // A failed __enter__ has no matching __exit__.
             throw;
         }
     }
@@ -81,8 +80,8 @@ nb::bytes copy_of(nb::handle data, std::size_t offset, std::size_t size) {
     if (!copy.is_valid()) throw nb::python_error();
     char* const to = PyBytes_AsString(copy.ptr());
     {
-        const nb::gil_scoped_release release; // No other thread has seen the copy. Its count of references is Python's,
-                                              // so it is returned after this.
+        const nb::gil_scoped_release release; // No other thread has seen the copy. Python owns its reference count, so
+                                              // the GIL must be held again to return it.
         std::memcpy(to, part.data(), part.size());
     }
     return nb::steal<nb::bytes>(copy.release());
@@ -185,7 +184,7 @@ std::int64_t changed(const struct stat& status) {
 }
 #endif
 
-/// Size, time of the last write, checksum of both ends, time of the last change of anything.
+/// (size, modification time, checksum of both ends, status change time).
 nb::tuple signature_tuple(const struct stat& status, std::uint32_t sum) {
     return nb::make_tuple(static_cast<std::int64_t>(status.st_size), modified(status), sum, changed(status));
 }
@@ -195,7 +194,7 @@ void check_block_bytes(std::size_t block_bytes) {
     if (block_bytes == 0 || block_bytes > most) throw nb::value_error("blocks of no bytes, or of more than a megabyte");
 }
 
-/// A file's bytes as memory. Does not keep the file descriptor, so that thousands can be mapped.
+/// A file's bytes as memory. Closes the file descriptor, so that thousands of files can be mapped.
 class Mapping {
   public:
     Mapping(int fd, std::optional<std::size_t> size, nb::str name, nb::str opened, bool is_private) {
@@ -209,7 +208,7 @@ class Mapping {
         const FileId id{static_cast<std::uint64_t>(status_.st_dev), static_cast<std::uint64_t>(status_.st_ino)};
         int error = 0;
         {
-            const nb::gil_scoped_release release; // The first page that is touched may have to come from a slow disk.
+            const nb::gil_scoped_release release; // The first page touched may come from a slow disk.
             try {
                 file_.emplace(fd, size_, id, std::move(name_), std::move(opened_), is_private);
             } catch (const std::system_error& failure) {
@@ -219,7 +218,7 @@ class Mapping {
         if (error != 0) raise_errno(error);
     }
 
-    /// What `read_signature` gives, of the whole file as it was when it was mapped; the checksum from the mapping.
+    /// The same as `read_signature`, for the whole file at the time of mapping. The checksum comes from the mapping.
     [[nodiscard]] nb::tuple signature(std::size_t block_bytes) const {
         check_block_bytes(block_bytes);
         if (std::cmp_not_equal(size_, status_.st_size)) throw nb::value_error("only a beginning of the file is mapped");
@@ -241,7 +240,7 @@ class Mapping {
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::byte* data() const { return file_ ? file_->data() : nullptr; }
 
-    /// Advice on the whole pages within [offset, offset + length).
+    /// Advises on the whole pages within [offset, offset + length).
     void advise(std::size_t offset, std::size_t length, int advice) const {
         const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
         if (!file_ || offset >= size_) return;
@@ -252,7 +251,7 @@ class Mapping {
     }
 
   private:
-    /// A path as the file system has it.
+    /// A path in the file system's encoding.
     static std::string path_bytes(const nb::str& path) {
         const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(path.ptr()));
         if (!encoded.is_valid()) throw nb::python_error();
@@ -278,12 +277,12 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         return -1;
     }
     const Mapping& mapping = *nb::inst_ptr<Mapping>(self);
-    static char nothing = 0; // A view of no bytes still wants an address.
+    static char nothing = 0; // An empty view needs an address too.
     void* const data = mapping.size() != 0 ? static_cast<void*>(mapping.data()) : &nothing;
     return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(mapping.size()), 1, flags);
 }
 
-/// Reads up to `size` bytes at an offset, as far as there are any. Sets `error` where the system refuses.
+/// Reads up to `size` bytes at an offset, fewer at the end of the file. Sets `error` if the system call fails.
 std::size_t read_at(int fd, std::byte* to, std::size_t size, std::uint64_t offset, int& error) {
     std::size_t done = 0;
     while (done < size) {
@@ -311,7 +310,7 @@ nb::tuple read_signature(int fd, std::size_t block_bytes) {
             const auto ends = std::make_unique_for_overwrite<std::byte[]>(room);
             std::size_t found = 0;
             if (size <= 2 * block_bytes) {
-                found = read_at(fd, ends.get(), room, 0, error); // Of a pipe, which has no places to read at, nothing.
+                found = read_at(fd, ends.get(), room, 0, error); // Reads nothing from a pipe, which has no offsets.
             } else {
                 found = read_at(fd, ends.get(), block_bytes, 0, error);
                 found += read_at(fd, ends.get() + found, block_bytes, size - block_bytes, error);
@@ -329,7 +328,7 @@ nb::tuple read_signature(int fd, std::size_t block_bytes) {
 
 bool start_writing_back(int fd, std::int64_t offset, std::int64_t size) {
 #ifdef SYNC_FILE_RANGE_WRITE
-    return sync_file_range(fd, offset, size, SYNC_FILE_RANGE_WRITE) == 0; // An error of the disk is met again by fsync.
+    return sync_file_range(fd, offset, size, SYNC_FILE_RANGE_WRITE) == 0; // fsync reports disk errors again.
 #else
     (void)fd, (void)offset, (void)size;
     return false;

@@ -28,7 +28,7 @@ nb::list views_of(const std::vector<GzipInflater::Piece>& pieces) {
     return views;
 }
 
-// With the bytes of the parts under way, which outlive the threads that read them.
+// Also holds the bytes of parts in progress, which must outlive the threads that read them.
 struct HeldInflater {
     HeldInflater(std::size_t stretch, unsigned threads) : inflater(stretch, threads) {}
 

@@ -11,7 +11,7 @@ const jpeg::Kernels& kernels() {
     return vector != nullptr ? *vector : jpeg::plain_kernels();
 }
 
-/// Kept from call to call, as most files have the code tables of the one before.
+/// Reused, since most files have the same code tables as the one before.
 jpeg::Decoder& decoder() {
     thread_local jpeg::Decoder kept(kernels());
     return kept;

@@ -39,7 +39,7 @@ nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, 
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
 }
 
-// NumPy takes some microseconds for each of both, whatever the size.
+// NumPy takes some microseconds for each of the two, whatever the size.
 nb::tuple bounds(Indices numbers) {
     const std::span<const std::int64_t> all(numbers.data(), numbers.shape(0));
     if (all.empty()) throw nb::value_error("no numbers have no bounds");

@@ -25,8 +25,7 @@ nb::object decode(nb::sequence files, std::size_t height, std::size_t row_bytes,
     bool are_alike = true;
     {
         const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < count; ++i)
-            refuse(reader, bytes[i], i); // before memory is taken for what they claim
+        for (std::size_t i = 0; i < count; ++i) refuse(reader, bytes[i], i); // before allocating what the files claim
         if (image != 0 && count > SIZE_MAX / image) throw FormatError(Fault::range, 0, SIZE_MAX / image, count);
         block = batch_pool()->take(count * image);
         for (std::size_t i = 0; are_alike && i < count; ++i) {

@@ -5,12 +5,12 @@
 namespace headrace::bind {
 namespace {
 
-// Idle memory that is kept for the next batches: a few batches of a few megabytes, per process.
+// Idle memory to keep per process: a few batches of a few megabytes.
 constexpr std::size_t idle_limit = std::size_t{256} << 20;
 
-// One pool a process: arrays of every loader come from it. A forked child must not touch a mutex that another
-// thread of the parent may hold, so it starts with a pool of its own (see `new_pool`).
-// Never destroyed: when the process ends, threads may still be at work.
+// One pool per process serves the arrays of every loader. A forked child must not touch a mutex that a thread of the
+// parent may hold, so it starts with its own pool (see `new_pool`). Never destroyed: threads may still run at process
+// exit.
 std::shared_ptr<Pool>& pool_slot() {
     static auto* const pool = new std::shared_ptr<Pool>(std::make_shared<Pool>(idle_limit));
     return *pool;
@@ -44,7 +44,7 @@ void register_pool(nb::module_& module) {
     module.def(
         "pool_after_fork",
         [] {
-            // The old pool is leaked on purpose: blocks that the child inherited may still point to it.
+            // Leaked on purpose: blocks that the child inherited may still point to the old pool.
             new std::shared_ptr<Pool>(std::exchange(pool_slot(), std::make_shared<Pool>(idle_limit)));
         },
         "Start over with an empty pool in a forked child.");

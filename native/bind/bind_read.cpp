@@ -12,7 +12,8 @@
 namespace headrace::bind {
 namespace {
 
-/// Fills [to, to + size) from `offset` of a file. Gives 0, or the errno; `missing` is what the file did not have.
+/// Fills [to, to + size) from `offset` of a file. Returns 0 or the errno. Sets `missing` to the number of bytes past
+/// the end of the file.
 int read_fully(int fd, std::byte* to, std::size_t size, std::uint64_t offset, std::size_t& missing) {
     while (size != 0) {
         const ssize_t got = pread(fd, to, size, static_cast<off_t>(offset));
@@ -53,7 +54,7 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
         const nb::gil_scoped_release release;
         block = batch_pool()->take(total);
         for (std::size_t i = 0; i < count && error == 0 && missing == 0;) {
-            // Ranges that follow one another in the file are one read.
+            // Adjacent ranges become one read.
             std::size_t last = i;
             while (last + 1 < count && at[last] + size[last] == at[last + 1] &&
                    (in == nullptr || in[last] == in[last + 1]))
@@ -81,17 +82,17 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
                           to_numpy(std::move(places), nb::dtype<std::int64_t>(), {count}));
 }
 
-/// What became of one of many files: 0, an errno, or this.
+/// The result for one of many files is 0, an errno, or this.
 constexpr std::int64_t otherwise = -1;
 
-/// Reads a file that should consist of `head` and `size` bytes behind it, which go to `to`. `spare` holds head.size() +
-/// 1 bytes.
+/// Reads a file that should consist of `head` and `size` further bytes, which go to `to`. `spare` has head.size() + 1
+/// bytes.
 std::int64_t read_file(const char* path, std::string_view head, std::byte* to, std::size_t size, std::string& spare) {
     int fd = -1;
     do fd = open(path, O_RDONLY | O_CLOEXEC);
     while (fd < 0 && errno == EINTR);
     if (fd < 0) return errno;
-    // One call brings the head, the body and, if there is one, the byte that should not be there.
+    // One call reads head, body and any surplus byte.
     iovec parts[3] = {{spare.data(), head.size()}, {to, size}, {spare.data() + head.size(), 1}};
     const std::size_t whole = head.size() + size;
     ssize_t got = -1;
@@ -99,7 +100,7 @@ std::int64_t read_file(const char* path, std::string_view head, std::byte* to, s
     while (got < 0 && errno == EINTR);
     std::int64_t status = got < 0 ? errno : 0;
     if (got > 0 && std::cmp_less(got, whole) && static_cast<std::size_t>(got) >= head.size()) {
-        // Cut short by a signal, or larger than one call brings; a file that is too short ends here.
+        // Interrupted by a signal, or larger than one call reads. A file that is too short ends here.
         const std::size_t have = static_cast<std::size_t>(got) - head.size();
         std::size_t missing = 0;
         status = read_fully(fd, to + have, size - have, static_cast<std::uint64_t>(got), missing);
@@ -127,7 +128,7 @@ nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
     Pool::Block outcome;
     {
         const std::string_view first(head.c_str(), head.size());
-        const nb::gil_scoped_release release; // The names stay: `paths` holds them, and nobody else has this list.
+        const nb::gil_scoped_release release; // `paths` keeps the names alive, and no other code has this list.
         std::string spare(first.size() + 1, '\0');
         block = batch_pool()->take(count * size);
         outcome = batch_pool()->take(count * sizeof(std::int64_t));

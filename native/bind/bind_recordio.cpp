@@ -19,7 +19,7 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, std::si
     return scanned(found);
 }
 
-/// Puts the records of several parts together, once in the wanted way, and where both are wanted once in the other.
+/// Joins records of several parts in the requested way and, if `both`, also in the other.
 class Joiner {
   public:
     Joiner(HeldSpans& held, recordio::Join join, bool both) : held_(held), join_(join), both_(both) {}

@@ -26,7 +26,7 @@ const MappedFile* mapped_of(const HeldChunks& chunks) { return chunks.file.mappe
 
 namespace {
 
-// Bytes that Python sees through the buffer protocol, as long as their owner lives.
+// Bytes exposed through the buffer protocol, while their owner lives.
 struct View {
     nb::object owner;
     std::span<std::byte> memory;
@@ -35,7 +35,7 @@ struct View {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const auto& held = nb::cast<const View&>(nb::handle(self));
-    static std::byte nothing{}; // A view of no bytes still wants an address.
+    static std::byte nothing{}; // An empty view needs an address too.
     void* const data = held.memory.empty() ? &nothing : held.memory.data();
     return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(held.memory.size()), held.writable ? 0 : 1,
                              flags);
@@ -48,7 +48,7 @@ nb::object memoryview_of(nb::handle owner, std::span<std::byte> memory, bool wri
     return nb::steal(PyMemoryView_FromObject(view.ptr()));
 }
 
-// Cuts parts out of whole views, so that whatever Python holds of them keeps their owner alive.
+// Slices whole views, so that every slice in Python keeps the owner alive.
 class Cutter {
   public:
     explicit Cutter(nb::handle owner) : held_(nb::cast<const HeldChunks&>(owner)), owner_(owner) {
@@ -103,8 +103,7 @@ HeldSpans spans_of(nb::handle self) {
     return held;
 }
 
-// Spans that must not keep alive more memory than a few times their own: what lies in memory that is much larger is
-// copied.
+// Gathers spans without keeping alive several times their size: records in much larger memory are copied.
 HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which,
                  Indices records) {
     struct Source {
@@ -159,7 +158,7 @@ HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, 
     return held;
 }
 
-// The bytes objects that records of the parts are, for those that were picked from them.
+// Carries over the bytes objects of the picked records.
 void keep_whole(HeldSpans& held, nb::list parts, const std::int32_t* which, const std::int64_t* positions) {
     std::vector<const HeldSpans*> from;
     for (nb::handle object : parts) {
@@ -174,7 +173,7 @@ void keep_whole(HeldSpans& held, nb::list parts, const std::int32_t* which, cons
     }
 }
 
-// Some spans of several, in another order.
+// Picks spans from several parts, in a new order.
 HeldSpans pick(nb::list parts, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which,
                Indices positions) {
     const std::size_t count = which.shape(0);
@@ -212,7 +211,7 @@ HeldSpans join(nb::list parts) {
         if (part.seal != Seal::none) throw nb::value_error("these spans have payloads that are still to be checked");
         if (from.wanted) held.wanted = from.wanted;
         if (!from.whole.empty()) {
-            held.whole.resize(held.spans.payloads.size()); // of the parts before, where they have none
+            held.whole.resize(held.spans.payloads.size()); // earlier parts without bytes objects
             held.whole.insert(held.whole.end(), from.whole.begin(), from.whole.end());
         }
         held.spans.payloads.insert(held.spans.payloads.end(), part.payloads.begin(), part.payloads.end());

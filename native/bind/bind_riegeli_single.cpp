@@ -8,7 +8,7 @@ namespace {
 
 using riegeli::Single;
 
-// Bytes objects that nobody else knows yet, to be filled without the interpreter.
+// New bytes objects, not yet visible to other code, so they can be filled without the GIL.
 std::vector<nb::object> make_bytes(std::span<Single> singles) {
     std::vector<nb::object> made;
     made.reserve(singles.size());
@@ -21,7 +21,7 @@ std::vector<nb::object> make_bytes(std::span<Single> singles) {
     return made;
 }
 
-// Room for all records, one behind the other.
+// Contiguous room for all records.
 Pool::Block take_room(std::span<Single> singles) {
     std::size_t total = 0;
     for (const Single& single : singles) total += single.header.decoded_size;
@@ -34,11 +34,11 @@ Pool::Block take_room(std::span<Single> singles) {
     return block;
 }
 
-// Some chunks of one record each.
+// Chunks of one record each.
 struct Singles {
     std::vector<Single> of;
-    std::vector<std::size_t> places; // Which of the chunks that were asked for they are.
-    std::vector<std::int64_t> left;  // Those that are no such chunks.
+    std::vector<std::size_t> places; // Their indices among the requested chunks.
+    std::vector<std::int64_t> left;  // Requested chunks that are not of this kind.
 
     Singles(const std::vector<Bytes>& files, const std::int32_t* which, std::span<const std::int64_t> begins,
             unsigned threads) {
@@ -101,7 +101,7 @@ nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices
         is_unpacked = true;
         if (!made.empty()) held.whole[i] = std::move(made[k]);
     }
-    if (is_unpacked) held.wanted = nb::borrow(wanted); // Everything else has to be copied anyway.
+    if (is_unpacked) held.wanted = nb::borrow(wanted); // All other records have to be copied anyway.
     std::ranges::sort(singles->left);
     return nb::make_tuple(std::move(held), numbers_of(singles->left));
 }

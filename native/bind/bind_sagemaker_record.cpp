@@ -138,7 +138,7 @@ nb::list facts(const sagemaker::Scanner& scanner) {
 
 using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// What one call of encode reads from, held while the GIL is away.
+/// The inputs of one call of encode, kept alive while the GIL is released.
 struct Inputs {
     std::vector<sagemaker::Source> sources;
     std::vector<Numbers> numbers;
@@ -193,7 +193,7 @@ struct Inputs {
         return numbers.back();
     }
 
-    // A copy: what was found to be sound must not change before it is used.
+    // Copied, so that it cannot change after validation.
     static std::vector<std::int64_t> integers_from(nb::handle given) {
         if (given.is_none()) return {};
         const auto integers = nb::cast<Indices>(given);

@@ -3,7 +3,7 @@
 namespace headrace::bind {
 namespace {
 
-// A memoryview whose owner is the Spans object: it reads from that object's bytes and keeps it alive.
+// A memoryview of the Spans object's bytes, which keeps that object alive.
 nb::object view_of(nb::handle owner, Bytes payload, const MappedFile* file) {
     if (nb::object copy = copy_of_mapped(payload, file)) return copy;
     const std::size_t shape[1] = {payload.size()};

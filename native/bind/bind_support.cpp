@@ -39,7 +39,7 @@ MappedFilesHeld HeldBuffers::mapped(const std::int32_t* which, std::size_t count
         std::vector<unsigned char> seen(files.size());
         for (std::size_t i = 0; i < count; ++i) {
             const auto number = static_cast<std::size_t>(which[i]);
-            if (number >= files.size() || seen[number] != 0) continue; // A wrong number is a fault where it is used.
+            if (number >= files.size() || seen[number] != 0) continue; // Wrong numbers fail where they are used.
             seen[number] = 1;
             if (files[number] != nullptr) found.push_back(files[number]);
         }
@@ -66,7 +66,7 @@ nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer
     static_cast<void>(held.release());
     nb::object array = nb::cast(nb::ndarray<nb::numpy>(data, shape.size(), shape.begin(), owner, nullptr, dtype));
     if (dtype != nb::dtype<std::int64_t>()) return array;
-    // Buffers call int64 "q", which NumPy takes for its long long: equal to int64, but not the type that people compare
+    // Buffers call int64 "q", which NumPy maps to its long long: equal to int64, but not the type that users compare
     // with.
     return array.attr("view")(nb::module_::import_("numpy").attr("int64"));
 }

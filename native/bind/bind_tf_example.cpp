@@ -10,7 +10,7 @@
 namespace headrace::bind {
 namespace {
 
-// Keys that are no UTF-8 come and go as Python's file names do: each odd byte as a lone surrogate.
+// Keys that are not UTF-8 are handled like Python's file names: each bad byte becomes a lone surrogate.
 std::string string_of(nb::handle text) {
     const nb::object encoded = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape"));
     if (!encoded.is_valid()) throw nb::python_error();
@@ -24,7 +24,7 @@ example::Kind kind_of(int number) {
     return static_cast<example::Kind>(number);
 }
 
-// (name, kind, count, is_list, default): default is None, the numbers as bytes, or a list of bytes.
+// (name, kind, count, is_list, default). The default is None, the numbers as bytes, or a list of bytes.
 example::Spec spec_of(nb::handle item) {
     const auto parts = nb::cast<nb::tuple>(item);
     example::Spec spec;
@@ -58,7 +58,7 @@ nb::object offsets_array(const std::vector<std::int64_t>& offsets) {
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {offsets.size()});
 }
 
-/// Bytes objects that were made and are still to be filled: nobody else has seen them, so that needs no GIL.
+/// A new bytes object to fill. No other code has seen it, so filling it needs no GIL.
 struct Unfilled {
     char* to;
     Bytes from;
@@ -78,7 +78,7 @@ nb::object texts_of(const example::Column& column, std::vector<Unfilled>& unfill
 }
 
 void fill(const std::vector<Unfilled>& texts) {
-    // Getting the GIL back may take longer than copying a little.
+    // Reacquiring the GIL may take longer than copying a little.
     constexpr std::size_t worth_a_release = std::size_t{1} << 20;
     std::size_t total = 0;
     for (const Unfilled& text : texts) total += text.from.size();
@@ -135,7 +135,7 @@ nb::list facts(const example::Scanner& scanner) {
 
 using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// What one call of encode reads from, held while the GIL is away.
+/// The inputs of one call of encode, kept alive while the GIL is released.
 struct Inputs {
     std::vector<example::Source> sources;
     std::vector<Numbers> numbers;
@@ -167,7 +167,7 @@ struct Inputs {
         sources.push_back(std::move(source));
     }
 
-    // A copy: what was found to be sound must not change before it is used.
+    // Copied, so that it cannot change after validation.
     static std::vector<std::int64_t> offsets_from(nb::handle given) {
         if (given.is_none()) return {};
         const auto offsets = nb::cast<Indices>(given);

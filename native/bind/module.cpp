@@ -3,7 +3,7 @@
 NB_MODULE(_native, module) {
     using namespace headrace::bind;
     nb::set_leak_warnings(
-        false); // What threads hold that Python's end finds at work is no leak, and no news for who ends a script.
+        false); // Objects held by threads at exit are not leaks, and the warning would only confuse users.
     module.doc() =
         "Framing, decoding and sampling in C++. Internal: only io, formats, codecs, sampling and loading import it.";
     register_errors(module);

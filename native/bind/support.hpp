@@ -18,20 +18,20 @@
 #include "core/base/pool.hpp"
 #include "core/base/spans.hpp"
 
-/// nanobind, but for one class.
+/// nanobind, with one class replaced.
 namespace nb {
 using namespace nanobind;
 
-/// Gives up the GIL as long as it lives. Where Python has ended meanwhile, its thread stays in here until the process
-/// ends: Python before 3.14 ends a thread that asks for the GIL then by unwinding its stack, which C++ frames end by
-/// aborting the process.
+/// Releases the GIL during its lifetime. If Python has finalised in the meantime, the thread stays here until the
+/// process ends: Python before 3.14 unwinds a thread that requests the GIL then, and C++ frames turn that into an
+/// abort.
 class gil_scoped_release {
   public:
     gil_scoped_release() noexcept : state_(PyEval_SaveThread()) {}
     ~gil_scoped_release() {
         try {
             PyEval_RestoreThread(state_);
-        } catch (...) { // Not an exception of ours, and not to be left: the thread is being ended.
+        } catch (...) { // Not a C++ exception: the thread is being terminated, and this must not return.
             for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
         }
     }
@@ -46,10 +46,10 @@ class gil_scoped_release {
 
 namespace headrace::bind {
 
-/// A held Python buffer (mmap, bytes, memoryview, ndarray): the bytes stay valid until it dies.
+/// A held Python buffer (mmap, bytes, memoryview, ndarray). Its bytes stay valid during its lifetime.
 class Buffer {
   public:
-    /// Throws TypeError when `object` has no contiguous buffer.
+    /// Throws TypeError if `object` has no contiguous buffer.
     explicit Buffer(nb::handle object);
     ~Buffer();
     Buffer(Buffer&& other) noexcept : view_(std::exchange(other.view_, Py_buffer{})), mapped_(other.mapped_) {}
@@ -60,7 +60,8 @@ class Buffer {
         return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
     }
 
-    /// The mapped file that these bytes are of. Known where it was made in a guarded call, which then looks after it.
+    /// The mapped file behind these bytes. Known if the buffer was made in a guarded call, whose guard then covers the
+    /// file.
     [[nodiscard]] const MappedFile* mapped() const noexcept { return mapped_; }
 
   private:
@@ -70,10 +71,10 @@ class Buffer {
 
 using MappedFilesHeld = std::vector<const MappedFile*>;
 
-/// Adds what is not there yet.
+/// Adds files that are not in the list yet.
 void add_files(MappedFilesHeld& to, const MappedFilesHeld& more);
 
-/// Buffers that many calls look into: acquired once, because a thousand files each time cost more than the records do.
+/// Buffers shared by many calls. Acquiring a thousand files per call would cost more than reading the records.
 struct HeldBuffers {
     explicit HeldBuffers(nb::sequence objects);
     HeldBuffers(HeldBuffers&&) = default;
@@ -81,27 +82,26 @@ struct HeldBuffers {
     HeldBuffers& operator=(const HeldBuffers&) = delete;
     ~HeldBuffers() = default;
 
-    /// The mapped files that buffers `which` are of (nullptr: the first buffer), which the guard of this call then
-    /// looks after.
+    /// The mapped files of buffers `which` (nullptr: the first buffer), now covered by the guard of this call.
     [[nodiscard]] MappedFilesHeld mapped(const std::int32_t* which, std::size_t count) const;
 
     std::vector<Buffer> buffers;
     std::vector<Bytes> bytes;
-    std::vector<const MappedFile*> files; ///< What mapped file each is of, or nullptr.
+    std::vector<const MappedFile*> files; ///< The mapped file of each buffer, or nullptr.
     bool has_files = false;
 };
 
-/// The `Buffers` that `object` is, or one made of the sequence of buffers that it is.
+/// Returns `object` if it is a `Buffers`, else makes one from a sequence of buffers.
 [[nodiscard]] nb::object hold_buffers(nb::object object);
 
-/// Whether somebody makes the records of a reader into bytes objects: then the next ones are decoded into such, and
-/// need not be copied. For everybody else one block of memory from the pool is made sooner than many objects.
+/// Tracks whether callers turn a reader's records into bytes objects. If so, the next records are decoded directly into
+/// such objects, which saves a copy. Otherwise one block from the pool is faster than many objects.
 class BytesWanted {
   public:
-    /// Says that they were. It holds for a few calls: for those of other threads, too, which are under way.
+    /// Notes that they do. Applies to the next few calls, including those of other threads in progress.
     void note() noexcept { left_ = for_calls; }
 
-    /// Whether the records of one more call shall be.
+    /// Whether to make bytes objects in this call.
     [[nodiscard]] bool take() noexcept {
         if (left_ <= 0) return false;
         return left_-- > 0; // Another thread may have taken the last one.
@@ -112,7 +112,7 @@ class BytesWanted {
     std::atomic<int> left_{0};
 };
 
-/// What Python holds of some records: the spans, and the parent (or the blocks) that keep their bytes alive.
+/// Spans held by Python, with the parent (or the blocks) that keep their bytes alive.
 struct HeldSpans {
     HeldSpans() = default;
     HeldSpans(HeldSpans&&) = default;
@@ -122,10 +122,10 @@ struct HeldSpans {
 
     Spans spans;
     std::vector<Pool::Block> blocks;
-    nb::object parent; ///< The Buffers that these lie in, or the Spans that they are a part of.
+    nb::object parent; ///< The Buffers or Spans that contain these spans.
     std::vector<nb::object>
-        whole; ///< Of each payload the bytes object that it is the content of, where there is one. Empty: of none.
-    nb::object wanted;      ///< The BytesWanted that is to know of `to_bytes`.
+        whole;              ///< The bytes object behind each payload, if there is one. May be empty: none at all.
+    nb::object wanted;      ///< The BytesWanted to notify of `to_bytes`.
     MappedFilesHeld mapped; ///< Files that payloads are views of.
 };
 
@@ -133,14 +133,14 @@ struct HeldSpans {
 struct HeldChunks;
 [[nodiscard]] const MappedFile* mapped_of(const HeldChunks& chunks);
 
-/// Where views of mapped files are not for users (HEADRACE_MAPPED_BYTES=0): a copy, if these bytes are of `file`. Else
-/// nothing.
+/// A copy of these bytes if they are from `file` and users must not get views of mapped files
+/// (HEADRACE_MAPPED_BYTES=0). Else nothing.
 [[nodiscard]] nb::object copy_of_mapped(Bytes bytes, const MappedFile* file);
 
-/// Throws the Python exception for a file that was cut off while `guard` was there, if one was.
+/// Throws the Python exception for a file that was truncated under `guard`, if any.
 void raise_if_lost(GuardedRead& guard, GuardedRead::Look look = GuardedRead::Look::everything);
 
-/// Notes the mapped files that an argument of a call has bytes of. Those of buffers note themselves.
+/// Registers the mapped files behind an argument of a call. Buffers register themselves.
 template <typename T> void touch_argument(GuardedRead& guard, const T& argument) {
     if constexpr (std::same_as<T, HeldSpans>) {
         guard.touch(argument.mapped);
@@ -149,8 +149,8 @@ template <typename T> void touch_argument(GuardedRead& guard, const T& argument)
     }
 }
 
-/// `function`, in a guard: where a mapped file is cut off while it reads, Python gets that error, and not what became
-/// of it.
+/// Wraps `function` in a guard. If a mapped file is truncated while it reads, Python gets that error instead of its
+/// consequences.
 template <typename F, typename R, typename... A> auto guarded_as(F function, R (*)(A...)) {
     return [function](A... arguments) -> R {
         GuardedRead guard;
@@ -161,13 +161,13 @@ template <typename F, typename R, typename... A> auto guarded_as(F function, R (
                 raise_if_lost(guard);
             } else {
                 R result = function(std::forward<A>(arguments)...);
-                // Every read of a span looks at the ends of its files.
+                // Every read of a span checks the ends of its files.
                 raise_if_lost(guard,
                               std::same_as<R, HeldSpans> ? GuardedRead::Look::pages : GuardedRead::Look::everything);
                 return result;
             }
         } catch (...) {
-            raise_if_lost(guard); // instead, as damaged bytes are only what follows from it
+            raise_if_lost(guard); // Takes precedence: damaged bytes are only a consequence.
             throw;
         }
     };
@@ -177,11 +177,11 @@ template <typename F, typename R, typename... A> auto guarded_like(F function, R
     return guarded_as(function, static_cast<R (*)(A...)>(nullptr));
 }
 
-/// For functions that read bytes which Python holds: `module.def("name", guarded(&function))`.
+/// For functions that read bytes held by Python: `module.def("name", guarded(&function))`.
 template <typename R, typename... A> auto guarded(R (*function)(A...)) { return guarded_as(function, function); }
 template <typename F> auto guarded(F function) { return guarded_like(function, &F::operator()); }
 
-/// The pool that every batch column comes from.
+/// The pool of every batch column.
 [[nodiscard]] const std::shared_ptr<Pool>& batch_pool();
 
 /// A NumPy array of `dtype` and `shape` over `block`; the block goes back to its pool when the last view dies.
@@ -189,14 +189,14 @@ template <typename F> auto guarded(F function) { return guarded_like(function, &
 
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// Which buffer each of some records lies in.
+/// The buffer of each record.
 using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// The Python exception for a fault, not raised.
+/// Makes the Python exception for a fault, without raising it.
 [[nodiscard]] nb::object to_python(const FormatError& error);
 
-/// What every scan returns: the starts, and where the next record begins. Throws the fault it ended at, with the starts
-/// as `starts`.
+/// The result of every scan: the starts, and where the next record begins. Throws the fault that ended it, if any, with
+/// the starts as `starts`.
 [[nodiscard]] nb::tuple scanned(const Scan& found);
 
 void register_array_record(nb::module_& module);
