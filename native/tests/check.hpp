@@ -11,7 +11,7 @@
 
 namespace headrace::testing {
 
-/// Ends the test with the place of the call unless `good`.
+/// Ends the test at the caller's location unless `good`.
 inline void check(bool good, std::string_view what = "", std::source_location at = std::source_location::current()) {
     if (good) return;
     std::fprintf(stderr, "%s:%u: check failed %.*s\n", at.file_name(), static_cast<unsigned>(at.line()),
@@ -19,7 +19,7 @@ inline void check(bool good, std::string_view what = "", std::source_location at
     std::exit(1);
 }
 
-/// The fault that `act` throws; ends the test where it throws none.
+/// Returns the fault that `act` throws. Ends the test if it throws none.
 template <typename Act> FormatError fault_of(Act&& act, std::source_location at = std::source_location::current()) {
     try {
         act();
@@ -33,7 +33,7 @@ template <typename Act> FormatError fault_of(Act&& act, std::source_location at 
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 inline Bytes bytes_of(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
 
-/// Bytes from hexadecimal digits; blanks are left out.
+/// Bytes from hexadecimal digits. Ignores blanks.
 inline std::vector<std::byte> from_hex(std::string_view digits) {
     std::vector<std::byte> out;
     std::string pair;

@@ -1,19 +1,19 @@
 #pragma once
 
-// Small files of other implementations, in hexadecimal digits, that several tests read.
+// Small files of other implementations, as hexadecimal digits, shared by several tests.
 
 namespace headrace::testing {
 
-/// Five records as array_record 0.8.6 writes them with "group_size:10,transpose:true,uncompressed": fields of all wire
-/// types, a submessage, a group, a field number of two bytes, bytes that are no message, and nothing. They come to 66
-/// bytes.
+/// Five records as written by array_record 0.8.6 with "group_size:10,transpose:true,uncompressed": fields of all wire
+/// types, a submessage, a group, a two-byte field number, bytes that are not a message, and an empty record. 66 bytes
+/// in total.
 inline constexpr const char* transposed_chunk = "004906091004080410010101010d040804100112212e0108121d080816020878023308"
                                                 "34c03e03171a2223151623181d191b1e1c231f202100000109"
                                                 "0000000b05070306040303000102110779097f7f7f7f7f7f7f7f7f012c020501020304"
                                                 "313233343536373803616263ffff206e6f742061206d657373"
                                                 "616765100805";
 
-/// 400 bytes as libzstd 1.5.7 packs them: literals in four streams, and sequences.
+/// 400 bytes compressed by libzstd 1.5.7: literals in four streams, and sequences.
 inline constexpr const char* zstd_frame_of_400 = "28b52ffd6090003d080006d9401c504bdb06e0b233c338360c46b3ff6e22a32691dd9"
                                                  "b0e33333333537b380037003a00a89a0a442113e87307f486a2"
                                                  "84345c8563272a4a3c73d430dd9bebd8330a03ce39331aace8f2f37fe28d3f84da89c"
@@ -24,7 +24,7 @@ inline constexpr const char* zstd_frame_of_400 = "28b52ffd6090003d080006d9401c50
                                                  "9392e8acffc315852fd4554373b2f16ff30976a2af0cd313453"
                                                  "ac2425e783213fa84f292013704a3332bdd8eafbbb7a87acbb434429a870ff0200";
 
-/// 500 bytes as zlib 1.2.13 packs them by Huffman codes alone.
+/// 500 bytes compressed by zlib 1.2.13 with Huffman codes only.
 inline constexpr const char* gzip_member_of_500 = "1f8b080000000000040305c1090244200000c0b7d5aa2821d1a54407f9ff07760640"
                                                   "4485abd482edd3246b8e5a49b97e783285ba9fee3c0751cd94e0"
                                                   "9e2dfa8273240e07de826408b406f1b89d60be864093c4d5ef0b1fb950e1e9f7c2af"

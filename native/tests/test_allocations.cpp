@@ -1,5 +1,5 @@
-// Every allocation fails once, and threads cannot be had: what was asked for is given all the same, or std::bad_alloc
-// is thrown; nothing is lost, and the next call gives what it always gives.
+// Makes every allocation fail once, and thread creation too. Each call must still return its result or throw
+// std::bad_alloc, without leaks, and the next call must give the usual result.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -43,8 +43,8 @@ using namespace std::literals;
 namespace {
 
 constexpr std::int64_t never = INT64_MAX;
-std::atomic<std::int64_t> left{never}; // allocations up to the one that fails
-std::atomic<std::int64_t> balance{0};  // allocations that were not freed
+std::atomic<std::int64_t> left{never}; // allocations until one fails
+std::atomic<std::int64_t> balance{0};  // allocations not freed yet
 std::atomic<bool> no_threads{false};
 
 void* allocate(std::size_t size, std::size_t alignment) {
@@ -85,22 +85,22 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
 
 namespace {
 
-/// One use of a part of the core. It checks what it is given.
+/// One use of some part of the core. Checks the result.
 struct Use {
     const char* name;
     void (*act)();
-    bool has_threads = false; // of which some begin, and make what they keep, whenever they like
+    bool has_threads = false; // which start, and allocate what they keep, at any time
 
     void run() const {
         try {
             act();
-        } catch (const FormatError& error) { // The data is sound, whatever the memory.
+        } catch (const FormatError& error) { // The data is valid, however little memory there is.
             check(false, std::string(name) + ": fault " + std::to_string(static_cast<int>(error.fault)));
         }
     }
 };
 
-/// Whether the allocation number `k` (from 0) was asked for; whatever then happens, it is an answer or std::bad_alloc.
+/// Fails allocation `k` (from 0). Returns whether it was requested; the result must be valid or std::bad_alloc.
 bool fails_at(std::int64_t k, const Use& use) {
     left.store(k);
     try {
@@ -109,11 +109,11 @@ bool fails_at(std::int64_t k, const Use& use) {
     return left.exchange(never) < 0;
 }
 
-/// What a thread or the process makes once is made in the first round; the second must leave nothing behind.
+/// The first round also makes what a thread or process makes only once. The second round must not leak.
 void fail_each(const Use& use) {
     std::int64_t k = 0;
     while (fails_at(k, use)) {
-        use.run(); // It is usable as before.
+        use.run(); // It still works.
         ++k;
     }
     for (std::int64_t again = 0; again < k; ++again) {
@@ -124,7 +124,7 @@ void fail_each(const Use& use) {
 }
 
 #if defined(__linux__)
-/// The same in processes where nothing was made yet, nor any thread: what is made once fails, too.
+/// The same in new processes without threads, so that one-time allocations fail too.
 void fail_each_anew(const Use& use) {
     for (std::int64_t k = 0;; ++k) {
         const pid_t child = fork();
@@ -306,7 +306,7 @@ void read_png() {
     check(reader.read(bytes_of(png), out.data()) && out[5] == std::byte{'f'});
 }
 
-/// A grey image of 8 x 8 samples, all of one value.
+/// A grey image of 8 x 8 equal samples.
 std::vector<std::byte> grey_jpeg() {
     std::string file = "\xFF\xD8\xFF\xDB"s + "\0\x43\0"s + std::string(64, '\1');
     file += "\xFF\xC0\0\x0B\x08\0\x08\0\x08\1\1\x11\0"s;
@@ -326,7 +326,7 @@ void read_jpeg() {
     decoder.shrink();
 }
 
-/// Chunks of one record and of two, packed and not, and one that block headers interrupt.
+/// Chunks of one record and of two, compressed and not, and one that block headers interrupt.
 const FileMaker& riegeli_file() {
     static const FileMaker made = [] {
         FileMaker maker;
@@ -335,7 +335,7 @@ const FileMaker& riegeli_file() {
                    two = from_hex("7a 0d 03 28b52ffd 20 03 190000 8f0301" + values);
         for (int i = 0; i < 200; ++i) {
             (void)maker.put_data(riegeli::ChunkType::simple, 1, 400, one);
-            (void)maker.put_data(riegeli::ChunkType::simple, 2, 400, two); // which is unpacked in another way
+            (void)maker.put_data(riegeli::ChunkType::simple, 2, 400, two); // on another decompression path
         }
         (void)maker.put_records({"first", "second"});
         return maker;
@@ -396,7 +396,7 @@ const std::vector<std::byte>& gzip_file() {
     return file;
 }
 
-/// Of 20 members of 500 bytes each, in several parts; after a failure as many as came before it.
+/// 20 members of 500 bytes each, in several parts. After a failure, as many as came before it.
 void inflate_gzip(unsigned threads) {
     const std::vector<std::byte>& file = gzip_file();
     GzipInflater inflater(300, threads, 500);
@@ -413,7 +413,7 @@ void inflate_gzip(unsigned threads) {
     check(inflater.state() == GzipInflater::State::done && size == 20 * 500);
 }
 
-/// What is given or taken again after a failure is in its place, or the inflater refuses.
+/// Retries `give` and `take` after failures. The data must come out in order, or the inflater must refuse it.
 void inflate_gzip_stubbornly() {
     GzipInflater inflater(8192, 1, 500);
     for (bool is_given = false; !is_given;) {
@@ -446,7 +446,7 @@ void take_blocks() {
 void work_as_a_team() {
     std::vector<int> seen(1000);
     ThreadTeam::shared().run(seen.size(), 3, 4, [&](std::size_t begin, std::size_t end) {
-        const std::vector<int> ones(end - begin, 1); // Work may need memory, too.
+        const std::vector<int> ones(end - begin, 1); // Work may allocate too.
         for (std::size_t i = 0; begin < end; ++begin, ++i) seen[begin] += ones[i];
     });
     check(seen == std::vector<int>(1000, 1));

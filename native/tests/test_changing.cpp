@@ -1,6 +1,6 @@
-// Memory that is changed while it is read, as that of a mapped file may be: whatever comes out, nothing is written
-// beyond what was taken for it. The sanitizers see that; a thread changes bytes all the time where both readings are in
-// one call. (Not for ThreadSanitizer: this is a race.)
+// Reads memory while it changes, as a mapped file's may. Whatever the result, nothing may be written outside the
+// reserved memory, which the sanitizers check. Where one call reads the bytes twice, a thread keeps changing them. (Not
+// for ThreadSanitizer: this is a race.)
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -24,7 +24,7 @@ const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
 
 Bytes bytes_of(const std::vector<unsigned char>& bytes) { return std::as_bytes(std::span(bytes)); }
 
-/// Turns the same bits of some bytes over and over as long as it lives.
+/// Keeps flipping the same bits of some bytes until it is destroyed.
 class Changing {
   public:
     Changing(std::span<unsigned char> bytes, unsigned char bits)
@@ -45,12 +45,12 @@ class Changing {
     std::thread thread_;
 };
 
-/// Until all bytes were changed so often.
+/// Repeats `act` while all bytes change 30,000 times.
 template <typename Act> void again_and_again(const Changing& thread, Act&& act) {
     for (const std::size_t enough = thread.rounds() + 30'000; thread.rounds() < enough;) {
         try {
             act();
-        } catch (const FormatError&) { // Whatever it made of what it saw.
+        } catch (const FormatError&) { // Any fault is fine.
         }
     }
 }
@@ -64,13 +64,13 @@ void a_recordio_part_that_grows() {
         file.insert(file.end(), recordio::padded(size), 'x');
     };
     part(1, 4);
-    part(2, 40); // It is this large for the second reading.
+    part(2, 40); // The second read finds this size.
     part(3, 4);
     for (const recordio::Join join : {recordio::Join::magic, recordio::Join::plain}) {
         for (const std::uint32_t before : {4U, 40U}) {
             auto changed = file;
             store_le(reinterpret_cast<std::byte*>(changed.data()) + 16, std::uint32_t{2U << 29} | before);
-            // Where it is short, what would be the last part lies at its end.
+            // Where it is short, the last part would begin near its end.
             if (before == 4) std::copy_n(file.end() - 12, 12, changed.begin() + 24);
             const recordio::Record record = recordio::record_at(bytes_of(changed), 0);
             std::vector<std::byte> to(record.joined_size(join));
@@ -85,7 +85,7 @@ void a_recordio_part_that_grows() {
 }
 
 void numbers_of_a_record_that_become_more_or_fewer() {
-    for (const bool grow : {true, false}) { // Two numbers of two bytes each become four of one, or the other way round.
+    for (const bool grow : {true, false}) { // Two two-byte numbers become four one-byte ones, or the reverse.
         const unsigned char first = grow ? 0x81 : 0x01;
         std::vector<unsigned char> numbers{first, 0x01, first, 0x01};
         sagemaker::Tensor tensor;

@@ -6,7 +6,7 @@
 
 namespace headrace::testing {
 
-/// Processors whose code this machine can run: this one, one without any of its features, and one with each of them.
+/// CPU variants to test on this machine: all its features, none of them, and each one alone.
 inline std::vector<Cpu> runnable_cpus() {
     std::vector<Cpu> cpus = {this_cpu, Cpu{}};
     for (const auto feature : {&Cpu::bmi2, &Cpu::avx2, &Cpu::pclmul, &Cpu::sse42, &Cpu::crc}) {

@@ -21,10 +21,10 @@ int main() {
         return at.varint();
     };
     check(varint("00") == 0 && varint("7f") == 127 && varint("8001") == 128 && varint("ac02") == 300);
-    check(varint("858000") == 5); // longer than needed, and legal
+    check(varint("858000") == 5); // longer than necessary, but legal
     check(varint("ffffffffffffffffff01") == UINT64_MAX);
     check(varint("ffffffffffffffffff7f") == UINT64_MAX); // bits beyond the 64th are dropped
-    // Numbers of every length, with and without bytes behind them: a word is read at once where there is one.
+    // Varints of every length, with and without bytes after them: a whole word is read if there is one.
     for (unsigned bits = 0; bits <= 64; ++bits)
         for (const std::uint64_t low : {std::uint64_t{0}, std::uint64_t{0x0123456789ABCDEF}}) {
             const std::uint64_t top = bits == 0 ? 0 : std::uint64_t{1} << (bits - 1);

@@ -55,7 +55,7 @@ class File {
     std::vector<char> content_;
 };
 
-/// The sum of the bytes, as a call that reads all of them.
+/// Reads every byte.
 std::size_t sum(const MappedFile& file, std::size_t from = 0) {
     std::size_t total = 0;
     for (std::size_t i = from; i < file.size(); ++i) total += static_cast<std::size_t>(file.data()[i]);
@@ -71,7 +71,7 @@ void lost_pages_read_as_zeros() {
         check(sum(mapped, size) == 0);
         check(guard.lost() == &mapped);
     }
-    file.write(); // What was lost before is no longer there, and nothing of it stays.
+    file.write(); // Restores the file. No trace of the loss may remain.
     GuardedRead guard;
     guard.touch(mapped.data());
     check(sum(mapped) == file.size());
@@ -85,7 +85,7 @@ void zeros_in_the_last_page_are_noticed() {
         file.cut(size);
         GuardedRead guard;
         check(mapped.data()[size] == std::byte{0});
-        check(guard.lost() == nullptr); // as nothing says that this file is read
+        check(guard.lost() == nullptr); // the guard does not know of this file yet
         guard.touch(&mapped);
         check(guard.lost() == &mapped);
     }

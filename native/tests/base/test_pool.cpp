@@ -37,7 +37,7 @@ void idle_memory_is_bounded() {
     check(pool->stats().idle_bytes == 0);
 }
 
-// Three blocks of one size and one of another are needed once, then one of the first again and again.
+// Three blocks of one size and one of another are needed once. After that, only one of the first size is.
 void what_is_no_longer_needed_is_freed() {
     const auto pool = std::make_shared<Pool>(1 << 30);
     std::size_t capacity = 0;
@@ -50,7 +50,7 @@ void what_is_no_longer_needed_is_freed() {
     for (int i = 0; i < 3000; ++i) check(pool->take(100'000).capacity() == capacity);
     check(pool->stats().idle_bytes == capacity && pool->stats().used_bytes == 0);
     check(pool->stats().recycled == 3000);
-    // Two in turn are both kept.
+    // Two blocks in alternation are both kept.
     for (int i = 0; i < 3000; ++i) {
         const Pool::Block a = pool->take(100'000), b = pool->take(300'000);
     }
@@ -89,7 +89,7 @@ std::size_t resident_bytes() {
     return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Also where every other one of them stays in use.
+// Even if every other block stays in use.
 void freed_blocks_are_no_longer_the_process_s() {
     const auto pool = std::make_shared<Pool>(1 << 30);
     constexpr std::size_t size = 200'000;

@@ -42,7 +42,7 @@ void every_flipped_bit_is_seen() {
             const FormatError error = fault_of([&] { spans.check(1); });
             check(error.fault == Fault::payload_checksum && error.record == 1 && error.offset == tfrecord::header_size);
             check(error.expected == load_le<std::uint32_t>(file.data() + 33) && error.found != error.expected);
-            spans_over(file, Seal::none).check(1); // nothing to check, nothing found
+            spans_over(file, Seal::none).check(1); // no seal, so no fault
         }
 }
 
@@ -70,10 +70,10 @@ void rows_are_taken() {
         const std::int64_t indices[] = {1, bad};
         const FormatError error =
             fault_of([&] { take_rows({bytes_of(rows), 2, 5}, indices, reinterpret_cast<std::byte*>(out.data())); });
-        check(error.fault == Fault::range && error.record == 1 && out == "????"); // nothing written
+        check(error.fault == Fault::range && error.record == 1 && out == "????"); // and nothing was written
     }
     const std::int64_t empty_rows[] = {0, 7};
-    take_rows({{}, 0, 8}, empty_rows, nullptr); // rows of no bytes are rows still
+    take_rows({{}, 0, 8}, empty_rows, nullptr); // rows of zero bytes are still rows
     check(fault_of([&] { take_rows({{}, 0, 7}, empty_rows, nullptr); }).record == 1);
 
     const std::vector<Bytes> files = {bytes_of(rows), bytes_of(std::string_view("0123456789"))};
@@ -86,13 +86,13 @@ void rows_are_taken() {
     check(take_places({1, 0, 1, 1}, {7, 0, 0, 3}) == "789aab012345");
     check(take_places({}, {0, 3, 6}) == "aabbccdde");
     check(take_places({}, {}).empty());
-    check(fault_of([&] { (void)take_places({0, 1}, {0, 8}); }).record == 1); // reaches past the end
+    check(fault_of([&] { (void)take_places({0, 1}, {0, 8}); }).record == 1); // past the end
     check(fault_of([&] { (void)take_places({0, 2}, {0, 0}); }).record == 1); // no such file
     check(fault_of([&] { (void)take_places({-1, 0}, {0, 0}); }).record == 0);
     check(fault_of([&] { (void)take_places({0, 0}, {0, -1}); }).fault == Fault::range);
     check(fault_of([&] { (void)take_places({0, 0}, {0, INT64_MAX}); }).fault == Fault::range);
 
-    // Long rows and many of them, in runs and out of order: what was read ahead changes nothing.
+    // Many long rows, in runs and out of order: prefetching must not change the result.
     std::string many(3000 * 700, '?');
     for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<char>(i / 700 * 31 + i % 700);
     std::vector<std::int64_t> order;

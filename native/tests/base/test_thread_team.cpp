@@ -24,7 +24,7 @@ void every_item_once() {
             }
 }
 
-// Callers at the same time, and calls within calls: whoever finds the helpers busy works alone.
+// Concurrent and nested calls. A caller that finds the helpers busy works alone.
 void many_callers() {
     std::vector<std::thread> callers;
     std::vector<std::size_t> sums(4);

@@ -4,7 +4,7 @@
 
 namespace headrace::testing {
 
-/// A CRC of 32 bits with a reflected polynomial, as its definition has it.
+/// A 32-bit CRC with a reflected polynomial, computed bit by bit from its definition.
 inline std::uint32_t crc_by_bits(Bytes data, std::uint32_t polynomial, std::uint32_t before = 0) {
     std::uint32_t crc = ~before;
     for (const std::byte byte : data) {

@@ -8,7 +8,7 @@ using namespace headrace;
 using namespace headrace::testing;
 
 int main() {
-    check(crc32(bytes_of("123456789")) == 0xCBF43926); // the check value of its catalogue
+    check(crc32(bytes_of("123456789")) == 0xCBF43926); // the check value of the CRC catalogue
     check(crc32({}) == 0);
 
     std::vector<std::byte> data(1000);

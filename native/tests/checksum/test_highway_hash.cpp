@@ -8,7 +8,7 @@ using namespace headrace::testing;
 
 namespace {
 
-// Block header and signature chunk header that begin every Riegeli file: two hashes of the reference implementation.
+// The block header and signature chunk header of every Riegeli file: two hashes from the reference implementation.
 void constants_of_the_format() {
     for (const Cpu& cpu : runnable_cpus()) {
         check(riegeli_hash(from_hex("0000000000000000 4000000000000000"), cpu) == 0x3f4a880dd170af83);

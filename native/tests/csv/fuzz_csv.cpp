@@ -1,5 +1,5 @@
-// Scanning, cutting, examining and decoding anything: rows lie one behind the other, their fields join to them again,
-// texts that are decoded can be written and read back, and numbers that are read are what strtod makes of them.
+// Scans, splits, examines and decodes arbitrary bytes. Rows must be contiguous, their fields must join to the rows
+// again, decoded texts must survive writing and reading, and numbers must agree with strtod.
 #include <cstdlib>
 #include <cstring>
 #include <string>

@@ -1,4 +1,4 @@
-// Any bytes: a header or a fault, never more.
+// Parses arbitrary bytes: the result is a header or a fault.
 #include "core/framing/npy_header.hpp"
 
 using namespace headrace;

@@ -1,5 +1,5 @@
-// Scanning, finding, joining and framing anything: every record that scanning gives can be joined in both ways, and
-// framing the payloads of whole records gives the bytes back.
+// Scans, finds, joins and frames arbitrary bytes. Both ways of joining must accept every scanned record, and framing
+// the payloads of one-part records must restore the bytes.
 #include <cstdlib>
 #include <cstring>
 

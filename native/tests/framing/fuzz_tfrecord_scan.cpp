@@ -1,5 +1,5 @@
-// Any bytes: what scanning finds is sound, what comes behind a fault is found again, and framing the payloads gives the
-// bytes back.
+// Scans arbitrary bytes. Scanned records must be valid, records after a fault must be found again, and framing the
+// payloads must restore the bytes.
 #include <cstdlib>
 
 #include "core/framing/tfrecord.hpp"
@@ -8,7 +8,7 @@ using namespace headrace;
 
 namespace {
 
-// From any place at all, and believing the lengths: a payload within the bytes, or a fault.
+// Reads at every offset without checking lengths: the result is a payload inside the bytes, or a fault.
 void read_from_anywhere(Bytes file) {
     for (std::int64_t at = -1; at < 64; ++at) {
         try {
@@ -40,13 +40,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             if (std::memcmp(block.data(), data + start, block.size()) != 0) std::abort();
         }
         if (!found.faulty) {
-            if (found.next == at) break; // nothing more begins here
+            if (found.next == at) break; // no further record
             at = found.next;
             continue;
         }
         const std::int64_t next = tfrecord::find(file, found.next);
         if (next < 0) break;
-        if (static_cast<std::uint64_t>(next) == found.next) std::abort(); // a fault where a sound record stands
+        if (static_cast<std::uint64_t>(next) == found.next) std::abort(); // a fault at a valid record
         at = static_cast<std::uint64_t>(next);
     }
     return 0;

@@ -13,14 +13,14 @@ int main() {
     check(at("[]", 1) == -1);
     check(at(R"({"a":[1,{"b":2}]})", 3) == -1);
     check(at(R"({"a":[1,{"b":2}]})", 2) == 8);
-    check(at("[[]][[]][[]]", 2) == -1); // not summed up
+    check(at("[[]][[]][[]]", 2) == -1); // siblings do not add up
     check(at(R"({"[[[[":"]]{{\"{{\\"})", 1) == -1);
     check(at(R"(["\\",[[]]])", 2) == 7);
     check(at(R"(["\\\"[[[[", []])", 2) == -1);
     check(at("]]]][[", 1) == 5);
-    check(at(R"("[[[[)", 0) == -1); // a string without an end
+    check(at(R"("[[[[)", 0) == -1); // an unterminated string
     check(at(R"("[[[[\)", 0) == -1);
-    for (std::size_t before = 0; before < 40; ++before) { // wherever a bracket stands in what is looked at at once
+    for (std::size_t before = 0; before < 40; ++before) { // every position of a bracket in a block
         const std::string text =
             std::string(before, ' ') + "[" + std::string(before, '1') + "{\"" + std::string(before, '[') + "\"";
         check(at(text, 2) == -1);

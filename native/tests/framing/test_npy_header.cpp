@@ -72,7 +72,7 @@ int main() {
                                        "{'descr': '<f\r4', 'fortran_order': False, 'shape': (3,)}",
                                        "\n{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}"})
         check(fault(bad) == Fault::header, bad);
-    check(fault("{'descr': '<i8', 'fortran_order': False, 'shape': (03,)}") == Fault::header); // as Python
+    check(fault("{'descr': '<i8', 'fortran_order': False, 'shape': (03,)}") == Fault::header); // as in Python
     for (const std::string_view bad :
          {"\xe9", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80", "\xff"})
         check(fault("{'descr': [('" + std::string(bad) + "', '<i4')], 'fortran_order': False, 'shape': (1,)}", 3) ==
@@ -83,7 +83,7 @@ int main() {
                   .descr.items[0]
                   .items[0]
                   .text == good);
-    check(fault("{'descr': " + std::string(5000, '[')) == Fault::header); // deep, not endless
+    check(fault("{'descr': " + std::string(5000, '[')) == Fault::header); // too deep, without exhausting the stack
 
     const auto whole = file("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 5), }");
     for (std::size_t size = 0; size < whole.size(); ++size)

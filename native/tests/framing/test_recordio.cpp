@@ -92,7 +92,7 @@ void finding_the_way_again() {
 }
 
 void finding_is_linear() {
-    // Each of many first parts reaches into one row of middle parts that has no last one.
+    // Many first parts all lead into one chain of middle parts without a last part.
     constexpr std::size_t heads = 500;
     constexpr std::size_t middles = 3000;
     std::string file;
@@ -107,8 +107,8 @@ void finding_is_linear() {
     check(recordio::find(bytes_of(file + part("whole")), 0) == static_cast<std::int64_t>(file.size()));
 }
 
-/// Heads that lead into one row of middle parts, behind which stands `end`; between each two a sound record, within the
-/// payload of the first of the two.
+/// First parts that lead into one chain of middle parts, which ends with `end`. Between each two of them, inside the
+/// payload of the first, is a valid record.
 std::string sound_records_and_heads(std::size_t heads, std::size_t middles, const std::string& end) {
     std::string file;
     for (std::size_t head = 0; head < heads; ++head) {
@@ -119,7 +119,7 @@ std::string sound_records_and_heads(std::size_t heads, std::size_t middles, cons
     return file + end;
 }
 
-/// Goes through a file as a scan does that skips damage; returns how many records it met.
+/// Scans a file and skips damage. Returns the number of records found.
 std::size_t skip_through(const std::string& file, recordio::Walks& walks) {
     std::size_t records = 0;
     for (std::int64_t at = 0; at >= 0 && static_cast<std::size_t>(at) < file.size();) {
@@ -138,11 +138,11 @@ void going_on_behind_damage_is_linear() {
     constexpr std::size_t heads = 400;
     constexpr std::size_t middles = 20000;
     constexpr std::size_t bound =
-        8 * (heads * (recordio::Walks::step + 1) + middles); // all heads times all middles: 160 times as many
+        8 * (heads * (recordio::Walks::step + 1) + middles); // all pairs would be 160 times as many
     recordio::Walks walks;
     check(skip_through(sound_records_and_heads(heads, middles, ""), walks) == heads);
     check(walks.looked() < bound);
-    recordio::Walks others; // The row has an end, behind which there is no record: each head is whole, and is doubted.
+    recordio::Walks others; // With an end, each first part begins a whole but doubtful record.
     check(skip_through(sound_records_and_heads(heads, middles, part("", 3) + "no record"), others) >= heads);
     check(others.looked() < bound);
 }

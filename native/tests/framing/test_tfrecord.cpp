@@ -7,7 +7,7 @@ using namespace headrace::testing;
 
 namespace {
 
-// The records "", "a" and "hello", as TensorFlow writes them.
+// The records "", "a" and "hello", as written by TensorFlow.
 std::vector<std::byte> three() {
     std::vector<std::byte> block(3 * tfrecord::overhead + 6);
     const std::int64_t starts[] = {12, 28, 45};
@@ -29,7 +29,7 @@ void scanning() {
     const auto found = tfrecord::scan(file, 0, file.size(), true, 100);
     check(!found.faulty && found.next == file.size() && found.starts == std::vector<std::int64_t>{0, 16, 33});
     check(tfrecord::scan(file, 0, file.size(), true, 2).next == 33);
-    check(tfrecord::scan(file, 0, 17, true, 100).starts.size() == 2); // those that begin before the stop
+    check(tfrecord::scan(file, 0, 17, true, 100).starts.size() == 2); // those that begin before `stop`
     check(bytes_of("hello").size() == tfrecord::payload_at(file, 33, tfrecord::Checks::all).size());
 }
 
@@ -51,18 +51,18 @@ void every_flip_is_a_fault() {
         const auto found = tfrecord::scan(file, 0, file.size(), true, 100);
         check(found.faulty);
         const std::int64_t next = tfrecord::find(file, found.next);
-        check(next == (i < 16 ? 16 : i < 33 ? 33 : -1)); // the next whole record, however the damage looks
+        check(next == (i < 16 ? 16 : i < 33 ? 33 : -1)); // the next whole record, whatever the damage
     }
 }
 
 void patience_is_spent_over_calls() {
     auto file = three();
-    file[45] ^= std::byte{1}; // the payload of the last record: its five bytes are summed in vain
+    file[45] ^= std::byte{1}; // in the last payload, whose five bytes are checksummed in vain
     tfrecord::Patience patience = tfrecord::Patience::of(file.size());
     check(patience.left == 64 * file.size());
     check(tfrecord::find(file, 17, &patience) == -1 && patience.left == 64 * file.size() - 5);
     patience.left = 4;
-    check(tfrecord::find(three(), 17, &patience) == -1); // sound, and longer than what is left
+    check(tfrecord::find(three(), 17, &patience) == -1); // valid, but longer than the remaining budget
     check(tfrecord::find(three(), 1, &patience) == 16 && patience.left == 4);
     patience.spend(9);
     check(patience.left == 0);
@@ -81,7 +81,7 @@ void lengths_are_not_believed() {
 void gathering() {
     const auto one = three();
     auto other = three();
-    other[33] ^= std::byte{1}; // the length of its last record
+    other[33] ^= std::byte{1}; // in the length of its last record
     const Bytes files[] = {bytes_of(one), bytes_of(other)};
     const auto gather = [&files](std::vector<std::int32_t> which, std::vector<std::int64_t> offsets,
                                  tfrecord::Checks checks) { return tfrecord::gather(files, which, offsets, checks); };

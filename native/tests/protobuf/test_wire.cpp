@@ -19,7 +19,7 @@ std::size_t skipped(std::string_view hex) {
     return static_cast<std::size_t>(cursor.offset());
 }
 
-/// Writes numbers that were measured as `size` bytes, into `room` bytes; what lies behind them must stay.
+/// Writes numbers measured as `size` bytes into `room` bytes. Bytes after those must not change.
 std::vector<std::byte> write(const std::vector<std::uint64_t>& numbers, std::size_t size, std::size_t room) {
     std::vector<std::byte> block(room + 16, std::byte{0xEE});
     const auto number_at = [&](std::size_t i) { return numbers[i]; };
@@ -44,7 +44,7 @@ std::vector<std::byte> write(const std::vector<std::uint64_t>& numbers, std::siz
 void measured_numbers() {
     const std::vector<std::uint64_t> numbers = {1, 300, UINT64_MAX, 0}; // 1 + 2 + 10 + 1 bytes
     const auto expected = from_hex("01 ac02 ffffffffffffffffff01 00");
-    for (const std::size_t room : {14U, 15U, 39U, 40U, 100U}) { // Up to 39 bytes each number is checked.
+    for (const std::size_t room : {14U, 15U, 39U, 40U, 100U}) { // Up to 39 bytes, each number is checked.
         check(write(numbers, 14, room) == expected);
         for (const std::size_t measured : {4U, 13U, 15U})
             if (measured <= room)
@@ -60,7 +60,7 @@ int main() {
     check(skipped("09 0102030405060708") == 9);     // fixed64
     check(skipped("0a 03 616263 ff") == 5);         // bytes
     check(skipped("0d 01020304") == 5);             // fixed32
-    check(skipped("0b 1001 0a0161 13 14 0c") == 9); // group with a group in it
+    check(skipped("0b 1001 0a0161 13 14 0c") == 9); // nested groups
     for (const std::string_view bad : {"00", "0e00", "0f00", "0c", "0b14", "0b 13 0c", "8080808080808080808001"})
         check(fault_of([&] { (void)skipped(bad); }).fault == Fault::wire, bad);
     for (const std::string_view cut : {"08", "0901", "0a05 61", "0b", "0affffffffffffffffff01"})

@@ -7,12 +7,12 @@
 
 namespace headrace::testing {
 
-/// A Riegeli file in the making.
+/// Builds a Riegeli file.
 class FileMaker {
   public:
     FileMaker() { put({riegeli::ChunkType::signature, 0, 0, {}}); }
 
-    /// Appends a chunk and returns where it begins.
+    /// Appends a chunk and returns its start.
     std::uint64_t put(const riegeli::ChunkToWrite& chunk) {
         const std::uint64_t begin = file.size();
         file.resize(chunk.end(begin));
@@ -36,7 +36,7 @@ class FileMaker {
         return put(chunk);
     }
 
-    /// Appends a chunk of this data.
+    /// Appends a chunk with this data.
     std::uint64_t put_data(riegeli::ChunkType type, std::uint64_t num_records, std::uint64_t decoded_size, Bytes data) {
         return put({type, num_records, decoded_size, {data}});
     }

@@ -1,5 +1,5 @@
-// Any bytes, as a file and as what is in a chunk with sound hashes: a fault, or records of the number and size that the
-// header says. Contents of compressed parts are made up, since decompression happens elsewhere.
+// Reads arbitrary bytes, as a file and as chunk contents with valid hashes. The result is a fault, or records whose
+// number and size match the header. The content of compressed parts is made up, since other code decompresses them.
 #include <algorithm>
 #include <cstdlib>
 
@@ -36,7 +36,7 @@ std::vector<std::vector<std::byte>> read(Bytes file, std::span<const std::int64_
     return records;
 }
 
-// Chunks of one record that can be read in one go give what they give when they are opened.
+// Chunks of one record read in one pass must give the same as through `Chunks`.
 void singles(Bytes file, std::span<const std::int64_t> begins) {
     std::vector<Single> all;
     for (const std::int64_t begin : begins) all.push_back({file, static_cast<std::uint64_t>(begin)});
@@ -56,7 +56,7 @@ void singles(Bytes file, std::span<const std::int64_t> begins) {
     }
 }
 
-// Many chunks at once give what one by one gives, or a fault where one of them has one.
+// Reading many chunks at once must give the same as one by one, or a fault if one of them has one.
 void together(Bytes file, std::span<const std::int64_t> begins) {
     std::vector<std::vector<std::byte>> alone;
     bool faulty = false;
@@ -101,7 +101,7 @@ void as_file(Bytes file) {
         for (const ChunkHeader& chunk : scan.chunks) {
             try {
                 open(file, static_cast<std::int64_t>(chunk.begin), false);
-            } catch (const FormatError&) { // as good as any
+            } catch (const FormatError&) { // a fault is fine
             }
         }
         if (!scan.faulty) break;
@@ -124,11 +124,11 @@ void as_chunk(Bytes data) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
-    const auto signature = std::byte{0x83}; // what every file begins with
+    const auto signature = std::byte{0x83}; // the first byte of every file
     if (size > 64 && bytes[0] == signature) as_file(bytes);
     try {
         as_chunk(bytes);
-    } catch (const FormatError&) { // as good as any
+    } catch (const FormatError&) { // a fault is fine
     }
     return 0;
 }

@@ -52,7 +52,7 @@ void footers_that_contradict_themselves() {
 
 void postscripts() {
     const auto record = encode_postscript(84'685);
-    check(record == from_hex("08cd9505 10dec0ebfe84cec3c971")); // as array_record 0.8.6 writes it
+    check(record == from_hex("08cd9505 10dec0ebfe84cec3c971")); // as written by array_record 0.8.6
     check(parse_postscript(record) == 84'685);
     check(fault_of([] { (void)parse_postscript(bytes_of("")); }).fault == Fault::magic);
     check(fault_of([&] { (void)parse_postscript(Bytes(record).first(5)); }).fault == Fault::truncated);

@@ -13,13 +13,13 @@ using namespace headrace::testing;
 
 namespace {
 
-// Chunks of one block and of several, one that ends right before a boundary, and one header that a boundary interrupts.
+// Chunks of one block and of several, one that ends right before a boundary, and one with an interrupted header.
 FileMaker several() {
     FileMaker maker;
     maker.put_records({"one", "", "three"});
     maker.put_records({std::string(150'000, 'x'), "y"});
     const std::uint64_t left = left_in_block(maker.file.size());
-    maker.put_records({std::string(left - chunk_header_size - 5 - 20, 'z')}); // leaves 20 bytes, for half a header
+    maker.put_records({std::string(left - chunk_header_size - 5 - 20, 'z')}); // leaves 20 bytes: half a header
     maker.put_records({"behind"});
     maker.put_records({"last"});
     return maker;
@@ -83,7 +83,7 @@ void chunks_are_found_behind_damage() {
     check(find_chunk(maker.file, whole.back().begin + 1) == maker.file.size());
 }
 
-// A record may hold a file of chunks: those are not chunks of this file.
+// A record may itself contain chunks. Those are not chunks of this file.
 void chunks_in_a_record_are_no_chunks() {
     FileMaker inner;
     inner.put_records({"inner", "records"});
@@ -105,7 +105,7 @@ void sizes_are_not_believed() {
         store_le(maker.file.data() + begin, riegeli_hash(Bytes(maker.file).subspan(begin + 8, 32)));
         check(fault_of([&] { (void)read_chunk_header(maker.file, begin); }).fault == Fault::truncated);
     }
-    // Every record has a position in the file, so there cannot be more of them than bytes.
+    // Every record has its own position in the file, so records cannot outnumber its bytes.
     FileMaker maker;
     const std::uint64_t begin = maker.put_records({"x"});
     store_le(maker.file.data() + begin + 24, std::uint64_t{1'000'000} << 8 | 'r');
@@ -114,7 +114,7 @@ void sizes_are_not_believed() {
 }
 
 void parts_have_bounds() {
-    const auto stored = from_hex("ffffffff07 00000000"); // says 2 GiB - 1
+    const auto stored = from_hex("ffffffff07 00000000"); // declares 2 GiB - 1
     check(read_part(Codec::none, stored).decoded.size() == stored.size());
     check(read_part(Codec::brotli, stored).decoded_size == 0x7FFFFFFF);
     check(fault_of([&] { (void)read_part(Codec::brotli, stored, 1000); }).fault == Fault::range);

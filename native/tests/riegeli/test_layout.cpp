@@ -8,7 +8,7 @@ using namespace headrace::testing;
 
 namespace {
 
-// Goes byte by byte, where the formula jumps.
+// Counts byte by byte instead of using the formula.
 std::uint64_t end_step_by_step(std::uint64_t position, std::uint64_t size) {
     while (size-- != 0) position = behind_block_header(position) + 1;
     return position;
@@ -38,7 +38,7 @@ void chunks_begin_on_boundaries_or_behind_headers() {
 
 void a_chunk_has_a_position_for_every_record() {
     check(chunk_end(64, 34, 1) == 138);
-    check(chunk_end(64, 34, 100'000) == 100'064);                     // as the reference writer leaves room
+    check(chunk_end(64, 34, 100'000) == 100'064);                     // as the reference writer does
     check(chunk_end(64, 34, block_size - 64 + 3) == block_size + 25); // not inside a block header
 }
 

@@ -44,7 +44,7 @@ void interrupted_chunks_are_joined() {
     check(chunks.held_bytes() >= 200'000 && chunks.memory().size() == 1);
 }
 
-// One record, "hello", under Zstandard, its value in a frame that no longer needs a library, or one that does.
+// One record, "hello", under Zstandard. Its frame is a raw block, or one that needs libzstd.
 std::vector<std::byte> zstd_data(bool stored) {
     std::vector<std::byte> data = from_hex("7a 0b 01 28b52ffd 20 01 090000 05 05 28b52ffd 20 05");
     const auto block = from_hex(stored ? "290000 68656c6c6f" : "2d0000 68656c6c6f"); // raw, and "compressed"

@@ -9,7 +9,7 @@ using namespace headrace::testing;
 
 namespace {
 
-// One record under Zstandard: five times the same letter, or "hello", which is stored as it is.
+// One record under Zstandard: five equal letters, or "hello" in a raw block.
 std::vector<std::byte> packed() { return from_hex("7a 0b 01 28b52ffd 20 01 090000 05 05 28b52ffd 20 05 2b0000 78"); }
 std::vector<std::byte> stored() {
     return from_hex("7a 0b 01 28b52ffd 20 01 090000 05 05 28b52ffd 20 05 290000 68656c6c6f");
@@ -93,10 +93,10 @@ void damaged_ones_are_left() {
     FileMaker maker;
     const std::vector<std::uint64_t> begins = {
         maker.put_records({"good"}), maker.put_data(ChunkType::simple, 1, 5, packed()), maker.put_records({"also"})};
-    maker.file[begins[1] + 58] ^= std::byte{1}; // of the data
+    maker.file[begins[1] + 58] ^= std::byte{1}; // in the data
     const Read read(maker.file, begins, 1);
     check(!read.singles[1].done && read.singles[2].done);
-    maker.file[begins[2] + 3] ^= std::byte{1}; // of the header
+    maker.file[begins[2] + 3] ^= std::byte{1}; // in the header
     const Read other(maker.file, begins, 1);
     check(other.singles[2].header.num_records == 0);
 }

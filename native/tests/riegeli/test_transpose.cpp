@@ -41,7 +41,7 @@ void counts_must_fit() {
         check(fault_of([&] { (void)decode(data, records, size); }).fault == Fault::structure);
 }
 
-// Without hashes: whatever the bytes are, the answer is a fault or some records of the right number and size.
+// Without hashes: any bytes give a fault, or records of the right number and size.
 void no_bytes_are_trusted() {
     const auto data = from_hex(transposed_chunk);
     for (std::size_t i = 0; i < data.size(); ++i) {
@@ -53,7 +53,7 @@ void no_bytes_are_trusted() {
                 const auto records = decode(damaged, num_records, decoded_size);
                 for (const auto& record : records) total += record.size();
                 check(records.size() == num_records && total == decoded_size);
-            } catch (const FormatError&) { // also fine
+            } catch (const FormatError&) { // a fault is fine
             }
         }
         static_cast<void>(fault_of([&] { (void)decode(Bytes(data).first(i), num_records, decoded_size); }));
@@ -61,9 +61,9 @@ void no_bytes_are_trusted() {
 }
 
 void implicit_loops_are_refused() {
-    // No bucket, no buffer; one node that does nothing and goes on to itself without a transition.
+    // No buckets, no buffers; one node that does nothing and continues to itself without a transition.
     check(fault_of([] { (void)decode(from_hex("00 06 00 00 01 00 01 00"), 0, 0); }).fault == Fault::structure);
-    // The same with a transition needed: it stops, and there is nothing.
+    // The same, but a transition is needed: it stops, and the result is empty.
     check(decode(from_hex("00 06 00 00 01 00 00 00"), 0, 0).empty());
 }
 

@@ -46,7 +46,7 @@ void prefixes() {
     none.add({sizes, 1}, nullptr);
     check(std::ranges::equal(none[0], from_hex("00 03 e61800")) && std::ranges::equal(none[1], from_hex("00 02 e618")));
     SimplePrefixes zstd(Codec::zstd);
-    zstd.add({sizes, 1}, nullptr); // as array_record 0.8.6 writes it
+    zstd.add({sizes, 1}, nullptr); // as written by array_record 0.8.6
     check(std::ranges::equal(zstd[0], from_hex("7a 0c 02 28b52ffd 20 02 110000 e618 e618")));
     const auto packed = from_hex("aabb");
     const Bytes view(packed);

@@ -1,5 +1,5 @@
-// Any bytes, as GZIP files and as what is compressed in them: nothing is read or written elsewhere, it ends, and
-// whatever the size of the stretches it gives what zlib gives.
+// Inflates arbitrary bytes, as GZIP files and as deflate data in one. There must be no access out of bounds, the
+// inflater must end, and for every stretch size the result must be zlib's.
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -19,7 +19,7 @@ struct Found {
 };
 
 Found inflate(Bytes file, std::size_t stretch, unsigned threads, std::size_t margin) {
-    std::deque<std::vector<std::byte>> parts; // each on memory of its own, so that every step outside of it is seen
+    std::deque<std::vector<std::byte>> parts; // one allocation each: the sanitizers see every access outside
     GzipInflater inflater(stretch, threads, margin);
     Found found{};
     std::size_t at = 0;
@@ -45,11 +45,11 @@ constexpr std::size_t most_bytes = std::size_t{4} << 20;
 
 struct Reference {
     std::vector<std::byte> bytes; // up to the first fault
-    bool is_sound = false;        // There is none.
-    bool is_whole = true;         // There are no more than `most_bytes`.
+    bool is_sound = false;        // no fault was found
+    bool is_whole = true;         // at most `most_bytes`
 };
 
-/// What zlib makes of the members of a file (window_bits 31) or of bare deflate (-15).
+/// Inflates with zlib: the members of a file (window_bits 31) or bare deflate (-15).
 Reference inflate_with_zlib(Bytes file, int window_bits) {
     Reference found;
     std::vector<std::byte> part(std::size_t{64} << 10);
@@ -74,7 +74,7 @@ Reference inflate_with_zlib(Bytes file, int window_bits) {
     return found;
 }
 
-/// A file of one member whose trailer fits what is compressed in it, which no fuzzer would find by itself.
+/// A one-member file with a matching trailer, which a fuzzer would not find by itself.
 std::vector<std::byte> as_file(Bytes compressed) {
     const Reference content = inflate_with_zlib(compressed, -15);
     std::vector<std::byte> file(10);

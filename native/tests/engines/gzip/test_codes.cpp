@@ -25,7 +25,7 @@ void codes_are_those_of_the_standard() {
     check(codes.open(none.data(), 3) == deflate::Canonical::Kind::empty && codes.find(0).bits == 0);
 }
 
-// Every entry of the table against the codes themselves.
+// Compares every table entry with the codes.
 void the_table_says_what_the_codes_say(const deflate::Codes& codes) {
     constexpr unsigned bits = deflate::Codes::literal_bits;
     for (unsigned i = 0; i < codes.literals.size(); ++i) {
@@ -52,7 +52,7 @@ void tables_are_right() {
     std::uint32_t state = 1;
     unsigned pairs = 0, longer = 0;
     for (int turn = 0; turn < 200; ++turn) {
-        // A tree of random shape: leaves are split until there are enough of them.
+        // A random tree: split leaves until there are enough of them.
         const auto random = [&](std::uint32_t below) { return (state = state * 1664525 + 1013904223) / 65536 % below; };
         std::vector<unsigned> leaves{1, 1};
         const std::size_t wanted = 258 + random(28);
@@ -64,7 +64,7 @@ void tables_are_right() {
         }
         for (std::size_t i = leaves.size(); i > 1; --i)
             std::swap(leaves[i - 1], leaves[random(static_cast<std::uint32_t>(i))]);
-        // As a block has it: the lengths 0 to 15 with codes of four bits each, one distance of one bit.
+        // A dynamic block: lengths 0 to 15 with four-bit codes, and a single distance of one bit.
         std::vector<std::byte> block(400);
         std::size_t at = 0;
         const auto put = [&](unsigned value, unsigned count) {
@@ -72,7 +72,7 @@ void tables_are_right() {
                 block[at / 8] |= static_cast<std::byte>((value >> bit & 1) << (at % 8));
         };
         put(static_cast<unsigned>(wanted) - 257, 5), put(0, 5), put(15, 4);
-        for (unsigned i = 0; i < 19; ++i) put(i < 3 ? 0 : 4, 3); // not the three that repeat
+        for (unsigned i = 0; i < 19; ++i) put(i < 3 ? 0 : 4, 3); // no codes for the three repeat symbols
         leaves.push_back(1);
         for (const unsigned length : leaves)
             for (unsigned bit = 4; bit-- != 0;) put(length >> bit & 1, 1);
@@ -85,7 +85,7 @@ void tables_are_right() {
     check(pairs > 1000 && longer > 100);
 }
 
-// A block's beginning as the standard has it, bit by bit.
+// Finds a block's start bit by bit, following the standard.
 std::uint64_t find_plainly(Bytes data, std::uint64_t from, std::uint64_t until, deflate::Codes& room) {
     for (std::uint64_t at = from; at < until; ++at) {
         const std::uint64_t bits = deflate::bits_at(data, at);
@@ -98,7 +98,7 @@ std::uint64_t find_plainly(Bytes data, std::uint64_t from, std::uint64_t until, 
 void blocks_are_found_at_any_bit() {
     deflate::Codes room;
     std::vector<std::byte> bytes = from_hex(gzip_member_of_500);
-    bytes[10] ^= std::byte{1}; // as if it were not the last block
+    bytes[10] ^= std::byte{1}; // clears the last-block flag
     const std::vector<std::byte> block = bytes;
     std::uint32_t state = 1;
     for (int i = 0; i < 3000; ++i)

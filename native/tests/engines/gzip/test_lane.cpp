@@ -21,7 +21,7 @@ std::vector<std::byte> content() {
     return bytes;
 }
 
-// A stream of literals alone, in one to three lanes; with room behind it, so that the fast loop takes most of it.
+// A stream of literals, in one to three lanes. With spare room after it, so that the fast loop handles most of it.
 void literals(const Cpu& cpu) {
     auto file = from_hex(gzip_member_of_500);
     const std::size_t end = (file.size() - 8) * 8;
@@ -46,10 +46,10 @@ void literals(const Cpu& cpu) {
     }
 }
 
-// Fixed codes, with matches that reach before the stretch.
+// Fixed codes, with matches that reach back before the stretch.
 void matches(const Cpu& cpu) {
     using namespace std::string_view_literals;
-    // 3 bits of the block, then the literal "a" and matches of length 3 at distance 1 and 4.
+    // Three header bits, the literal "a", and matches of length 3 at distances 1 and 6.
     std::vector<std::byte> stream(16);
     std::size_t at = 0;
     const auto put = [&](unsigned value, unsigned count) {
@@ -63,7 +63,7 @@ void matches(const Cpu& cpu) {
     put_code(0x30 + 'a', 8);                   // a literal
     put_code(1, 7), put_code(0, 5);            // length 3, distance 1: aaa
     put_code(1, 7), put_code(4, 5), put(1, 1); // length 3, distance 6
-    put_code(0, 7);                            // the end
+    put_code(0, 7);                            // end of block
     stream.resize(at / 8 + 1);
     Lane lane(100);
     Lane* const running = &lane;
@@ -91,10 +91,10 @@ void stored_blocks_and_what_is_none(const Cpu& cpu) {
     check(run("00 0300fcff 616263 01 0000ffff", 100, 8) == Lane::State::boundary);
     check(run("01 0300fcff 616263", 2) == Lane::State::stuck); // no room
     check(run("01 0300fcff 6162") == Lane::State::stuck);      // cut off
-    check(run("01 0300fdff 616263") == Lane::State::stuck);    // another length
-    check(run("07") == Lane::State::stuck);                    // a block of the fourth kind
+    check(run("01 0300fdff 616263") == Lane::State::stuck);    // length mismatch
+    check(run("07") == Lane::State::stuck);                    // invalid block type
     check(run("") == Lane::State::stuck);
-    check(run("05 00") == Lane::State::stuck); // codes that are cut off
+    check(run("05 00") == Lane::State::stuck); // truncated codes
 }
 
 } // namespace

@@ -24,7 +24,7 @@ void lanes_are_used_again() {
     one = pool->take();
     check(one.get() == first);
     one.reset();
-    other.reset(); // One lane is kept already: this one is deleted.
+    other.reset(); // The pool keeps one lane already, so it deletes this one.
     check(pool->take().get() == first);
 }
 
@@ -43,7 +43,7 @@ void threads_share_a_pool() {
         threads.emplace_back([&] {
             for (int turn = 0; turn < 200; ++turn) {
                 const auto lane = pool->take();
-                lane->begin({}, 0, 0); // It is this thread's alone.
+                lane->begin({}, 0, 0); // Only this thread has it.
             }
         });
     for (std::thread& thread : threads) thread.join();

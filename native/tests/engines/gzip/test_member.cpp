@@ -20,7 +20,7 @@ Fault fault_in(std::string_view stream, std::size_t size) {
     return fault_of([&] { (void)inflate(stream, size); }).fault;
 }
 
-// A block whose literals and distances have codes of up to 15 bits.
+// A block with literal and distance codes of up to 15 bits.
 void long_codes() {
     std::vector<std::byte> stream = from_hex("789c");
     std::size_t at = 0;
@@ -33,7 +33,7 @@ void long_codes() {
     const auto put_code = [&](unsigned code, unsigned count) {
         for (unsigned bit = count; bit-- != 0;) put(code >> bit & 1, 1);
     };
-    // Symbols 'a' to 'n' have 1 to 14 bits, 'o' and the end 15; distances as well, from the first on.
+    // Symbols 'a' to 'n' have 1 to 14 bits, 'o' and end-of-block 15. Distances likewise, from the first on.
     put(5, 3), put(0, 5), put(15, 5), put(15, 4);
     for (unsigned i = 0; i < 19; ++i) put(i < 3 ? 0 : 4, 3); // lengths 0 to 15 in four bits each
     const auto length_of = [](unsigned symbol) {
@@ -62,7 +62,7 @@ void long_codes() {
 int main() {
     long_codes();
     using namespace std::string_view_literals;
-    // Written by zlib 1.3: fixed codes, codes of their own, stored; the content is beside each.
+    // Written by zlib 1.3: fixed codes, dynamic codes, stored. The content is next to each.
     const auto fixed = "\170\001\053\311\110\125\050\054\315\114\316\126\110\052\312\057\317\123\110\313\257\120\310"
                        "\052\315\055\050\126"
                        "\310\057\113\055\122\050\001\112\347\044\126\125\052\244\344\247\353\240\360\024\212\163\122"
@@ -93,7 +93,7 @@ int main() {
     check(inflate(own, mixed.size()) == mixed);
     const auto stored = "\170\001\001\003\000\374\377\141\142\143\002\115\001\047"sv;
     check(inflate(stored, 3) == "abc");
-    check(inflate(std::string(stored) + "behind", 3) == "abc"); // zlib does not look behind the end either
+    check(inflate(std::string(stored) + "behind", 3) == "abc"); // zlib does not look past the end either
     check(inflate("\170\332\143\140\030\005\243\140\024\014\167\000\000\003\350\000\001"sv, 1000) ==
           std::string(1000, '\0')); // a distance of 1
     for (std::size_t cut = 0; cut < own.size(); ++cut)
@@ -102,13 +102,13 @@ int main() {
     check(fault_in(fixed, text.size() + 1) == Fault::wrong_count);
     check(fault_in(stored, 2) == Fault::wrong_count);
     check(fault_in(""sv, 0) == Fault::truncated);
-    check(fault_in("\170\235\3\0\0\0\0\1"sv, 0) == Fault::header);     // the header's own check
+    check(fault_in("\170\235\3\0\0\0\0\1"sv, 0) == Fault::header);     // wrong header check
     check(fault_in("\170\273\0\0\0\0\3\0"sv, 0) == Fault::header);     // a dictionary
-    check(fault_in("\170\234\7\0\0\0\0\1"sv, 0) == Fault::structure);  // a block of the fourth kind
-    check(fault_in("\170\234\1\3\0\0\0abc"sv, 3) == Fault::structure); // stored, and a length that is not itself
-    check(fault_in("\170\234\3\2\0\0\0\0"sv, 9) == Fault::structure);  // a distance before the begin
+    check(fault_in("\170\234\7\0\0\0\0\1"sv, 0) == Fault::structure);  // invalid block type
+    check(fault_in("\170\234\1\3\0\0\0abc"sv, 3) == Fault::structure); // stored, with a wrong complement
+    check(fault_in("\170\234\3\2\0\0\0\0"sv, 9) == Fault::structure);  // a distance before the start
     check(fault_in("\170\234\3\0\0\0\0\2"sv, 0) == Fault::payload_checksum);
     check(inflate("\170\234\3\0\0\0\0\1"sv, 0).empty());
-    check(adler32(bytes_of("Wikipedia"sv)) == 0x11E60398); // the example that everybody gives
+    check(adler32(bytes_of("Wikipedia"sv)) == 0x11E60398); // the well-known example
     check(adler32({}) == 1);
 }

@@ -35,7 +35,7 @@ Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1,
     return found;
 }
 
-// What zlib 1.2.13 makes of `content` by Huffman codes alone.
+// `content`, compressed by zlib 1.2.13 with Huffman codes only.
 const std::vector<std::byte> packed = from_hex(gzip_member_of_500);
 
 std::vector<std::byte> content() {
@@ -52,7 +52,7 @@ void blocks_and_members() {
           inflate(file, 8192).bytes.size() == 2 * content().size());
     check(inflate(file, 8192, 3).state == GzipInflater::State::done &&
           inflate(file, 8192, 3).bytes.size() == 2 * content().size());
-    check(inflate(file, 64).state == GzipInflater::State::refused); // larger than what it takes at once
+    check(inflate(file, 64).state == GzipInflater::State::refused); // larger than the inflater accepts at once
     file.push_back(std::byte{0});
     check(inflate(file, 8192).state == GzipInflater::State::refused &&
           inflate(file, 8192).bytes.size() == 2 * content().size());
@@ -63,7 +63,7 @@ void blocks_and_members() {
     }
     check(inflate(file, 300, 2, 500).state == GzipInflater::State::done);
     check(inflate({}, 8192).state == GzipInflater::State::refused);
-    GzipInflater(8192, 2).give(packed, packed.size(), true); // never taken
+    GzipInflater(8192, 2).give(packed, packed.size(), true); // destroyed without being read
     check(inflate(from_hex("1f8b0800000000000003 01 0100feff 41 8b9ed9d3 01000000"), 8192).state ==
           GzipInflater::State::refused); // stored
 }
@@ -73,12 +73,12 @@ void damage_is_refused() {
         check(inflate(Bytes(packed).first(size), 4096).state == GzipInflater::State::refused);
     unsigned accepted = 0;
     for (std::size_t bit = 0; bit < packed.size() * 8; ++bit) {
-        if (bit / 8 >= 4 && bit / 8 < 10) continue; // a time and a system, which are ignored
+        if (bit / 8 >= 4 && bit / 8 < 10) continue; // modification time and operating system, which are ignored
         auto broken = packed;
         broken[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
         accepted += inflate(broken, 4096).state == GzipInflater::State::done ? 1U : 0U;
     }
-    check(accepted <= 1 + 7); // the flag of text, and the bits behind the last block
+    check(accepted <= 1 + 7); // the text flag, and the bits after the last block
 }
 
 void pieces_may_be_kept() {

@@ -1,4 +1,4 @@
-// Any bytes as a JPEG: pixels or none, never more; by both kinds of kernels those of libjpeg-turbo.
+// Decodes arbitrary bytes as JPEG. The result must be an error or libjpeg-turbo's pixels, with both kinds of kernels.
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -20,8 +20,7 @@ struct Errors {
 
 void say_nothing(j_common_ptr /*image*/) {}
 
-/// Whether libjpeg-turbo reads the image without so much as a warning. Nothing here has a destructor that a jump would
-/// pass over.
+/// Whether libjpeg-turbo decodes the image without any warning. No object here has a destructor, so longjmp is safe.
 bool decode_with_libjpeg(const std::uint8_t* data, std::size_t size, std::uint8_t* out, std::size_t row_bytes) {
     jpeg_decompress_struct image{};
     Errors errors{};

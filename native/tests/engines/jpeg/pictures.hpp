@@ -7,14 +7,14 @@ namespace headrace::testing {
 
 struct Picture {
     const char* digits;
-    std::uint32_t sum; ///< CRC-32C of the pixels that libjpeg-turbo 3.1.2 gives.
+    std::uint32_t sum; ///< CRC-32C of libjpeg-turbo 3.1.2's pixels.
 };
 
 inline constexpr std::size_t height = 19;
 inline constexpr std::size_t width = 21;
 
-// 21 x 19 of quality 60, written by Pillow with codes of their own: chroma of half the width and height with a restart
-// marker after every unit, of full size, and of half the width.
+// 21 x 19 pixels at quality 60, written by Pillow with optimised codes: chroma of half width and height with a restart
+// marker after every unit, of full size, and of half width.
 inline constexpr Picture pictures[] = {
     {"ffd8ffe000104a46494600010100000100010000ffdb0043000d090a0b0a080d0b0a0b0e0e0d0f13201513121213271c1e17202e2931302e2"
      "92d2c33"
@@ -66,7 +66,7 @@ inline constexpr Picture pictures[] = {
      241330906U},
 };
 
-// The same size in grey.
+// The same size, in grey.
 inline constexpr Picture grey_picture = {
     "ffd8ffe000104a46494600010100000100010000ffdb0043000d090a0b0a080d0b0a0b0e0e0d0f13201513121213271c1e17"
     "202e2931302e292d2c333a4a3e333646372c2d405741464c4e525352323e5a615a50604a51524fffc0000b08001300150101"

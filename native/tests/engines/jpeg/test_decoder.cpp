@@ -40,7 +40,7 @@ void grey(const Kernels& kernels) {
     for (int turn = 0; turn < 2; ++turn) {
         std::fill(out.begin(), out.end(), std::uint8_t{0});
         check(decoder.decode(file, *header, out.data()) && sum_of(out) == grey_picture.sum);
-        decoder.shrink(); // which it must survive
+        decoder.shrink(); // the decoder must survive it
     }
 }
 

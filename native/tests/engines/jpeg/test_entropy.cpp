@@ -11,7 +11,7 @@ using namespace headrace::testing;
 
 namespace {
 
-/// Going back over bits and reading them again gives the same bits.
+/// Rewinding and rereading gives the same bits.
 void bits_rewind() {
     std::vector<std::byte> bytes(64);
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + 11);
@@ -32,7 +32,7 @@ void bits_rewind() {
     }
 }
 
-// A code of some shape: as many lengths as there are leaves in a random tree. All ones is no code (ITU T.81, annex C).
+// A random code: its lengths are the depths of the leaves of a random tree. All ones is not a code (ITU T.81, annex C).
 Codes random_codes(std::mt19937& random, bool is_ac) {
     std::vector<unsigned> leaves = {1, 1};
     const std::size_t wanted = 2 + random() % 160;
@@ -54,7 +54,7 @@ struct Found {
     std::uint8_t symbol = 0;
 };
 
-// The code that some bits begin with, as the standard has it.
+// Finds the code at the start of some bits, following the standard.
 Found find_plainly(const Codes& codes, std::uint64_t bits) {
     unsigned code = 0, place = 0;
     for (unsigned length = 1; length <= 16; ++length) {
@@ -73,7 +73,7 @@ int value_of(unsigned size, std::uint64_t bits) {
     return (bits >> 63) != 0 ? magnitude : magnitude - (1 << size) + 1;
 }
 
-// Every lookup of a table against the code itself.
+// Compares every table lookup with the code.
 void lookups_are_those_of_the_code() {
     std::mt19937 random(1);
     std::mt19937_64 words(2);
@@ -82,7 +82,7 @@ void lookups_are_those_of_the_code() {
         const Codes codes = random_codes(random, is_ac);
         CodeTable table;
         table.build(codes, is_ac);
-        table.build(codes, is_ac); // The same again changes nothing.
+        table.build(codes, is_ac); // Building it again changes nothing.
         for (int i = 0; i < 4000; ++i) {
             const std::uint64_t word = words();
             const Found wanted = find_plainly(codes, word);
@@ -108,7 +108,7 @@ void scans_become_stretches() {
     check(stretches.ends == std::vector<std::size_t>{3, 4, 5});
     check(std::equal(stretches.bytes.begin(), stretches.bytes.begin() + 5, from_hex("11 ff 22 33 44").begin()));
     check(stretches.bytes.size() >= 5 + Stretches::room);
-    // No end of the image; a restart marker out of order; another marker.
+    // No end of image; a restart marker out of order; another marker.
     for (const char* scan :
          {"", "11", "11 ff", "11 ff00", "11 ffd1 22 ffd9", "11 ffd0 22 ffd0 33 ffd9", "11 ffc0 22 ffd9"})
         check(!stretches.fill(from_hex(scan)), scan);

@@ -14,7 +14,7 @@ namespace {
 
 std::vector<std::byte> picture(std::size_t number) { return from_hex(pictures[number].digits); }
 
-// Where a marker's segment begins.
+// The position of a marker's segment.
 std::size_t find_segment(const std::vector<std::byte>& file, unsigned marker) {
     for (std::size_t at = 2;;
          at += 2 + std::to_integer<std::size_t>(file[at + 2]) * 256 + std::to_integer<std::size_t>(file[at + 3]))
@@ -51,33 +51,33 @@ void everything_else_is_left_to_the_library() {
         return !plain_header(changed);
     };
     const std::size_t frame = find_segment(file, 0xC0), codes = find_segment(file, 0xC4);
-    check(refuses(0, 0) && refuses(frame + 1, 0xC2));                                // no JPEG; progressive
-    check(refuses(frame + 4, 12));                                                   // 12 bits
-    check(refuses(frame + 9, 4));                                                    // inks
-    check(refuses(frame + 11, 0x44));                                                // four blocks across and down
-    check(refuses(frame + 5, 0xFF) == false);                                        // 65,299 rows may well be
-    check(refuses(frame + 6, 0));                                                    // no rows
-    check(refuses(codes + 4, 0x0F));                                                 // the sixteenth table of codes
+    check(refuses(0, 0) && refuses(frame + 1, 0xC2)); // not a JPEG; progressive
+    check(refuses(frame + 4, 12));                    // 12 bits per sample
+    check(refuses(frame + 9, 4));                     // CMYK
+    check(refuses(frame + 11, 0x44));                 // sampling factor of four in both directions
+    check(refuses(frame + 5, 0xFF) == false);         // 65,299 rows are valid
+    check(refuses(frame + 6, 0));                     // no rows
+    check(refuses(codes + 4, 0x0F));                  // table 15 of codes
     check(refuses(scan - 3, 1) && refuses(scan - 2, 62) && refuses(scan - 1, 0x10)); // a part of the coefficients
-    // Whatever a byte is, nothing is read behind the end (the sanitizers look).
+    // Whatever a byte is, nothing is read past the end (the sanitizers check).
     for (std::size_t at = 0; at < scan; ++at)
         for (unsigned value = 0; value < 256; value += 5) static_cast<void>(refuses(at, value));
     check(!plain_header({}) && !plain_header(bytes_of("\xFF\xD8\xFF\xC0")));
 }
 
-// Without JFIF's segment, Adobe's says whether the planes are luma and chroma.
+// Without a JFIF segment, Adobe's decides whether the planes are luma and chroma.
 void segments_of_others() {
     const std::vector<std::byte> file = picture(1);
     const auto with = [&](const char* segment) {
         auto changed = from_hex(segment);
         changed.insert(changed.begin(), {std::byte{0xFF}, std::byte{0xD8}});
-        changed.insert(changed.end(), file.begin() + 20, file.end()); // behind JFIF's segment
+        changed.insert(changed.end(), file.begin() + 20, file.end()); // after the JFIF segment
         return plain_header(changed).has_value();
     };
     check(with("") && with("ffee 000e 41646f6265 0064 0000 0000 01"));
     check(!with("ffee 000e 41646f6265 0064 0000 0000 00") && !with("ffee 000e 41646f6265 0064 0000 0000 02"));
     check(with("ffee 000e 41646f6266 0064 0000 0000 00") && with("fffe 0004 6869")); // not Adobe's; a comment
-    check(with("ffee 000d 41646f6265 0064 0000 0000")); // too short to be Adobe's, as for libjpeg
+    check(with("ffee 000d 41646f6265 0064 0000 0000")); // too short to be Adobe's, as in libjpeg
 }
 
 void grey() {

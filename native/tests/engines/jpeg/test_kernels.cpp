@@ -13,7 +13,7 @@ using namespace headrace::testing;
 
 namespace {
 
-/// Both kinds of kernels give the same bits, for whatever coefficients.
+/// Both kinds of kernels must give identical results for any coefficients.
 void kernels_agree(const Kernels& plain, const Kernels& vector) {
     std::mt19937 random(1);
     alignas(32) std::array<std::int16_t, 64> first, second;
@@ -47,7 +47,7 @@ void kernels_agree(const Kernels& plain, const Kernels& vector) {
         check(a == b, "widen_two");
     }
     std::vector<std::uint8_t> y(70), cb(70), cr(70), a(210), b(210);
-    for (unsigned chroma = 0; chroma < 65536; ++chroma) { // every colour, at some brightness
+    for (unsigned chroma = 0; chroma < 65536; ++chroma) { // every chroma value, at some luma
         const std::size_t columns = 1 + chroma % 33;
         for (std::size_t i = 0; i < 70; ++i) {
             y[i] = static_cast<std::uint8_t>(chroma * 7 + i * 31);
@@ -60,7 +60,7 @@ void kernels_agree(const Kernels& plain, const Kernels& vector) {
     }
 }
 
-/// A block of a mean only is what the whole transform makes of it.
+/// A block with only a DC coefficient must equal the result of the full transform.
 void flat_is_the_transform(const Kernels& kernels) {
     for (int mean = -32768; mean <= 32767; ++mean) {
         alignas(32) std::array<std::int16_t, 64> coefficients{};

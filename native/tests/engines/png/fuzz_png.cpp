@@ -1,4 +1,4 @@
-// Any bytes as a PNG, and as the stream in one: what zlib and libpng make of it, or a fault where they find one.
+// Decodes arbitrary bytes as PNG, and as the stream in one. Results and errors must match those of zlib and libpng.
 #include <algorithm>
 #include <csetjmp>
 #include <cstdlib>
@@ -16,7 +16,7 @@ using namespace headrace;
 
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{1} << 18; // of one image
+constexpr std::size_t most_bytes = std::size_t{1} << 18; // per image
 
 void must(bool good) {
     if (!good) std::abort();
@@ -30,7 +30,7 @@ void append(std::vector<std::uint8_t>& to, std::uint64_t number) {
     for (int shift = 24; shift >= 0; shift -= 8) to.push_back(static_cast<std::uint8_t>(number >> shift));
 }
 
-/// What zlib makes of a stream: all of it, or nothing where there is a fault or more than `most_bytes`.
+/// Inflates a stream with zlib. Empty if it is invalid or exceeds `most_bytes`.
 std::vector<std::uint8_t> inflate_with_zlib(std::span<const std::uint8_t> stream, bool& is_sound, int window_bits) {
     std::vector<std::uint8_t> out(most_bytes);
     z_stream state{};
@@ -45,7 +45,7 @@ std::vector<std::uint8_t> inflate_with_zlib(std::span<const std::uint8_t> stream
     return out;
 }
 
-/// With the right size, our inflater takes exactly the streams that zlib takes, and returns the same bytes.
+/// With the right size, our inflater must accept exactly the streams that zlib accepts, with the same output.
 void check_stream(std::span<const std::uint8_t> stream, std::size_t other_size) {
     bool is_sound = false;
     const std::vector<std::uint8_t> wanted = inflate_with_zlib(stream, is_sound, 15);
@@ -77,7 +77,7 @@ void read_bytes(png_structp png, png_bytep to, std::size_t size) {
 
 void say_nothing(png_structp /*png*/, png_const_charp /*why*/) {}
 
-/// The samples, as libpng reads them. Of chunks that hold no pixels the checksums are not looked at, here as there.
+/// The samples as libpng reads them. Both sides ignore checksums of chunks without pixels.
 bool decode_with_libpng(std::span<const std::uint8_t> file, std::uint8_t* out, std::size_t height,
                         std::size_t row_bytes) {
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, nullptr, leave, say_nothing);
@@ -95,7 +95,7 @@ bool decode_with_libpng(std::span<const std::uint8_t> file, std::uint8_t* out, s
     return true;
 }
 
-/// As Python's side does: which files are taken at all, and how their rows lie.
+/// The same checks as in Python: which files are accepted, and their row layout.
 std::optional<PngRows> plain_rows(std::span<const std::uint8_t> file) {
     constexpr std::string_view begin("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
     if (file.size() < PngReader::head_bytes || std::memcmp(file.data(), begin.data(), begin.size()) != 0)
@@ -137,7 +137,7 @@ void append_chunk(std::vector<std::uint8_t>& file, const char* name, std::span<c
     append(file, crc32(0, file.data() + begin, static_cast<uInt>(file.size() - begin)));
 }
 
-/// A PNG around what is compressed, with right checksums, which no fuzzer would find by itself.
+/// A PNG with valid checksums around compressed data, which a fuzzer would not find by itself.
 std::vector<std::uint8_t> as_file(const std::uint8_t* kind, std::span<const std::uint8_t> deflated) {
     bool is_sound = false;
     const std::vector<std::uint8_t> content = inflate_with_zlib(deflated, is_sound, -15);

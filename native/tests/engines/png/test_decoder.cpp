@@ -18,8 +18,8 @@ void filters_are_undone() {
     using std::string_view;
     using namespace std::string_view_literals;
     check(decode("\0abc\0def"sv, {2, 3, 1}) == "abcdef");
-    check(decode("\1\1\1\1\2\1\1\1"sv, {2, 3, 1}) == "\1\2\3\2\3\4"sv);         // left, then above
-    check(decode("\2\5\6\3\4\4"sv, {2, 2, 1}) == "\5\6\6\12"sv);                // above without a row; average
+    check(decode("\1\1\1\1\2\1\1\1"sv, {2, 3, 1}) == "\1\2\3\2\3\4"sv);         // left, then up
+    check(decode("\2\5\6\3\4\4"sv, {2, 2, 1}) == "\5\6\6\12"sv);                // up without a previous row; average
     check(decode("\3\4\4"sv, {1, 2, 1}) == "\4\6"sv);                           // average in the first row
     check(decode("\4\4\4\4\1\1"sv, {2, 2, 1}) == "\4\10\5\11"sv);               // Paeth in the first row is left
     check(decode("\0\1\2\3\4\4\1\1\1\1"sv, {2, 4, 2}) == "\1\2\3\4\2\3\4\5"sv); // Paeth of two bytes
@@ -42,7 +42,7 @@ int main() {
                        "\000\270\037\071\306\000\000\000\020\111\104\101\124\170\234\143\110\114\112\146\110\111\115"
                        "\003\000\011\106\002"
                        "\126\152\340\321\110\000\000\000\000\111\105\116\104\256\102\140\202"sv;
-    const auto parts = // other chunks between, pixels in two
+    const auto parts = // other chunks in between, pixels in two chunks
         "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\003\000\000\000\002\010\000\000"
         "\000"
         "\000\270\037\071\306\000\000\000\003\164\105\130\164\141\000\142\334\111\242\073\000\000\000\005\111\104\101"
@@ -50,7 +50,7 @@ int main() {
         "\170\234\143\110\114\177\343\021\024\000\000\000\013\111\104\101\124\112\146\110\111\115\003\000\011\106\002"
         "\126"
         "\315\306\075\153\000\000\000\000\111\105\116\104\256\102\140\202"sv;
-    const auto keyed = // a transparent gray
+    const auto keyed = // a transparent grey
         "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\003\000\000\000\002\010\000\000"
         "\000"
         "\000\270\037\071\306\000\000\000\002\164\122\116\123\000\001\001\224\375\256\000\000\000\020\111\104\101\124"
@@ -71,7 +71,7 @@ int main() {
         const Fault found = fault_of([&] { (void)reader.read(bytes_of(whole.substr(0, cut)), to); }).fault;
         check(found == Fault::truncated);
     }
-    for (std::size_t at = PngReader::head_bytes; at < whole.size() - 12; ++at) { // every byte of the pixels' chunk
+    for (std::size_t at = PngReader::head_bytes; at < whole.size() - 12; ++at) { // every byte of the pixel chunk
         std::string bad(whole);
         bad[at] = static_cast<char>(bad[at] ^ 0x11);
         (void)fault_of([&] { (void)reader.read(bytes_of(bad), to); });

@@ -1,5 +1,5 @@
-// Any bytes, as Zstandard frames: nothing is read or written elsewhere, two at a time give what one gives, and libzstd
-// gives the same.
+// Decompresses arbitrary bytes as Zstandard frames. There must be no access out of bounds, pairs must give the same as
+// single frames, and libzstd must agree.
 #include <array>
 #include <cstdlib>
 #include <vector>
@@ -16,7 +16,7 @@ void must(bool good) {
     if (!good) std::abort();
 }
 
-// As large as it says, within bounds; and on memory of its own, so that every step outside of it is seen.
+// A frame and room for its output, each in an allocation of its own, so that the sanitizers see accesses outside them.
 struct Input {
     std::vector<std::byte> frame, target;
 
@@ -29,7 +29,7 @@ std::size_t size_of(Bytes bytes, std::size_t otherwise) {
     return frame.fits && size && *size <= 1 << 18 ? static_cast<std::size_t>(*size) : otherwise;
 }
 
-// A frame that is refused is a library's to judge; one that is taken must be what the library makes of it.
+// Refused frames are left to libzstd. Accepted ones must give libzstd's output.
 void must_be_of_the_library(const Input& input) {
     std::vector<std::byte> wanted(input.target.size());
     const std::size_t size = ZSTD_decompress(wanted.data(), wanted.size(), input.frame.data(), input.frame.size());

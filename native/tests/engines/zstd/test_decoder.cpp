@@ -9,14 +9,14 @@ using namespace headrace::testing;
 
 namespace {
 
-// Frames as libzstd 1.5.7 makes them.
+// Frames made by libzstd 1.5.7.
 struct Example {
     const char* frame;
     std::size_t size;
     const char* begin;
 };
 
-// Sequences behind raw literals; literals in four streams and sequences; literals in one stream and sequences.
+// Sequences after raw literals; literals in four streams, and sequences; literals in one stream, and sequences.
 constexpr Example text = {"28b52ffd20b955020032440e11903d0650fa43e90fa5cfff5fd3d4d8991c07f4d9699a4af8341ad3e8cb130f0896"
                           "eb2dda4daa9fe6c2d3e8ec7a86e70fc3"
                           "39ce88b2f226d504004808c009dbaf798c1e9c5419",
@@ -37,7 +37,7 @@ std::vector<std::byte> decompress(Bytes frame, std::size_t size) {
 }
 
 bool fails(Bytes frame, std::size_t size) {
-    static zstd::Decoder of_this_cpu, plain(Cpu{}); // kept, so that what one frame leaves behind meets the next
+    static zstd::Decoder of_this_cpu, plain(Cpu{}); // kept, so that state left by one frame meets the next
     std::vector<std::byte> out(size);
     return !(cpu == Cpu{} ? plain : of_this_cpu).decompress(frame, out);
 }
@@ -58,7 +58,7 @@ void only_what_fills_the_target() {
             check(fails(from_hex(example.frame), size));
 }
 
-// Whatever is changed, it is found out or gives bytes: nothing is read or written elsewhere (the sanitizers look).
+// Any change must be detected or give some bytes, without access out of bounds (the sanitizers check).
 void damage() {
     for (const Example& example : {text, letters, four}) {
         const auto sound = from_hex(example.frame);
@@ -94,11 +94,11 @@ void a_pair_is_decompressed_as_two() {
 }
 
 void raw_blocks_and_runs() {
-    // Compressed blocks: raw literals and a sequence; raw literals alone; a run alone.
+    // Compressed blocks: raw literals and a sequence; raw literals only; a run only.
     check(decompress(from_hex("28b52ffd 00 50 5d0000 20 61626358 015403020006"), 7) == from_hex("61626361626358"));
     check(decompress(from_hex("28b52ffd 00 50 2d0000 18 616263 00"), 3) == from_hex("616263"));
     check(decompress(from_hex("28b52ffd 00 50 1d0000 19 61 00"), 3) == from_hex("616161"));
-    // A window descriptor and no size; a raw block "ab", a run of five "c", an empty last block.
+    // A window descriptor without size; a raw block "ab", a run of five "c", an empty last block.
     const auto frame = from_hex("28b52ffd 00 50 100000 6162 2a0000 63 010000");
     const auto out = decompress(frame, 7);
     check(std::equal(out.begin(), out.end(), bytes_of("abccccc").begin()));
@@ -108,8 +108,8 @@ void raw_blocks_and_runs() {
 }
 
 void everything_else_is_left_to_the_library() {
-    // Cut off; no magic number; a checksum; a dictionary; a reserved flag; another size; a short block; a compressed
-    // block that is none; a reserved block; something behind it; no last block; a block larger than its window.
+    // Truncated; wrong magic number; a checksum; a dictionary; a reserved flag; a wrong size; a short block; an invalid
+    // compressed block; a reserved block type; trailing bytes; no last block; a block larger than its window.
     for (const char* frame :
          {"", "28b52ffd", "29b52ffd 20 02 110000 e618", "28b52ffd 24 02 110000 e618 00000000",
           "28b52ffd 21 01 02 110000 e618", "28b52ffd 28 02 110000 e618", "28b52ffd 20 03 110000 e618",

@@ -12,7 +12,7 @@ using namespace headrace::zstd;
 
 namespace {
 
-constexpr std::size_t readable = 16; // zeros before everything that is read
+constexpr std::size_t readable = 16; // zeros before all input
 
 std::vector<std::byte> behind_zeros(const std::vector<std::byte>& bytes) {
     std::vector<std::byte> all(readable);
@@ -24,9 +24,9 @@ struct Code {
     unsigned value = 0, length = 0;
 };
 
-// A code by its definition: symbols of the least weight first, in order; each takes 2^(weight-1) of 2^log places.
+// A code by its definition: symbols with the smallest weight first, in order. Each takes 2^(weight-1) of 2^log slots.
 struct Reference {
-    std::vector<std::uint8_t> weights; // of all symbols, the last one included
+    std::vector<std::uint8_t> weights; // of all symbols, including the last
     std::vector<Code> codes;
     unsigned log = 0;
 
@@ -44,7 +44,7 @@ struct Reference {
             }
     }
 
-    // The description with weights of four bits each.
+    // The description with four-bit weights.
     [[nodiscard]] std::vector<std::byte> description() const {
         const std::size_t count = weights.size() - 1;
         std::vector<std::byte> bytes(1 + (count + 1) / 2);
@@ -54,7 +54,7 @@ struct Reference {
         return bytes;
     }
 
-    // A stream, which is read from its end: the first symbol is written last.
+    // A stream. It is read backwards, so the first symbol is written last.
     [[nodiscard]] std::vector<std::byte> encode(const std::vector<std::uint8_t>& symbols) const {
         std::vector<std::byte> bytes;
         std::size_t at = 0;
@@ -68,7 +68,7 @@ struct Reference {
         return bytes;
     }
 
-    // Four streams behind the sizes of the first three.
+    // Four streams, after the sizes of the first three.
     [[nodiscard]] std::vector<std::byte> encode_four(const std::vector<std::uint8_t>& symbols) const {
         const std::size_t part = (symbols.size() + 3) / 4;
         std::vector<std::byte> sizes, streams;
@@ -180,10 +180,10 @@ void descriptions_that_are_none(const Cpu& cpu) {
     check(size_of("82 1110") == 3); // four symbols of two bits each
     check(size_of("") == 0 && size_of("80") == 0);
     check(size_of("80 00") == 0); // no weights
-    check(size_of("80 20") == 0); // a single one of the longest codes
-    check(size_of("80 f0") == 0); // a longer code than there may be
-    check(size_of("81 31") == 0); // the rest is no power of two
-    // Packed weights: cut off; counts that are none; a stream that is none; too many weights.
+    check(size_of("80 20") == 0); // only one symbol with the longest code
+    check(size_of("80 f0") == 0); // a code that is too long
+    check(size_of("81 31") == 0); // the rest is not a power of two
+    // Compressed weights: truncated; invalid counts; an invalid stream; too many weights.
     check(size_of("05 00") == 0 && size_of("02 ffff") == 0 && size_of("03 100000") == 0);
     HuffmanTable table;
     const auto bytes = behind_zeros(from_hex("80 10"));
@@ -200,7 +200,7 @@ void streams_that_are_none() {
     check(!stream.open(Bytes(zero).subspan(readable), out));
     HuffmanTable::Four four;
     const auto short_one = behind_zeros(from_hex("0100 0100 0100 01 01 01"));
-    check(!HuffmanTable::open_four(Bytes(short_one).subspan(readable), out, four)); // the last one is empty
+    check(!HuffmanTable::open_four(Bytes(short_one).subspan(readable), out, four)); // the last stream is empty
     const auto sound = behind_zeros(from_hex("0100 0100 0100 01 01 01 01"));
     check(HuffmanTable::open_four(Bytes(sound).subspan(readable), out, four));
     check(!HuffmanTable::open_four(Bytes(sound).subspan(readable), std::span(out).first(5), four)); // too few for four

@@ -11,7 +11,7 @@ using namespace headrace::zstd;
 
 namespace {
 
-// Bytes behind eight that are readable.
+// Bytes with eight readable ones before them.
 struct Behind {
     std::vector<std::byte> all = std::vector<std::byte>(8);
     explicit Behind(const std::vector<std::byte>& bytes) { all.insert(all.end(), bytes.begin(), bytes.end()); }
@@ -19,7 +19,7 @@ struct Behind {
 };
 
 void bits_backwards() {
-    const Behind stream(from_hex("b5 06")); // 10 101 10101 behind the marker
+    const Behind stream(from_hex("b5 06")); // 10 101 10101 after the marker
     BackwardBits bits;
     check(bits.open(stream.bytes()) && bits.left() == 10);
     check(bits.take(2) == 2 && bits.take(0) == 0 && bits.take(3) == 5);
@@ -50,8 +50,8 @@ void states_are_those_of_the_standard() {
 
 void counts_forwards() {
     FseCounts counts;
-    // A log of 5, then the whole of it for symbol 0: 33 as a number of up to 33, in six bits.
-    check(read_fse_counts(from_hex("10 02"), 6, 12, counts) == 0); // 32 + 1 has bits 100001, which is cut off
+    // A log of 5, with all of it for symbol 0: the value 33 of at most 33, in six bits.
+    check(read_fse_counts(from_hex("10 02"), 6, 12, counts) == 0); // 32 + 1 is 100001, which is truncated
     for (unsigned first = 0; first < 256; ++first)
         for (unsigned second = 0; second < 256; ++second) {
             const std::vector<std::byte> bytes = {static_cast<std::byte>(first), static_cast<std::byte>(second),
@@ -77,8 +77,7 @@ std::string decompress(Sequences& sequences, const char* section, std::string_vi
     return size == Sequences::unsound ? "unsound" : out.substr(before.size(), size);
 }
 
-// 54: each of the three numbers has one code. Then the codes of the literals' length, the offset and the match's
-// length.
+// 54: each of the three tables has one code. The codes of literal length, offset and match length follow.
 void blocks() {
     Sequences sequences;
     sequences.reset();
@@ -86,45 +85,45 @@ void blocks() {
     check(decompress(sequences, "00", "abc", 2) == "unsound");
     check(decompress(sequences, "00 00", "abc", 9) == "unsound");
     check(decompress(sequences, "", "abc", 9) == "unsound");
-    // Three literals, offset 6 - 3, a match of three, one literal.
+    // Three literals, offset 6 - 3, a match of length three, one literal.
     check(decompress(sequences, "01 54 03 02 00 06", "abcX", 20) == "abcabcX");
     check(decompress(sequences, "01 54 03 02 00 06", "abcX", 7) == "abcabcX");
     check(decompress(sequences, "01 54 03 02 00 06", "abcX", 6) == "unsound");
     check(decompress(sequences, "01 54 03 02 00 06", "ab", 20) == "unsound");   // too few literals
-    check(decompress(sequences, "01 54 03 02 00 0c", "abcX", 20) == "unsound"); // a bit too many
-    check(decompress(sequences, "01 54 03 02 00 01", "abcX", 20) == "unsound"); // too few
+    check(decompress(sequences, "01 54 03 02 00 0c", "abcX", 20) == "unsound"); // a surplus bit
+    check(decompress(sequences, "01 54 03 02 00 01", "abcX", 20) == "unsound"); // a missing bit
     check(decompress(sequences, "01 54 03 02 00 00", "abcX", 20) == "unsound"); // no stream
     check(decompress(sequences, "01 55 03 02 00 06", "abcX", 20) == "unsound"); // reserved bits
     check(decompress(sequences, "01 54 03 20 00 06", "abcX", 20) == "unsound"); // no such offset
     check(decompress(sequences, "01 54 03 02", "abcX", 20) == "unsound" &&
           decompress(sequences, "01", "", 9) == "unsound");
-    check(decompress(sequences, "01 54 03 02 00 07", "abcX", 20) == "unsound"); // offset 4, beyond the beginning
+    check(decompress(sequences, "01 54 03 02 00 07", "abcX", 20) == "unsound"); // offset 4, before the start
     check(decompress(sequences, "01 54 03 02 00 07", "abcX", 20, "yz") == "abczabX");
 }
 
-// The tables and the last distances of one block serve the next.
+// The next block can use the tables and last offsets of the previous one.
 void what_blocks_leave_behind() {
     Sequences sequences;
     sequences.reset();
-    check(decompress(sequences, "01 fc 06", "abcX", 20) == "unsound"); // There is no table yet.
+    check(decompress(sequences, "01 fc 06", "abcX", 20) == "unsound"); // No table yet.
     check(decompress(sequences, "01 54 03 02 00 06", "abcX", 20) == "abcabcX");
     check(decompress(sequences, "01 fc 06", "defX", 20) == "defdefX");
-    // Offset code 0 is the last distance, 3; and with no literals, the one before it, 3 too, then 1.
+    // Offset code 0 is the last offset, 3. Without literals, it is the one before that: 3 too, then 1.
     check(decompress(sequences, "01 54 03 00 00 01", "ghiX", 20) == "ghighiX");
     check(decompress(sequences, "01 54 00 00 00 01", "Y", 20, "jkl") == "jklY");
-    check(decompress(sequences, "01 54 00 01 00 02", "Y", 20, "m") == "mmmY");      // the third one
-    check(decompress(sequences, "01 54 00 01 00 03", "Y", 20, "opq") == "unsound"); // one less than 1
+    check(decompress(sequences, "01 54 00 01 00 02", "Y", 20, "m") == "mmmY");      // the third most recent offset
+    check(decompress(sequences, "01 54 00 01 00 03", "Y", 20, "opq") == "unsound"); // the latest less one: 0
     sequences.reset();
     check(decompress(sequences, "01 54 01 01 00 02", "aX", 20, "wxyz") == "axyzX" ||
           decompress(sequences, "01 fc 02", "aX", 20, "wxyz") == "unsound");
 }
 
-// Matches of every distance and length: they may overlap what they write.
+// Matches of every distance and length, which may overlap their own output.
 void matches_of_any_shape() {
     for (std::size_t distance = 1; distance <= 40; ++distance) {
         std::string before;
         for (std::size_t i = 0; i < distance; ++i) before += static_cast<char>('A' + i);
-        // Offset code 5 and five bits, or less: value = distance + 3.
+        // Offset code 5 with five bits, or a smaller one: value = distance + 3.
         const std::size_t value = distance + 3;
         unsigned code = 0;
         while (value >> (code + 1) != 0) ++code;

@@ -9,7 +9,7 @@ namespace {
 
 void frames_are_those_of_the_compressor() {
     std::vector<std::byte> frame(stored_zstd_size(2));
-    const auto content = from_hex("e618"); // the size of a record of 3,174 bytes
+    const auto content = from_hex("e618"); // the size of a record of 3,174 bytes, as a varint
     check(write_stored_zstd(frame.data(), content) == frame.data() + frame.size());
     check(frame == from_hex("28b52ffd 20 02 110000 e618")); // as array_record 0.8.6 writes it
     check(zstd_declared_size(frame) == 2);

@@ -1,5 +1,5 @@
-// Any bytes as payloads: scanned for a schema, decoded under several wishes, and what was decoded encodes and decodes
-// to the same.
+// Scans arbitrary payloads for a schema, and decodes them under several schemas. Encoding and decoding the result again
+// must not change it.
 #include <cstdlib>
 #include <optional>
 
@@ -21,7 +21,7 @@ example::Spec wish(const char* name, Kind kind, std::int64_t count, bool list) {
     return spec;
 }
 
-// The keys of the golden files, so that the corpus reaches the decoding of values.
+// The keys of the golden files, so that the corpus reaches value decoding.
 std::vector<example::Spec> wishes(std::int64_t count) {
     std::vector<example::Spec> specs;
     for (const char* name : {"f", "score", "image"}) specs.push_back(wish(name, Kind::float32, count, false));
@@ -75,7 +75,7 @@ void round_trip(const std::vector<example::Spec>& specs, const Spans& spans, con
     }
 }
 
-/// What a decoder says of some records: their columns, or the fault that it met.
+/// A decoder's result for some records: their columns, or a fault.
 struct Answer {
     std::vector<example::Column> columns;
     std::optional<FormatError> fault;
@@ -89,7 +89,7 @@ Answer answer(const example::Decoder& decoder, const Spans& spans, const std::sh
     }
 }
 
-/// Records that are alike are not walked through: they must give what each gives alone.
+/// Records that match the template are not parsed. The result must be the same as for each record alone.
 void same_as_alone(std::vector<example::Spec> specs, const Spans& spans, const std::shared_ptr<Pool>& pool) {
     std::erase_if(specs, [](const example::Spec& spec) { return spec.list; });
     const example::Decoder decoder(specs);
@@ -136,7 +136,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     spans.payloads = {all, all.first(size / 2), all};
     example::Scanner scanner;
     scanner.add(spans);
-    Spans alike; // of one length, and where the fuzzer repeats itself, of one form
+    Spans alike; // equal lengths and, where the fuzzer repeats itself, equal templates
     alike.payloads = {all.first(size / 2), all.first(size / 2), all.subspan(size - size / 2), all.first(size / 2),
                       all.subspan(size - size / 2)};
     for (const std::int64_t count : {-1, 1, 0}) {

@@ -11,7 +11,7 @@ namespace {
 
 const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
 
-// The key and values of `packed` in pieces: unpacked 1, packed -1, and in a second list 300.
+// The key and values of `packed` in pieces: unpacked 1, packed -1, and 300 in a second list.
 constexpr std::string_view pieces = "0a1c0a1a0a016912151a0e08010a0affffffffffffffffff011a0308ac02";
 
 std::vector<std::int64_t> integers(std::string_view hex, std::int64_t count) {
@@ -48,7 +48,7 @@ void faults_name_record_and_feature() {
 }
 
 void faults_count_from_the_payload() {
-    // The varint in the packed run, byte 13 of the payload, has no end.
+    // The varint in the packed run, at byte 13 of the payload, does not end.
     const auto payload = from_hex("0a0c0a0a0a01691205"
                                   "1a030a0181");
     Spans spans;
@@ -85,7 +85,7 @@ void either_number_as_double() {
     const auto real = from_hex("0a110a0f0a0169120a"
                                "12080a06"
                                "0000c03f"
-                               "0000"); // cut float: refused
+                               "0000"); // truncated float: refused
     Spans spans;
     spans.payloads = {bytes_of(whole)};
     const example::Decoder decoder({spec("i", Kind::number, -1)});

@@ -13,7 +13,7 @@ using example::WireTemplate;
 
 namespace {
 
-// A form with two values: two bytes at 2, three bytes at 5, and an entry that was not requested at 9.
+// A payload with two values: two bytes at 2, three bytes at 5. The entry at 9 was not requested.
 constexpr std::string_view first = "ab12c345d?e";
 constexpr std::string_view same_form = "ab98c765d!e";
 

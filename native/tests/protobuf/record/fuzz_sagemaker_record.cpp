@@ -1,5 +1,5 @@
-// Decoding anything, as one record and as two readings of one: what is a Record can be scanned, and what a decoder
-// makes of it can be encoded and decoded again to the same columns.
+// Decodes arbitrary bytes, as one record and as two readings of one. Every Record must be scannable, and decoded
+// columns must survive encoding and decoding.
 #include <cstdlib>
 #include <cstring>
 
@@ -18,7 +18,7 @@ void require(bool good) {
     if (!good) std::abort();
 }
 
-/// What decodes the key as it was found: sparse where it has keys, else with any number of values.
+/// A spec for a scanned key: sparse if it has keys, else with a varying number of values.
 Spec spec_for(const KeyFacts& facts) {
     Spec spec{facts.place, facts.key, Kind::none, Layout::text, -1, {}, false};
     if (facts.place != Place::feature && facts.place != Place::label) return spec;

@@ -2,7 +2,7 @@
 
 namespace headrace::testing {
 
-// Payloads that the SageMaker SDK's writers made, without their frames.
+// Payloads from the SageMaker SDK's writers, without frames.
 inline constexpr auto dense_f32 =
     "0a160a0676616c756573120c120a0a080000803f00000040 12120a0676616c756573120812060a0400004040";
 inline constexpr auto dense_f64 = "0a1e0a0676616c756573 1214 1a12 0a10 000000000000f03f0000000000000040";

@@ -105,7 +105,7 @@ void faults() {
     for (std::size_t size = 1; size < from_hex(dense_f32).size(); ++size) {
         auto cut = from_hex(dense_f32);
         cut.resize(size);
-        if (size == 24) continue; // Between the two entries: a whole Record without a label.
+        if (size == 24) continue; // Between the two entries: a valid Record without a label.
         check(!is_record(bytes_of(cut)));
         (void)fault_of([&] { (void)decode({two, label}, {cut}); });
     }

@@ -64,7 +64,7 @@ void every_part_is_worked_on_and_the_first_failure_is_told() {
     } catch (const std::bad_alloc&) {}
 }
 
-// Features "values" (sparse), a label, and a uid; what is there differs from row to row.
+// Features "values" (sparse), a label, and a uid. Rows differ in which of them they have.
 const std::vector<std::vector<std::byte>> rows = {
     from_hex(
         "0a1d0a0676616c756573 1213 1211 0a080000e04000000041 12020103 1a0104 12120a0676616c756573120812060a040000803f"),
@@ -120,7 +120,7 @@ void parts_are_what_one_thread_makes() {
     for (int turn = 0; turn < 300; ++turn) {
         Spans spans;
         const std::size_t count = (state >> 8) % 40,
-                          kinds = turn % 4 == 0 ? 5 : 4; // The fifth row faults under some schemas.
+                          kinds = turn % 4 == 0 ? 5 : 4; // The fifth row is a fault under some schemas.
         for (std::size_t i = 0; i < count; ++i) {
             state = state * 1664525 + 1013904223;
             spans.payloads.push_back(bytes_of(rows[(state >> 16) % kinds]));
@@ -131,7 +131,7 @@ void parts_are_what_one_thread_makes() {
 }
 
 void the_numbers_of_later_parts_find_room() {
-    Spans spans; // The first part suggests no numbers at all.
+    Spans spans; // The first part does not suggest any numbers.
     spans.payloads.assign(200, bytes_of(rows[1]));
     spans.payloads.insert(spans.payloads.end(), 200, bytes_of(rows[0]));
     for (const unsigned threads : {2U, 5U}) check_parts(schemas[1], spans, threads);
