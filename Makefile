@@ -56,7 +56,7 @@ test-library: $(VENV)/.test
 check: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	@echo clang-format; $(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/python tools/tidy.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports

@@ -180,29 +180,24 @@ def test_every_extra_that_errors_name_exists():
     assert not [name for name in project["optional-dependencies"] if "_" in name]
 
 
-# The laws of the house. Each number counts the remaining violations of its law. It may fall, and is then lowered; it never rises.
+# The laws of the house.
 
 MOST_IN_A_FOLDER = 12
 NAMED_BY_OTHERS = {"sagemaker", "containers/toolkit"}
 """Folders whose module names belong to another package."""
-LARGER_FOLDERS: dict[str, int] = {}
-MOST_MODULES = 361
-LEAST_LINES_PER_MODULE = 175
-MODULES_IN_CIRCLES = 11
-CLASS_NAMES_IN_SEVERAL_MODULES = 32
-NAMED_BY_PARTICIPLES = 190
-"""Functions at the top of a module."""
-OPENING = (28, 142)
+MOST_MODULES = 330
+LEAST_LINES_PER_MODULE = 165
+MOST_IN_OPENING = (20, 70)
 """Modules that a warm ``open`` of one TFRecord runs through, and how often it goes from one to another."""
-A_BATCH_OF_A_SOURCE = 10
-A_BATCH_OF_A_LOADER = 17
+MOST_IN_A_BATCH_OF_A_SOURCE = 8
+MOST_IN_A_BATCH_OF_A_LOADER = 12
+VERBS = {"read", "_read", "shed", "seed", "_seed", "need", "feed"}
+"""Names that look like participles."""
+ONLY_CONSTANTS = {"headrace._hooks"}
+COMMANDS = {"headrace.cli.inspect.head"}
+"""Functions named by the command that they are."""
 
 NATIVE = Path(__file__).parent.parent / "native" / "core"
-HEADERS_WITHOUT_A_TEST = {
-    *("engines/gzip/codes", "engines/gzip/lane", "engines/gzip/lane_pool"),
-    *("engines/jpeg/entropy", "engines/jpeg/header", "engines/jpeg/kernels"),
-    *("engines/zstd/huffman", "engines/zstd/sequences"),
-}
 PARTS = [path for path in MODULES if path.name != "__init__.py"]
 
 
@@ -220,8 +215,7 @@ def larger_than(most, folders):
 
 
 def test_a_folder_has_few_modules():
-    large = larger_than(MOST_IN_A_FOLDER, map(place, PARTS))
-    assert {folder: count for folder, count in large.items() if folder not in NAMED_BY_OTHERS} == LARGER_FOLDERS
+    assert larger_than(MOST_IN_A_FOLDER, map(place, PARTS)).keys() <= NAMED_BY_OTHERS
 
 
 def test_a_folder_of_the_core_has_few_parts():
@@ -234,8 +228,8 @@ def test_every_header_of_the_core_has_a_test_of_its_name():
     headers = {path.relative_to(NATIVE).with_suffix("") for path in NATIVE.rglob("*.hpp")}
     tests = NATIVE.parent / "tests"
     tested = {path.parent.relative_to(tests) / path.stem[len("test_") :] for path in tests.rglob("test_*.cpp")}
-    missing = {header.as_posix() for header in headers - tested}
-    assert missing <= HEADERS_WITHOUT_A_TEST, missing - HEADERS_WITHOUT_A_TEST
+    assert len(headers) > 40
+    assert headers - tested == set()
 
 
 def test_modules_are_few_and_hold_an_idea_whole():
@@ -286,7 +280,7 @@ def test_no_module_imports_itself_by_way_of_others():
     paths = {dotted(path): path for path in MODULES}
     names = set(paths) - {"headrace"}
     found = circles({name: set(imported(paths[name], names)) - {name} for name in names})
-    assert sum(map(len, found)) <= MODULES_IN_CIRCLES, found
+    assert found == []
 
 
 def defined(path, kind):
@@ -299,8 +293,8 @@ def test_a_class_name_means_one_thing():
         if place(path) not in NAMED_BY_OTHERS:
             for name in defined(path, ast.ClassDef):
                 homes[name].append(dotted(path))
-    several = {name: where for name, where in homes.items() if len(where) > 1}
-    assert len(several) <= CLASS_NAMES_IN_SEVERAL_MODULES, several
+    assert len(homes) > 300
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
 def test_functions_are_named_by_verbs():
@@ -308,10 +302,43 @@ def test_functions_are_named_by_verbs():
         f"{dotted(path)}.{name}"
         for path in PARTS
         for name in defined(path, ast.FunctionDef)
-        if re.fullmatch(r"_?[a-z]+(ed|wn|ept|ade|ead)", name)
-        and name not in ("read", "_read", "shed", "seed", "_seed", "need", "feed")
+        if re.fullmatch(r"_?[a-z]+(ed|wn|ept|ade|ead)", name) and name not in VERBS
     ]
-    assert len(found) <= NAMED_BY_PARTICIPLES, found
+    assert set(found) <= COMMANDS
+
+
+def strings(path):
+    return [
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+
+def test_no_string_names_a_module_to_import():
+    """Such a string could reach a layer above without an import that import-linter sees.
+
+    ``hosting.stage`` names containers, which are below it, for the worker process that loads them.
+    """
+    found = [
+        (dotted(path), text)
+        for path in MODULES
+        for text in strings(path)
+        if re.fullmatch(r"headrace(\.\w+)+:\w+", text)
+    ]
+    assert {module for module, _ in found} <= {"headrace.hosting.stage"}
+
+
+def test_no_module_only_repeats_names_of_others():
+    own = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    empty = [
+        dotted(path)
+        for path in PARTS
+        if not place(path).startswith(tuple(NAMED_BY_OTHERS))
+        and path.name != "__main__.py"
+        and not any(isinstance(node, own) for node in ast.parse(path.read_text(encoding="utf-8")).body)
+    ]
+    assert set(empty) <= ONLY_CONSTANTS
 
 
 TRAVEL = """
@@ -347,10 +374,10 @@ print(*travel(lambda: next(batches)))
 def test_a_call_runs_through_few_modules(tmp_path):
     run = subprocess.run([sys.executable, "-c", TRAVEL], cwd=tmp_path, capture_output=True, text=True, check=True)
     opening, batch, following = (tuple(map(int, line.split())) for line in run.stdout.splitlines())
-    assert opening[0] <= OPENING[0]
-    assert opening[1] <= OPENING[1]
-    assert batch[0] <= A_BATCH_OF_A_SOURCE
-    assert following[0] <= A_BATCH_OF_A_LOADER
+    assert opening[0] <= MOST_IN_OPENING[0]
+    assert opening[1] <= MOST_IN_OPENING[1]
+    assert batch[0] <= MOST_IN_A_BATCH_OF_A_SOURCE
+    assert following[0] <= MOST_IN_A_BATCH_OF_A_LOADER
 
 
 def test_no_old_name_of_the_project_is_left():

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.cli.demo import command, digits
 from headrace.cli.demo import serve as training
-from headrace.cli.demo.digits import Digits, Files, Steps, load_digits, show_formats, write_digits
+from headrace.cli.demo.digits import DemoSteps, Digits, Files, load_digits, show_formats, write_digits
 
 
 def test_everything_holds(run, tmp_path):
@@ -30,7 +30,7 @@ def first_digits():
 
 
 def test_checks_can_fail(first_digits, tmp_path, capsys):
-    steps = Steps(1)
+    steps = DemoSteps(1)
     write_digits(first_digits, Files(tmp_path), steps)
     changed = first_digits.images.copy()
     changed[150, 20] += 1
@@ -47,7 +47,7 @@ def test_formats_that_differ_or_need_an_extra(first_digits, tmp_path, capsys, mo
     monkeypatch.setitem(sys.modules, "fastavro", None)
     (tmp_path / "digits-npy").mkdir()
     (tmp_path / "digits-npy" / "old").write_bytes(b"")
-    steps = Steps(1)
+    steps = DemoSteps(1)
     show_formats(first_digits, tmp_path, steps)
     assert steps.failed == ["every example is the same in 11 formats, but not in npz"]
     assert 'pip install "headrace[avro]"' in capsys.readouterr().out

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.demo.digits import Files, Steps, load_digits, show_formats, show_ways_to_read, write_digits
+from headrace.cli.demo.digits import DemoSteps, Files, load_digits, show_formats, show_ways_to_read, write_digits
 from headrace.cli.demo.serve import show_serving, show_training
 from headrace.cli.failures import DATA_FAULT
 from headrace.cli.terminal import count_of, print_line
@@ -31,7 +31,7 @@ def demo(
       headrace demo --output /tmp/digits
     """
     begun = time.monotonic()
-    steps = Steps(5)
+    steps = DemoSteps(5)
     output.mkdir(parents=True, exist_ok=True)
     files = Files(output)
 

@@ -15,13 +15,13 @@ from headrace import _optional
 from headrace.cli.terminal import print_line, print_table, printable, shorten, size_of
 from headrace.errors import MissingExtra
 
-__all__ = ["Digits", "Files", "Steps", "load_digits", "show_formats", "show_ways_to_read", "write_digits"]
+__all__ = ["DemoSteps", "Digits", "Files", "load_digits", "show_formats", "show_ways_to_read", "write_digits"]
 
 SHARDS = 4
 CHOSEN = 5
 
 
-class Steps:
+class DemoSteps:
     """Prints numbered steps and checks, and collects the checks that failed."""
 
     def __init__(self, count: int) -> None:
@@ -94,7 +94,7 @@ def load_digits() -> Digits:
     return Digits(found.data.astype(np.float32), found.target.astype(np.int64))
 
 
-def write_digits(digits: Digits, files: Files, steps: Steps) -> None:
+def write_digits(digits: Digits, files: Files, steps: DemoSteps) -> None:
     """Write the digits as shards of TFRecord and as arrays."""
     hr.write(files.tfrecord, {"image": digits.images, "label": digits.labels})
     hr.write(files.images, {"image": digits.images})
@@ -103,7 +103,7 @@ def write_digits(digits: Digits, files: Files, steps: Steps) -> None:
         steps.say(f"{printable(str(path))}  {size_of(path.stat().st_size)}")
 
 
-def show_ways_to_read(digits: Digits, files: Files, steps: Steps) -> None:
+def show_ways_to_read(digits: Digits, files: Files, steps: DemoSteps) -> None:
     """Read the files by ``records``, ``open`` and ``Loader``, and compare what they give."""
     arrays = hr.open(files.images).rename({"values": "image"})
     sources = {
@@ -149,7 +149,7 @@ FORMS = (
 IMAGE_NAMES = {"recordio": "values", "npy_folder": "values"}
 
 
-def show_formats(digits: Digits, folder: Path, steps: Steps) -> None:
+def show_formats(digits: Digits, folder: Path, steps: DemoSteps) -> None:
     """Write the digits in every format, and read each of them back."""
     rows, wrong = [], []
     for format, name, description in FORMS:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import headrace as hr
 from headrace import _optional, sagemaker
-from headrace.cli.demo.digits import Files, Steps
+from headrace.cli.demo.digits import DemoSteps, Files
 from headrace.sagemaker.deserializers import JSONDeserializer
 from headrace.sagemaker.serializers import CSVSerializer
 from headrace.sagemaker.session import name_from_base
@@ -56,7 +56,7 @@ if __name__ == "__main__":
 '''
 
 
-def show_serving(folder: Path, steps: Steps) -> None:
+def show_serving(folder: Path, steps: DemoSteps) -> None:
     """Train on the diabetes data of scikit-learn, and predict held-out patients by the endpoint."""
     found = _optional.require("sklearn.datasets", extra="demo").load_diabetes(scaled=False)
     test = np.arange(len(found.target)) % TEST_EVERY == 0
@@ -75,7 +75,7 @@ def show_serving(folder: Path, steps: Steps) -> None:
         pipeline.delete_model()
 
 
-def _train_pipeline(session: sagemaker.Session, folder: Path, steps: Steps) -> sagemaker.PipelineModel:
+def _train_pipeline(session: sagemaker.Session, folder: Path, steps: DemoSteps) -> sagemaker.PipelineModel:
     train = session.upload_data(folder / "train.csv", key_prefix="diabetes/train")
     scaler = sagemaker.SKLearn(entry_point=folder / "scaler.py", framework_version="1.2-1", sagemaker_session=session)
     scaler.fit({"train": train}, logs=False)
@@ -96,7 +96,7 @@ def _status(session: sagemaker.Session, name: str) -> str:
     return str(session.describe_training_job(name)["TrainingJobStatus"])
 
 
-def _ask(predictor: Any, features: Any, labels: Any, test: Any, steps: Steps) -> None:
+def _ask(predictor: Any, features: Any, labels: Any, test: Any, steps: DemoSteps) -> None:
     one = predictor.predict(features[test][0])
     steps.say(f"endpoint      {predictor.endpoint_name} predicts for the first patient: {json.dumps(one)}")
     answer = predictor.predict(features[test])
@@ -183,7 +183,7 @@ def _layer(chance: np.random.Generator, inputs: int, outputs: int) -> npt.NDArra
     return np.asarray(weights, np.float32)
 
 
-def show_training(files: Files, steps: Steps) -> None:
+def show_training(files: Files, steps: DemoSteps) -> None:
     """Train without and with a stop, compare the weights, and test the model."""
     digits = hr.open(files.tfrecord)
     test = digits[::5]
@@ -214,7 +214,7 @@ def _train(model: Classifier, loader: hr.Loader, batches: int | None = None) -> 
             return
 
 
-def _stop_half_way(train: hr.Source, folder: Path, steps: Steps) -> dict[str, Any]:
+def _stop_half_way(train: hr.Source, folder: Path, steps: DemoSteps) -> dict[str, Any]:
     """Train for a while, then write model and loader state, as a job does before it is killed."""
     model, loader = Classifier(), _loader(train)
     _train(model, loader, BATCHES_BEFORE_STOP)
@@ -228,7 +228,7 @@ def _stop_half_way(train: hr.Source, folder: Path, steps: Steps) -> dict[str, An
     return state
 
 
-def _resume(train: hr.Source, folder: Path, kept: dict[str, Any], steps: Steps) -> Classifier:
+def _resume(train: hr.Source, folder: Path, kept: dict[str, Any], steps: DemoSteps) -> Classifier:
     """Resume from the files, with a new model and a new loader."""
     model, loader = Classifier(), _loader(train)
     model.load(folder / "weights.npz")
