@@ -1,1 +1,1 @@
-"""Payloads to examples and back. Codecs know nothing of files or framing."""
+"""Conversion between payloads and examples. Codecs are independent of files and framing."""

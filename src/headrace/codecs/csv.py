@@ -1,4 +1,4 @@
-"""Rows of CSV as examples, one feature per column, whose types are inferred from the values."""
+"""CSV rows as examples: one feature per column, with types inferred from the values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["CsvCodec", "infer_csv"]
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT, EXACT_FLOAT64 = 1, 2, 3, 4, 5, 6, 7
 WIRES = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", BOOL: "bool"}
-WIRES_AS_DECODED = frozenset(WIRES.values()) - {"bool"}  # what native code gives as it is wanted
+WIRES_AS_DECODED = frozenset(WIRES.values()) - {"bool"}  # types that native code returns in their final form
 KINDS = {
     INT64: "a whole number",
     UINT64: "a whole number",
@@ -38,27 +38,27 @@ KINDS = {
     BOOL: "true or false",
 }
 SHOWN = 60
-NEAR = 50  # rows from which an encoding is judged
+NEAR = 50  # rows sampled for an encoding hint
 LINE = b"\n"
 
 
 class CsvCodec:
-    """Rows as examples, by native code a batch at a time.
+    """Decodes rows to examples, a batch at a time in native code.
 
-    Numbers may have blanks round them; texts are kept to the blank. A missing number is the feature's default, else NaN
-    where the feature is a float, else an error. A missing text is kept as it stands unless the feature has a default.
+    Numbers may have blanks around them; text keeps its blanks. A missing number becomes the feature's default, else NaN for
+    floats, else an error. Missing text stays empty unless the feature has a default.
 
-    A feature of a fixed shape is read from as many columns as it has values: ``v_0``, ``v_1``, ... in C order, or ``v0``, ``v1``, ...
+    A feature of fixed shape is read from one column per value: ``v_0``, ``v_1``, ... in C order, or ``v0``, ``v1``, ...
 
     Args:
         schema: The columns to decode, by name, and their types.
-        dialect: Of the rows.
-        inferred: The features whose types were found by looking at rows: in ``float64`` columns among them, a whole number that would
-            be rounded is an error. Where the caller gave the type, it is rounded.
+        dialect: The dialect of the rows.
+        inferred: Features with inferred types: in their ``float64`` columns, an integer that would be rounded is an error.
+            If the caller gave the type, it is rounded.
 
     Raises:
-        NoSuchFeature: A name that no column has.
-        UnsupportedData: A type that a column of text cannot give.
+        NoSuchFeature: No column has this name.
+        UnsupportedData: A text column cannot have this type.
     """
 
     name = "csv"
@@ -90,16 +90,18 @@ class CsvCodec:
             One column per feature of the schema: ``ndarray (n,)``, of objects for ``str`` and ``bytes``.
 
         Raises:
-            CorruptRecord: A row has more or fewer fields than there are columns, broken quotes, or bytes that are no text.
-            SchemaMismatch: A value is not of its column's type.
+            CorruptRecord: A row has more or fewer fields than there are columns, broken quotes, or bytes that are not text.
+            SchemaMismatch: A value does not have its column's type.
 
-        ``where.record`` of the error is the position in ``spans``, and ``where.offset`` counts from the beginning of the row.
+        ``where.record`` of the error is the position in ``spans``; ``where.offset`` counts from the start of the row.
         """
         try:
             parts = self._decoder.decode(spans)
         except _native.FormatError as error:
             if error.record > 0:
-                self.decode_batch(spans.part(0, error.record))  # what native code does not check may fail earlier
+                self.decode_batch(
+                    spans.part(0, error.record)
+                )  # raises earlier if a check outside native code fails first
             raise self._described(error, spans) from error
         if self._plain is not None:
             return dict(zip(self._plain, parts, strict=True))
@@ -118,7 +120,7 @@ class CsvCodec:
         return self._batch(iter(columns), len(spans))
 
     def _batch(self, columns: Iterator[Any], n: int) -> Batch:
-        """Columns as features: those of a shape put together."""
+        """Columns as features, with the columns of a shape combined."""
         batch: Batch = {}
         for name, feature in self.schema.items():
             if feature.shape == ():
@@ -185,11 +187,11 @@ class CsvCodec:
         return {name: column[0] for name, column in batch.items()}
 
     def narrowed(self, names: tuple[str, ...]) -> CsvCodec:
-        """The codec for only these columns."""
+        """A codec for only these columns."""
         return CsvCodec(self.schema.select(names), self.dialect, inferred=self.inferred)
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
-        """What is wrong with some rows, one error for each bad one, ``where.record`` being its position."""
+        """The errors in these rows, at most one per row. ``where.record`` is the position of the row."""
         return all_faults(self.decode_batch, spans)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -206,7 +208,7 @@ def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
     """The columns that a feature is read from.
 
     Raises:
-        NoSuchFeature: There are none of these names.
+        NoSuchFeature: There are no such columns.
     """
     known = set(names)
     choices = [[name]] if not feature.shape else []
@@ -223,10 +225,10 @@ def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
 
 
 def _kind(name: str, feature: Feature) -> int:
-    """How native code reads a column.
+    """The native type code of a column.
 
     Raises:
-        UnsupportedData: A field cannot hold such values.
+        UnsupportedData: A CSV field cannot hold such values.
     """
     if feature.is_fixed and not feature.sparse:
         if feature.is_text:
@@ -264,23 +266,23 @@ Facts = dict[str, int]
 
 
 def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
-    """What all values of each column fit into.
+    """Infer a type for each column that holds all its values.
 
-    A column is a number only where nothing is lost by it: numbers with needless zeros in front (``007``) are text, and so are whole
-    numbers beyond 64 bits, or, beside floats or missing values, those that a float64 does not hold.
+    A column is numeric only if that loses nothing. Numbers with leading zeros (``007``) are text, and so are integers
+    beyond 64 bits. Beside floats or missing values, integers that float64 cannot hold make a column text too.
 
     ===========================================================  ===========
     values                                                       type
     ===========================================================  ===========
-    whole numbers                                                ``int64``, or ``uint64`` where they need it
-    numbers, or whole numbers and missing values                 ``float64``, or what ``floats`` says
+    whole numbers                                                ``int64``, or ``uint64`` if needed
+    numbers, or whole numbers and missing values                 ``float64``, or the dialect's ``floats``
     ``true`` and ``false``                                       ``bool``
     anything else, or nothing at all                             ``str``
     ===========================================================  ===========
 
     Args:
         blocks: Rows.
-        dialect: Of the rows. Its ``types`` come first.
+        dialect: The dialect of the rows. Its ``types`` take precedence.
     """
     totals: list[Facts] = [{} for _ in dialect.names]
     for spans in blocks:
@@ -291,7 +293,7 @@ def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
     given = dialect.types or {}
     names = Schema(dict.fromkeys(dialect.names, Feature("str")))
     for name in given:
-        _ = names[name]  # a type for a column that is not there is a slip of the pen
+        _ = names[name]  # raises for a type of a missing column, which is a typo
     return Schema(
         {
             name: given[name]
@@ -303,7 +305,7 @@ def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
 
 
 def _dtype(facts: Facts, floats: str, *, empty_counts: bool) -> str:
-    """The narrowest type that holds everything."""
+    """The narrowest type that holds all values."""
 
     def seen(*kinds: str) -> int:
         return sum(facts.get(kind, 0) for kind in kinds)

@@ -1,4 +1,4 @@
-"""Which codec records have, and their schema, inferred from some of them; and the codec of those that have none."""
+"""Infer the codec and schema of records from a sample. Also holds the codec for raw records."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ NONE, BYTES, FLOAT, INT = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What inference found.
+    """The result of inference.
 
     Attributes:
         codec: ``"example"`` or ``"raw"``.
         schema: Feature types.
         lists: Features that are feature lists of SequenceExamples.
-        mixed: Features that hold whole numbers in some records and floats in others; they read as ``float64``.
+        mixed: Features with integers in some records and floats in others; read as ``float64``.
     """
 
     codec: str
@@ -43,21 +43,23 @@ class Inference:
 
 
 def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None) -> Inference:
-    """Find codec and schema of some records.
+    """Infer the codec and schema of these records.
 
-    Records are Examples (or SequenceExamples) when one has a feature with values and those before it are protobuf messages;
-    otherwise they are raw, and images if the first ones are. A later one that is no message is an error when it is read, not a reason to call them all raw.
+    Records are Examples (or SequenceExamples) if one has a feature with values and all before it are protobuf messages.
+    Otherwise they are raw, and images if the first ones are. A later record that is not a message does not change that: it
+    is an error when it is read.
 
-    A feature with the same number of values in every record has that number as its shape (``()`` for one); one whose number
-    varies, or is 0, or which some records lack, has ``(None,)``. Feature lists have ``(None,)``, ``(None, k)`` or
-    ``(None, None)`` for one, ``k`` or varying values per step. Bytes that are UTF-8 without control characters (but tab,
-    line feed and carriage return) in every record are ``"str"``; those that all begin as one kind of image have its
-    ``encoding``. Where a feature and a feature list have one name, the feature is called ``context/NAME``. A key that never
-    holds a list is left out. A key that is not UTF-8 comes with its odd bytes as lone surrogates, as in file names.
+    A feature with the same number of values in every record has that number as its shape (``()`` for one). If the number
+    varies or is 0, or some records lack the feature, the shape is ``(None,)``. Feature lists have ``(None,)``,
+    ``(None, k)`` or ``(None, None)`` for one, ``k`` or varying values per step. Bytes that are UTF-8 without control
+    characters (except tab, line feed and carriage return) in every record are ``"str"``; bytes that all begin like the same
+    kind of image have its ``encoding``. If a feature and a feature list share a name, the feature is called
+    ``context/NAME``. Keys that never hold a list are omitted. Invalid UTF-8 in keys becomes lone surrogates, as in file
+    names.
 
     Args:
-        blocks: The records to look at. No records at all: an empty schema.
-        given: The schema, where it is known; what is looked for is then only what else a codec must know.
+        blocks: The sample. Without records, the schema is empty.
+        given: The schema, if known. Then only the codec's other settings are inferred.
 
     Raises:
         CorruptRecord: The checksum of the very first record is wrong.
@@ -72,7 +74,7 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
         except _native.FormatError as error:
             if scanner.records == 0:
                 raise describe(error, Where(record=error.record)) from error
-            break  # Reading will report it, at its place; what came before tells the schema.
+            break  # Reading reports it with its location; the records before it determine the schema.
         if not scanner.is_message:
             break
     if scanner.records == 0 and scanner.is_message:
@@ -82,7 +84,7 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
 
 
 def _image_kind(spans: _native.Spans | None) -> Encoding | None:
-    """What image these payloads are, if all are images. Damaged ones are left for reading to report."""
+    """The image kind of these payloads, if all are images. Damaged ones are left to the reader."""
     try:
         if spans is None:
             return None
@@ -93,7 +95,7 @@ def _image_kind(spans: _native.Spans | None) -> Encoding | None:
 
 
 def infer_payloads(payloads: Sequence[Any]) -> Inference:
-    """As :func:`infer_schema`, for payloads in memory."""
+    """Like :func:`infer_schema`, for payloads in memory."""
     return infer_schema([_native.spans_of_buffers(payloads)])
 
 
@@ -142,10 +144,10 @@ def _dtype(name: str, key: dict[str, Any]) -> tuple[str, Any]:
 
 
 class RawCodec:
-    """One feature, ``record``: the payload's bytes.
+    """A codec with the single feature ``record``: the bytes of the payload.
 
     Args:
-        encoding: What image every payload is, where they are images.
+        encoding: The image kind of every payload, if they are images.
     """
 
     name = "raw"
@@ -170,7 +172,7 @@ class RawCodec:
     def encode_batch(
         self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Lay ``n`` payloads out with room for frames: ``head`` bytes before each, ``tail`` and padding behind.
+        """Lay out ``n`` payloads with room for frames: ``head`` bytes before each, ``tail`` bytes and padding after it.
 
         Raises:
             NoSuchFeature, SchemaMismatch: There is no column ``record`` of ``n`` payloads.
@@ -193,12 +195,12 @@ class RawCodec:
         return {"record": bytes(payload)}
 
     def narrowed(self, names: tuple[str, ...]) -> RawCodec:
-        """There is one feature, so this codec."""
+        """This codec: there is only one feature."""
         _ = self.schema.select(names)
         return self
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
-        """Payloads whose checksum is wrong; any bytes are a good payload otherwise."""
+        """Payloads with wrong checksums; any other bytes are valid."""
         return all_faults(self.decode_batch, spans)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What codecs share: text and numbers between payloads and columns, rows of rows, and checks. What would be lost is refused."""
+"""Shared by the codecs: text and numbers between payloads and columns, nested rows, and checks. Lossy conversions are refused."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = [
 
 
 RecordOf = Callable[[int], int | None]
-"""The record that the value at a position belongs to; ``None`` where that is not known."""
+"""The record of the value at a position; ``None`` if unknown."""
 
 
 def texts_of(values: Sequence[bytes], feature: Feature, name: str, record_of: RecordOf) -> npt.NDArray[Any]:
-    """Values as they are read: ``bytes``, or ``str`` where the feature is text; an object array.
+    """Values as read: an object array of ``bytes``, or of ``str`` if the feature is text.
 
     Raises:
         SchemaMismatch: Text that is not UTF-8.
@@ -44,10 +44,10 @@ def texts_of(values: Sequence[bytes], feature: Feature, name: str, record_of: Re
 
 
 def bytes_of(values: Iterable[Any], feature: Feature, name: str, record_of: RecordOf) -> list[bytes]:
-    """Values as they are stored.
+    """Values as stored.
 
     Raises:
-        SchemaMismatch: One is neither text nor bytes, or does not fit the feature: bytes that are not UTF-8 are no text.
+        SchemaMismatch: A value is neither text nor bytes, or does not fit the feature (bytes that are not UTF-8 are not text).
     """
     stored = []
     for position, value in enumerate(values):
@@ -79,7 +79,7 @@ def _encode_text(value: Any, feature: Feature) -> bytes | None:
     if isinstance(value, str):
         try:
             return value.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair is no text either
+        except UnicodeEncodeError:  # lone surrogates are not text either
             return None
     if isinstance(value, bytearray):
         value = bytes(value)
@@ -99,23 +99,23 @@ def _is_utf8(value: bytes) -> bool:
 def fit_dtype(
     flat: npt.NDArray[Any], dtype: str, name: str, *, per_record: int, offsets: npt.NDArray[np.int64] | None
 ) -> npt.NDArray[Any]:
-    """Stored numbers as the schema's dtype.
+    """Convert stored numbers to the schema's dtype.
 
     Args:
-        flat: ``int64`` or ``float32`` values of all records, end to end.
-        dtype: What is asked for.
+        flat: ``int64`` or ``float32`` values of all records, concatenated.
+        dtype: The requested dtype.
         name: The feature, for messages.
-        per_record: Values per record where that is fixed, else 0 or less.
-        offsets: Where each record's values begin, where that varies.
+        per_record: Values per record if fixed, else 0 or less.
+        offsets: Where each record's values begin, if not fixed.
 
     Raises:
-        SchemaMismatch: A number is outside the dtype: names its record.
+        SchemaMismatch: A number is outside the dtype. The error names its record.
     """
     wanted = np.dtype(dtype)
     if flat.dtype == wanted:
         return flat
     if wanted == np.uint64:
-        return flat.view(np.uint64)  # the upper half of uint64 is stored as negative numbers, as TFDS does
+        return flat.view(np.uint64)  # the upper half of uint64 is stored as negative numbers, as in TFDS
     bad, limits = _outside(flat, wanted)
     if bad is not None:
         after = None if offsets is None else int(np.searchsorted(offsets, bad, side="right"))
@@ -127,7 +127,7 @@ def fit_dtype(
 
 
 def _outside(flat: npt.NDArray[Any], wanted: np.dtype[Any]) -> tuple[int | None, str]:
-    """The position of the first number that lies outside a dtype (infinities and NaN lie in every float), and its limits."""
+    """The position of the first number outside a dtype (infinities and NaN fit any float), and the limits of the dtype."""
     if np.can_cast(flat.dtype, wanted):
         return None, ""
     low, high = _limits(wanted)
@@ -147,11 +147,11 @@ def _limits(wanted: np.dtype[Any]) -> tuple[float, float]:
 
 
 def to_wire(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: str, name: str) -> npt.NDArray[Any]:
-    """A column's numbers as the payload holds them: contiguous ``float32`` or ``int64``.
+    """A column's numbers as stored in payloads: contiguous ``float32`` or ``int64``.
 
     Raises:
-        SchemaMismatch: The column is not of numbers of the schema's kind, or of numbers outside its dtype.
-        UnsupportedData: Numbers that ``float32`` cannot hold exactly, where they are whole or the schema says ``float64``.
+        SchemaMismatch: The column is not numeric or not of the schema's kind, or has numbers outside its dtype.
+        UnsupportedData: ``float32`` cannot hold a number exactly, and it is an integer or the schema says ``float64``.
     """
     if flat.dtype == wire and flat.dtype.name == dtype:
         return np.ascontiguousarray(flat)
@@ -182,11 +182,11 @@ def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[An
 
 
 def to_exact(flat: npt.NDArray[Any], wire: np.dtype[Any], name: str, *, per_record: int) -> npt.NDArray[Any]:
-    """A column's numbers as a payload of another dtype holds them, contiguous; floats are rounded, whole numbers kept.
+    """A column's numbers in the dtype of the payload, contiguous. Floats are rounded; integers must fit exactly.
 
     Raises:
-        SchemaMismatch: The column is not of numbers, or of floats where whole numbers are wanted.
-        UnsupportedData: A whole number that ``wire`` cannot hold: names its record, where ``per_record`` is positive.
+        SchemaMismatch: The column is not numeric, or has floats where integers are wanted.
+        UnsupportedData: ``wire`` cannot hold an integer. The error names its record if ``per_record`` is positive.
     """
     if flat.dtype == wire or flat.size == 0:
         return np.ascontiguousarray(flat, wire)
@@ -207,10 +207,10 @@ def to_exact(flat: npt.NDArray[Any], wire: np.dtype[Any], name: str, *, per_reco
 
 
 def all_faults(decode: Callable[[_native.Spans], object], spans: _native.Spans) -> list[DataError]:
-    """One error for each bad payload, in order, ``where.record`` being its position.
+    """One error per bad payload, in order. ``where.record`` is its position.
 
     Args:
-        decode: Raises for the first bad payload, with its position in what it was given.
+        decode: Raises for the first bad payload, with its position in its argument.
         spans: The payloads.
     """
     faults: list[DataError] = []
@@ -227,10 +227,10 @@ def all_faults(decode: Callable[[_native.Spans], object], spans: _native.Spans) 
 
 
 def refuse_missing(schema: Schema, batch: Container[str]) -> None:
-    """Refuse a batch to write that lacks a feature.
+    """Refuse to write a batch that lacks a feature.
 
     Raises:
-        NoSuchFeature: names the first one.
+        NoSuchFeature: Names the first missing feature.
     """
     missing = [name for name in schema if name not in batch]
     if missing:
@@ -241,35 +241,35 @@ Shape = tuple[int | None, ...]
 
 
 def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where rows of these lengths begin and end: ``int64 (n + 1,)``."""
+    """The limits of rows of these lengths: ``int64 (n + 1,)``."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def nest(flat: npt.NDArray[Any], shapes: npt.NDArray[np.int64], shape: Shape) -> Ragged:
-    """Rows, rows of rows, and so on, down to the last axis of ``shape`` that varies.
+    """Nested rows, down to the last axis of ``shape`` that varies.
 
     Args:
-        flat: Values of all records, end to end.
+        flat: Values of all records, concatenated.
         shapes: ``int64 (n, rank)``: each record's shape.
-        shape: The feature's, with at least one ``None``.
+        shape: The feature's shape, with at least one ``None``.
     """
     levels = 1 + max(axis for axis, length in enumerate(shape) if length is None)
     rows = int(shapes[:, :levels].prod(axis=1).sum())
     values: Any = flat.reshape((rows, *(length for length in shape[levels:] if length is not None)))
     for level in range(levels - 1, -1, -1):
-        outer = shapes[:, :level].prod(axis=1)  # how many rows of this level each record has
+        outer = shapes[:, :level].prod(axis=1)  # rows of this level per record
         values = Ragged(values, offsets_of(np.repeat(shapes[:, level], outer)))
     assert isinstance(values, Ragged)
     return values
 
 
 def unnest(column: Ragged, shape: Shape, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Flat values, and each record's shape, ``int64 (n, rank)``.
+    """Flat values, and the shape of each record, ``int64 (n, rank)``.
 
     Raises:
-        SchemaMismatch: Rows that have no one shape, or another than ``shape``.
+        SchemaMismatch: Rows have no common shape, or one that does not match ``shape``.
     """
     shapes = np.zeros((len(column), len(shape)), np.int64)
     record = np.arange(len(column))

@@ -1,6 +1,6 @@
 """tf.train.Example and tf.train.SequenceExample.
 
-Source of the format: TensorFlow's ``tensorflow/core/example/{example,feature}.proto``; protobuf's rules of the wire.
+Source of the format: TensorFlow's ``tensorflow/core/example/{example,feature}.proto``; protobuf's wire format.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["ExampleCodec"]
 
 
 class ExampleCodec:
-    """Examples as TensorFlow writes them, by native code a batch at a time.
+    """Decodes and encodes TensorFlow's Examples, a batch at a time in native code.
 
     Args:
-        schema: What to decode; keys of the records that it does not name are passed over.
-        lists: Names of the features that are feature lists of SequenceExamples rather than features, besides those whose
-            type says so (``steps``); a feature with two varying axes is one in any case. Where a context feature has the name of a
-            feature list, it is called ``context/NAME``.
-        mixed: Names of the features that hold whole numbers in some records and floats in others: read as ``float64``.
+        schema: What to decode; other keys in the records are ignored.
+        lists: Names of features that are feature lists of SequenceExamples, in addition to those whose type says so
+            (``steps``) and those with two varying axes. A context feature that shares its name with a feature list is called
+            ``context/NAME``.
+        mixed: Names of features with integers in some records and floats in others; read as ``float64``.
     """
 
     name = "example"
@@ -69,16 +69,18 @@ class ExampleCodec:
             object arrays of ``bytes`` or ``str``.
 
         Raises:
-            CorruptRecord: A payload is no Example, or its checksum is wrong.
-            SchemaMismatch: It holds something else than the schema says.
+            CorruptRecord: A payload is not an Example, or its checksum is wrong.
+            SchemaMismatch: A payload does not match the schema.
 
-        ``where.record`` of the error is the position in ``spans`` of the first payload that has one.
+        ``where.record`` of the error is the position in ``spans`` of the first bad payload.
         """
         try:
             parts = self._decoder.decode(spans)
         except _native.FormatError as error:
             if error.record > 0:
-                self.decode_batch(spans.part(0, error.record))  # what native code does not check may fail earlier
+                self.decode_batch(
+                    spans.part(0, error.record)
+                )  # raises earlier if a check outside native code fails first
             raise self._described(error) from error
         batch: Batch = {}
         faults: list[DataError] = []
@@ -94,7 +96,7 @@ class ExampleCodec:
         return batch
 
     def _described(self, error: _native.FormatError) -> DataError:
-        """The error for a fault in a payload. Only faults of the wire have a byte; for the others native code says 0."""
+        """The error for a fault in a payload. Only wire faults have an offset; for others, native code reports 0."""
         features = self._owners
         if error.fault in ("wire", "truncated"):
             return describe(error, Where(record=error.record), features)
@@ -106,7 +108,7 @@ class ExampleCodec:
 
     @staticmethod
     def spans_of(payloads: Sequence[Any]) -> _native.Spans:
-        """Payloads in memory, one record each, as :meth:`decode_batch` takes them. Not copied."""
+        """Payloads in memory, in the form that :meth:`decode_batch` takes. Not copied."""
         return _native.spans_of_buffers(payloads)
 
     def decode(self, payload: Any) -> Example:
@@ -117,24 +119,24 @@ class ExampleCodec:
     def encode_batch(
         self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Serialise ``n`` examples: keys in order, numbers packed, the bytes of protobuf's deterministic serialisation.
+        """Serialise ``n`` examples. The bytes are those of protobuf's deterministic serialisation: sorted keys, packed numbers.
 
         Args:
             batch: Columns as :meth:`decode_batch` returns them.
-            n: How many rows they have.
-            head: Free bytes before each payload, for the format's frame.
-            tail: Free bytes behind it.
-            align: The multiple to which payloads are padded.
+            n: The number of rows.
+            head: Bytes to reserve before each payload, for the format's frame.
+            tail: Bytes to reserve after it.
+            align: Pad payloads to a multiple of this.
 
         Returns:
-            The block of bytes ``uint8 (size,)``, where each payload starts in it, and how long each is, ``int64 (n,)``.
+            The block ``uint8 (size,)``, and the offset and length of each payload in it, ``int64 (n,)`` each.
 
         Raises:
-            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or would lose something.
+            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns do not match the schema, or encoding would lose information.
         """
         refuse_missing(self.schema, batch)
         if self._shared is not None:
-            raise self._shared.relocated(Where())  # a new one: each has a traceback of its own
+            raise self._shared.relocated(Where())  # a new instance, so that each has its own traceback
         encoded = [part for column in self._columns for part in column.encoded(batch[column.name], n)]
         try:
             return _native.encode_examples(encoded, n, head, tail, align)
@@ -145,11 +147,11 @@ class ExampleCodec:
             raise column.misfit(batch[column.name], n) from error
 
     def narrowed(self, names: tuple[str, ...]) -> ExampleCodec:
-        """The codec for only these features."""
+        """A codec for only these features."""
         return ExampleCodec(self.schema.select(names), lists=self.lists, mixed=self.mixed)
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
-        """What is wrong with some payloads, one error for each bad one, ``where.record`` being its position."""
+        """The errors in these payloads, at most one per payload. ``where.record`` is the position of the payload."""
         return all_faults(self.decode_batch, spans)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,10 +169,10 @@ def _varies_twice(feature: Feature) -> bool:
 
 
 def _shared_specs(columns: Sequence[Column | KeyedColumn]) -> tuple[list[Spec], list[str], list[list[int]]]:
-    """What native code decodes, each list once; the feature that asks for it first; and which of these each column takes.
+    """The specs for native code, one per list; the first feature that uses each; and the specs that each column uses.
 
     Raises:
-        UnsupportedData: Two features read one list as different things.
+        UnsupportedData: Two features read the same list as different types.
     """
     specs: dict[tuple[str, bool], Spec] = {}
     owners: dict[tuple[str, bool], str] = {}
@@ -191,7 +193,7 @@ def _shared_specs(columns: Sequence[Column | KeyedColumn]) -> tuple[list[Spec], 
 
 
 def _first_shared(columns: Sequence[Column | KeyedColumn]) -> UnsupportedData | None:
-    """Why columns cannot be written, where two would be stored under one key."""
+    """The error for the first two columns that would be stored under the same key."""
     owners: dict[tuple[str, bool], str] = {}
     for column in columns:
         for key, _, _, is_list, _ in column.specs:

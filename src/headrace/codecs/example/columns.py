@@ -1,4 +1,4 @@
-"""One feature of tf.train.Examples: from decoded values to a column, and from a column to values to be encoded."""
+"""One feature of tf.train.Examples: decoded values to a column, and a column to values for encoding."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Part = tuple[Any, npt.NDArray[np.int64] | None, npt.NDArray[np.int64] | None]
 def column_of(
     name: str, feature: Feature, *, is_list: bool, lists: frozenset[str], mixed: bool, key: str | None = None
 ) -> Column:
-    """What decodes and encodes one feature; ``key``: what records call it, if not as the schema does.
+    """The column codec of a feature; ``key`` is its key in the records, if it differs from the name in the schema.
 
     Raises:
         UnsupportedData: Examples cannot hold such a feature.
-        SchemaMismatch: It is a feature list, and the shape does not begin with the steps.
+        SchemaMismatch: The feature is a feature list, and its shape does not begin with the steps.
     """
     dtype, is_fixed = feature.numpy_dtype, feature.is_fixed
     kind = _kind(name, feature.dtype, dtype)
@@ -80,14 +80,14 @@ def _kind(name: str, dtype: str, stored: np.dtype[Any]) -> int:
 
 
 class Column(ABC):
-    """One feature in decoding and encoding.
+    """Decodes and encodes one feature.
 
     Args:
-        name, feature: Of the schema.
-        key: What the records call it.
+        name, feature: From the schema.
+        key: Its key in the records.
         kind: 1 bytes, 2 float32, 3 int64.
         is_list: Whether it is a feature list of SequenceExamples.
-        is_fixed: Whether the feature's shape is.
+        is_fixed: Whether the feature's shape is fixed.
     """
 
     def __init__(self, name: str, key: str, feature: Feature, kind: int, *, is_list: bool, is_fixed: bool) -> None:
@@ -112,10 +112,10 @@ class Column(ABC):
         return np.ascontiguousarray(np.broadcast_to(np.asarray(feature.default), self.inner).astype(wire)).tobytes()
 
     def values(self, parts: Sequence[Part], n: int) -> Any:
-        """The column that decoded values make.
+        """Build the column from decoded values.
 
         Raises:
-            SchemaMismatch: A value does not fit the dtype, or values do not fill rows; names the first such record.
+            SchemaMismatch: A value does not fit the dtype, or values do not fill rows. The error names the first such record.
         """
         ((flat, steps, offsets),) = parts
         column = self._typed(flat, self._starts(steps, offsets))
@@ -128,14 +128,14 @@ class Column(ABC):
         return Ragged(column.reshape((-1, *self.inner)), steps)
 
     def _starts(self, steps: Any, offsets: Any) -> npt.NDArray[np.int64] | None:
-        """Where each record's values begin; ``None`` where every record holds ``count``."""
+        """Where each record's values begin; ``None`` if every record holds ``count``."""
         if steps is None:
             return offsets  # type: ignore[no-any-return]
         return steps * self.count if offsets is None else offsets[steps]  # type: ignore[no-any-return]
 
     @abstractmethod
     def _typed(self, flat: Any, starts: Any, /) -> npt.NDArray[Any]:
-        """Decoded values under the schema's dtype. Record ``i`` begins at ``starts[i]``, or at ``i * count``."""
+        """Decoded values in the schema's dtype. Record ``i`` begins at ``starts[i]``, or at ``i * count``."""
 
     def _rows(self, flat: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> Ragged:
         if self.row == 1 and not self.inner:
@@ -151,10 +151,10 @@ class Column(ABC):
         return Ragged(flat.reshape((-1, *self.inner)), rows)
 
     def encoded(self, column: Any, n: int) -> list[Encoded]:
-        """What native code encodes: key, kind, count, is a list, flat values, step offsets, value offsets.
+        """The input of native code: key, kind, count, is a list, flat values, step offsets, value offsets.
 
         Raises:
-            SchemaMismatch, UnsupportedData: The column has another shape, or values that an Example cannot hold.
+            SchemaMismatch, UnsupportedData: The column has the wrong shape, or values that an Example cannot hold.
         """
         key, kind, count, is_list, _ = self.spec
         kind = FLOAT if kind == EITHER else kind
@@ -162,7 +162,7 @@ class Column(ABC):
         return [(key, kind, count, is_list, self._wire(rows.reshape(-1)), steps, offsets)]
 
     def _arranged(self, column: Any, n: int) -> tuple[npt.NDArray[Any], Any, Any]:
-        """Values, step offsets of feature lists, value offsets where the count varies."""
+        """Values, step offsets of feature lists, and value offsets if the count varies."""
         if self.feature.is_fixed:
             if isinstance(column, Ragged) or column.shape != (n, *self.feature.shape):
                 raise self.misfit(column, n)
@@ -182,7 +182,7 @@ class Column(ABC):
         return values, offsets
 
     def _cut(self, column: Any, n: int) -> tuple[npt.NDArray[np.int64], Any]:
-        """The first varying axis: ``n + 1`` offsets, and what they cut."""
+        """The first varying axis: ``n + 1`` offsets, and the values that they split."""
         if isinstance(column, Ragged):
             if len(column) != n:
                 raise self.misfit(column, n)
@@ -195,13 +195,13 @@ class Column(ABC):
     def _array(self, column: Any, n: int) -> Any:
         if isinstance(column, Ragged):
             return column
-        try:  # As objects, because NumPy's own text dtypes cut zero bytes off the end.
+        try:  # as objects, because NumPy's text dtypes strip trailing zero bytes
             return np.asarray(column, object if self.feature.is_text else None)
         except ValueError as error:
             raise self.misfit(column, n) from error
 
     def misfit(self, column: Any, n: int) -> SchemaMismatch:
-        """The error for a column that the feature's shape does not describe."""
+        """The error for a column whose shape does not match the feature's."""
         shape = getattr(column, "shape", None)
         found = repr(column) if shape is None else f"shape {shape}"
         expected = f"a column of shape {(n, *self.feature.shape)}"
@@ -211,11 +211,11 @@ class Column(ABC):
 
     @abstractmethod
     def _wire(self, flat: npt.NDArray[Any], /) -> Any:
-        """Values as native code encodes them."""
+        """Values in the form that native code encodes."""
 
 
 class NumberColumn(Column):
-    """Whole numbers or floats."""
+    """Integers or floats."""
 
     def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
         if flat.dtype == self.feature.dtype:

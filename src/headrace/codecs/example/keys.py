@@ -1,4 +1,4 @@
-"""Features that several lists of a tf.train.Example hold together: sparse rows, and values that other lists cut into rows.
+"""Features stored in several lists of a tf.train.Example: sparse rows, and values that other lists partition into rows.
 
 Source of the layouts: ``SparseFeature`` and ``RaggedFeature`` of TensorFlow's ``tensorflow/python/ops/parsing_config.py``.
 """
@@ -24,13 +24,15 @@ __all__ = ["KeyedColumn", "keyed_column_of"]
 
 
 MOST_EMPTY_ROWS = 1 << 16
-"""Of one example that ``value_rowids`` may skip: a row number takes a few bytes, and every row below it takes memory."""
+"""The most empty rows that ``value_rowids`` of one example may skip. A row number takes a few bytes, but every row below it
+takes memory.
+"""
 FLAT_HINT = "Without keys=, each list can be read as it is: Feature(dtype, (None,)) under its own name."
 Numbers = npt.NDArray[np.int64]
 
 
 def keyed_column_of(name: str, feature: Feature, *, lists: frozenset[str], mixed: frozenset[str]) -> KeyedColumn:
-    """What decodes and encodes a feature with keys.
+    """The column codec of a feature with keys.
 
     Raises:
         UnsupportedData: Examples cannot hold such values, or a key is a feature list.
@@ -51,11 +53,11 @@ def keyed_column_of(name: str, feature: Feature, *, lists: frozenset[str], mixed
 
 
 class KeyedColumn(ABC):
-    """One feature of a schema, and the columns of the lists that hold it: of its values first.
+    """One feature of a schema, and the columns of the lists that store it, the list of values first.
 
     Args:
-        name, feature: Of the schema.
-        parts: What decodes and encodes each list.
+        name, feature: From the schema.
+        parts: The column codec of each list.
     """
 
     def __init__(self, name: str, feature: Feature, parts: Sequence[Column]) -> None:
@@ -65,30 +67,30 @@ class KeyedColumn(ABC):
         self.specs = [part.spec for part in parts]
 
     def values(self, parts: Sequence[Part], n: int) -> Any:
-        """The column that decoded lists make.
+        """Build the column from decoded lists.
 
         Raises:
-            SchemaMismatch: The lists contradict each other; names the first such record.
+            SchemaMismatch: The lists contradict each other. The error names the first such record.
         """
         try:
             typed = [column.values([part], n) for column, part in zip(self.parts, parts, strict=True)]
             return self._joined(typed[0], typed[1:], n)
         except SchemaMismatch as fault:
-            if fault.where.record:  # another check may fail in an earlier record
+            if fault.where.record:  # a different check may fail in an earlier record
                 self.values([_first_of(part, fault.where.record) for part in parts], fault.where.record)
             raise
 
     def encoded(self, column: Any, n: int) -> list[Encoded]:
-        """What native code encodes, for each list.
+        """The input of native code for each list.
 
         Raises:
-            SchemaMismatch, UnsupportedData: The column has another shape, or values that the lists cannot hold.
+            SchemaMismatch, UnsupportedData: The column has the wrong shape, or values that the lists cannot hold.
         """
         lists = self._taken_apart(column, n)
         return [part.encoded(values, n)[0] for part, values in zip(self.parts, lists, strict=True)]
 
     def misfit(self, column: Any, n: int) -> SchemaMismatch:
-        """The error for a column that the feature's shape does not describe."""
+        """The error for a column whose shape does not match the feature's."""
         shape = getattr(column, "shape", None)
         found = f"shape {shape}" if shape is not None else repr(column) if isinstance(column, Ragged) else "a list"
         return SchemaMismatch(
@@ -102,22 +104,22 @@ class KeyedColumn(ABC):
 
     @abstractmethod
     def _joined(self, values: Ragged, others: list[Ragged], n: int, /) -> Any:
-        """The column that the values and the other lists make."""
+        """Build the column from the values and the other lists."""
 
     @abstractmethod
     def _taken_apart(self, column: Any, n: int, /) -> list[Ragged]:
-        """The lists, that of the values first."""
+        """Split the column into lists, the values first."""
 
 
 def _first_of(part: Part, n: int) -> Part:
-    """What was decoded of the first records."""
+    """The decoded values of the first records."""
     flat, _, offsets = part
     assert offsets is not None
     return flat[: int(offsets[n])], None, offsets[: n + 1]
 
 
 class SparseColumn(KeyedColumn):
-    """Rows of a sparse matrix, from values and their positions."""
+    """Rows of a sparse matrix, from values and positions."""
 
     @property
     def _keys(self) -> SparseKeys:
@@ -125,7 +127,7 @@ class SparseColumn(KeyedColumn):
         return self.feature.keys
 
     def _joined(self, values: Ragged, others: list[Ragged], n: int) -> Any:
-        """``scipy.sparse.csr_array (n, width)``; positions that come twice are kept apart, as TensorFlow does."""
+        """``scipy.sparse.csr_array (n, width)``. Repeated positions are kept as separate entries, as in TensorFlow."""
         faults = [
             fault
             for key, size, positions in zip(self._keys.indices, self._keys.size, others, strict=True)
@@ -142,7 +144,10 @@ class SparseColumn(KeyedColumn):
         width = self.feature.shape[0]
         assert width is not None
         if max(width, len(cells)) <= np.iinfo(np.int32).max:
-            cells, offsets = cells.astype(np.int32), offsets.astype(np.int32)  # SciPy wants one dtype, a narrow one
+            cells, offsets = (
+                cells.astype(np.int32),
+                offsets.astype(np.int32),
+            )  # SciPy wants both of one dtype, preferably narrow
         sparse = _optional.require("scipy.sparse", extra="sklearn")
         return sparse.csr_array((data, cells, offsets), shape=(n, width))
 
@@ -179,10 +184,10 @@ class SparseColumn(KeyedColumn):
 
 
 def _in_order(data: npt.NDArray[Any], cells: Numbers, offsets: Numbers) -> tuple[npt.NDArray[Any], Numbers]:
-    """The entries of each row by their positions; equal ones stay as they were."""
+    """The entries of each row sorted by position. The sort is stable."""
     descends = np.diff(cells) < 0
     starts = offsets[1:-1]
-    descends[starts[(starts > 0) & (starts < len(cells))] - 1] = False  # from one row into the next
+    descends[starts[(starts > 0) & (starts < len(cells))] - 1] = False  # from one row to the next
     if not descends.any():
         return data, cells
     row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -191,7 +196,7 @@ def _in_order(data: npt.NDArray[Any], cells: Numbers, offsets: Numbers) -> tuple
 
 
 class RaggedColumn(KeyedColumn):
-    """Rows of rows, from values and what cuts them."""
+    """Nested rows, from values and the lists that partition them."""
 
     @property
     def _keys(self) -> RaggedKeys:
@@ -199,7 +204,7 @@ class RaggedColumn(KeyedColumn):
         return self.feature.keys
 
     def _joined(self, values: Ragged, others: list[Ragged], n: int) -> Ragged:  # noqa: ARG002 - all lists have n rows
-        """``Ragged`` rows of each example, as deep as there are partitions."""
+        """``Ragged`` rows of each example, nested as deep as there are partitions."""
         inner, offsets = values.values, values.offsets
         given = list(others)
         for kind, key in reversed(self._keys.partitions):
@@ -240,7 +245,7 @@ class RaggedColumn(KeyedColumn):
         return [Ragged(inner, offsets_of(counts)), *lists]
 
     def _level(self, rows: Any, column: Any, n: int) -> tuple[Any, Numbers]:
-        """What the rows of one level hold, end to end, and their lengths."""
+        """The concatenated content of the rows of one level, and their lengths."""
         if isinstance(rows, Ragged):
             return rows.values, rows.lengths
         if not isinstance(rows, np.ndarray) or rows.ndim < 2:
@@ -249,7 +254,7 @@ class RaggedColumn(KeyedColumn):
         return rows.reshape(count * length, *rows.shape[2:]), np.full(count, length, np.int64)
 
     def _partition(self, kind: str, lengths: Numbers, counts: Numbers) -> Ragged:
-        """The list that cuts rows of these lengths; ``counts``: how many rows each example has."""
+        """The list that encodes rows of these lengths. ``counts`` is the number of rows of each example."""
         rows = offsets_of(counts)
         ends = offsets_of(lengths)
         limits = ends[1:] - np.repeat(ends[rows[:-1]], counts)  # of each row, counted from the example's first value
@@ -274,13 +279,13 @@ class RaggedColumn(KeyedColumn):
 
 
 class _Cut:
-    """What one list of each example says of rows: their lengths end to end, and how many rows each example has.
+    """The rows described by one list per example: their lengths, concatenated, and the number of rows per example.
 
     Args:
-        column: For messages.
-        key: Of the list.
+        column: The column, for messages.
+        key: The key of the list.
         given: The list of each example.
-        values: How many values (or rows of the level below) each example has to cut.
+        values: How many values (or rows of the level below) each example has to partition.
     """
 
     def __init__(self, column: RaggedColumn, key: str, given: Ragged, values: Numbers) -> None:
@@ -324,14 +329,14 @@ class _Cut:
         return np.bincount(numbers, minlength=int(rows[-1])).astype(np.int64), counts
 
     def _lengths_between(self, limits: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
-        """From where rows end, with a number before the first of each example, to their lengths."""
+        """Row limits, one more than rows in each example, to row lengths."""
         bounds = offsets_of(counts + 1)
         self._check_ascending(limits, bounds)
         lengths = np.delete(np.diff(limits), bounds[1:-1] - 1)
         return lengths, counts
 
     def _of_each(self, numbers: Numbers) -> Numbers:
-        """A number of each example, for each entry of its list."""
+        """Repeat a number per example for each entry of its list."""
         return np.repeat(numbers, self.given)
 
     def _last(self, missing: int) -> Numbers:
@@ -362,7 +367,7 @@ class _Cut:
             raise self._fault_at(places[0], f"{what} in {self.key!r} that fit the values", self.numbers[places[0]])
 
     def _check_ascending(self, numbers: Numbers, bounds: Numbers) -> None:
-        descends = numbers[1:] < numbers[:-1]  # a difference of such numbers may not fit int64
+        descends = numbers[1:] < numbers[:-1]  # a difference could overflow int64
         starts = bounds[1:-1]
         descends[starts[(starts > 0) & (starts < len(numbers))] - 1] = False
         places = np.flatnonzero(descends)

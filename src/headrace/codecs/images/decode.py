@@ -1,4 +1,4 @@
-"""Columns of encoded images to columns of pixels."""
+"""Decode columns of encoded images to columns of pixels."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = ["ImageDecoder", "feature_of_images"]
 LEFT = "decode=False leaves images as the bytes that they are stored as."
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
 TRUSTED_BYTES = 64 << 20
-"""More is allocated for a declared size only once an image has it."""
+"""The most to allocate for a declared size before an image has confirmed it."""
 BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
 
 
 def feature_of_images(stored: Feature, images: Sequence[bytes], options: ImageOptions) -> Feature:
-    """What a feature is when its images are decoded, as far as some of them show.
+    """The feature type of decoded images, as found from a sample.
 
     Args:
         stored: The feature of encoded images.
-        images: Some of them. Those whose header cannot be read are passed over: reading them will tell.
-        options: How they are decoded.
+        images: The sample. Images with unreadable headers are ignored here; reading them raises the error.
+        options: The decoding options.
 
     Returns:
-        ``uint8`` (``uint16`` if one of them has such samples) of shape ``(*stored.shape, height, width, channels)``. Height
-        and width are ``None`` unless all of ``images`` agree; so are channels, where nothing could be read.
+        ``uint8`` (``uint16`` if any image has 16-bit samples) of shape ``(*stored.shape, height, width, channels)``. Height
+        and width are ``None`` unless all of ``images`` agree; channels are ``None`` if no header could be read.
 
     Raises:
-        MissingExtra: The packages that read images are not there.
+        MissingExtra: The packages that read images are not installed.
     """
     found = [header for image in images if (header := _header_or_none(image, options)) is not None]
     sizes = {(header.height, header.width) for header in found}
@@ -57,7 +57,7 @@ def _header_or_none(image: bytes, options: ImageOptions) -> ImageHeader | None:
         return open_image(image, oriented=options.oriented)
     except MissingExtra:
         raise
-    except Exception:  # noqa: BLE001 - Pillow raises whatever it likes; reading this image raises it again, with its place
+    except Exception:  # noqa: BLE001 - Pillow raises errors of any class; reading this image raises it again, with its location
         return None
 
 
@@ -65,10 +65,10 @@ class ImageDecoder:
     """Decodes the images of one feature. Safe in threads; decoding releases the GIL.
 
     Args:
-        feature: What they become: dtype and, in the last three axes, height, width and channels, ``None`` where they vary.
-        options: How they are decoded.
-        exact: Whether an image with more channels or deeper samples than ``feature`` is made to fit. Without it, that is an
-            error, because it would lose something that nobody was asked about.
+        feature: The decoded type: dtype and, in the last three axes, height, width and channels (``None`` if varying).
+        options: The decoding options.
+        exact: ``True`` converts images with more channels or deeper samples than ``feature``. ``False`` makes that an error,
+            because the conversion would silently lose information.
     """
 
     def __init__(self, feature: Feature, options: ImageOptions, *, exact: bool) -> None:
@@ -78,15 +78,15 @@ class ImageDecoder:
         self.height, self.width, self.channels = feature.shape[-IMAGE_AXES:]
 
     def column(self, column: Any) -> Any:
-        """A column of encoded images, decoded.
+        """Decode a column of images.
 
         Returns:
-            For ``(n,)``: ``ndarray (n, height, width, channels)`` if all have one size, else a list of ``n`` arrays. Where
-            records hold several images, the same inside: ``ndarray (n, k, ...)`` or nested lists; a :class:`Ragged` of
-            stacked images, or nested lists.
+            For ``(n,)``: ``ndarray (n, height, width, channels)`` if all have the same size, else a list of ``n`` arrays. For
+            several images per record, the same nested: ``ndarray (n, k, ...)``, a :class:`Ragged` of stacked images, or
+            nested lists.
 
         Raises:
-            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the row of the first image that has one.
+            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the row of the first bad image.
         """
         if isinstance(column, Ragged):
             return self._ragged(column)
@@ -114,10 +114,10 @@ class ImageDecoder:
         return Ragged(decoded, column.offsets)
 
     def images(self, images: Sequence[bytes]) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
-        """``n`` encoded images as ``ndarray (n, height, width, channels)`` if they have one size, else as a list of arrays.
+        """Decode ``n`` images: ``ndarray (n, height, width, channels)`` if they have the same size, else a list of arrays.
 
         Raises:
-            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the position of the first image that has one.
+            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the position of the first bad image.
         """
         plain = self._plain_pngs(images)
         if plain is None:
@@ -129,12 +129,12 @@ class ImageDecoder:
             for position, image in enumerate(images):
                 opened.append(self._opened(image, position))
         except DataError:
-            self._fill(opened, images)  # one before it may be damaged behind its header
+            self._fill(opened, images)  # an earlier image may be damaged after its header
             raise
         return self._fill(opened, images)
 
     def _plain_pngs(self, images: Sequence[bytes]) -> npt.NDArray[Any] | None:
-        """PNGs of one size and kind, by native code; ``None`` where they are not, and where one is damaged, which Pillow then tells."""
+        """Decode PNGs of one size and kind in native code; ``None`` if they differ, or if one is damaged (Pillow then reports it)."""
         header = plain_header(images[0]) if images and is_png(images[0]) else None
         if header is None or self.options.oriented:
             return None
@@ -150,7 +150,7 @@ class ImageDecoder:
             return None
 
     def _plain_jpegs(self, images: Sequence[bytes]) -> npt.NDArray[Any] | None:
-        """JPEGs of one size that is known, by native code, and the others among them one by one; ``None`` where that is no gain."""
+        """Decode JPEGs of one known size in native code, and other images among them one by one; ``None`` if that gains nothing."""
         height, width, channels = self.height, self.width, self.channels
         if height is None or width is None or channels is None or self.feature.dtype != "uint8":
             return None
@@ -182,13 +182,13 @@ class ImageDecoder:
         return stacked
 
     def allocated(self, shape: tuple[int, ...], first: bytes) -> Pixels:
-        """Batch memory for pixels, for :meth:`into`. ``first``: one of the images, which must have the size where much is asked for."""
+        """Allocate batch memory for :meth:`into`. If a lot is requested, ``first``, one of the images, must have the declared size."""
         if math.prod(shape) > TRUSTED_BYTES:
             self._opened(first, 0)
         return self._pooled(shape)
 
     def into(self, image: bytes, out: Pixels) -> None:
-        """Decode one image into its place ``(height, width, channels)``.
+        """Decode one image into ``out``, ``(height, width, channels)``.
 
         Raises:
             CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is 0.

@@ -1,4 +1,4 @@
-"""Pixels to encoded images, and between kinds of pixels. Arrays are ``(height, width, channels)`` of ``uint8`` or ``uint16``."""
+"""Encode pixels as images, and convert between pixel types. Arrays are ``(height, width, channels)`` of ``uint8`` or ``uint16``."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Pixels = npt.NDArray[Any]
 GREY_ALPHA, RGB, RGBA = 2, 3, 4
 LUMA = np.array(
     [19595, 38470, 7471], np.uint64
-)  # 0.299, 0.587, 0.114 of ITU-R BT.601 in 1/65536, as libjpeg and Pillow have them
+)  # 0.299, 0.587, 0.114 of ITU-R BT.601 in 1/65536, like libjpeg and Pillow
 WIDE = 257  # 255 * 257 == 65535
 
 
 def common_channels(found: set[int]) -> int:
-    """The fewest channels that hold images of all these: colours if one has them, alpha if one has it."""
+    """The fewest channels that hold all these images: colour if any has it, alpha if any has it."""
     return (RGB if max(found) >= RGB else 1) + bool(found & {GREY_ALPHA, RGBA})
 
 
 def convert_pixels(pixels: Pixels, channels: int, dtype: str) -> Pixels:
-    """The same image with so many channels, as ``dtype``.
+    """The same image with ``channels`` channels, as ``dtype``.
 
-    Grey is repeated for colours; alpha that is missing is opaque, alpha that is too much is dropped; colours become luma.
-    ``uint8`` times 257 is ``uint16``, whose upper byte is ``uint8``.
+    Grey is repeated for colour, and colour becomes luma. Missing alpha is opaque, and excess alpha is dropped. ``uint8`` is
+    multiplied by 257 for ``uint16``; the upper byte of ``uint16`` becomes ``uint8``.
     """
     if pixels.dtype != dtype:
         pixels = pixels.astype(np.uint16) * WIDE if dtype == "uint16" else (pixels >> 8).astype(np.uint8)
@@ -52,7 +52,7 @@ def convert_pixels(pixels: Pixels, channels: int, dtype: str) -> Pixels:
 
 
 def _split_alpha(pixels: Pixels) -> tuple[Pixels, Pixels | None]:
-    """Grey or colours, and alpha."""
+    """Split off the alpha channel, if any."""
     if pixels.shape[2] in (1, RGB):
         return pixels, None
     return pixels[:, :, :-1], pixels[:, :, -1:]
@@ -63,13 +63,13 @@ def _luma(colours: Pixels) -> Pixels:
 
 
 def apply_colour_key(pixels: Pixels, key: Any) -> Pixels:
-    """Pixels with an alpha channel that is 0 where they have the colour ``key``, as PNG's ``tRNS`` means it."""
+    """Add an alpha channel that is 0 for pixels of the colour ``key``, as in PNG's ``tRNS``."""
     alpha = np.where((pixels == np.asarray(key)).all(axis=2, keepdims=True), 0, np.iinfo(pixels.dtype).max)
     return np.concatenate([pixels, alpha.astype(pixels.dtype)], axis=2)
 
 
 def apply_orientation(pixels: Pixels, orientation: int) -> Pixels:
-    """The image upright, a view. ``orientation`` is EXIF's: 1 to 8; other numbers leave it as it is."""
+    """The upright image, as a view. ``orientation`` is EXIF's, 1 to 8; other values change nothing."""
     if orientation in (5, 6, 7, 8):
         pixels = pixels.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
@@ -85,13 +85,13 @@ CHANNELS = {"jpeg": (1, 3), "png": (1, 2, 3, 4), "webp": (3, 4), "bmp": (1, 3), 
 
 
 class ImageEncoder:
-    """Encodes pixels as a feature says: ``"jpeg"`` with quality 95; ``"png"``, ``"webp"``, ``"bmp"`` and ``"tiff"`` lose nothing.
+    """Encodes pixels in the feature's encoding: ``"jpeg"`` with quality 95; ``"png"``, ``"webp"``, ``"bmp"`` and ``"tiff"`` losslessly.
 
     Args:
         feature: dtype, shape and encoding of one image.
 
     Raises:
-        UnsupportedData: There is no such kind of image with these channels and this depth.
+        UnsupportedData: The encoding does not support these channels or this depth.
     """
 
     def __init__(self, name: str, feature: Feature) -> None:
@@ -110,10 +110,10 @@ class ImageEncoder:
             )
 
     def encoded(self, pixels: Any, record: int) -> bytes:
-        """One image, encoded. What is encoded already stays as it is.
+        """Encode one image. Encoded bytes are returned unchanged.
 
         Raises:
-            SchemaMismatch: It has another shape or dtype.
+            SchemaMismatch: The image has another shape or dtype.
         """
         if isinstance(pixels, bytes):
             return pixels

@@ -1,4 +1,6 @@
-"""One encoded image: its header, then its pixels. Plain JPEG and PNG by native code, JPEG by libjpeg-turbo (simplejpeg), the rest by Pillow."""
+"""One encoded image: its header, then its pixels. Native code reads plain JPEG and PNG, libjpeg-turbo (simplejpeg) other JPEGs,
+and Pillow the rest.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ WITH_ALPHA = {"L": "LA", "RGB": "RGBA"}
 
 
 class ImageHeader(Protocol):
-    """An image whose header was read."""
+    """An image whose header has been read."""
 
     height: int
     width: int
@@ -44,7 +46,7 @@ class ImageHeader(Protocol):
         """Decode into ``out``: ``(height, width, any channels)``, contiguous.
 
         Raises:
-            Exception: The image is damaged. Of any class: decoders have their own, and Pillow any.
+            Exception: The image is damaged. The class depends on the decoder; Pillow raises any.
         """
 
 
@@ -59,7 +61,7 @@ def _pillow() -> ModuleType:
 
 
 def _open(image: bytes, kind: str) -> Any:
-    """Pillow's image. Only what the first bytes say is tried: Pillow also reads kinds that run programs."""
+    """Open an image in Pillow. Only the detected kind is tried, because Pillow also reads kinds that run programs."""
     return _pillow().open(io.BytesIO(image), formats=(kind.upper(),))
 
 
@@ -67,12 +69,12 @@ def open_image(image: bytes, *, oriented: bool = False) -> ImageHeader:
     """Read the header of an encoded image.
 
     Raises:
-        MissingExtra: The packages of the extra ``images`` are not there.
-        NotImplementedError: It is an image with values that are no 8- or 16-bit samples.
-        Exception: It is none that can be read.
+        MissingExtra: The packages of the extra ``images`` are not installed.
+        NotImplementedError: The samples are neither 8- nor 16-bit integers.
+        Exception: The image cannot be read.
     """
     kind = encoding_of(image)
-    if kind is None and not image.startswith(b"BM"):  # a BMP whose length is wrong is an image, and damaged
+    if kind is None and not image.startswith(b"BM"):  # a BMP with a wrong length is still an image, but damaged
         raise ValueError("they begin as no kind of image" if image else "an empty file or value")
     found: ImageHeader | None = None
     if kind == "jpeg":
@@ -93,10 +95,10 @@ class _TurboJpeg:
 
     @classmethod
     def of(cls, image: bytes) -> _TurboJpeg | None:
-        """``None`` for inks (CMYK) and for subsampling that libjpeg-turbo's simple interface does not have: Pillow reads those."""
+        """``None`` for CMYK, and for subsamplings that libjpeg-turbo's simple interface lacks: Pillow reads those."""
         try:
             height, width, colour_space, _ = _turbo().decode_jpeg_header(image)
-        except (ValueError, KeyError):  # KeyError: simplejpeg has no name for the subsampling 4:4:1
+        except (ValueError, KeyError):  # KeyError: simplejpeg has no name for 4:4:1 subsampling
             return None
         channels = JPEG_CHANNELS.get(colour_space)
         return None if channels is None else cls(image, height, width, channels)
@@ -104,13 +106,13 @@ class _TurboJpeg:
     def pixels_into(self, out: Pixels, /) -> None:
         colour_space = COLOUR_SPACES.get(out.shape[2])
         if colour_space is None or out.dtype != np.uint8:
-            # Asked for grey, libjpeg gives the luma that the file holds: nearer than what becomes of it by way of colours.
+            # For grey, libjpeg returns the stored luma, which is more exact than converting to colour and back.
             natural = _turbo().decode_jpeg(self.image, COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
             out[...] = convert_pixels(natural, out.shape[2], str(out.dtype))
             return
         if out.shape[2] == self.channels and engines().jpeg.is_own and _native.decode_jpeg_into(self.image, out):
             return
-        # strict is simplejpeg's default: what libjpeg only warns of (an image that ends early) is an error here.
+        # strict is simplejpeg's default: libjpeg's warnings (such as a truncated image) are errors.
         decoded = _turbo().decode_jpeg(self.image, colour_space, buffer=out)
         if decoded.shape != out.shape:
             raise ValueError(f"pixels of shape {decoded.shape} and a header that says {out.shape}")
@@ -125,7 +127,7 @@ class _PlainPng:
 
     @classmethod
     def of(cls, image: bytes) -> _PlainPng | None:
-        """``None`` for kinds that are Pillow's, and for large ones, which would lie in memory twice."""
+        """``None`` for kinds left to Pillow, and for large images, which would be in memory twice."""
         header = plain_header(image)
         if header is None or header.height * header.width > PLAIN_PIXELS or has_colour_key(image):
             return None
@@ -136,7 +138,7 @@ class _PlainPng:
             pixels = decode_png([self.image], self.header)
         except CorruptRecord:
             pixels = None
-        if pixels is None:  # Pillow says what is wrong with it.
+        if pixels is None:  # Pillow reports the damage.
             _PillowImage(self.image, "png").pixels_into(out)
         else:
             out[...] = convert_pixels(pixels[0], out.shape[2], str(out.dtype))
@@ -158,13 +160,13 @@ class _PillowImage:
             self.channels = 1 if self.dtype == "uint16" else len(self.mode)
 
     def _mode(self) -> str:
-        """What to convert to, losing nothing."""
+        """The lossless mode to convert to."""
         found: str = self.opened.mode
         if found.startswith("I;16"):
             return found
         if found not in MODES:
             raise NotImplementedError(f"an image of Pillow's mode {found!r}")
-        mode = "RGB" if self.kind == "gif" else MODES[found]  # whether a palette is all grey is chance
+        mode = "RGB" if self.kind == "gif" else MODES[found]  # whether a palette is all grey is incidental
         if self.transparency is not None or (found == "P" and self.opened.palette.mode == "RGBA"):
             return WITH_ALPHA.get(mode, mode)
         return mode
@@ -190,7 +192,7 @@ class _PillowImage:
 
 
 class _Upright:
-    """An image turned as its EXIF orientation says."""
+    """An image rotated by its EXIF orientation."""
 
     def __init__(self, image: ImageHeader, orientation: int) -> None:
         self.image = image
@@ -205,7 +207,7 @@ class _Upright:
         if opened is None:
             opened = _open(encoded, "jpeg")
         orientation = opened.getexif().get(ORIENTATION, 1)
-        # Pillow turns a TIFF by itself, whatever one thinks of that.
+        # Pillow always applies a TIFF's orientation itself.
         upright = orientation not in range(2, 9) or opened.format == "TIFF"
         return image if upright else cls(image, orientation)
 
@@ -216,7 +218,7 @@ class _Upright:
 
 
 def _claimed_bytes(image: bytes, kind: str) -> int:
-    """How long an image says that it is."""
+    """The length that the image's header declares."""
     if kind == "webp":
         return int.from_bytes(image[4:8], "little") + 8
     return int.from_bytes(image[2:6], "little")

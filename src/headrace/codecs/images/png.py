@@ -1,7 +1,7 @@
-"""PNG where Pillow falls short: checksums, the lower byte of 16-bit samples, and many images of one size at a time.
+"""PNG features that Pillow lacks: checksums, the lower byte of 16-bit samples, and batches of images of one size.
 
 Only plain images are decoded here: 8 and 16 bits, gray or colour, with or without alpha, not interlaced. :func:`plain_header` finds them;
-``open.py`` has Pillow decode the others.
+``open.py`` leaves the others to Pillow.
 
 Source of the format: W3C, Portable Network Graphics (PNG) Specification, third edition (ISO/IEC 15948), sections 5 (chunks), 9 (filters)
 and 11 (header, palette, data).
@@ -40,7 +40,7 @@ __all__ = [
 
 
 SIGNATURE_BYTES = 8
-FRAME_BYTES = 12  # length, type and checksum round the content of a chunk
+FRAME_BYTES = 12  # length, type and checksum around the content of a chunk
 DEPTH_AT, COLOUR_AT = 24, 25
 HEADER = slice(SIGNATURE_BYTES, SIGNATURE_BYTES + FRAME_BYTES + 13)
 GREY, COLOURS, GREY_ALPHA, COLOURS_ALPHA = 0, 2, 4, 6
@@ -48,7 +48,7 @@ CHANNELS = {GREY: 1, COLOURS: 3, GREY_ALPHA: 2, COLOURS_ALPHA: 4}
 
 
 def is_deep(image: bytes) -> bool:
-    """Whether a PNG has samples of 16 bits."""
+    """Whether a PNG has 16-bit samples."""
     return len(image) > COLOUR_AT and image[DEPTH_AT] == 16 and image[COLOUR_AT] in CHANNELS
 
 
@@ -71,10 +71,10 @@ def _chunks(image: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def check_chunks(image: bytes) -> None:
-    """Check that a PNG is there to its end and that the checksum of every chunk is right. Pillow looks at neither.
+    """Check that a PNG is complete and that every chunk's checksum is correct. Pillow checks neither.
 
     Raises:
-        ValueError: Says what is wrong, and at which byte.
+        ValueError: The message gives the fault and its byte offset.
     """
     whole = memoryview(image)
     for kind, begin, end in _chunks(image):
@@ -84,17 +84,17 @@ def check_chunks(image: bytes) -> None:
 
 
 def deep_channels(image: bytes, transparency: Any) -> int:
-    """The channels of a 16-bit PNG; a transparent colour makes an alpha channel."""
+    """The channels of a 16-bit PNG; a transparent colour adds an alpha channel."""
     return CHANNELS[image[COLOUR_AT]] + (transparency is not None)
 
 
 def deep_pixels(pillow: Any, image: bytes, transparency: Any) -> Pixels:
-    """The pixels of a 16-bit PNG as ``uint16 (h, w, c)``. Pillow alone gives those of grey images only.
+    """The pixels of a 16-bit PNG as ``uint16 (h, w, c)``. Pillow itself supports only grey ones.
 
     Args:
         pillow: The module ``PIL.Image``.
-        image: The PNG, its chunks checked.
-        transparency: What Pillow calls the transparent colour, or ``None``.
+        image: The PNG, with its chunks already checked.
+        transparency: The transparent colour as Pillow reports it, or ``None``.
     """
     kind = image[COLOUR_AT]
     pixels = _as_bytes(pillow, image, kind) if kind in (GREY, GREY_ALPHA) else _in_halves(pillow, image, kind)
@@ -102,7 +102,7 @@ def deep_pixels(pillow: Any, image: bytes, transparency: Any) -> Pixels:
 
 
 def _as_bytes(pillow: Any, image: bytes, kind: int) -> Pixels:
-    """Filters work on bytes: one sample of 16 bits is as good as two of 8, where there is a kind with twice the samples."""
+    """Read one 16-bit sample as two of 8 bits, where a kind with twice the samples exists. PNG filters work on bytes, so this is exact."""
     twice = {GREY: GREY_ALPHA, GREY_ALPHA: COLOURS_ALPHA}[kind]
     header = bytearray(image[HEADER])
     header[DEPTH_AT - SIGNATURE_BYTES], header[COLOUR_AT - SIGNATURE_BYTES] = 8, twice
@@ -114,7 +114,7 @@ def _as_bytes(pillow: Any, image: bytes, kind: int) -> Pixels:
 
 
 def _in_halves(pillow: Any, image: bytes, kind: int) -> Pixels:
-    """Pillow keeps one byte of each sample. Which one depends on the byte order that it believes in, so ask for both."""
+    """Pillow keeps one byte of each sample. Which one depends on the byte order it assumes, so read the image both ways."""
     mode = "RGB" if kind == COLOURS else "RGBA"
     upper, lower = (_one_half(pillow, image, f"{mode};16{order}") for order in "BL")
     return (upper.astype(np.uint16) << 8) | lower
@@ -129,7 +129,7 @@ def _one_half(pillow: Any, image: bytes, raw_mode: str) -> Pixels:
 
 
 PLAIN_PIXELS = 1 << 20
-"""Images of more pixels are left to a library: here the decompressed stream of one lies in memory beside its pixels."""
+"""Larger images are left to a library, because here the decompressed stream is in memory beside the pixels."""
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER_END = 33
@@ -142,12 +142,12 @@ _CRC = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PngHeader:
-    """What the images of a call have in common.
+    """The header shared by all images of a call.
 
     Args:
         width, height: In pixels.
-        bits: Of one sample: 8 or 16.
-        channels: 1 gray, 2 gray and alpha, 3 colours, 4 colours and alpha.
+        bits: Bits per sample: 8 or 16.
+        channels: 1 gray, 2 gray and alpha, 3 colour, 4 colour and alpha.
     """
 
     width: int
@@ -167,12 +167,12 @@ class PngHeader:
 
 
 def is_png(file: bytes) -> bool:
-    """Whether some bytes begin as a PNG file does."""
+    """Whether these bytes begin like a PNG file."""
     return file.startswith(SIGNATURE)
 
 
 def plain_header(file: bytes) -> PngHeader | None:
-    """The header of a PNG file that :func:`decode_png` takes; ``None`` for any other, and for a damaged one."""
+    """The header of a PNG file that :func:`decode_png` supports; ``None`` for any other or damaged file."""
     return _header_of(bytes(file[:HEADER_END]))
 
 
@@ -190,7 +190,7 @@ def _header_of(head: bytes) -> PngHeader | None:
 
 
 def has_colour_key(file: bytes) -> bool:
-    """Whether a PNG says, before its pixels, that a colour stands for transparency. Damage is for reading to find."""
+    """Whether a PNG declares a transparent colour before its pixels. Damage is left to the reader."""
     at = HEADER_END
     while at + _CHUNK.size <= len(file):
         length, kind = _CHUNK.unpack_from(file, at)
@@ -201,11 +201,11 @@ def has_colour_key(file: bytes) -> bool:
 
 
 def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | None:
-    """The pixels of PNG files that all have the header of the first: by native code, or by Pillow if ``HEADRACE_ENGINES`` says so.
+    """The pixels of PNG files that all have the header of the first: by native code, or by Pillow depending on ``HEADRACE_ENGINES``.
 
     Returns:
-        ``uint8`` or ``uint16 (n, height, width, channels)``; ``None`` where a file has another header, or transparency that
-        is not a channel.
+        ``uint8`` or ``uint16 (n, height, width, channels)``; ``None`` if a file has another header, or
+        transparency that is not a channel.
 
     Raises:
         CorruptRecord: A file is damaged; ``where.record`` is its position.
@@ -246,7 +246,7 @@ def _pillow_pixels(pillow: Any, file: bytes, header: PngHeader) -> Pixels:
 
 
 def _damage(error: _native.FormatError, size: int) -> CorruptRecord:
-    """What is wrong with a file of so many bytes."""
+    """The error for a damaged file of ``size`` bytes."""
     expected, found = {
         "header": (f"{error.expected} bytes of pixels", f"a file of {size} bytes, which cannot be as many"),
         "truncated": ("a whole PNG", f"the end of the file after {size} bytes, or of the pixels in it"),

@@ -1,1 +1,1 @@
-"""The Record message of SageMaker."""
+"""SageMaker's Record message."""

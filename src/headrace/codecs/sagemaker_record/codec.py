@@ -1,7 +1,7 @@
 """SageMaker's Record: named dense and sparse tensors, labels, and a few strings.
 
-Source of the format: the protobuf package ``aialgs.data`` (``record.proto`` of the SageMaker SDK); protobuf's rules of the
-wire; ML-IO's reader for what keys, values and shapes mean together.
+Source of the format: the protobuf package ``aialgs.data`` (``record.proto`` of the SageMaker SDK); protobuf's wire
+format; ML-IO's reader for how keys, values and shapes combine.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = ["RecordMessage", "RecordTensor", "SageMakerRecordCodec", "check_recor
 
 
 class SageMakerRecordCodec:
-    """Records as SageMaker's algorithms read and write them, by native code a batch at a time.
+    """Decodes and encodes the Records of SageMaker's algorithms, a batch at a time in native code.
 
     Features keep their names; the label ``values`` is called ``label``, other labels ``label_KEY``; ``uid``, ``metadata``
-    and ``configuration`` are texts. A tensor with keys is sparse: a row of a ``csr_array``. A shape written with a tensor
-    has to be that of the schema, unless one of both is flat.
+    and ``configuration`` are text. A tensor with keys is sparse: a row of a ``csr_array``. A shape stored with a tensor
+    must match the schema's, unless either is flat.
 
     Args:
-        schema: What to decode; what else the records hold is passed over.
-        places: Where features stand in a Record, for those whose name does not say it.
-        kinds: Which tensor features are in the records (1 float32, 2 float64, 3 int32, 4 bytes), where the schema's dtype
-            is another. Schema inference finds both.
+        schema: What to decode; everything else in the records is ignored.
+        places: The places of features in a Record, for those whose name does not determine it.
+        kinds: The tensor type of features in the records (1 float32, 2 float64, 3 int32, 4 bytes), if it differs from the
+            schema's dtype. Schema inference finds both.
 
     Raises:
-        UnsupportedData: The schema has a feature that a Record cannot hold, or two for one place.
+        UnsupportedData: A Record cannot hold a feature of the schema, or two features have the same place.
     """
 
     name = "sagemaker_record"
@@ -58,15 +58,15 @@ class SageMakerRecordCodec:
         self._decoder = _native.RecordDecoder([column.spec for column in self._columns])
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
-        """Decode ``n`` payloads; where a feature is sparse, megabytes of them on all cores that a call may use.
+        """Decode ``n`` payloads. Megabytes of sparse ones are decoded on all cores that a call may use.
 
         Returns:
             One column per feature of the schema: ``ndarray (n, *shape)``; :class:`~headrace.Ragged` where a length varies;
-            ``scipy.sparse.csr_array (n, width)`` of a sparse feature; object arrays of ``bytes`` or ``str``.
+            ``scipy.sparse.csr_array (n, width)`` for a sparse feature; object arrays of ``bytes`` or ``str``.
 
         Raises:
-            CorruptRecord: A payload is no Record, or a tensor in it contradicts itself.
-            SchemaMismatch: It holds something else than the schema says. ``where.record`` is the position in ``spans``.
+            CorruptRecord: A payload is not a Record, or contains an inconsistent tensor.
+            SchemaMismatch: A payload does not match the schema. ``where.record`` is the position in ``spans``.
             MissingExtra: A feature is sparse and SciPy is not installed.
         """
         try:
@@ -82,28 +82,28 @@ class SageMakerRecordCodec:
         return {name: column[0] for name, column in batch.items()}
 
     def payloads(self, spans: _native.Spans) -> list[bytes]:
-        """The payloads as they are; of those whose frame leaves two readings, the one that is a Record."""
+        """The payloads as bytes. If a frame allows two readings, the one that is a Record."""
         return _native.record_payloads(spans)
 
     def encode_batch(
         self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Serialise ``n`` examples: the bytes that the SDK's writers make of the same numbers.
+        """Serialise ``n`` examples: the same bytes as the SDK's writers.
 
-        A dense tensor of one axis is written without a shape, one of several with it. Whole numbers are stored as int32.
+        A dense tensor is written without a shape if it has one axis, else with it. Integers are stored as int32.
 
         Args:
-            batch: Columns as :meth:`decode_batch` returns them; any SciPy matrix will do for a sparse feature.
-            n: How many rows they have.
-            head: Free bytes before each payload, for the format's frame.
-            tail: Free bytes behind it.
-            align: The multiple to which payloads are padded.
+            batch: Columns as :meth:`decode_batch` returns them; sparse features may be any SciPy matrix.
+            n: The number of rows.
+            head: Bytes to reserve before each payload, for the format's frame.
+            tail: Bytes to reserve after it.
+            align: Pad payloads to a multiple of this.
 
         Returns:
-            The block of bytes ``uint8 (size,)``, where each payload starts in it, and how long each is, ``int64 (n,)``.
+            The block ``uint8 (size,)``, and the offset and length of each payload in it, ``int64 (n,)`` each.
 
         Raises:
-            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or would lose something.
+            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns do not match the schema, or encoding would lose information.
         """
         refuse_missing(self.schema, batch)
         columns = [column.encoded(batch[column.name], n) for column in self._columns]
@@ -121,11 +121,11 @@ class SageMakerRecordCodec:
             ) from error
 
     def narrowed(self, names: tuple[str, ...]) -> SageMakerRecordCodec:
-        """The codec for only these features."""
+        """A codec for only these features."""
         return SageMakerRecordCodec(self.schema.select(names), places=self.places, kinds=self.kinds)
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
-        """What is wrong with some payloads, one error for each bad one, ``where.record`` being its position."""
+        """The errors in these payloads, at most one per payload. ``where.record`` is the position of the payload."""
         return all_faults(self.decode_batch, spans)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -155,10 +155,10 @@ class RecordTensor:
 
     Args:
         kind: 0 nothing, 1 float32, 2 float64, 3 int32, 4 bytes.
-        values: Numbers (an array of the kind's dtype where they were read), or ``bytes``.
-        keys: Of a sparse tensor: one for each value (``uint64``).
-        shape: Axis lengths (``uint64``); empty where none are written.
-        content_type: Of bytes.
+        values: Numbers (when read, an array of the kind's dtype), or ``bytes``.
+        keys: For a sparse tensor, one key per value (``uint64``).
+        shape: Axis lengths (``uint64``); empty if not stored.
+        content_type: The content type, for bytes.
     """
 
     kind: int = NOTHING
@@ -170,7 +170,7 @@ class RecordTensor:
 
 @dataclass(slots=True, eq=False)
 class RecordMessage:
-    """A whole Record, as plain values; strings are ``None`` where it has none."""
+    """A whole Record as plain values; missing strings are ``None``."""
 
     features: dict[str, RecordTensor] = field(default_factory=dict)
     label: dict[str, RecordTensor] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class RecordMessage:
 
 
 def is_record(payload: Any) -> bool:
-    """Whether a payload is a Record to its last byte."""
+    """Whether the whole payload is a Record."""
     return _native.is_record(payload)
 
 
@@ -188,7 +188,7 @@ def check_record(payload: bytes, where: Where) -> bytes:
     """Return the payload if it is a Record.
 
     Raises:
-        CorruptRecord: It is not.
+        CorruptRecord: The payload is not a Record.
     """
     if not is_record(payload):
         read_message(payload, where)
@@ -199,7 +199,7 @@ def read_message(payload: Any, where: Where | None = None) -> RecordMessage:
     """The Record in a payload.
 
     Raises:
-        CorruptRecord: It is none.
+        CorruptRecord: The payload is not a Record.
     """
     try:
         features, label, *strings = _native.parse_record(payload)

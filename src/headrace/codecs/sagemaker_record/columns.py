@@ -44,11 +44,11 @@ CLASH = "feature_"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a feature stands.
+    """The place of a feature in a Record.
 
     Args:
-        field: 1 the map of features, 2 that of labels, 3 uid, 4 metadata, 5 configuration.
-        key: In the map.
+        field: 1 the map of features, 2 the map of labels, 3 uid, 4 metadata, 5 configuration.
+        key: Its key in the map.
     """
 
     field: int
@@ -56,12 +56,12 @@ class Place:
 
 
 VALUES = Place(FEATURE, b"values")
-"""Where the SDK's writers put the vector."""
+"""The place of the feature vector in the SDK's writers."""
 
 
 def names_of(places: Iterable[Place]) -> dict[str, Place]:
-    """The names of places: features as in their map, the label ``values`` as ``label``, other labels as ``label_KEY``, and
-    the strings as they are. A key of the features that is one of the other names is called ``feature_KEY``.
+    """The names of places: features by their key, the label ``values`` as ``label``, other labels as ``label_KEY``, strings by
+    their field name. A feature key that collides with another name is called ``feature_KEY``.
 
     >>> places = [Place(LABEL, b"score"), Place(LABEL, b"values"), Place(FEATURE, b"values"), Place(UID)]
     >>> list(names_of(places))
@@ -89,7 +89,7 @@ def _name(place: Place) -> str:
 
 
 def place_of(name: str) -> Place:
-    """The place that a name means when nothing else is known."""
+    """The place of a name when nothing else is known."""
     if name in STRINGS:
         return Place(STRINGS[name])
     if name == LABEL_NAME:
@@ -114,13 +114,13 @@ Encodable = tuple[int, bytes, int, int, Any, Any, Any, int, tuple[int, ...], Any
 
 
 def column_of(name: str, feature: Feature, place: Place, kind: int | None) -> RecordColumn:
-    """What decodes and encodes one feature.
+    """The column codec of one feature.
 
     Args:
-        name: Of the feature.
+        name: The name of the feature.
         feature: Its type.
-        place: Where it stands.
-        kind: The tensor that was found in the records; ``None``: what suits the dtype best.
+        place: Its place in the Record.
+        kind: The tensor type found in the records; ``None``: the best match for the dtype.
 
     Raises:
         UnsupportedData: A Record cannot hold such a feature.
@@ -148,7 +148,7 @@ def _own_kind(name: str, feature: Feature) -> int:
 
 
 def _suits(kind: int | None, own: int, feature: Feature) -> bool:
-    """Whether values of a kind become the schema's dtype: any floats any floats, and whole numbers what holds them all."""
+    """Whether values of a kind convert to the schema's dtype: floats to any floats, integers only to a dtype that holds them all."""
     if kind in (FLOAT32, FLOAT64):
         return own != INT32
     return kind == INT32 and (own == INT32 or feature.dtype == "float64")
@@ -161,13 +161,13 @@ def _cannot_hold(name: str, feature: Feature, expected: str) -> UnsupportedData:
 
 
 class RecordColumn(ABC):
-    """One feature in decoding and encoding.
+    """Decodes and encodes one feature.
 
     Args:
-        name: Of the feature.
+        name: The name of the feature.
         feature: Its type.
-        place: Where it stands in a Record.
-        kind: Of tensor: 0 a plain string, 1 float32, 2 float64, 3 int32, 4 bytes.
+        place: Its place in the Record.
+        kind: The tensor type: 0 a plain string, 1 float32, 2 float64, 3 int32, 4 bytes.
     """
 
     def __init__(self, name: str, feature: Feature, place: Place, kind: int) -> None:
@@ -178,7 +178,7 @@ class RecordColumn(ABC):
 
     @property
     def spec(self) -> Spec:
-        """What the native decoder takes."""
+        """The spec for the native decoder."""
         axes = tuple(-1 if length is None else length for length in self.feature.shape)
         required = self._layout != VARYING and self.feature.default is None
         return self.place.field, self.place.key, self.kind, self._layout, self._count, axes, required
@@ -186,22 +186,22 @@ class RecordColumn(ABC):
     @property
     @abstractmethod
     def _layout(self) -> int:
-        """0 a fixed number of values, 1 any number, 2 sparse, 3 a string."""
+        """0 fixed number of values, 1 any number, 2 sparse, 3 string."""
 
     @property
     @abstractmethod
     def _count(self) -> int:
-        """Values per record (of a sparse column its width), -1 where that varies."""
+        """Values per record (for a sparse column, its width); -1 if varying."""
 
     @abstractmethod
     def values(self, part: Part, n: int, /) -> Any:
-        """The column that decoded values make."""
+        """Build the column from decoded values."""
 
     def encoded(self, column: Any, n: int) -> Encodable:
-        """What native code encodes: place, key, kind, count, offsets, flat values, keys, width, shape, shapes.
+        """The input of native code: place, key, kind, count, offsets, flat values, keys, width, shape, shapes.
 
         Raises:
-            SchemaMismatch, UnsupportedData: The column is not what the feature says, or would lose something.
+            SchemaMismatch, UnsupportedData: The column does not match the feature, or encoding would lose information.
         """
         return self.place.field, self.place.key, self.kind, *self._content(column, n)
 
@@ -218,7 +218,7 @@ class RecordColumn(ABC):
 
 
 class DenseColumn(RecordColumn):
-    """A dense tensor, or texts."""
+    """A dense tensor, or text."""
 
     @property
     def _layout(self) -> int:
@@ -229,7 +229,7 @@ class DenseColumn(RecordColumn):
         return self.feature.count
 
     def values(self, part: Part, n: int) -> Any:
-        """``ndarray (n, *shape)``, or rows where a length varies."""
+        """``ndarray (n, *shape)``, or rows if a length varies."""
         flat, offsets, _, _, shapes, absent = part
         column = self._typed(flat, offsets)
         if offsets is not None and shapes is None:
@@ -242,12 +242,12 @@ class DenseColumn(RecordColumn):
         return column
 
     def _empty(self, column: npt.NDArray[Any]) -> Ragged:
-        """No records, so no shapes."""
+        """The column of zero records."""
         return nest(column, np.zeros((0, len(self.feature.shape)), np.int64), self.feature.shape)
 
     @abstractmethod
     def _typed(self, flat: Any, offsets: Offsets | None, /) -> npt.NDArray[Any]:
-        """Decoded values under the schema's dtype."""
+        """Decoded values in the schema's dtype."""
 
     def _content(self, column: Any, n: int) -> tuple[int, Any, Any, Any, int, tuple[int, ...], Any]:
         if isinstance(column, Ragged):
@@ -263,12 +263,12 @@ class DenseColumn(RecordColumn):
         return count, None, self._wire(array.reshape(-1)), None, 0, self._written(shape), None
 
     def _written(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """A flat tensor needs no shape, but for one value that would be read as a scalar without."""
+        """The shape to store. A flat tensor needs none, except a single value, which would read back as a scalar."""
         return () if len(shape) < 2 and (shape != (1,) or self.place == VALUES) else shape
 
     @abstractmethod
     def _wire(self, flat: npt.NDArray[Any], /) -> Any:
-        """Values as native code encodes them."""
+        """Values in the form that native code encodes."""
 
 
 class TensorColumn(DenseColumn):
@@ -292,13 +292,13 @@ class CsrColumn(RecordColumn):
         return -1 if width is None else width
 
     def values(self, part: Part, n: int) -> Any:
-        """``scipy.sparse.csr_array (n, width)``; keys in the order of the record, repeated ones kept apart."""
+        """``scipy.sparse.csr_array (n, width)``. Keys stay in the order of the record, and repeated ones are not merged."""
         flat, offsets, keys, width, _, _ = part
         assert offsets is not None
         sparse = _optional.require("scipy.sparse", extra="sklearn")
         data = fit_dtype(flat, self.feature.dtype, self.name, per_record=0, offsets=offsets)
         if keys.dtype == np.int32 and len(keys) <= np.iinfo(np.int32).max:
-            offsets = offsets.astype(np.int32)  # SciPy wants one dtype, and looks long for it
+            offsets = offsets.astype(np.int32)  # SciPy wants both of one dtype, and is slow to find it
         return sparse.csr_array((data, keys, offsets), shape=(n, width))
 
     def _content(self, column: Any, n: int) -> tuple[int, Any, Any, Any, int, tuple[int, ...], Any]:
@@ -312,7 +312,7 @@ class CsrColumn(RecordColumn):
 
 
 class BytesColumn(DenseColumn):
-    """A Bytes value: texts, images, whatever bytes."""
+    """A Bytes value: text, images, or any bytes."""
 
     def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
         def record_of(position: int) -> int:

@@ -1,4 +1,4 @@
-"""The schema of SageMaker Records, inferred from some of them, and their faults in words."""
+"""Infer the schema of SageMaker Records from a sample, and describe their faults."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RecordInference:
-    """What inference found.
+    """The result of inference.
 
     Attributes:
         schema: Feature types.
-        places: Where each feature stands in a Record.
-        kinds: Which tensor each is.
+        places: The place of each feature in a Record.
+        kinds: The tensor type of each feature.
     """
 
     schema: Schema
@@ -47,20 +47,20 @@ class RecordInference:
 
 
 def infer_records(blocks: Iterable[_native.Spans]) -> RecordInference | None:
-    """Find the schema of some records.
+    """Infer the schema of these records.
 
-    A feature whose records have keys is sparse, and as wide as their shapes (``None`` where those differ); a shape without
-    values and keys is an empty row of one. A dense feature has the shape written with it, with ``None`` for axes that
-    differ, or where none is written ``(k,)`` for ``k`` values in every record, ``()`` for one value (``(1,)`` under
-    ``values``, which is the vector), and ``(None,)`` where the number varies or some records lack it. Bytes that are UTF-8
-    without control characters in every record are ``"str"``; those that all begin as one kind of image have its
-    ``encoding``. A string that some records lack has the default ``""``. A key that never holds a tensor is left out.
+    A feature with keys is sparse, and as wide as its stored shapes (``None`` if they differ); a shape without values and
+    keys is an empty sparse row. A dense feature has its stored shape, with ``None`` for axes that differ. Without a stored
+    shape it has ``(k,)`` for ``k`` values in every record, ``()`` for one value (``(1,)`` for ``values``, the feature
+    vector), and ``(None,)`` if the number varies or some records lack it. Bytes that are UTF-8 without control characters
+    in every record are ``"str"``; bytes that all begin like the same kind of image have its ``encoding``. A string that
+    some records lack has the default ``""``. Keys that never hold a tensor are omitted.
 
     Args:
-        blocks: The records to look at.
+        blocks: The sample.
 
     Returns:
-        ``None`` where they are no Records: half of the payloads or more are no such messages, or none has a tensor.
+        ``None`` if these are not Records: at least half of the payloads do not parse as Records, or none has a tensor.
 
     Raises:
         CorruptRecord: The checksum of the very first record is wrong.
@@ -73,9 +73,9 @@ def infer_records(blocks: Iterable[_native.Spans]) -> RecordInference | None:
         except _native.FormatError as error:
             if scanner.records == 0:
                 raise describe(error, Where(record=error.record)) from error
-            break  # Reading will report it, at its place; what came before tells the schema.
+            break  # Reading reports it with its location; the records before it determine the schema.
     if scanner.rejected >= scanner.records:
-        return None  # Otherwise they are damaged ones, which reading will report.
+        return None  # Otherwise these are damaged Records, which reading reports.
     facts = {Place(key["place"], bytes(key["key"])): key for key in scanner.keys if key["records"]}
     if not any(place.field <= LABEL for place in facts):
         return None
@@ -136,13 +136,13 @@ MISSING_HINT = "Give the feature a default=, or the shape (None,) if it may be a
 
 @dataclass(frozen=True, slots=True)
 class TensorFacts:
-    """What one tensor of a record holds.
+    """The contents of one tensor of a record.
 
     Args:
         kind: 1 float32, 2 float64, 3 int32, 4 bytes.
         values: How many values.
         keys: How many keys.
-        shape: As written; empty where none is.
+        shape: The stored shape; empty if there is none.
     """
 
     kind: int
@@ -176,7 +176,7 @@ def explain(error: _native.FormatError, spans: _native.Spans, schema: Schema, pl
         return CorruptRecord(where, expected=f"keys below the width {error.expected}", found=f"the key {error.found}")
     try:
         found = _tensor(spans, error.record, places[name])
-    except _native.FormatError as damage:  # What does not fit the schema is no tensor at all: numbers that have no end.
+    except _native.FormatError as damage:  # The tensor does not parse at all: a varint without an end.
         return describe(damage, where)
     return _mismatch(error.fault, where, schema[name], found)
 
@@ -215,7 +215,7 @@ def _describe_feature(feature: Feature) -> str:
 
 
 def _tensor(spans: _native.Spans, record: int, place: Place) -> TensorFacts:
-    """The tensor as the record has it."""
+    """The tensor as stored in the record."""
     features, label, *_ = _native.parse_record(spans.view(record))
     kind, values, keys, shape = {FEATURE: features, LABEL: label}[place.field][place.key]
     has_keys = keys is not None and kind != BYTES
