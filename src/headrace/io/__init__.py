@@ -1,1 +1,1 @@
-"""Bytes in and bytes out: paths, mapped files, compression, the cache folder, whole-or-nothing writing."""
+"""Reading and writing bytes: paths, mapped files, compression, the cache folder, atomic writes."""

@@ -1,6 +1,6 @@
 """Suggests encodings for bytes that are not UTF-8, in the hints of errors.
 
-Headrace never chooses one of them: the hint shows how the bytes read in each, and the user names one.
+Headrace never picks one itself: the hint shows how the bytes read in each, and the user chooses.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ AROUND_BYTES = 4096
 SHOWN = 16  # characters
 MOST = 4
 LEAST_SCORE = 0.5
-CLOSE = 0.15  # encodings this close to the best score are named, too
+CLOSE = 0.15  # encodings this close to the best score are suggested too
 FIRST_NO_ASCII = 0x80
 CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 RARE = 0.1
 LIKELY = 0.6
-COMMON = 0.8  # a character of Chinese or Japanese that is used often
+COMMON = 0.8  # score of a common Chinese or Japanese character
 OLD = ("cp866", "cp850", "mac-roman")
-"""Encodings of old systems: named first only if no other fits as well."""
+"""Legacy encodings: suggested first only if no other fits as well."""
 OLD_SHARE = 0.85
 
 SIMPLIFIED = frozenset(
@@ -39,7 +39,7 @@ TRADITIONAL = frozenset(
 
 
 def _script(name: str) -> Callable[[str, str, str], float]:
-    """How likely letters of a script are: those in words, small ones but for the first."""
+    """Score letters of a script by plausibility: within words, and lower case except for the first letter."""
 
     def score(before: str, char: str, after: str) -> float:
         if not char.isalpha():
@@ -47,14 +47,14 @@ def _script(name: str) -> Callable[[str, str, str], float]:
         if not unicodedata.name(char, "").startswith(name):
             return RARE
         if _is_beside_ascii(before, after) or (char.isupper() and before.islower()):
-            return RARE  # as where one Cyrillic encoding is read as another
+            return RARE  # typical of one Cyrillic encoding misread as another
         return 1.0 if before.isalpha() or after.isalpha() else LIKELY
 
     return score
 
 
 def _latin(before: str, char: str, after: str) -> float:
-    """How likely a letter of a Latin alphabet is: beside an ASCII letter."""
+    """Score a letter of a Latin alphabet: plausible beside an ASCII letter."""
     if not char.isalpha():
         return _symbol(before, char, after)
     if (char.isupper() and before.islower()) or (char.islower() and after.isupper()):
@@ -69,7 +69,7 @@ def _is_beside_ascii(before: str, after: str) -> bool:
 
 
 def _symbol(before: str, char: str, after: str) -> float:
-    """How likely a mark is: alone, and not within a word, but for an apostrophe."""
+    """Score a symbol: plausible alone, not within a word, except for an apostrophe."""
     is_within = before.isalpha() and after.isalpha()
     if is_within and char == "’":
         return 1.0
@@ -99,7 +99,7 @@ def _korean(before: str, char: str, after: str) -> float:
 
 
 def _is_common(char: str, encoding: str, first: int, last: int) -> bool:
-    """Whether a character is among those that an encoding has first, because they are used most."""
+    """Whether a character is in the range that an encoding reserves for the most common ones."""
     try:
         encoded = char.encode(encoding)
     except UnicodeEncodeError:
@@ -125,11 +125,11 @@ CANDIDATES: dict[str, Callable[[str, str, str], float]] = {
     "cp850": _latin,
     "mac-roman": _latin,
 }
-"""Encodings that files are in, and how likely a character is in each, between two others. Of equal ones the first is named first."""
+"""Candidate encodings, each with a score for a character between two others. On a tie, the first wins."""
 
 
 def likely_encodings(sample: bytes) -> list[tuple[str, str]]:
-    """The encodings that suit some bytes, best first, each with what a line of them says in it."""
+    """The encodings that fit these bytes, best first, each with a decoded excerpt."""
     if CONTROLS.intersection(sample):
         return []
     scored = []
@@ -147,26 +147,26 @@ def likely_encodings(sample: bytes) -> list[tuple[str, str]]:
 
 
 def _decode(sample: bytes, encoding: str) -> str | None:
-    """The sample as text; ``None`` where it is none, or holds characters that no text has."""
+    """The sample as text; ``None`` if it does not decode, or contains characters that text never has."""
     try:
         text = sample.decode(encoding)
     except UnicodeDecodeError as error:
         if error.start < len(sample) - len("1234"):
             return None
-        text = sample[: error.start].decode(encoding)  # cut within a character
+        text = sample[: error.start].decode(encoding)  # cut inside a character
     beyond = [char for char in text if ord(char) >= FIRST_NO_ASCII]
     return None if not beyond or any(unicodedata.category(char)[0] == "C" for char in beyond) else text
 
 
 def _score(text: str, score: Callable[[str, str, str], float]) -> float:
-    """How likely the characters beyond ASCII are on average."""
+    """The mean score of the characters beyond ASCII."""
     padded = f" {text} "
     scores = [score(padded[at], char, padded[at + 2]) for at, char in enumerate(text) if ord(char) >= FIRST_NO_ASCII]
     return sum(scores) / len(scores)
 
 
 def _excerpt(text: str) -> str:
-    """A part of a line around its first character that is not ASCII."""
+    """An excerpt of a line around its first character beyond ASCII."""
     at = next(at for at, char in enumerate(text) if ord(char) >= FIRST_NO_ASCII)
     begin = max(text.rfind("\n", 0, at) + 1, at - SHOWN // 2)
     return text[begin : begin + SHOWN].split("\n", maxsplit=1)[0].strip()
@@ -183,7 +183,7 @@ def encoding_hint(sample: bytes) -> str:
     )
 
 
-@lru_cache(maxsize=16)  # every skipped row asks
+@lru_cache(maxsize=16)  # called for every skipped row
 def _hint_of(path: str, block: int) -> str:
     try:
         file = open_file(path)
@@ -199,5 +199,5 @@ def _hint_of(path: str, block: int) -> str:
 
 
 def encoding_hint_at(path: str | None, offset: int) -> str:
-    """The hint for a byte of a file that is not UTF-8, judged by the lines around it, or by the first lines of a compressed file."""
+    """The hint for a byte of a file that is not UTF-8, judged by the lines around it (in a compressed file, by the first lines)."""
     return encoding_hint(b"") if path is None else _hint_of(path, offset // AROUND_BYTES)

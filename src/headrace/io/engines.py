@@ -1,12 +1,12 @@
-"""Which decoder reads Zstandard, GZIP, JPEG and PNG: our own code, or the libraries alone.
+"""Selects the decoder for Zstandard, GZIP, JPEG and PNG: our own code, or only the libraries.
 
-``HEADRACE_ENGINES`` chooses, once for each process:
+``HEADRACE_ENGINES`` decides, once per process:
 
-- ``own``, the default: our decoder comes first. It takes what is plain and sound, and refuses the rest, which the library decodes.
+- ``own``, the default: our decoder runs first. It handles plain, intact input, and leaves the rest to the library.
 - ``library``: the libraries decode everything.
 
-Both give the same results and the same errors, because a damaged file always ends at the library. ``library`` helps to find out whether one of
-our decoders causes a fault. ``native/core/engines`` has a page on each of them.
+Both give the same results and the same errors, because the library always handles damaged files. ``library`` helps to
+find out whether one of our decoders is at fault. ``native/core/engines`` documents each decoder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIBRARIES = {
     "simplejpeg": ("simplejpeg", "images"),
     "pillow": ("PIL", "images"),
 }
-"""The module of each library, and the extra that brings it."""
+"""The module of each library, and the extra that installs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
-    """How each of them is decoded in this process."""
+    """The engine of each format in this process."""
 
     choice: Choice
     zstd: Engine
@@ -58,10 +58,10 @@ class Engines:
 
 @cache
 def engines() -> Engines:
-    """What ``HEADRACE_ENGINES`` chose. It is read once.
+    """The engines selected by ``HEADRACE_ENGINES``, which is read once.
 
     Raises:
-        ValueError: It is set to something else than ``own`` or ``library``.
+        ValueError: The variable is set to anything but ``own`` or ``library``.
     """
     choice = _read_choice(os.environ.get(SETTING) or "own")
     is_own = choice == "own"
@@ -69,7 +69,7 @@ def engines() -> Engines:
         choice=choice,
         zstd=Engine(is_own=is_own, library="zstandard"),
         gzip=Engine(is_own=is_own, library="isal" if _optional.available("isal") else "zlib"),
-        # Without vector instructions libjpeg-turbo is faster.
+        # Without vector instructions, libjpeg-turbo is faster.
         jpeg=Engine(is_own=is_own and _native.jpeg_is_fast(), library="simplejpeg"),
         png=Engine(is_own=is_own, library="pillow"),
     )
@@ -84,12 +84,12 @@ def _read_choice(text: str) -> Choice:
 
 
 def zlib_library() -> Any:
-    """The module that inflates: ``isal.isal_zlib`` where it is installed, else ``zlib``."""
+    """The inflating module: ``isal.isal_zlib`` if installed, else ``zlib``."""
     return _optional.require("isal.isal_zlib", extra="compress") if _optional.available("isal") else zlib
 
 
 def describe_engines() -> str:
-    """The decoders of this process, one a line."""
+    """The decoders of this process, one per line."""
     found = engines()
     lines = [f"decoders ({SETTING}={found.choice})"]
     for field in fields(found):

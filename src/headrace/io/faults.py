@@ -23,7 +23,7 @@ __all__ = [
 
 
 class name_in_errors:  # noqa: N801 - used like a function
-    """A context that adds the path to errors of the system: those of calls on open files lack it.
+    """A context that adds the path to system errors: those of calls on open files lack it.
 
     Args:
         path: The file's name in errors.
@@ -47,7 +47,7 @@ class name_in_errors:  # noqa: N801 - used like a function
 
 
 def close_quietly(fd: int) -> None:
-    """Close a file after its last write. An error of closing is about writes, and the file is closed anyway."""
+    """Close a file after its last write. Errors of closing are about writes, and the file is closed anyway."""
     try:
         os.close(fd)
     except OSError as error:
@@ -58,11 +58,11 @@ def close_quietly(fd: int) -> None:
 def file_changed_error(
     path: str, *, size: int | None, found: str | int, what: Literal["file", "object", "copy in the cache"]
 ) -> CorruptFile:
-    """The error for a file or object that is no longer the version that was opened.
+    """The error for a file or object that changed since it was opened.
 
     Args:
         path: The file or object.
-        size: In bytes, when it was opened, if known.
+        size: Its size in bytes when it was opened, if known.
         found: What was found, or the size of the other version.
         what: The kind of thing at this path.
     """
@@ -79,9 +79,9 @@ def file_shrank_error(name: bytes, opened: bytes, size: int) -> CorruptFile:
     """The error for a mapped file of ``size`` bytes that shrank while it was read.
 
     Args:
-        name: Its name for the user.
+        name: The name to show.
         opened: The file that was mapped: ``name``, or its copy in the cache.
-        size: In bytes, when it was mapped.
+        size: Its size in bytes when it was mapped.
     """
     path, copy = os.fsdecode(name), os.fsdecode(opened)
     try:
@@ -106,7 +106,7 @@ SHOWN = 160
 STATUS = re.compile(r"status code: (\d{3})([^:<]*)")
 CODE = re.compile(r"<Code>(\w+)</Code>")
 METADATA = "169.254."
-"""The address of cloud metadata services, which is asked when the environment has no credentials."""
+"""Address prefix of cloud metadata services, which are queried if the environment has no credentials."""
 ENVIRONMENT = "Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME, ...)."
 EXPIRED = "Set the credentials of the store in the environment; they may have expired."
 

@@ -1,4 +1,4 @@
-"""Folders here and in stores: listing, writing as a whole, and removing files and folders by path or URL."""
+"""Local and remote folders: listing, atomic writing, and removing files and folders by path or URL."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Listing:
 
     @classmethod
     def of(cls, folder: PathLike) -> Listing:
-        """List a folder, here or in a store. No file is opened.
+        """List a local or remote folder. No file is opened.
 
         Raises:
             NoFiles: There is no such folder.
-            UnsupportedData: It is behind a server that does not list.
+            UnsupportedData: Its server cannot list folders.
         """
         if is_url(folder):
             return _list_store(os.fspath(folder))
@@ -60,7 +60,7 @@ class Listing:
                     if entry.name[0] != "." and not entry.name.endswith(TEMPORARIES):
                         if entry.is_dir():
                             folders.append(entry.name)
-                        elif entry.is_file():  # Opening a pipe would wait for its writer.
+                        elif entry.is_file():  # opening a pipe would wait for its writer
                             files.append(entry.name)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NoFiles(Where(path=os.fspath(folder)), expected="a folder", found="none of that name") from error
@@ -104,7 +104,7 @@ def _no_folder(folder: str) -> NoFiles:
 
 
 Lister: TypeAlias = Callable[[str], Listing]
-"""Lists a folder: :meth:`Listing.of`, or a listing of a whole tree that was fetched at once."""
+"""Lists a folder: :meth:`Listing.of`, or a lookup in a tree that was listed at once."""
 
 
 def lister_for(root: str, *, most: int | None = None) -> Lister:
@@ -112,7 +112,7 @@ def lister_for(root: str, *, most: int | None = None) -> Lister:
 
     Args:
         root: The folder.
-        most: List at most so many objects of a store: enough to recognise the kind of folder.
+        most: The most objects of a store to list: enough to recognise the kind of folder.
 
     Raises:
         NoFiles: Nothing is there.
@@ -157,7 +157,7 @@ class _StoreTree:
 
 
 class AtomicFolder:
-    """A folder of files that gets its name only when it is complete.
+    """A folder that appears under its name only once complete.
 
     A folder for a store is written to the cache folder and uploaded by ``close``. Files that describe others (manifests) come last. If the
     upload fails, the uploaded objects are removed. Only killing the process during the upload leaves some.
@@ -195,11 +195,11 @@ class AtomicFolder:
         self.closed = False
 
     def place(self, name: str) -> str:
-        """Where to write a file until the folder is complete."""
+        """The path to write a file to until the folder is complete."""
         return os.path.join(self._temporary, name)
 
     def make_folders(self, names: Iterable[str]) -> None:
-        """Add the folders that are missing. An error removes everything."""
+        """Create missing folders. On error, everything is removed."""
         try:
             for name in names:
                 os.makedirs(self.place(name), exist_ok=True)
@@ -226,7 +226,7 @@ class AtomicFolder:
                 shutil.copyfile(source, target)
 
     def close(self) -> None:
-        """Give the folder its name. A second call does nothing."""
+        """Move the complete folder into place. A second call does nothing."""
         if self.closed:
             return
         try:
@@ -236,8 +236,8 @@ class AtomicFolder:
                 self.closed = True
                 return
             if hasattr(os, "sync"):
-                os.sync()  # One call for all: flushing thousands of files one by one would take minutes.
-            if os.name == "nt":  # other systems replace an empty folder, and keep it if that fails
+                os.sync()  # one call for all: flushing thousands of files one by one would take minutes
+            if os.name == "nt":  # other systems replace an empty folder, and keep it on failure
                 with contextlib.suppress(FileNotFoundError):
                     os.rmdir(self.path)
             os.rename(self._temporary, self.path)
@@ -255,7 +255,7 @@ class AtomicFolder:
 
 
 def first_existing(paths: Sequence[str]) -> str | None:
-    """The first of some paths and URLs that exists. All URLs are asked at once."""
+    """The first of these paths and URLs that exists. All URLs are checked in parallel."""
     urls = [path for path in paths if is_url(path)]
     known = dict(zip(urls, objects_exist(urls), strict=True))
     return next((path for path in paths if (known[path] if path in known else os.path.exists(path))), None)

@@ -1,4 +1,4 @@
-"""Untrusted JSON. Its depth is checked before a parser sees it, because parsers recurse once for each level."""
+"""Untrusted JSON. Nesting depth is checked before parsing, because parsers recurse once per level."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["MOST_DEEP", "TOO_DEEP", "load_json", "too_deep"]
 
 MOST_DEEP = 200
-"""The deepest nesting of lists and objects. Parsers call themselves once for each level, and Python allows a thousand calls."""
+"""The deepest nesting of lists and objects. Parsers recurse once per level, and Python allows a thousand calls."""
 TOO_DEEP = f"lists and objects more than {MOST_DEEP} levels deep"
 
 
 def too_deep(text: Buffer) -> int:
-    """The first byte at which JSON text is nested more than :data:`MOST_DEEP` levels deep; -1 if it never is.
+    """The first byte at which JSON text exceeds :data:`MOST_DEEP` levels of nesting; -1 if it never does.
 
     >>> too_deep(b"[" * 201), too_deep(b'{"text": "[[["}')
     (200, -1)

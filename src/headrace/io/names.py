@@ -1,4 +1,4 @@
-"""What names of files mean: notes, temporaries, shards of a set, the order of numbers."""
+"""File naming conventions: notes, temporaries, shards, natural order."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SIDECARS = frozenset(
 TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
 COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
 SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
-SCHEME = re.compile(r"https?://")  # An HTTP server cannot list its files.
-MANY = 5  # how many names a message lists
+SCHEME = re.compile(r"https?://")  # an HTTP server cannot list its files
+MANY = 5  # the most names that a message lists
 
 
 def as_shard(path: str) -> re.Match[str] | None:
@@ -51,7 +51,7 @@ def shard_names(stem: str, count: int, end: str = "", *, digits: int = 5) -> lis
 
 
 def whole_set_hint(path: str) -> str:
-    """A hint for an error about a missing file with the name of a shard: the name of the whole set."""
+    """A hint for a missing file with the name of a shard: the name of the whole set."""
     found = as_shard(path)
     if found is None or not found["number"].isdigit():
         return ""
@@ -79,6 +79,6 @@ def natural_key(path: str) -> tuple[str | int, ...]:
 
 
 def summarize_names(names: Sequence[str]) -> str:
-    """Names for a message: the first few, and how many follow."""
+    """Names for a message: the first few, and the number of others."""
     shown = ", ".join(os.path.basename(name) for name in names[:MANY])
     return shown if len(names) <= MANY else f"{shown} and {len(names) - MANY} more"

@@ -46,14 +46,14 @@ __all__ = [
 
 PathLike: TypeAlias = str | os.PathLike[str]
 FRAMES = {"pandas": "pandas.from_pandas", "polars": "arrow.from_arrow", "pyarrow": "arrow.from_arrow"}
-"""What makes a source of a table in memory, by the library that it is of."""
+"""The function that opens an in-memory table, by library."""
 
 
 def path_list(given: object) -> list[PathLike]:
     """The paths that a user passed, as a list. Only types are checked.
 
     Raises:
-        TypeError: Not a path or an iterable of paths. The message suggests what to call instead.
+        TypeError: Not a path or an iterable of paths. The message suggests the right call.
     """
     if isinstance(given, str):
         return [given]
@@ -99,12 +99,12 @@ def _not_a_path(given: object, place: str) -> TypeError:
 
 
 def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
-    """The files that ``path`` stands for, in order.
+    """The files that ``path`` matches, in order.
 
     Args:
         path: A file; a folder (its record files, not its sub-folders'); a glob; ``x@8``, ``x@*`` or ``x-?????-of-00008`` for
-            the shards ``x-00000-of-00008`` and so on; a list of those, concatenated in its order. The name of one shard means
-            that file. URLs likewise.
+            the shards ``x-00000-of-00008`` and so on; a list of those, concatenated in order. The name of one shard means
+            that file. The same forms work for URLs.
 
     Returns:
         Paths as given (relative ones stay relative). Files of a folder, glob or set come in natural order.
@@ -146,14 +146,14 @@ def is_folder(path: str) -> bool:
     """Whether a folder of this name exists.
 
     Raises:
-        OSError: The system does not say. A folder must not pass for a file, which is read in another way.
+        OSError: The system cannot tell. A folder must not be mistaken for a file, which is read differently.
     """
     mode = _mode(path)
     return mode is not None and stat.S_ISDIR(mode)
 
 
 def _mode(path: str) -> int | None:
-    """What a path leads to, as ``st_mode``; ``None``: nothing."""
+    """The ``st_mode`` of a path's target; ``None`` if there is none."""
     try:
         return os.stat(path).st_mode
     except ValueError:
@@ -165,7 +165,7 @@ def _mode(path: str) -> int | None:
 
 
 def is_pipe(path: str) -> bool:
-    """Whether a path is a FIFO, a socket or a terminal, which can be read once and in order only."""
+    """Whether a path is a FIFO, a socket or a terminal, which can only be read once and in order."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -188,7 +188,7 @@ def _expand_one(path: str) -> list[str]:
     if glob.has_magic(path):
         return _expand_glob(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
-        os.stat(path)  # Raises if a folder in the path may not be searched.
+        os.stat(path)  # raises if a folder in the path may not be searched
     hint = f"{whole_set_hint(path)} {_describe_folder(path)}".strip()
     raise NoFiles(Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=hint)
 

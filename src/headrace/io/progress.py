@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, and nothing elsewhere."""
+"""Progress of long work: a bar on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 

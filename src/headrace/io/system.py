@@ -1,7 +1,8 @@
-"""What this process may use: processors, memory, and the limits of its control groups; locks between processes; syncing folders.
+"""Resources of this process: processors, memory, and the limits of its control groups. Also locks between processes, and
+syncing folders.
 
-Sources: cgroups(7), proc_pid_mountinfo(5), Documentation/admin-guide/cgroup-v1 and cgroup-v2 of Linux. A group is bound by its own limits
-and by those of every group above it, up to where its hierarchy is mounted. A container cannot see the groups above that.
+Sources: cgroups(7), proc_pid_mountinfo(5), Documentation/admin-guide/cgroup-v1 and cgroup-v2 of Linux. A group is subject to its own limits
+and to those of every group above it, up to the mount point of its hierarchy. A container cannot see the groups above that.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _mounts(root: str, controller: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _below(top: str, path: str | None) -> Path | None:
-    """A group relative to the mounted one. A group outside it belongs to another name space: then the top counts."""
+    """A group relative to the mounted one. A group outside it belongs to another namespace: then the top counts."""
     if path is None:
         return None
     below = os.path.relpath(path, top) if path.startswith("/") and ".." not in path.split("/") else "."
@@ -154,7 +155,7 @@ _of_thread = threading.local()
 
 
 def usable_cores() -> int:
-    """How many cores this process may use, by its affinity and the limits of its container."""
+    """The number of cores this process may use, by its affinity and the limits of its container."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = _allowed_cores()
     return bound if allowed is None else min(bound, allowed)
@@ -178,7 +179,7 @@ def as_pool_thread() -> Iterator[None]:
 
 
 def spare_cores() -> int:
-    """How many threads may work on one call: all cores for a main thread that works alone, one for any other thread."""
+    """How many threads one call may use: all cores for a main thread that works alone, one for any other thread."""
     if threading.current_thread() is not threading.main_thread() or getattr(_of_thread, "is_one_of_several", False):
         return 1
     return usable_cores()
@@ -216,7 +217,7 @@ def unlock(fd: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Wait until the disk has the entries of a folder, such as a renamed file."""
+    """Wait until the entries of a folder, such as a renamed file, are on disk."""
     if os.name != "posix":
         return
     with name_in_errors(folder):
@@ -228,7 +229,7 @@ def sync_folder(folder: str) -> None:
 
 
 def walk(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """``os.walk``, but a folder that cannot be listed raises its error, where ``os.walk`` passes over its files.
+    """``os.walk``, but raises an error for a folder that cannot be listed. ``os.walk`` silently skips it.
 
     Raises:
         OSError: A folder cannot be listed.
@@ -241,7 +242,7 @@ def walk(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[
 
 
 def discard_folder(folder: str | os.PathLike[str]) -> None:
-    """Remove a folder as far as possible, after an error that must not be hidden by another one."""
+    """Remove as much of a folder as possible, after an error that another one must not hide."""
     for _ in range(2):  # rmtree gives up where closing a folder fails
         with contextlib.suppress(OSError):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,9 @@
-"""Threads that end with the process, iterators that are prefetched by a thread, and calls that run in the background.
+"""Threads that end with the process, iterators prefetched by a thread, and background calls.
 
-When Python exits while a daemon thread is inside native code, it unwinds the thread's stack as soon as it asks for the interpreter. C++
-frames cannot be unwound like that, so the process aborts. Other threads would keep the process alive. So the threads here are daemons
-that an exit handler stops and joins. Threads of users that are inside native code stay there: see ``WithoutGil`` in native/bind.
+If Python exits while a daemon thread runs native code, it unwinds the thread's stack as soon as the thread requests the
+GIL. C++ frames cannot be unwound like that, so the process aborts. Non-daemon threads would keep the process alive. So the
+threads here are daemons that an exit handler stops and joins. For users' threads inside native code, see ``WithoutGil`` in
+native/bind.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ class ForkCount:
 
 
 FORKS = ForkCount()
-"""Threads and locks from before a change of ``FORKS.count`` belong to a parent process. It is read for every batch, so it is no function."""
+"""Threads and locks created under another ``FORKS.count`` belong to a parent process. Read for every batch, so it is a plain
+attribute, not a function.
+"""
 
 _threads: dict[Thread, Callable[[], object]] = {}
-"""The function that stops each thread. Ended threads are removed when the next one starts, because exiting still has to join them."""
+"""The stop function of each thread. Ended threads are removed when the next one starts, because exiting still has to join them."""
 
 
 def start_thread(target: Callable[..., object], *args: object, name: str, stop: Callable[[], object]) -> Thread:
@@ -54,7 +57,7 @@ def start_thread(target: Callable[..., object], *args: object, name: str, stop: 
     for ended in [each for each in _other_threads() if not each.is_alive()]:
         _threads.pop(ended, None)
     if not _threads:
-        # As late as possible: exit handlers run in reverse order, and other libraries have some, too.
+        # As late as possible: exit handlers run in reverse order, and other libraries register some too.
         atexit.unregister(_stop_all)
         atexit.register(_stop_all)
     thread = Thread(target=_run, args=(target, args, stop), name=name, daemon=True)
@@ -92,10 +95,10 @@ def _other_threads() -> dict[Thread, Callable[[], object]]:
 
 
 class ThreadPool(Executor):
-    """An executor that runs calls directly once the main thread has ended and Python starts no more threads.
+    """An executor that runs calls inline once the main thread has ended and Python starts no more threads.
 
     Args:
-        threads: How many there are at most.
+        threads: The most threads.
         thread_name_prefix: For debuggers.
     """
 
@@ -103,7 +106,7 @@ class ThreadPool(Executor):
         self._pool: Executor | None = None
         try:
             from concurrent.futures import (
-                ThreadPoolExecutor,  # Importing it fails once the main thread has ended.
+                ThreadPoolExecutor,  # importing it fails once the main thread has ended
             )
 
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix)
@@ -169,7 +172,7 @@ def prefetch(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
 
 
 class _PrefetchBuffer(Generic[T]):
-    """Items on their way from the thread that computes them to the one that uses them."""
+    """Items in transit from the producing thread to the consumer."""
 
     def __init__(self, items: Iterable[T], depth: int) -> None:
         self.error: BaseException | None = None
@@ -187,7 +190,7 @@ class _PrefetchBuffer(Generic[T]):
                 if not self._put(item):
                     self.error = RuntimeError("Python is exiting: reading has stopped")
                     break
-        except BaseException as failure:  # noqa: BLE001 - raised where the items are used
+        except BaseException as failure:  # noqa: BLE001 - raised in the consumer
             self.error = failure
         finally:
             self._end()
@@ -230,14 +233,14 @@ class _PrefetchBuffer(Generic[T]):
 
 
 DEPTH = 2  # pending calls; each holds a block of about a megabyte
-MOST_THREADS = 4  # for all files of a process together: a thousand shards need no thousand threads
+MOST_THREADS = 4  # for all files of a process: a thousand shards do not need a thousand threads
 
 
 class BackgroundCalls:
     """Calls that a thread runs in order. A caller that has to wait runs them itself if no thread has begun.
 
-    The error of a call is raised by the next :meth:`add` or :meth:`wait`; later calls are dropped. To be used by one thread of one
-    process: a forked child must not touch an inherited one.
+    The error of a call is raised by the next :meth:`add` or :meth:`wait`; later calls are dropped. Use it from one thread
+    of one process: a forked child must not touch an inherited one.
     """
 
     def __init__(self) -> None:
@@ -299,7 +302,7 @@ class BackgroundCalls:
                     call()
                 except BaseException as error:  # noqa: BLE001 - raised by add() or wait()
                     self._fail(error)
-                del call  # Frees what it holds before the next one comes.
+                del call  # frees what it holds before the next one arrives
         except BaseException:  # Ctrl-C between two calls.
             self._busy = False
             raise

@@ -1,4 +1,4 @@
-"""What a URL says without a request: its scheme, its store, its key, and the names beside it."""
+"""URL parsing without requests: scheme, store, key, and sibling names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 LEADS_OUT = re.compile(
     r"\0|^[/\\]|^[A-Za-z][A-Za-z0-9+.-]*:[/\\]|(?:^|[/\\])\.\.(?:[/\\]|$)" + (r"|^[A-Za-z]:" if os.name == "nt" else "")
 )
-"""Absolute paths, URLs, drives, ``..`` with the separators of any system, and names with a null byte."""
+"""Matches absolute paths, URLs, drives, ``..`` with the separators of any system, and names with a null byte."""
 
 
 def scheme_of(path: str) -> str | None:
@@ -128,7 +128,7 @@ def sibling_of(path: str, name: str) -> str:
 
 
 def stays_below(name: str) -> bool:
-    """Whether a name from an untrusted file can only mean a file in the folder of that file, or below it.
+    """Whether a name from an untrusted file stays in the folder of that file, or below it.
 
     >>> [stays_below(name) for name in ("images/1.jpg", "../1.jpg", "/etc/passwd", "http://host/1.jpg")]
     [True, False, False, False]

@@ -1,1 +1,1 @@
-"""Archives unpacked safely: members one by one, no links, bounded size and number."""
+"""Safe unpacking of archives: member by member, without links, bounded in size and number."""

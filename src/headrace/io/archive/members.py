@@ -57,10 +57,10 @@ class ArchiveMember(NamedTuple):
 
 
 def read_members(archive: Path, what: str | None = None) -> Iterator[ArchiveMember]:
-    """The members of a zip, a tar (plain, gzip, bzip2, xz) or a single gzip file, each valid until the next is asked for.
+    """The members of a zip, a tar (plain, gzip, bzip2, xz) or a single gzip file, each valid until the next is requested.
 
     Args:
-        archive: The file; its first bytes say what it is.
+        archive: The file; its kind is detected from its first bytes.
         what: The expected kind of archive, for messages.
 
     Raises:
@@ -83,7 +83,7 @@ def name_parts(archive: Path, name: str) -> list[str]:
     """The components of a member's name, which stays inside the folder.
 
     Raises:
-        UnsupportedData: It might not, or is too long for a system.
+        UnsupportedData: The name could leave the folder, or is too long for the system.
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith(("/", "~")) or any(map(_is_bad, parts)):
@@ -130,7 +130,7 @@ def damage_as_corrupt_file(archive: Path, what: str | None) -> Iterator[None]:
 def _is_damage(error: Exception) -> bool:
     """Whether an error comes from the archive, and not from the disk."""
     if isinstance(error, OSError):
-        # a seek before the beginning of the file; bad gzip and bzip2 streams
+        # Seeks before the start of the file; bad gzip and bzip2 streams.
         return error.errno in (None, errno.EINVAL)
     # zipfile raises many kinds of errors for damaged headers.
     known = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, struct.error)
@@ -168,7 +168,7 @@ def _stream_members(archive: Path, content: IO[bytes], head: bytes, what: str | 
 
 
 class _UnsoundSizeError(tarfile.ReadError):
-    """A header with an impossible size."""
+    """An impossible size in a header."""
 
 
 class _ForwardStream:

@@ -1,9 +1,9 @@
-"""Unpacks untrusted archives. All of Headrace unpacks archives with this module.
+"""Unpacks untrusted archives. All unpacking in Headrace goes through this module.
 
 No links are created: a link to another member becomes that file, or a copy of that folder, after everything else is written. So no path
 below the folder can leave it, whatever the archive contains and whichever Python reads it (the filters of ``tarfile`` were circumvented:
-CVE-2024-12718, CVE-2025-4138, CVE-2025-4330, CVE-2025-4435, CVE-2025-4517). Bytes are counted while they are written, because the sizes
-in an archive may be false.
+CVE-2024-12718, CVE-2025-4138, CVE-2025-4330, CVE-2025-4435, CVE-2025-4517). Bytes are counted while they are written, because the sizes in
+an archive may be false.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEAST_LIMIT_BYTES = 256 << 20
 MOST_RATIO = 200
 DISK_SHARE = 0.9
 MOST_FILES = 2_000_000
-MEMBER_BYTES = 4096  # what the smallest file takes on the disk
+MEMBER_BYTES = 4096  # what the smallest file takes on disk
 
 MOST_LINK_STEPS = 40
 MOST_COPIED = 10_000  # files and folders below links to folders, which double with each link that leads to two of them
@@ -48,13 +48,13 @@ OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much an archive may unpack to.
+    """Limits on what an archive unpacks to.
 
     Args:
-        bytes: All files together; each counts for at least 4 KiB, as it does on the disk. By default ``HEADRACE_UNPACKED_BYTES``
-            if that is set, else 200 times the size of the archive, or 256 MiB if that is more, but no more than nine tenths
-            of what is free on the disk.
-        files: How many files and folders. By default ``HEADRACE_UNPACKED_FILES``, else 2,000,000.
+        bytes: Total size of all files; each counts for at least 4 KiB, as on disk. By default ``HEADRACE_UNPACKED_BYTES``
+            if that is set, else 200 times the size of the archive, or 256 MiB if that is more, but at most nine tenths
+            of the free disk space.
+        files: The number of files and folders. By default ``HEADRACE_UNPACKED_FILES``, else 2,000,000.
     """
 
     bytes: int | None = None
@@ -72,10 +72,10 @@ def unpack(
 ) -> None:
     """Unpack a zip, a tar (plain, gzip, bzip2, xz) or a single gzip file into a folder, which appears whole or not at all.
 
-    Of owners, permissions and times, only whether a file is executable is kept. A link to a member becomes that member.
+    Owners, permissions and times are dropped; only the executable bit is kept. A link to a member becomes that member.
 
     Args:
-        archive: The file; its first bytes show its kind.
+        archive: The file; its kind is detected from its first bytes.
         folder: The new folder. Its parent must exist.
         only: Members to unpack, and the name of each in the folder.
         limits: How much it may unpack to.
@@ -100,7 +100,7 @@ def unpack_into(archive: Path, folder: Path, *, limits: Limits | None = None, wh
     """Unpack into a folder that may exist. Other files in it stay.
 
     Raises:
-        CorruptFile, UnsupportedData, OSError: As for :func:`unpack`. The folder is then as it was.
+        CorruptFile, UnsupportedData, OSError: As for :func:`unpack`. The folder is then unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name[:80]}.", dir=folder.parent) as temporary:
@@ -245,7 +245,7 @@ class _Unpacking:
         )
 
     def replace_links(self) -> None:
-        """Replace each link by what it leads to, repeatedly for links to links."""
+        """Replace each link with its target, repeatedly for links to links."""
         for _ in range(MOST_LINK_STEPS):
             if not self.links:
                 return
@@ -298,7 +298,7 @@ class _Unpacking:
         path.unlink(missing_ok=True)
         try:
             os.link(there, path)
-        except OSError:  # a file system without them, or too many of one file
+        except OSError:  # a file system without hard links, or too many to one file
             with there.open("rb") as file:
                 is_executable = bool(there.stat().st_mode & EXECUTABLE)
                 self.write(parts, file, block_bytes=BLOCK_BYTES, is_executable=is_executable)

@@ -1,1 +1,1 @@
-"""The cache folder, and what is kept in it: inflated files, copies of remote ones, checksums by block."""
+"""The cache folder and its contents: inflated files, copies of remote files, checksums by block."""

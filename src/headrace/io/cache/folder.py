@@ -1,4 +1,4 @@
-"""The user's cache folder. Its files may be deleted at any time and are then made again."""
+"""The user's cache folder. Its files may be deleted at any time, and are then recreated."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def cache_folder(part: str) -> Path:
-    """The folder for one kind of cached file. It exists and can be written.
+    """The folder for one kind of cached file. It exists and is writable.
 
     ``HEADRACE_CACHE_DIR`` if set, else ``headrace`` in the platform's cache folder (``XDG_CACHE_HOME`` or ``~/.cache`` on Linux,
-    ``~/Library/Caches``, ``%LOCALAPPDATA%``). If that cannot be written, a folder of this user among the temporary files, with one
+    ``~/Library/Caches``, ``%LOCALAPPDATA%``). If that is not writable, a temporary folder of this user, with one
     warning.
     """
     base = os.environ.get("HEADRACE_CACHE_DIR")
@@ -58,7 +58,7 @@ _renewed: ContextVar[set[Path] | None] = ContextVar("headrace-renewed-cache", de
 
 @contextlib.contextmanager
 def fresh_cache() -> Iterator[None]:
-    """A context that ignores everything cached before: it is made again from the original files."""
+    """A context that ignores everything cached before and recreates it from the original files."""
     token = _renewed.set(set())
     try:
         yield
@@ -80,8 +80,8 @@ def is_trusted(path: Path) -> bool:
 
 
 def cache_limit_bytes(folder: Path) -> int:
-    """How large the inflated files may be together: ``HEADRACE_CACHE_LIMIT`` (bytes, or as in ``20G``), else 20 GiB,
-    but no more than a quarter of the disk's free space.
+    """The limit on the total size of inflated files: ``HEADRACE_CACHE_LIMIT`` (bytes, or as in ``20G``), else 20 GiB,
+    but at most a quarter of the free disk space.
 
     Raises:
         ValueError: The variable is not a size.
@@ -94,7 +94,7 @@ def size_setting(name: str) -> int | None:
     """A size from an environment variable, in bytes or as ``20G``; ``None`` if it is not set.
 
     Raises:
-        ValueError: It is not a size.
+        ValueError: The value is not a size.
     """
     text = os.environ.get(name, "").strip().upper().removesuffix("B").removesuffix("I")
     if not text:
@@ -115,7 +115,7 @@ def _free_bytes(folder: Path) -> int:
 
 @functools.lru_cache(maxsize=2)
 def _platform_folder(*_settings: str | None) -> str:
-    """The platform's cache folder, found once for each setting of the environment: asking takes 40 microseconds."""
+    """The platform's cache folder, cached per environment: looking it up takes 40 microseconds."""
     # Imported here, because most imports of headrace never need a cache folder.
     platformdirs = importlib.import_module("platformdirs")
     return str(platformdirs.user_cache_dir("headrace", appauthor=False))
@@ -136,7 +136,7 @@ def _fallback(folder: str) -> Path:
     fallback = Path(tempfile.gettempdir(), f"headrace-{user}")
     fallback.mkdir(mode=0o700, parents=True, exist_ok=True)
     if hasattr(os, "getuid") and fallback.stat().st_uid != os.getuid():
-        # Another user made the folder first: its contents cannot be trusted.
+        # Another user made the folder first, so its contents cannot be trusted.
         fallback = Path(tempfile.mkdtemp(prefix="headrace-"))
     warnings.warn(
         f"The cache folder {folder} cannot be written; {fallback} is used. Set HEADRACE_CACHE_DIR to choose another.",
@@ -157,7 +157,7 @@ def _can_write(folder: str) -> bool:
 
 @functools.cache
 def boot_id() -> str:
-    """An identifier that changes with every start of the machine; empty if the system has none."""
+    """An identifier that changes at every boot; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -165,7 +165,7 @@ def boot_id() -> str:
 
 
 class CacheEntry:
-    """A large cached file while it is being made, by one process at a time. It appears whole or not at all."""
+    """A large cached file while one process makes it. It appears whole or not at all."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -192,12 +192,12 @@ class CacheEntry:
                 if ours and _is_same_file(fd, _unfinished_path(path)):
                     with name_in_errors(str(path)):
                         if os.fstat(fd).st_size:
-                            # Only if another process left bytes: closing a truncated file flushes it to the disk.
+                            # Only if another process left bytes: closing a truncated file flushes it to disk.
                             os.ftruncate(fd, 0)
                     is_kept = True
                     return cls(path, fd)
                 if not ours and wait:
-                    # Until its maker is done. Shared, because it may be mapped as soon as it is complete.
+                    # Wait for its maker. The lock is shared, because the entry may be mapped as soon as it is complete.
                     lock(fd, shared=True, wait=True)
             finally:
                 if not is_kept:
@@ -228,11 +228,11 @@ class CacheEntry:
         return True
 
     def commit(self, limit_bytes: int, *, durable: bool = True) -> bool:
-        """Give the entry its name, and delete the least recently used ones beyond the limit.
+        """Move the entry into place, and delete the least recently used ones beyond the limit.
 
         Args:
-            limit_bytes: The limit of all entries together.
-            durable: Wait until the disk has the bytes. Not needed for entries that are ignored after a restart of the machine.
+            limit_bytes: The limit on all entries together.
+            durable: Wait until the bytes are on disk. Not needed for entries that are ignored after a reboot.
 
         Returns:
             ``False`` if the entries in use leave no room. This entry is then removed.
@@ -249,7 +249,7 @@ class CacheEntry:
             return False
         try:
             os.close(self._unlocked())
-        except OSError:  # File servers may report lost bytes as late as this.
+        except OSError:  # File servers may report lost bytes only now.
             with contextlib.suppress(OSError):
                 self.path.unlink()
             return False

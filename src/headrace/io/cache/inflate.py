@@ -1,6 +1,6 @@
-"""GZIP and ZLIB around a whole file: recognised and inflated, with the place of every fault.
+"""GZIP and ZLIB around a whole file: detected and inflated, with the position of every fault.
 
-Files that hardly repeat (random numbers, pictures) are inflated at several places at once.
+Files with little repetition (random numbers, images) are inflated in parallel.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ __all__ = [
 ]
 
 
-PROBE_BYTES = 256 << 10  # show whether parallel inflating pays; it does not for smaller files
+PROBE_BYTES = 256 << 10  # enough to decide whether parallel inflating pays; it does not for smaller files
 PIECE_BYTES = 1 << 20
 MOST_THREADS = 4
 
 
 class Reader(Protocol):
-    """A file that is read in order, a part at a time."""
+    """A file that is read in order, part by part."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 class ParallelInflater:
-    """The bytes of a GZIP file, as long as it is of the kind for which this is faster, and sound.
+    """Inflates a GZIP file in parallel, as long as that is faster and the file is intact.
 
     Args:
-        file: The file, at its beginning.
-        stretch: How many compressed bytes the places of one thread each inflate at a time.
+        file: The file, at its start.
+        stretch: Compressed bytes that each thread inflates at a time.
     """
 
     def __init__(self, file: Reader, *, stretch: int = 1 << 20) -> None:
@@ -93,7 +93,7 @@ class ParallelInflater:
         self.whole = inflater.state == "done"
 
     def _give(self, inflater: _native.GzipInflater, buffer: memoryview, left: memoryview) -> memoryview:
-        """Pass on the rest of the last part and what follows; returns the rest for the next part."""
+        """Yield the rest of the last part and what follows; return the rest for the next part."""
         size = len(left)
         buffer[:size] = left
         own = inflater.own
@@ -105,7 +105,7 @@ class ParallelInflater:
         return buffer[own:size]
 
     def again(self) -> Reader:
-        """The file from its beginning, if no part was taken."""
+        """The file from its start, if no part was taken."""
         return _Rewound(self._head, self._file)
 
     def _upto(self, size: int) -> bytes:
@@ -131,7 +131,7 @@ class ParallelInflater:
 
 
 class _Buffers:
-    """Buffers that are reused once their part was taken."""
+    """Buffers that are reused once their part has been consumed."""
 
     def __init__(self, inflater: _native.GzipInflater) -> None:
         size = inflater.most_own + inflater.margin
@@ -144,7 +144,7 @@ class _Buffers:
 
 
 class _Rewound:
-    """A file with its first bytes, which were already read, put back."""
+    """A file with the first bytes that were already read put back."""
 
     def __init__(self, head: bytes, file: Reader) -> None:
         self._head = head
@@ -158,18 +158,19 @@ class _Rewound:
 
 
 Compression: TypeAlias = str
-"""How a file is decoded before it is read: ``"none"``, ``"gzip"``, ``"zlib"``, or the encoding of a text that becomes UTF-8. Users name
-an encoding by another option."""
+"""How a file is decoded before it is read: ``"none"``, ``"gzip"``, ``"zlib"``, or a text encoding that is transcoded to UTF-8.
+Users set the encoding through a separate option.
+"""
 
 NAMES: tuple[Compression, ...] = ("none", "gzip", "zlib")
 WINDOW_BITS = {"gzip": 31, "zlib": 15}
 SUFFIXES: dict[str, Compression] = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
-READ_BYTES = 64 << 10  # measured with isal on 190 MB: 0.41 s of processor time, against 0.50 with 256 KiB at a time
-PART_BYTES = 1 << 20  # inflated bytes that are passed on together, because passing them between threads is expensive
+READ_BYTES = 64 << 10  # measured with isal on 190 MB: 0.41 s of CPU time, against 0.50 s with 256 KiB at a time
+PART_BYTES = 1 << 20  # inflated bytes per handover, because passing them between threads is expensive
 
 
 Opener: TypeAlias = Callable[[], AbstractContextManager[Reader]]
-"""Opens a compressed file at its beginning."""
+"""Opens a compressed file at its start."""
 
 
 Part: TypeAlias = "bytes | memoryview"
@@ -201,7 +202,7 @@ def parse_compression(compression: str | None) -> Compression | None:
 
 
 def wrapper_of(head: bytes) -> Compression:
-    """The compression that the first bytes of a file suggest. A plain file may begin so by chance: ask the format first."""
+    """The compression that the first bytes suggest. A plain file may begin like this by chance: ask the format first."""
     if head[:3] == b"\x1f\x8b\x08":
         return "gzip"
     if len(head) >= 2 and _is_zlib_header(head[0], head[1]):
@@ -228,7 +229,7 @@ def head_of(packed: bytes | memoryview, compression: Compression, size: int) -> 
 
 
 def deflater(compression: Compression, level: int) -> Any:
-    """A ``zlib`` compressor whose output depends on its input alone: no time stamp, no name."""
+    """A ``zlib`` compressor whose output depends only on its input: no timestamp, no name."""
     return zlib.compressobj(level, zlib.DEFLATED, WINDOW_BITS[compression])
 
 
@@ -240,7 +241,7 @@ class Inflater:
     Args:
         path: The compressed file.
         compression: ``"gzip"`` (of one or several members) or ``"zlib"``.
-        opened: Opens it, if it is not a file on this machine.
+        opened: Opens it, if it is not a local file.
     """
 
     def __init__(self, path: str, compression: Compression, opened: Opener | None = None) -> None:
@@ -266,7 +267,7 @@ class Inflater:
             if side_by_side is None or not given:
                 yield from self._one_by_one(file if side_by_side is None else side_by_side.again())
                 return
-        # The rest is not suited for parallel inflating, or damaged.
+        # The rest does not suit parallel inflating, or is damaged.
         self.size = 0
         with name_in_errors(self.path), self._open() as file:
             yield from self._behind_the_same(given, side_by_side.crc, self._one_by_one(file))
@@ -295,8 +296,8 @@ class Inflater:
         except (zlib.error, self._library.error):
             whole = False
         if not whole:
-            # Libraries do not return what they inflated of a failing part, and differ in what they return of a truncated
-            # one. So inflate again with zlib, byte by byte.
+            # Libraries do not return what they inflated of a failing part, and differ for a truncated one. So inflate it again with
+            # zlib, byte by byte.
             yield from self._up_to_the_fault()
 
     def _parts(self, file: Reader, *, fine_from: int | None) -> Iterator[bytes]:
@@ -322,7 +323,7 @@ class Inflater:
                 yield inflated
 
     def _up_to_the_fault(self) -> Iterator[Part]:
-        # Libraries may meet the same fault at the end of one part or at the beginning of the next.
+        # Libraries may report the same fault at the end of one part or at the start of the next.
         given, failing = self.size, max(0, self._at - 2 * READ_BYTES)
         self.size, self._at, self.fault, self._library = 0, 0, None, zlib
         try:
@@ -345,7 +346,7 @@ class Inflater:
 
 
 class PlainInflater(Inflater):
-    """An inflater that uses a library alone, in the iterating thread, and inflates only what is asked for."""
+    """An inflater that only uses a library, runs in the iterating thread, and inflates only what is requested."""
 
     def __iter__(self) -> Iterator[Part]:
         with name_in_errors(self.path), self._open() as file:

@@ -1,7 +1,8 @@
-"""Compressed files are inflated once into the cache and mapped from there. Text in other encodings is transcoded to UTF-8 in the same way.
+"""Compressed files are inflated once into the cache and mapped from there. Text in other encodings is
+transcoded to UTF-8 in the same way.
 
-The first pass takes as long as inflating (records are read meanwhile) and as much disk space as the decompressed file, within
-``HEADRACE_CACHE_LIMIT``. Every later pass and every random access is as fast as on a plain file.
+The first pass takes as long as inflating (records are read meanwhile), and as much disk space as the decompressed file,
+within ``HEADRACE_CACHE_LIMIT``. Later passes and random access are as fast as on a plain file.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ __all__ = [
 
 
 READ_BYTES = 1 << 20
-TEXT_HEAD_BYTES = 256  # show whether a file is a zlib stream
-SMALL_TEXT_BYTES = 4096  # smaller zlib streams are inflated as a whole for that
-CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # bytes that text does not contain; ISO-2022 has escapes
+TEXT_HEAD_BYTES = 256  # enough to tell whether a file is a zlib stream
+SMALL_TEXT_BYTES = 4096  # smaller zlib streams are inflated whole to tell
+CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # bytes not found in text; ISO-2022 has escapes
 MARK = "\ufeff"
 
 
 def decode_head(head: bytes, encoding: str) -> bytes:
-    """Decode the beginning of a text to UTF-8, without a byte order mark. Damaged bytes are skipped."""
+    """Decode the start of a text to UTF-8, without a byte order mark. Damaged bytes are skipped."""
     decoder = codecs.getincrementaldecoder(encoding)("ignore")
     return decoder.decode(head).removeprefix(MARK).encode("utf-8", "ignore")
 
@@ -67,7 +68,7 @@ class Transcoder:
     Args:
         path: The file, also in a GZIP or zlib stream.
         encoding: The encoding of the text. A byte order mark is removed.
-        opened: How to open it, where it is no file of this machine.
+        opened: Opens it, if it is not a local file.
     """
 
     def __init__(self, path: str, encoding: str, opened: Opener | None = None) -> None:
@@ -101,7 +102,7 @@ class Transcoder:
             part = file.read(READ_BYTES)
             wrapper = wrapper_of(part)
             if wrapper == "zlib" and not _is_zlib(part):
-                wrapper = "none"  # Text may begin with the two bytes of a zlib header, as "x^2" does.
+                wrapper = "none"  # Text may begin with the two bytes of a zlib header, such as "x^2".
             if wrapper == "none":
                 while part:
                     yield part
@@ -120,7 +121,7 @@ class Transcoder:
         try:
             return decoder.decode(part, final=not part)
         except UnicodeError as error:
-            waiting = len(state[0])  # bytes of a character whose end is in this part
+            waiting = len(state[0])  # bytes of a character that ends in this part
             wrong = error.start - waiting if isinstance(error, UnicodeDecodeError) else 0
             decoder.setstate(state)
             text = decoder.decode(part[: max(0, wrong)])
@@ -135,7 +136,7 @@ class Transcoder:
 
 
 def _is_zlib(part: bytes) -> bool:
-    """Whether bytes with a zlib header are a zlib stream: they inflate, and are not text or are a whole stream."""
+    """Whether bytes with a zlib header are really a zlib stream: they inflate, and are not text or form a complete stream."""
     if CONTROLS.intersection(part[:TEXT_HEAD_BYTES]):
         return bool(head_of(part, "zlib", TEXT_HEAD_BYTES))
     stream = zlib.decompressobj()
@@ -147,7 +148,7 @@ def _is_zlib(part: bytes) -> bool:
 
 VERSION = 2
 HEAD_BYTES = 4 << 20  # inflated in the calling thread, in at most 20 ms
-SMALL_BYTES = 2 << 20  # smaller compressed files are inflated as a whole instead of their beginning
+SMALL_BYTES = 2 << 20  # smaller compressed files are inflated whole
 END = struct.Struct("<I8s")  # length of the note before it, magic
 MAGIC = b"headrace"
 LIMIT_HINT = (
@@ -170,13 +171,13 @@ class RemoteCompressed:
 
 
 def inflate_file(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile:
-    """The decompressed content of a file, from the cache. It is inflated first if the cache lacks it.
+    """The decompressed content of a file, from the cache. Inflates it first if it is not cached.
 
     ``packed`` describes a file in a store. The content's ``fault`` is the error in the compressed stream, if any.
 
     Raises:
-        UnsupportedData: It does not fit into the cache.
-        CorruptFile: The file changed while it was inflated.
+        UnsupportedData: The content does not fit into the cache.
+        CorruptFile: The file changed while it was being inflated.
     """
     found = find_inflated(path, compression, packed)
     if found is None:
@@ -208,16 +209,16 @@ def find_inflated(path: str, compression: Compression, packed: RemoteCompressed 
     if not read_note(content, path):
         entry.unlink(missing_ok=True)
         return None
-    os.utime(entry)  # The time of last use, by which the oldest are thrown out.
+    os.utime(entry)  # last use; the oldest entries are evicted first
     return content
 
 
 class InflatedStream:
-    """The decompressed bytes of a file in order, while a copy goes to the cache.
+    """The decompressed bytes of a file in order, with a copy written to the cache.
 
     Args:
         path: The compressed file.
-        compression: ``"gzip"`` or ``"zlib"``, or the encoding that is to become UTF-8.
+        compression: ``"gzip"``, ``"zlib"``, or the encoding to transcode to UTF-8.
         packed: Describes a file in a store.
         wait: If another process is inflating the same file, wait for it and yield nothing, instead of inflating it too.
     """
@@ -228,13 +229,13 @@ class InflatedStream:
         self.path = path
         self._packed = packed
         self.fault: CorruptFile | None = None
-        """After the last part: what the stream ends in."""
+        """The error in which the stream ended, set after the last part."""
         self.begun: Callable[[], None] | None = None
-        """Called when the second part is asked for."""
+        """Called when the second part is requested."""
         self.copied = 0
-        """How many bytes of the copy can be used."""
+        """Usable bytes of the copy."""
         self.changed = False
-        """After the last part: whether the file changed meanwhile, so that no copy was kept."""
+        """Set after the last part: whether the file changed meanwhile, so that no copy was kept."""
         self._compression = compression
         self._wait = wait
 
@@ -251,14 +252,14 @@ class InflatedStream:
         """The bytes. ``opened`` is called with the path of the copy before anything is written to it."""
         entry = self._claim()
         if entry is None and self._wait:
-            return  # The cache has it now.
+            return  # cached meanwhile
         try:
             inflater = _reader(self.path, self._compression, self._packed)
             parts = prefetch(inflater)
             if entry is None:
                 yield from parts
             elif opened is None:
-                # Inflating takes one core; writing the copy and using the records shares the others.
+                # Inflating takes one core; writing the copy and using the records share the others.
                 yield from prefetch(self._into_copy(parts, entry, inflater))
             else:
                 opened(str(entry.unfinished))
@@ -269,7 +270,7 @@ class InflatedStream:
                 entry.abort()
 
     def head(self) -> PlainInflater | None:
-        """What inflates the first bytes for who needs no more; ``None`` where they are not to be had for less than all."""
+        """An inflater for the first bytes only; ``None`` if they cost as much as the whole file."""
         if self._packed is not None or self._compression not in ("gzip", "zlib"):
             return None
         if Signature.of(self.path).size <= SMALL_BYTES:
@@ -284,7 +285,7 @@ class InflatedStream:
         except OSError:
             if self._wait:
                 raise
-            return None  # No copy can be kept. Reading in order needs none.
+            return None  # No copy can be kept, and reading in order needs none.
 
     def _into_copy(self, parts: Iterator[Part], entry: CacheEntry, inflater: Inflater | Transcoder) -> Iterator[Part]:
         limit = cache_limit_bytes(entry.path.parent)
@@ -299,7 +300,7 @@ class InflatedStream:
             self.changed = _entry_path(self.path, self._compression, self._packed) != entry.path
             if self.changed:
                 return
-            # Waiting for the disk would take a tenth of the time. Instead the entry is ignored after a restart.
+            # Waiting for the disk would take a tenth of the time. Instead, the entry is ignored after a reboot.
             if (
                 not entry.closed
                 and entry.write(encode_note(inflater.size, inflater.fault))
@@ -318,9 +319,9 @@ class InflatedStream:
 
 
 class InflatedHead:
-    """The decompressed bytes of a file for who needs the first of them only: no thread and no copy is begun for those.
+    """The decompressed bytes of a file, for readers of the first few: those start no thread and no copy.
 
-    Whoever goes on beyond them gets the others from the stream, which begins anew.
+    Reading beyond them continues with the stream, which starts over.
 
     Args:
         stream: The file.
@@ -329,7 +330,7 @@ class InflatedHead:
     def __init__(self, stream: InflatedStream) -> None:
         self.path = stream.path
         self.fault: CorruptFile | None = None
-        """After the last part: what the stream ends in."""
+        """The error in which the stream ended, set after the last part."""
         self._stream = stream
 
     def __iter__(self) -> Iterator[Part]:
@@ -355,7 +356,7 @@ def _reader(path: str, compression: Compression, packed: RemoteCompressed | None
 
 
 def _entry_path(path: str, compression: Compression, packed: RemoteCompressed | None) -> Path:
-    # The last block of a compressed file holds the CRC-32 and the length of what is in it.
+    # The last block of a compressed file holds the CRC-32 and the length of the content.
     signature = Signature.read(path) if packed is None else packed.signature
     key = cache_key(VERSION, absolute(path), *astuple(signature), compression)
     return cache_folder("inflated") / f"{key}.inflated"
@@ -370,7 +371,7 @@ def encode_note(size: int, fault: CorruptFile | None) -> bytes:
 
 
 def read_note(content: MappedFile, path: str) -> bool:
-    """Read the note and cut it off the content; ``False`` if there is none, so that the entry is incomplete."""
+    """Read the note and cut it off the content; ``False`` if there is none, which means the entry is incomplete."""
     end = content.read(content.size - END.size, END.size) if content.size >= END.size else b""
     length, magic = END.unpack(end) if end else (0, b"")
     if magic != MAGIC or length > content.size - END.size:

@@ -1,4 +1,4 @@
-"""Parts of a file with their own CRC-32, such as members of a ZIP file: checking them and inflating them into the cache."""
+"""File parts with their own CRC-32, such as members of a ZIP file: checking them, and inflating them into the cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FilePart", "check_crc", "crc_fault", "inflate_bytes", "inflate_to_ca
 
 VERSION = 2
 STEP_BYTES = 4 << 20
-REMEMBERED_BYTES = 16 << 20  # Smaller parts are checked faster than the mark is looked up.
+REMEMBERED_BYTES = 16 << 20  # smaller parts are checked faster than the cached result is looked up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class FilePart:
 
 
 def check_crc(file: MappedFile, part: FilePart) -> None:
-    """Check a part that is not deflated. The cache remembers that a large one was correct.
+    """Check a part that is not deflated. For large parts, the cache records success.
 
     Raises:
         CorruptFile: Its CRC-32 differs.
@@ -59,7 +59,7 @@ def check_crc(file: MappedFile, part: FilePart) -> None:
         with guard_reads(file.buffer):
             found = library.crc32(file.buffer[start : start + size], found)
         if mark is not None:
-            file.drop(start, size)  # An array larger than memory passes through here.
+            file.drop(start, size)  # An array larger than memory may pass through here.
     if found != part.crc:
         raise crc_fault(file.path, part, found)
     if mark is not None:
@@ -77,11 +77,11 @@ def inflate_bytes(packed: memoryview, part: FilePart, path: str) -> bytes:
 
 
 def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
-    """The content of a deflated part, mapped from the cache. It is inflated the first time.
+    """The content of a deflated part, mapped from the cache. Inflated on first use.
 
     Raises:
         CorruptFile: The stream is damaged, or its CRC-32 differs.
-        UnsupportedData: The cache has no space.
+        UnsupportedData: The cache has no space left.
     """
     path = cache_folder("inflated") / f"{_key(file, part)}.inflated"
     found = _find_cached(path, file, part)
@@ -108,7 +108,7 @@ def _find_cached(path: Path, file: MappedFile, part: FilePart) -> MappedFile | N
     except OSError:
         return None
     if read_note(content, file.path) and content.size == part.size:
-        path.touch()  # The time of last use, by which the oldest are thrown out.
+        path.touch()  # last use; the oldest entries are evicted first
         return content
     path.unlink(missing_ok=True)
     return None
@@ -139,7 +139,7 @@ def _inflate_blocks(blocks: Iterable[memoryview], path: str, part: FilePart) -> 
         packed: Any = block
         more = True
         while more and not stream.eof:
-            # One byte more than expected, to notice a stream that is too long.
+            # One byte more than expected, to detect a stream that is too long.
             most = min(STEP_BYTES, part.size - size + 1)
             try:
                 found = stream.decompress(packed, most)

@@ -1,4 +1,4 @@
-"""Copies of remote files in the cache, mapped from there: for random access to files that are not read by range."""
+"""Copies of remote files in the cache, mapped from there: for random access to files that cannot be read by range."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def find_copy(file: RemoteObject) -> MappedFile | None:
 
 
 def make_private_copy(file: RemoteObject) -> MappedFile:
-    """A copy for one open file only, because nothing shows whether the object has changed.
+    """A copy for one open file only, because changes of the object cannot be detected.
 
     Raises:
-        UnsupportedData: It does not fit into the cache.
+        UnsupportedData: The object does not fit into the cache.
     """
     path = cache_folder("inflated") / f"{ONE_USE}{os.urandom(12).hex()}.inflated"
     entry = CacheEntry.claim(path, wait=True)
@@ -60,15 +60,15 @@ def _open_entry(file: RemoteObject, entry: Path) -> MappedFile | None:
     if not read_note(content, file.path) or content.size != file.size:
         entry.unlink(missing_ok=True)
         return None
-    os.utime(entry)  # The time of last use, by which the oldest are thrown out.
+    os.utime(entry)  # last use; the oldest entries are evicted first
     return content
 
 
 def copy_to_cache(file: RemoteObject) -> MappedFile:
-    """A mapped copy in the cache, which is fetched the first time.
+    """A mapped copy in the cache, fetched on first use.
 
     Raises:
-        UnsupportedData: It does not fit into the cache.
+        UnsupportedData: The object does not fit into the cache.
     """
     if not file.is_certain:
         return file.copy()

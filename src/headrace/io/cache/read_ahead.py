@@ -1,7 +1,7 @@
-"""Reads a sequence of compressed files, and inflates the next ones while one is used.
+"""Reads compressed files in sequence, and inflates the next ones in the background.
 
-Inflating is the slowest step of a first pass, and takes one core for each file. What is inflated early goes to the cache, as always, and
-is read from there, so memory use does not grow.
+Inflating is the slowest step of a first pass, and takes one core per file. Its output goes to the cache, as always, and is
+read from there, so memory use does not grow.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["BackgroundInflater", "FilesInOrder"]
 
 
 READ_BYTES = 1 << 20
-MOST_WAITING = 16  # parts of a megabyte in memory, if the cache has no space
-MOST_AHEAD = 3  # files; more cores are seldom free
+MOST_WAITING = 16  # megabyte parts held in memory if the cache is full
+MOST_AHEAD = 3  # files; more cores are rarely free
 Content: TypeAlias = "MappedFile | InflatedStream | BackgroundInflater | RemoteStream"
 
 
 class BackgroundInflater:
-    """A file that a thread has begun to inflate. Iterating yields its bytes, as iterating the stream would.
+    """A file that a thread inflates in advance. Iterating yields the same bytes as iterating the stream.
 
     Args:
         stream: The file.
@@ -43,13 +43,13 @@ class BackgroundInflater:
     def __init__(self, stream: InflatedStream) -> None:
         self.path = stream.path
         self.fault: CorruptFile | None = None
-        """After the last part: what the stream ends in."""
+        """The error in which the stream ended, set after the last part."""
         self.begun: Callable[[], None] | None = None
-        """Called when the second part is asked for."""
+        """Called when the second part is requested."""
         self._stream = stream
         self._changed = threading.Condition()
         self._copy = -1
-        """A descriptor of the copy in the cache. ``_copied`` counts its bytes."""
+        """File descriptor of the copy in the cache. ``_copied`` counts its bytes."""
         self._copied = 0
         self._waiting: deque[Part] = deque()
         self._done = self._stop = False
@@ -63,7 +63,7 @@ class BackgroundInflater:
                 if self._add(part):
                     self._error = RuntimeError("Python is exiting: reading has stopped")
                     break
-        except BaseException as error:  # noqa: BLE001 - raised where the parts are used
+        except BaseException as error:  # noqa: BLE001 - raised in the consumer
             self._error = error
         finally:
             with self._changed:
@@ -71,11 +71,11 @@ class BackgroundInflater:
                 self._changed.notify_all()
 
     def _take_copy(self, path: str) -> None:
-        """Open the copy while it has this name. The descriptor stays valid when the copy is renamed or removed."""
+        """Open the copy under its current name. The descriptor stays valid when the copy is renamed or removed."""
         self._copy = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
 
     def _add(self, part: Part) -> bool:
-        """Count a part that is in the copy, or pass it on; true once stopped."""
+        """Count a part written to the copy, or pass it on; true once stopped."""
         with self._changed:
             if self._stream.copied > self._copied and not self._waiting:
                 self._copied = self._stream.copied
@@ -136,7 +136,7 @@ class BackgroundInflater:
 
 
 class FilesInOrder:
-    """The contents of a set of files for one pass in order. The next ones are inflated ahead, one on each spare core.
+    """The contents of a set of files for one pass in order. The next ones are inflated in advance, one per spare core.
 
     Args:
         files: The files.
@@ -149,8 +149,9 @@ class FilesInOrder:
         self._room = min(usable_cores() - 1, MOST_AHEAD) if hasattr(os, "pread") else 0
 
     def content(self, number: int) -> Content:
-        """The content of file ``number``. Its second part starts inflating of the next files, so that reading only the first
-        records starts nothing.
+        """The content of file ``number``.
+
+        Requesting its second part starts inflating the next files, so reading only the first records starts nothing.
         """
         self._current = self._ahead.pop(number, None)
         content: Content = self._files.stream(number) if self._current is None else self._current
@@ -167,7 +168,7 @@ class FilesInOrder:
             try:
                 stream = self._files.stream(following)
             except (DataError, OSError):
-                return  # Raised again when this file is read.
+                return  # raised again when this file is read
             if isinstance(stream, InflatedStream):
                 self._ahead[following] = BackgroundInflater(stream)
 

@@ -1,4 +1,4 @@
-"""Sets of up to thousands of files, mapped when needed, with a bound on resident memory."""
+"""Sets of up to thousands of files, mapped on demand, with bounded resident memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Buffers: TypeAlias = "_native.Buffers | list[Any]"
 
 MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
 HEAD_BYTES = 64
-NEIGHBOURS = 4  # so many files in a row are passed on without checking which of them are needed
+NEIGHBOURS = 4  # this many consecutive files are passed without checking which ones are needed
 
 
 class FileSet:
@@ -61,9 +61,7 @@ class FileSet:
         self.is_remote = any("://" in path and is_url(path) for path in self.paths)
         """Whether some of the files are remote."""
         self._mapped: dict[int, MappedFile] = {}
-        self._whole: _native.Buffers | None = (
-            None  # All of them, once all are mapped: handing a thousand over costs time.
-        )
+        self._whole: _native.Buffers | None = None  # all of them, once all are mapped: passing a thousand takes time
         self._wrappers: dict[int, Compression] = {}
         self._open = Descriptors()
         self._touched_bytes = 0
@@ -81,7 +79,7 @@ class FileSet:
             file.expect(signatures[number])
 
     def wrapper(self, number: int) -> Compression:
-        """How file ``number`` is compressed."""
+        """The compression of file ``number``."""
         if self._compression is not None:
             return self._compression
         found = self._wrappers.get(number)
@@ -99,13 +97,13 @@ class FileSet:
 
         Raises:
             NoFiles, CorruptFile: The file is missing, or of another version than expected.
-            UnsupportedData: The cache has no space.
+            UnsupportedData: The cache has no space left.
         """
         found = self._mapped.get(number)
         return self._keep(number, self._opened(number)) if found is None else found
 
     def stream(self, number: int) -> MappedFile | InflatedStream | RemoteStream:
-        """The content for reading in order: mapped if it is at hand, else inflated or fetched on the way."""
+        """The content for reading in order: mapped if available, else inflated or fetched while reading."""
         wrapper = self.wrapper(number)
         if number in self._mapped or (wrapper == "none" and not is_url(self.paths[number])):
             return self.content(number)
@@ -117,12 +115,12 @@ class FileSet:
         return self._keep(number, found) if found is not None else InflatedStream(self.paths[number], wrapper, packed)
 
     def head(self, number: int) -> MappedFile | InflatedHead | RemoteStream:
-        """As :meth:`stream`, for reading little more than the first records: nothing is kept of what is inflated for those."""
+        """Like :meth:`stream`, for reading little more than the first records: nothing inflated for those is kept."""
         content = self.stream(number)
         return InflatedHead(content) if isinstance(content, InflatedStream) else content
 
     def waits_for_inflating(self) -> bool:
-        """Whether a file is compressed or remote, and not in the cache yet."""
+        """Whether any file is compressed or remote, and not cached yet."""
         if self.is_remote:
             self.remote(0)  # fetches the heads of all
         elif self._compression == "none":
@@ -130,7 +128,7 @@ class FileSet:
         return any(not isinstance(self.stream(number), MappedFile) for number in range(len(self.paths)))
 
     def remote(self, number: int) -> RemoteFile:
-        """The remote file ``number``, with its head. The heads of all are fetched at once."""
+        """The remote file ``number``, with its head. The heads of all files are fetched at once."""
         if number not in self._remote:
             files = {
                 n: RemoteFile(path, expected=self._version(n)) for n, path in enumerate(self.paths) if is_url(path)
@@ -163,7 +161,7 @@ class FileSet:
         """Ranges of the contents of files ``which`` (``None``: all in file 0). Those of remote files are fetched at once.
 
         Returns:
-            Buffers; for each range the number of its buffer, and its offset there.
+            The buffers; for each range, the number of its buffer and its offset there.
         """
         which = np.zeros(len(offsets), np.int32) if which is None else which
         numbers, renumbered = np.unique(which, return_inverse=True)
@@ -225,13 +223,13 @@ class FileSet:
         return numbers.tolist(), table[which]
 
     def worth_mapping(self, total: int) -> bool:
-        """Whether records of a set of ``total`` bytes are better taken from maps than read."""
+        """Whether it is better to map records of a set of ``total`` bytes than to read them."""
         return not mapping_limits.CAN_READ or total <= mapping_limits.scattered_limit()
 
     def passed(self, size: int, *, of: int) -> None:
-        """Count ``size`` bytes, of ``of`` in all, that a sequential reader has read.
+        """Count ``size`` bytes, out of ``of``, that a sequential reader has read.
 
-        Releases all pages each time the bytes that may stay mapped behind such a reader have been read.
+        Releases all pages whenever the bytes that may stay mapped behind such a reader have been read.
         """
         if of <= mapping_limits.IN_ORDER_MAPPED_BYTES:
             return
@@ -242,9 +240,9 @@ class FileSet:
                 file.drop()
 
     def touched(self, size: int, *, scattered: int = 0) -> None:
-        """Count ``size`` bytes, in ``scattered`` places, for readers that map sets of any size.
+        """Count ``size`` bytes at ``scattered`` positions, for readers that map sets of any size.
 
-        Releases all pages each time the bytes that may stay mapped have been read, unless all mapped files together are smaller.
+        Releases all pages whenever the bytes that may stay mapped have been read, unless the mapped files total less.
         """
         self._touched_bytes += size + scattered * mapping_limits.WINDOW_BYTES
         limit = mapping_limits.scattered_limit()
@@ -270,7 +268,7 @@ class FileSet:
                 file.expect_scattered_reads(scattered=scattered)
 
     def descriptors(self, which: npt.NDArray[np.int32] | None) -> tuple[list[Descriptor], npt.NDArray[np.int32] | None]:
-        """As :meth:`buffers`, with open files instead. They stay open while the descriptors are referenced."""
+        """Like :meth:`buffers`, with open files instead. They stay open while the descriptors are referenced."""
         if which is None:
             return [self._descriptor(0)], None
         numbers, renumbered = self._used(which)
@@ -300,7 +298,7 @@ class FileSet:
 
     def _opened(self, number: int) -> MappedFile:
         wrapper = self.wrapper(number)
-        found = self._mapped.get(number)  # wrapper() may have mapped it.
+        found = self._mapped.get(number)  # wrapper() may have mapped it
         if found is not None:
             return found
         if is_url(self.paths[number]):
@@ -320,7 +318,7 @@ class FileSet:
 
     def _look(self, path: str, head: bytes) -> Compression:
         if not head:
-            return wrapper_of_name(path)  # A plain file may be empty; one with a suffix such as .gz was cut off.
+            return wrapper_of_name(path)  # A plain file may be empty; one named .gz and the like was truncated.
         head = head[:HEAD_BYTES]
         wrapper = wrapper_of(head)
         return "none" if wrapper != "none" and self._is_plain is not None and self._is_plain(head) else wrapper
@@ -329,10 +327,10 @@ class FileSet:
         if len(self._mapped) >= MOST_MAPPED:
             for oldest in list(self._mapped)[: MOST_MAPPED // 4]:
                 self._mapped.pop(oldest, None)
-        return self._mapped.setdefault(number, file)  # Another thread may have been faster.
+        return self._mapped.setdefault(number, file)  # another thread may have been faster
 
     def signature(self, number: int) -> Signature:
-        """The signature of file ``number`` on the disk or in its store, before it is decompressed."""
+        """The signature of file ``number`` on disk or in its store, before decompression."""
         if is_url(self.paths[number]):
             return self.remote(number).signature
         if self.wrapper(number) == "none":

@@ -55,7 +55,7 @@ CAN_READ = hasattr(_native, "read_ranges")
 
 @cache
 def scattered_limit() -> int:
-    """How many bytes in all may be mapped for random access. ``HEADRACE_MAPPED_BYTES`` overrides it."""
+    """The most bytes in total to map for random access. ``HEADRACE_MAPPED_BYTES`` overrides it."""
     given = os.environ.get("HEADRACE_MAPPED_BYTES")
     if given is not None:
         return int(given)
@@ -85,7 +85,7 @@ class MappedFile:
 
     Raises:
         NoFiles: There is no such file.
-        CorruptFile: It is another version than expected.
+        CorruptFile: The file is not the expected version.
         UnsupportedData: It is a folder, a device or a socket.
     """
 
@@ -109,7 +109,7 @@ class MappedFile:
 
     def _map(self, fd: int, *, in_cache: bool) -> None:
         if in_cache:
-            lock(fd, shared=True)  # Keeps the entry in the cache while it is mapped.
+            lock(fd, shared=True)  # keeps the entry in the cache while it is mapped
         if _native.HAS_MAPPED_FILE:
             mapping = _map_natively(fd, self.path, self._opened)
             self._mapping: Any = mapping
@@ -121,15 +121,15 @@ class MappedFile:
             # An empty file cannot be mapped.
             self._mapping = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ) if self.size else b""
         self.buffer = memoryview(self._mapping)
-        """For native functions. Other code may read it only inside :func:`guarded`. Views of it keep the mapping alive."""
+        """For native functions. Other code may read it only inside :func:`guard_reads`. Views of it keep the mapping alive."""
 
     @property
     def opened(self) -> str:
-        """The file with these bytes: ``path``, or its copy in the cache."""
+        """The file that is mapped: ``path``, or its copy in the cache."""
         return self._opened
 
     def cut(self, size: int) -> None:
-        """Keep the first ``size`` bytes only."""
+        """Keep only the first ``size`` bytes."""
         self.buffer = memoryview(self._mapping)[:size]
         self.size = size
 
@@ -146,7 +146,7 @@ class MappedFile:
         return [self.read(offset, size) for offset, size in ranges]
 
     def view(self, offset: int, size: int, /) -> memoryview:
-        """As :meth:`read`, for users: without a copy if :func:`gives_views`. Reading such a view after the file shrank ends the
+        """Like :meth:`read`, for users: without a copy if :func:`gives_views`. Reading such a view after the file shrank ends the
         process.
         """
         return self.buffer[offset : offset + size] if gives_views() else self.read(offset, size)
@@ -232,7 +232,7 @@ def guard_reads(*buffers: Any) -> _native.GuardedRead:
 
 
 def views(buffer: memoryview, parts: Iterable[tuple[int, int]]) -> Iterator[memoryview]:
-    """Parts ``[start, stop)`` of a buffer for users: views or copies, as :meth:`MappedFile.view`."""
+    """Parts ``[start, stop)`` of a buffer for users: views or copies, like :meth:`MappedFile.view`."""
     for start, stop in parts:
         yield (buffer[start:stop] if gives_views() else memoryview(_native.copy_bytes(buffer, start, stop - start)))
 
@@ -245,7 +245,7 @@ def _drop_pages(mapping: mmap.mmap, offset: int, size: int) -> None:
         mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
-MOST_OPEN = 128  # of the 1,024 that a process often may have
+MOST_OPEN = 128  # out of the 1,024 that a process often may have
 
 
 class Descriptor:
@@ -276,7 +276,7 @@ class Descriptors:
         """File ``number``, which is at ``path``."""
         if len(self._open) >= MOST_OPEN:
             for oldest in list(self._open)[: MOST_OPEN // 4]:
-                self._open.pop(oldest, None)  # Closed with its last reference.
+                self._open.pop(oldest, None)  # closed with its last reference
         return self._open.setdefault(number, Descriptor(path))
 
     def clear(self) -> None:

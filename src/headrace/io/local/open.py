@@ -1,4 +1,4 @@
-"""Opens files and URLs: for their first bytes or size, as many small files, and as pipes.
+"""Opens files and URLs: for their first bytes or size, many small files at once, and pipes.
 
 Small files are read instead of mapped, because three system calls (open, read, close) cost less than a mapping. Native code makes these
 calls without the GIL, so two threads read two batches at once.
@@ -55,13 +55,13 @@ def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDAr
     """Read files that should all consist of the same first bytes and a body of ``size`` bytes.
 
     Args:
-        paths: Absolute paths, as the file system has them.
+        paths: Absolute paths, as the file system encodes them.
         head: The first bytes.
         size: The size of the body.
 
     Returns:
-        ``uint8 (n, size)``, and a status for each file: 0, :data:`DIFFERENT` if its head or size differs, or the number of a system
-        error. Rows of failed files are undefined.
+        ``uint8 (n, size)``, and a status for each file: 0, :data:`DIFFERENT` if its head or size differs, or an
+        errno. Rows of failed files are undefined.
     """
     if READS_FILES:
         found: Any = _native.read_files(list(paths), head, size)
@@ -83,10 +83,10 @@ def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDAr
 
 
 def read_whole(path: bytes | str) -> bytes:
-    """Read a whole file, in half the time that a file object takes.
+    """Read a whole file, in half the time of a file object.
 
     Raises:
-        NoFiles: It does not exist.
+        NoFiles: The file does not exist.
     """
     try:
         descriptor = os.open(path, FLAGS)
@@ -108,7 +108,7 @@ def _read_all(descriptor: int, regular: str | None = None) -> bytes:
         if len(content) == status.st_size > 0:
             return content
         parts = [content]
-        while part := os.read(descriptor, 1 << 20):  # a pipe, or a file that is still being written
+        while part := os.read(descriptor, 1 << 20):  # a pipe, or a file still being written
             parts.append(part)
         return b"".join(parts)
     finally:
@@ -140,8 +140,8 @@ class FolderReader:
             name: Its path relative to the folder.
 
         Raises:
-            NoFiles: It does not exist.
-            LeadsOut: It is outside, or a pipe or a device.
+            NoFiles: The file does not exist.
+            OutsideFolder: It is outside the folder, or a pipe or a device.
         """
         parent, _, base = name.rpartition("/")
         real = f"{self._real.get(parent) or self._found(parent)}{base}"
@@ -182,13 +182,13 @@ def _as_no_files(error: OSError, path: str) -> OSError:
 
 
 class FileHead:
-    """A file on this machine whose first bytes are wanted. Those take one system call; a mapping gives the rest if it is asked for.
+    """A local file opened for its first bytes. Those take one system call; the rest is mapped on request.
 
     Implements :class:`headrace.contracts.protocols.File`.
 
     Args:
         path: The file.
-        head_bytes: How many bytes are read at once.
+        head_bytes: The number of bytes to read at first.
 
     Raises:
         NoFiles: There is no such file.
@@ -219,14 +219,14 @@ class FileHead:
         return [self.read(offset, size) for offset, size in ranges]
 
     def mapped(self) -> MappedFile:
-        """All of it."""
+        """The whole file, mapped."""
         if self._mapped is None:
             self._mapped = MappedFile(self.path)
         return self._mapped
 
 
 def open_file(path: str) -> FileHead | RemoteFile:
-    """A file or an object in a store, opened to look at its first bytes."""
+    """Open a local or remote file to look at its first bytes."""
     return RemoteFile(path).known() if "://" in path and is_url(path) else FileHead(path)
 
 
@@ -236,7 +236,7 @@ def map_file(path: str) -> MappedFile:
 
 
 def size_on_disk(path: str) -> int:
-    """The size of a file in bytes, before it is decompressed.
+    """The size of a file in bytes, before decompression.
 
     Raises:
         NoFiles: It does not exist.
@@ -245,10 +245,10 @@ def size_on_disk(path: str) -> int:
 
 
 def total_size(paths: Sequence[str]) -> int:
-    """The size of files and folders together. All URLs are asked at once.
+    """The total size of files and folders. All URLs are queried in parallel.
 
     Raises:
-        NoFiles: One of them does not exist.
+        NoFiles: A path does not exist.
     """
     remote = [RemoteFile(path) for path in paths if is_url(path)]
     try:
@@ -282,7 +282,7 @@ def read_each(paths: Sequence[str]) -> list[bytes]:
     """Read many small files. Remote ones are fetched at once.
 
     Raises:
-        NoFiles: One of them does not exist; ``where.path`` names it.
+        NoFiles: A file does not exist; ``where.path`` names it.
     """
     remote = {path: position for position, path in enumerate(dict.fromkeys(filter(is_url, paths)))}
     fetched = fetch([RangeRequest(path) for path in remote])
@@ -290,13 +290,13 @@ def read_each(paths: Sequence[str]) -> list[bytes]:
 
 
 PIPE_BYTES = 1 << 20
-KEPT_BYTES = 16 << 20  # of the beginning, which is read twice: for the schema, and for the records
+KEPT_BYTES = 16 << 20  # of the start, which is read twice: for the schema, and for the records
 
 
 class PipeStream:
     """The bytes of a pipe.
 
-    The pipe is opened for the first byte, which waits for a writer. It can be iterated again until more than 16 MiB were read.
+    Reading the first byte opens the pipe, which waits for a writer. It can be iterated again until more than 16 MiB are read.
     """
 
     def __init__(self, path: str) -> None:
@@ -311,7 +311,7 @@ class PipeStream:
         """The bytes in parts of any size.
 
         Raises:
-            UnsupportedData: The beginning was discarded.
+            UnsupportedData: The start of the pipe was discarded.
         """
         if self._kept is None:
             raise UnsupportedData(

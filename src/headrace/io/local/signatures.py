@@ -1,10 +1,10 @@
-"""How a changed file is noticed: signatures of whole files, and checksums of blocks.
+"""Detects changed files: signatures of whole files, and checksums of blocks.
 
-Size and modification time are not enough: archives and tools that set times (``cp -p``, ``touch -r``, ``tar``) leave other bytes under the
-same ones. So a signature has two more parts. The checksum of the first and the last block covers headers, footers and the trailer of a
+Size and modification time are not enough: tools that set times (``cp -p``, ``touch -r``, ``tar``) can leave other bytes under
+the same ones. So a signature has two more parts. The checksum of the first and the last block covers headers, footers and the trailer of a
 compressed file (its CRC-32 and length). The ``ctime`` cannot be set by a program, so it reveals a change in the middle.
 
-A cached file is used only if all four agree. A change of permissions changes the ``ctime``, too: then the cache is made again in vain. A
+A cached file is used only if all four agree. A change of permissions also changes the ``ctime``: then the cache is rebuilt needlessly. A
 file that a process has open counts as unchanged if size, time and checksum agree, because new permissions must not stop a training run.
 
 The blocks of a mapped file are checked when they are first used. Checking all of them before would read the whole file.
@@ -32,7 +32,7 @@ __all__ = ["SUMMED_BYTES", "BlockSums", "Signature", "Sums", "block_sums", "no_s
 BLOCK_BYTES = 4096
 FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 TICK_NS = 20 * 10**6  # Linux ticks every 10 ms or faster
-HAS_CTIME = sys.platform != "win32"  # where it is the time of creation
+HAS_CTIME = sys.platform != "win32"  # where it is the creation time
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Signature:
         size: In bytes.
         mtime_ns: Modification time, which programs can set.
         fingerprint: CRC-32C of the first and the last 4 KiB; -1 if it was not computed.
-        ctime_ns: Time at which the system last changed anything about the file; -1 if unknown.
+        ctime_ns: Time of the last change to the file's data or metadata; -1 if unknown.
     """
 
     size: int
@@ -66,7 +66,7 @@ class Signature:
 
     @classmethod
     def read(cls, path: str) -> Signature:
-        """The whole signature of a file: two reads of a block at most.
+        """The whole signature of a file: at most two reads of a block.
 
         Raises:
             NoFiles: There is no such file.
@@ -131,7 +131,7 @@ def _fingerprint(fd: int, size: int) -> int:
 
 def _read_at(fd: int, size: int, offset: int) -> bytes:
     if size == 0:
-        return b""  # A pipe cannot be read at an offset.
+        return b""  # a pipe cannot be read at an offset
     if hasattr(os, "pread"):
         return os.pread(fd, size, offset)
     before = os.lseek(fd, 0, os.SEEK_CUR)
@@ -144,14 +144,14 @@ def _read_at(fd: int, size: int, offset: int) -> bytes:
 def wait_for_tick(signature: Signature) -> None:
     """Wait until any further change of the file would show in its ``ctime``.
 
-    File systems count that time in ticks. A file that changed within the last tick may change again under the same time: what is made of it
-    must be read after that.
+    File systems count that time in ticks. A file that changed within the last tick may change again without a new ``ctime``,
+    so anything cached from it must be read after that tick.
     """
     if signature.ctime_ns < 0:
         return
-    tick_ns = TICK_NS if signature.ctime_ns % 10**9 else 10**9  # Some file systems store whole seconds.
+    tick_ns = TICK_NS if signature.ctime_ns % 10**9 else 10**9  # some file systems store whole seconds
     left_ns = signature.ctime_ns + tick_ns - time.time_ns()
-    if 0 < left_ns <= tick_ns:  # A time in the future is that of another machine's clock.
+    if 0 < left_ns <= tick_ns:  # a time in the future comes from another machine's clock
         time.sleep(left_ns / 1e9)
 
 
@@ -160,7 +160,7 @@ def no_such_file(path: str) -> NoFiles:
     return NoFiles(Where(path=path), expected="a file", found="none of that name")
 
 
-SUMMED_BYTES = 64 << 10  # what the kernel maps for one page fault; its checksum takes 5 microseconds
+SUMMED_BYTES = 64 << 10  # what the kernel maps per page fault; its checksum takes 5 microseconds
 
 Sums = npt.NDArray[np.uint32]
 
@@ -187,7 +187,7 @@ def block_sums(parts: Iterable[memoryview], block_bytes: int) -> Sums:
 
 
 class BlockSums:
-    """The checksums of blocks of memory, and which blocks were compared. Safe in threads.
+    """The checksums of blocks of memory, and which blocks have been compared. Safe in threads.
 
     Args:
         size: The size of the memory.
@@ -195,7 +195,7 @@ class BlockSums:
         block_bytes: Size of a block; the last may be shorter.
 
     Raises:
-        ValueError: The number of checksums is not that of the blocks.
+        ValueError: There is not one checksum per block.
     """
 
     def __init__(self, size: int, sums: Sums, block_bytes: int) -> None:
@@ -205,14 +205,14 @@ class BlockSums:
         self._size = size
         self._block_bytes = block_bytes
         self.all_sound = not len(sums)
-        """Whether every block was compared."""
+        """Whether every block has been compared."""
         if not self.all_sound:
             self._is_sound = np.zeros(len(sums), np.bool_)
         if len(sums) != -(-size // block_bytes):
             raise ValueError(f"{len(sums)} checksums for {size} bytes in blocks of {block_bytes}")
 
     def damaged(self, buffer: memoryview, starts: Indices, stops: Indices) -> int:
-        """Compare the blocks that hold some ranges, unless they were compared before; the number of a damaged one, or -1."""
+        """Compare the blocks that hold these ranges, unless compared before; the number of a damaged one, or -1."""
         if self.all_sound:
             return -1
         wrong, compared = _native.compare_blocks(buffer, starts, stops, self.sums, self._is_sound, self._block_bytes)

@@ -1,1 +1,1 @@
-"""Objects in stores and behind URLs: requests, ranges, listings, uploads."""
+"""Remote objects: requests, ranges, listings, uploads."""

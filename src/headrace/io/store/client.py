@@ -1,7 +1,7 @@
 """The thread that makes all requests to stores, and the stores in use.
 
 obstore does the work: connections, TLS, signatures, and retries (after 5xx, 429 and lost connections). Credentials and endpoints come
-from the environment, by the names that each cloud uses.
+from the environment variables of each cloud.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENDPOINTS = {
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
-"""Variables for another endpoint than that of the cloud. The first that is set counts."""
+"""Variables that set another endpoint than the cloud's. The first one set counts."""
 IDENTITIES = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE", "AWS_REGION"),
     "gs": (
@@ -49,7 +49,7 @@ IDENTITIES = {
         "AZURE_SKIP_SIGNATURE",
     ),
 }
-"""Variables with credentials. Changed ones make another store, so that a user can correct them and try again."""
+"""Variables with credentials. Changing them creates a new store, so that a user can correct them and try again."""
 T = TypeVar("T")
 
 
@@ -57,7 +57,7 @@ class StoreClient:
     """The thread that makes requests, and the stores in use."""
 
     def __init__(self) -> None:
-        import asyncio  # takes as long to load as the rest of this package
+        import asyncio  # as slow to import as the rest of this package
 
         self.process = os.getpid()
         self.stores: dict[str, Any] = {}
@@ -93,7 +93,7 @@ class StoreClient:
                 await asyncio.sleep(0.001)
                 repr(
                     next(iter(self.stores.values()), None)
-                )  # Any call of obstore frees what its threads no longer need.
+                )  # any call of obstore frees what its threads no longer need
             self.loop.stop()
 
         if self in _clients:
@@ -142,7 +142,7 @@ def obstore_for(url: str) -> Any:
     """Import obstore.
 
     Raises:
-        MissingExtra: It is not installed.
+        MissingExtra: obstore is not installed.
     """
     hint = f"Without it, only local files can be read, not {Url.of(url).store}."
     return _optional.require("obstore", extra="cloud", hint=hint)
@@ -180,7 +180,7 @@ def run_all(url: str, works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> 
 
 
 def store_of(client: StoreClient, url: Url) -> Any:
-    """The store of a URL, made when it is first needed.
+    """The store of a URL, created on first use.
 
     Raises:
         UnsupportedData: The URL names no bucket.
@@ -212,7 +212,7 @@ def _options(scheme: str) -> dict[str, Any]:
     endpoint = _endpoint(scheme)
     seconds = float(os.environ.get("HEADRACE_TIMEOUT") or TIMEOUT_S)
     client = {"timeout": f"{seconds:g}s", "connect_timeout": f"{min(seconds, 10):g}s"}
-    # Only for servers that are asked over http themselves: with it, https servers could redirect to http.
+    # Only for servers addressed over http themselves: otherwise https servers could redirect to http.
     is_http = scheme == "http" or endpoint.lower().startswith("http://")
     client["allow_http"] = "true" if is_http else "false"
     retries = {

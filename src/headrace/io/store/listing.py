@@ -1,6 +1,6 @@
-"""What lies in the folders of stores that list (``s3://``, ``gs://``, ``az://``): a store has keys, and folders are their beginnings.
+"""Listings of stores (``s3://``, ``gs://``, ``az://``). A store only has keys; folders are key prefixes.
 
-From a URL that stands for several objects (a folder, a glob, a shard pattern) to the objects.
+Also expands a URL that matches several objects (a folder, a glob, a shard pattern).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from headrace.io.urls import Url, base_name
 __all__ = ["expand_url", "is_url_pattern", "list_below", "list_folder", "no_listing", "objects_exist", "size_below"]
 
 
-PAGE = 1000  # keys in an answer, by the protocols
+PAGE = 1000  # keys per response, by the protocols
 
 
 def no_listing(url: str, found: str) -> UnsupportedData:
-    """The error for a request that an HTTP server cannot answer, because it would have to list files."""
+    """The error for a request that would need a listing from an HTTP server."""
     return UnsupportedData(
         Where(path=url),
         expected="the URL of a file, a list of those, or shards with their number (x@8)",
@@ -35,7 +35,7 @@ def no_listing(url: str, found: str) -> UnsupportedData:
 
 
 def list_folder(*urls: str) -> tuple[list[str], list[str]]:
-    """The URLs of the objects and of the folders directly in some folders of a store.
+    """The URLs of the objects and of the folders directly in these folders of a store.
 
     Raises:
         NoFiles: There is no such bucket.
@@ -66,7 +66,7 @@ def list_below(url: str, *, most: int | None = None) -> list[str]:
 
     Args:
         url: The folder.
-        most: Stop after so many.
+        most: Stop after this many.
 
     Raises:
         NoFiles: There is no such bucket.
@@ -76,7 +76,7 @@ def list_below(url: str, *, most: int | None = None) -> list[str]:
 
 
 def size_below(url: str) -> int:
-    """The size of all objects below a folder together."""
+    """The total size of all objects below a folder."""
     return sum(size for _, size in run_all(url, [partial(_list_below, url, None)])[0])
 
 
@@ -124,19 +124,19 @@ MAGIC = re.compile(r"[*?\[]")
 
 
 def expand_url(url: str) -> list[str]:
-    """The objects that a URL means, in order.
+    """The objects that a URL matches, in order.
 
-    Of a store that lists: an object, a folder, a glob, a set of shards. Of an HTTP server, which does not
-    list: an object, or a set of shards whose number is in its name; that they are there shows when they are read.
-    The name of one shard is that one object.
+    In a store: an object, a folder, a glob, or a set of shards. On an HTTP server, which cannot list: an object, or a set
+    of shards whose name states their number; missing ones are reported when they are read. The name of one shard means
+    that object.
 
     Raises:
-        NoFiles: Nothing is there.
-        UnsupportedData: The server would have to list.
+        NoFiles: Nothing matches.
+        UnsupportedData: The server cannot list.
     """
     place = Url.of(url)
     if not place.lists and not place.key:
-        return [_object(url, place)]  # What is behind a "?" is no pattern.
+        return [_object(url, place)]  # a "?" starts a query, not a pattern
     shard = as_shard(url)
     if shard and shard["number"].isdigit():
         if place.lists:
@@ -155,7 +155,7 @@ def expand_url(url: str) -> list[str]:
 
 
 def is_url_pattern(url: str) -> bool:
-    """Whether a URL names files by a glob, a shard pattern, or a shard's name, and so is no folder."""
+    """Whether a URL names files by a glob, a shard pattern, or a shard's name, and so is not a folder."""
     key = Url.of(url).key
     return bool(MAGIC.search(key) or as_shard(url) or ("@" in key and COUNTED.fullmatch(url)))
 
@@ -206,7 +206,7 @@ def _expand_glob(url: str, place: Url, counted: re.Match[str] | None) -> list[st
 
 
 def _in_folders(place: Url, patterns: list[str]) -> list[str]:
-    """The objects in all folders that some patterns, one for each level, stand for. A level is listed at once."""
+    """The objects in all folders that match these patterns, one per level. Each level is listed at once."""
     folders = [""]
     for pattern in patterns:
         if not MAGIC.search(pattern):
@@ -225,7 +225,7 @@ def _matches(name: str, pattern: re.Pattern[str]) -> bool:
 
 
 def _only_set(url: str, objects: list[str], stem: str, end: str) -> list[str]:
-    """The one set of shards of this stem among some objects, whole."""
+    """The one complete set of shards with this stem among these objects."""
     shape = re.compile(re.escape(stem) + r"-\d{5,}-of-(\d{5,})" + re.escape(end))
     counts = {found[1] for each in objects if (found := shape.fullmatch(base_name(each)))}
     if len(counts) != 1:

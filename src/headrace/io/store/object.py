@@ -1,7 +1,7 @@
 """Objects in stores: size and version, ranges fetched at once, and reading in order.
 
 A :class:`SparseView` holds some ranges of an object at their offsets. Native code that reads by offset (chunks of a Riegeli file) works on
-it unchanged. Pages that were not filled take no memory.
+it unchanged. Unfilled pages take no memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["RemoteFile", "SparseView", "fetch_extents", "fetch_heads", "sparse_v
 
 
 GAP_BYTES = 64 << 10
-"""Ranges of one object with smaller gaps are fetched by one request, which costs more than the bytes in the gaps."""
+"""Ranges of one object with smaller gaps are fetched by one request: another request costs more than the bytes in the gaps."""
 MOST_JOINED_BYTES = 8 << 20
 
 
@@ -42,7 +42,7 @@ def fetch_extents(
     *,
     most_joined: int | None = None,
 ) -> tuple[list[memoryview], npt.NDArray[np.int32], Indices]:
-    """Fetch ranges of several files at once, near ones of one file by one request.
+    """Fetch ranges of several files at once, merging nearby ranges of one file into one request.
 
     Args:
         files: The files.
@@ -52,7 +52,7 @@ def fetch_extents(
         most_joined: The largest request, unless one range is longer.
 
     Returns:
-        The pieces that were fetched; for each range the number of its piece, and its offset there.
+        The fetched pieces; for each range, the number of its piece and its offset there.
     """
     most = most_joined or MOST_JOINED_BYTES
     order = np.lexsort((offsets, which))
@@ -77,7 +77,7 @@ def fetch_extents(
 
 
 def _fetch_nonempty(asks: Sequence[RangeRequest]) -> list[FetchedRange]:
-    """As :func:`fetch`, but without requests for empty ranges, which servers refuse."""
+    """Like :func:`fetch`, but without requests for empty ranges, which servers refuse."""
     found = iter(fetch([ask for ask in asks if ask.stop is None or ask.stop > ask.start]))
     nothing = FetchedRange(memoryview(b""), Version(0, None, 0))
     return [next(found) if ask.stop is None or ask.stop > ask.start else nothing for ask in asks]
@@ -97,7 +97,7 @@ class RemoteFile:
         expected: Refuse other versions.
 
     Raises:
-        NoFiles, Unreachable, CorruptFile, UnsupportedData: By the first request.
+        NoFiles, Unreachable, CorruptFile, UnsupportedData: On the first request.
     """
 
     def __init__(self, path: str, *, expected: Signature | None = None) -> None:
@@ -110,12 +110,12 @@ class RemoteFile:
         self._copies: dict[str, MappedFile] = {}  # one at most
 
     def known(self) -> RemoteFile:
-        """Make the first request now, if it was not made."""
+        """Make the first request now, if not yet made."""
         fetch_heads([self])
         return self
 
     def expect(self, signature: Signature) -> None:
-        """Refuse other versions, also if the version is known already."""
+        """Refuse other versions, even if the version is known already."""
         self._expected = signature
         if self._version is not None and (self._version.is_certain or self._copies):
             self._check()
@@ -140,21 +140,21 @@ class RemoteFile:
 
     @property
     def is_certain(self) -> bool:
-        """Whether another version would be noticed. If not, all reads use one copy, which is fetched by one request."""
+        """Whether a change of version would be detected. If not, all reads use one copy, fetched by one request."""
         return self.version.is_certain
 
     def copy(self) -> MappedFile:
-        """The copy of an object whose changes cannot be noticed.
+        """The copy of an object whose changes cannot be detected.
 
         Raises:
-            CorruptFile: It is another version than expected.
-            UnsupportedData: It does not fit into the cache.
+            CorruptFile: The object is not the expected version.
+            UnsupportedData: The object does not fit into the cache.
         """
         if not self._copies:
             made = make_private_copy(self)
             if self._expected is not None and not _signature_of(made).same_version(self._expected):
                 raise file_changed_error(self.path, size=self._expected.size, found=made.size, what="object")
-            self._copies.setdefault("", made)  # Another thread may have been faster.
+            self._copies.setdefault("", made)  # another thread may have been faster
         return self._copies[""]
 
     @property
@@ -207,7 +207,7 @@ class RemoteFile:
         return self.read_many([(offset, size)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
-        """Fetch several ``(offset, size)`` ranges at once, near ones by one request."""
+        """Fetch several ``(offset, size)`` ranges at once, merging nearby ones."""
         size = self.size
         if not self.has_ranges:
             return copy_to_cache(self).read_many(ranges)
@@ -255,9 +255,7 @@ async def _fetch_head(file: RemoteFile) -> None:
         file.set_head(answer.version, bytes(answer.content))
 
 
-NO_RESERVE = getattr(
-    mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0
-)  # Python has the name from 3.13 on
+NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # Python names it from 3.13 on
 
 
 class SparseView:
@@ -274,7 +272,7 @@ class SparseView:
         self.size = len(buffer)
 
     def read(self, offset: int, size: int, /) -> memoryview:
-        """A view of ``size`` bytes, which must be in the ranges that are filled in."""
+        """A view of ``size`` bytes, which must be filled in."""
         return self.buffer[offset : offset + size]
 
     def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:

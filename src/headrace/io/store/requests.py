@@ -26,8 +26,9 @@ __all__ = [
 
 
 SETTLED_NS = 60 * 10**9
-"""Last-Modified has a resolution of one second, so an object may change again within it. A minute, because the clock of the server
-may differ (RFC 9110, 8.8.2.2)."""
+"""Last-Modified has a resolution of one second, so an object may change again within it. The margin is a minute, because the
+server's clock may differ (RFC 9110, 8.8.2.2).
+"""
 BODY_RETRIES = 2  # after a truncated body; obstore itself retries only if there was no response
 
 
@@ -54,7 +55,7 @@ class Version:
 
     @property
     def is_certain(self) -> bool:
-        """Whether another version would be noticed: by a strong ETag, or by the time of a change long past.
+        """Whether a change of version would be detected: by a strong ETag, or because the last change is long past.
 
         An object without either is fetched anew each time it is opened, because equal sizes prove nothing.
         """
@@ -102,7 +103,7 @@ def fetch(asks: Sequence[RangeRequest]) -> list[FetchedRange]:
     Raises:
         NoFiles: An object does not exist.
         Unreachable: It cannot be read; the message says why.
-        CorruptFile: It is another version than expected, or its body has another length than announced.
+        CorruptFile: It is not the expected version, or its body does not have the announced length.
         NoRanges: The server supports no ranges.
     """
     return run_all(asks[0].url, [partial(fetch_one, ask) for ask in asks]) if asks else []
@@ -135,7 +136,7 @@ async def _start_request(client: StoreClient, ask: RangeRequest) -> Any:
     obstore = obstore_for(ask.url)
     url = Url.of(ask.url)
     options: dict[str, Any] = {} if ask.stop is None else {"range": (ask.start, ask.stop)}
-    if ask.version is not None and ask.version.has_strong_etag:  # By RFC 9110 a weak one never matches.
+    if ask.version is not None and ask.version.has_strong_etag:  # by RFC 9110, a weak one never matches
         options["if_match"] = ask.version.etag
     try:
         return await obstore.get_async(store_of(client, url), url.key, options=options)
@@ -186,7 +187,7 @@ def stream_object(url: str, version: Version, part_bytes: int) -> Iterator[memor
 
 
 def check_unchanged(url: str, version: Version) -> None:
-    """Check again after an object was read, if its responses could not reveal a change meanwhile.
+    """Check again after reading an object, if its responses could not reveal a change meanwhile.
 
     Raises:
         CorruptFile: The object changed.

@@ -1,4 +1,4 @@
-"""Reads remote files in order, and fetches ahead."""
+"""Reads remote files in order, with prefetching."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BLOCK_BYTES", "RemoteObject", "RemoteReader", "RemoteStream"]
 
 FIRST_BLOCK_BYTES = 256 << 10
 BLOCK_BYTES = 8 << 20
-"""The largest part that is fetched ahead when a file is read in order."""
+"""The largest part to prefetch when a file is read in order."""
 MOST_AHEAD = 4  # parts requested or waiting
 
 
@@ -42,7 +42,7 @@ class RemoteObject(Protocol):
 
 
 class RemoteStream:
-    """The bytes of a remote file in order, fetched ahead: first one small block, then larger ones, and more of them at once.
+    """The bytes of a remote file in order, prefetched: first one small block, then larger ones, and more of them in parallel.
 
     Args:
         file: The file.

@@ -57,9 +57,9 @@ def staging_folder() -> str:
 
 
 def check_writable(url: str) -> None:
-    """Check before the work that the bucket exists and responds.
+    """Check in advance that the bucket exists and responds.
 
-    Whether the credentials permit writing shows only by writing, because they need not permit listing.
+    Only writing can show whether the credentials permit it, because they need not permit listing.
 
     Raises:
         NoFiles, Unreachable, UnsupportedData: As their names say.
@@ -81,7 +81,7 @@ def check_writable(url: str) -> None:
 
 
 def upload(path: str, url: str) -> None:
-    """Upload a file. It replaces an existing object once it has arrived as a whole.
+    """Upload a file. It replaces an existing object once completely uploaded.
 
     Raises:
         NoFiles: There is no such bucket.
@@ -91,7 +91,7 @@ def upload(path: str, url: str) -> None:
 
 
 async def _put(path: str, url: str, failures: Sequence[Exception] = ()) -> None:
-    """Upload a file, unless others have failed before its turn."""
+    """Upload a file, unless another upload failed first."""
     place, client = Url.of(url), client_for(url)
     size = Path(path).stat().st_size
     async with client.slots:
@@ -115,7 +115,7 @@ async def _put_all(files: Sequence[tuple[str, str]]) -> None:
 
     An object whose upload is cancelled might arrive after the others were removed.
     """
-    import asyncio  # takes as long to load as the rest of this package
+    import asyncio  # as slow to import as the rest of this package
 
     failures: list[Exception] = []
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, appending to files in the background, and temporary storage for bytes."""
+"""Atomic files, background appending, and temporary storage for bytes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ __all__ = ["Appender", "AtomicFile", "Closing", "spool", "write_atomic"]
 
 BEHIND_BYTES = 1 << 20  # smaller files are written before a thread would have started
 WRITE_BACK_BYTES = 4 << 20
-"""190 MB are written and durable in 85 ms; with 16 MB at a time in 100 ms; with one sync at the end in 145 ms."""
+"""190 MB are written and durable in 85 ms. With 16 MB at a time it takes 100 ms, with one sync at the end 145 ms."""
 
 
 class Appender:
-    """Appends to an open file, also in the background.
+    """Appends to an open file, directly or in the background.
 
     Args:
-        fd: Open for writing, at its beginning. The caller closes it.
+        fd: Open for writing, at its start. The caller closes it.
         path: Its name in errors.
-        durable: Start writing to the disk early, because the file will be synced.
+        durable: Start writing to disk early, because the file will be synced.
     """
 
     def __init__(self, fd: int, path: str, *, durable: bool) -> None:
@@ -60,7 +60,7 @@ class Appender:
         self._write(view)
 
     def give(self, view: memoryview) -> None:
-        """Append bytes that will not change, now or in the background."""
+        """Append bytes that will not change, directly or in the background."""
         if self.size < BEHIND_BYTES:
             self.append(view)
             return
@@ -90,7 +90,7 @@ class Appender:
     def _write(self, view: memoryview) -> None:
         self._put(view)
         self._written += len(view)
-        # The disk starts early, so that the sync at the end is short.
+        # Start writing to disk early, so that the final sync is short.
         if self._durable and self._written - self._written_back >= WRITE_BACK_BYTES:
             _native.start_writing_back(self._fd, self._written_back, self._written - self._written_back)
             self._written_back = self._written
@@ -101,13 +101,11 @@ class Appender:
                 view = view[os.write(self._fd, view) :]
 
 
-GATHER_BYTES = (
-    128 << 10
-)  # small writes are joined up to here: a system call for each record would cost more than its bytes
+GATHER_BYTES = 128 << 10  # small writes are joined up to here: a system call per record would cost more than its bytes
 
 
 class Closing(ABC):
-    """A context that ends with ``close``, or with ``abort`` if it is left by an exception."""
+    """A context that calls ``close`` at its end, or ``abort`` if left by an exception."""
 
     @abstractmethod
     def close(self) -> None:
@@ -130,7 +128,7 @@ class Closing(ABC):
 
 
 class AtomicFile(Closing):
-    """A file that gets its name only when it is complete.
+    """A file that appears under its name only once complete.
 
     Bytes go to a hidden temporary file in the same folder, which ``close`` flushes to the disk and renames. After an exception,
     ``abort``, a kill or a power failure the final name is unchanged. A file for a store is written to the cache folder and uploaded by
@@ -138,10 +136,10 @@ class AtomicFile(Closing):
 
     Args:
         path: The final name. ``close`` replaces an existing file, or the target of a symbolic link.
-        durable: Whether ``close`` waits until the disk has the bytes. ``False`` suits caches.
+        durable: Whether ``close`` waits until the bytes are on disk. ``False`` suits caches.
 
     Raises:
-        OSError: The folder does not exist or cannot be written.
+        OSError: The folder does not exist or is not writable.
         NoFiles, Unreachable, UnsupportedData: The URL cannot be written to; see :mod:`headrace.io.store.upload`.
     """
 
@@ -173,7 +171,7 @@ class AtomicFile(Closing):
 
     @property
     def folder(self) -> str:
-        """The folder of the temporary file. It most likely has space for more."""
+        """The folder of the temporary file, which most likely has space for more."""
         return os.path.dirname(self._target)
 
     @property
@@ -186,7 +184,7 @@ class AtomicFile(Closing):
         return self._take(part, given=False)
 
     def give(self, part: Buffer | npt.NDArray[Any]) -> int:
-        """Append bytes that will not change. A thread may write them in the background."""
+        """Append bytes that will not change. A background thread may write them."""
         return self._take(part, given=True)
 
     def write_text(self, text: str) -> int:
@@ -204,11 +202,11 @@ class AtomicFile(Closing):
         self._bytes.overwrite(offset, view)
 
     def close(self) -> None:
-        """Give the complete file its name, now or together with others (:class:`DeferredRenames`). A second call does nothing.
+        """Move the complete file into place, now or together with others (:class:`DeferredRenames`). A second call does nothing.
 
         Raises:
             OSError: The disk is full, the folder is gone, ... The final name is unchanged.
-            Unreachable: The store refuses it. The final name is unchanged.
+            Unreachable: The store refuses the upload. The final name is unchanged.
         """
         if self.closed:
             return
@@ -228,19 +226,19 @@ class AtomicFile(Closing):
             sync_folder(folder)
 
     def make_durable(self) -> None:
-        """Wait until the disk has the bytes, if the file is durable."""
+        """Wait until the bytes are on disk, if the file is durable."""
         if self._durable and not self._is_uploaded:
             with name_in_errors(self.path):
                 os.fsync(self._fd)
 
     def close_fd(self) -> None:
-        """Close the descriptor of a complete file that lacks its name."""
+        """Close the descriptor of a complete file that is not renamed yet."""
         if self._fd >= 0:
-            with name_in_errors(self.path):  # File servers may report only now that bytes are lost.
+            with name_in_errors(self.path):  # file servers may report lost bytes only now
                 os.close(self._release())
 
     def give_name(self) -> str:
-        """Rename the complete file. Returns the folder, which still has to be synced, or ""."""
+        """Rename the complete file. Returns the folder if it must be synced, or ""."""
         try:
             self.close_fd()
             if self._is_uploaded:
@@ -305,7 +303,7 @@ class AtomicFile(Closing):
         self._is_pending = False
         if not is_ours:
             return
-        with contextlib.suppress(OSError):  # Gone already, or the folder is.
+        with contextlib.suppress(OSError):  # already gone, or its folder is
             os.unlink(self._temporary)
 
 
@@ -325,9 +323,9 @@ MEMORY_BYTES = 16 << 20
 
 
 def spool(folder: Path) -> IO[bytes]:
-    """A file to write and read again, gone when it is closed or the process ends.
+    """A file to write and read back, removed when it is closed or the process ends.
 
     Args:
-        folder: Where it lies once it is large: beside its destination there is most probably room for it.
+        folder: Its folder once it is large: the destination's most likely has space.
     """
     return cast("IO[bytes]", tempfile.SpooledTemporaryFile(MEMORY_BYTES, "w+b", dir=os.fspath(folder)))

@@ -1,11 +1,11 @@
-"""Files and folders that do not have their final names yet.
+"""Files and folders without their final names.
 
 A temporary name identifies its writer, so that leftovers of dead writers can be removed. It ends in
-``{place}-{process}-{start}-{random}.headrace-tmp``. The place identifies the boot of the machine and its process numbers, because containers
-have their own. So a process of another machine or container that shares the folder is never mistaken for a dead one of this machine. The
-start time distinguishes the process from a later one of the same number.
+``{place}-{process}-{start}-{random}.headrace-tmp``. The place identifies the boot of the machine and its PID namespace, because
+containers have their own. So a process of another machine or container that shares the folder is never mistaken for a
+dead one of this machine. The start time distinguishes the process from a later one with the same PID.
 
-:class:`DeferredRenames` names several files together, once the disk has the bytes of all of them.
+:class:`DeferredRenames` renames several files together, once the bytes of all are on disk.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ OWNER = re.compile(
     r".*\.(?P<place>[0-9a-f]{10})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{12}" + re.escape(TEMPORARY_SUFFIX)
 )
 ANCIENT_AFTER_S = 7 * 24 * 3600
-"""How long a file of a writer elsewhere must be unchanged before it is removed. A file that waits for others is named late."""
+"""How long a file of a foreign writer must be unchanged before it is removed. A file that waits for others is renamed late."""
 UNKNOWN_AFTER_S = 60
-"""The same for old names that do not identify a writer: only leftovers of the file to be written, and only unlocked ones."""
+"""The same for old names that do not identify a writer: applies only to unlocked leftovers of the file to be written."""
 
 
 def temporary_name(name: str) -> str:
@@ -57,7 +57,7 @@ def remove_abandoned(folder: str, name: str) -> None:
     for found in _temporaries(folder, int(time.monotonic())):
         path = os.path.join(folder, found)
         owner = OWNER.fullmatch(found)
-        with contextlib.suppress(OSError):  # Another process may remove it, too, or this user may not.
+        with contextlib.suppress(OSError):  # another process may remove it too, or this user may not
             if owner is None:
                 is_dead = found.startswith(before) and _is_unused(path, UNKNOWN_AFTER_S)
             elif owner["place"] == _machine_id():
@@ -70,11 +70,11 @@ def remove_abandoned(folder: str, name: str) -> None:
 
 @lru_cache(maxsize=4)
 def _temporaries(folder: str, _second: int) -> list[str]:
-    """The temporary names in a folder, listed once a second, because each of a thousand shards asks."""
+    """The temporary names in a folder. Cached for a second, because each of a thousand shards asks."""
     try:
         return [name for name in os.listdir(folder) if name.endswith(TEMPORARY_SUFFIX)]
     except OSError:
-        return []  # Whoever writes there is told so.
+        return []  # the writer reports the error
 
 
 @cache
@@ -92,19 +92,19 @@ def _own_start_time(process: int) -> int:
 
 
 def _start_time(process: int) -> int | None:
-    """When a process started, in ticks of the machine; ``None`` where there is no such process, 0 where that is not known."""
+    """When a process started, in clock ticks; ``None`` if there is no such process, 0 if unknown."""
     try:
         status = Path(f"/proc/{process}/stat").read_bytes()
-    except OSError:  # There is no /proc, or it hides the processes of other users.
+    except OSError:  # there is no /proc, or it hides other users' processes
         return 0 if _process_exists(process) else None
-    # The name of the program, which may have blanks and brackets in it, ends at the last bracket.
+    # The program name may contain blanks and parentheses; it ends at the last parenthesis.
     fields = status[status.rindex(b")") + 2 :].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def _process_exists(process: int) -> bool:
     if sys.platform == "win32":
-        return True  # An open file cannot be removed there anyway, and one that is not open has its name or is old.
+        return True  # an open file cannot be removed there anyway, and a closed one has its name or is old
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -115,13 +115,13 @@ def _process_exists(process: int) -> bool:
 
 
 def _is_alive(process: int, start: int) -> bool:
-    """Whether a process of ours is still there. In doubt it is."""
+    """Whether one of our processes still runs. True if in doubt."""
     found = _start_time(process)
     return found is not None and (0 in (found, start) or found == start)
 
 
 def _is_unused(path: str, seconds: float) -> bool:
-    """Whether nothing has happened to something for so long, and nobody holds a lock on it."""
+    """Whether a path has been unchanged for ``seconds`` and is not locked."""
     times = [os.stat(path).st_mtime]
     if os.path.isdir(path):
         with os.scandir(path) as entries:
@@ -142,8 +142,8 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-MOST_THREADS = 8  # that wait for the disk: what they wait for is mostly one commit of its journal, for all of them
-MOST_UNNAMED = 64  # files that wait; a process may often have no more than 256 open, or 1,024
+MOST_THREADS = 8  # that wait for the disk: they mostly share one commit of its journal
+MOST_UNNAMED = 64  # pending files; a process is often limited to 256 or 1,024 open files
 
 
 class Closable(Protocol):
@@ -156,20 +156,20 @@ class UnnamedFile(Protocol):
     """A complete file without its final name."""
 
     def make_durable(self) -> None:
-        """Wait until the disk has the bytes."""
+        """Wait until the bytes are on disk."""
 
     def close_fd(self) -> None:
         """Close its descriptor."""
 
     def give_name(self) -> str:
-        """Give it its name. Returns the folder if that has to be synced, else ""."""
+        """Rename it. Returns the folder if it must be synced, else ""."""
 
     def abort(self) -> None:
-        """Remove it. Does nothing once it has its name."""
+        """Remove it. Does nothing once renamed."""
 
 
 class DeferredRenames:
-    """A context that names several files together at its end, or none of them after an exception.
+    """A context that renames several files together at its end, or none of them after an exception.
 
     Threads sync the files meanwhile. An outer context of this kind takes over the files of an inner one.
     """
@@ -180,7 +180,7 @@ class DeferredRenames:
         self._threads: ThreadPool | None = None
 
     def close(self, writer: Closable) -> None:
-        """Close a writer. Its files wait for their names if they support it."""
+        """Close a writer. Its files wait to be renamed if they support it."""
         if _current.get() is not None:
             writer.close()
             return
@@ -194,7 +194,7 @@ class DeferredRenames:
         """Add a complete file."""
         self._files.append(file)
         if len(self._files) == 1:
-            return  # One alone needs no thread.
+            return  # a single file needs no thread
         if self._threads is None:
             self._threads = ThreadPool(MOST_THREADS, thread_name_prefix="headrace-make-durable")
         while len(self._waiting) < len(self._files):
@@ -234,7 +234,7 @@ _current: ContextVar[DeferredRenames | None] = ContextVar("headrace-together", d
 
 
 def defer_rename(file: UnnamedFile) -> bool:
-    """Whether a file that has ended will get its name together with others."""
+    """Whether a finished file will be renamed together with others."""
     together = _current.get()
     if together is None:
         return False
