@@ -1,4 +1,4 @@
-"""Convert faults of native code, which are numbers, to errors with messages."""
+"""Convert numeric faults of native code to errors with messages."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def describe(error: NativeFault, where: Where, features: Sequence[str] = ()) -> 
 
     Args:
         error: The native error.
-        where: The place, as far as the caller knows it. ``record`` and ``offset`` are taken from the error if missing.
-        features: Names of the features that native code numbers.
+        where: The location, as far as the caller knows it. The error supplies a missing ``record`` and ``offset``.
+        features: Names of the features, in the numbering of native code.
     """
     if where.record is None and error.record >= 0:
         where = where.at(record=error.record)

@@ -1,24 +1,24 @@
-"""The exceptions of headrace, and the one grammar of their messages.
+"""The exceptions of headrace, and the common form of their messages.
 
     HeadraceError
     ├── DataError                expected X, found Y - at file, record, byte, feature. What to do.
     │   ├── CorruptFile          (ValueError)  a file's own structure is damaged: header, footer, compression
     │   ├── CorruptRecord        (ValueError)  one record is damaged: checksum, length, payload
-    │   ├── SchemaMismatch       (ValueError)  sound data, but not what the schema says
-    │   ├── UnknownFormat        (ValueError)  neither content nor name tells how records are framed
-    │   ├── UnsupportedData      (ValueError)  understood, and refused for the stated reason
-    │   ├── NoSuchFeature        (KeyError)    a feature name that the schema does not have
+    │   ├── SchemaMismatch       (ValueError)  intact data that does not match the schema
+    │   ├── UnknownFormat        (ValueError)  neither content nor name identifies the format
+    │   ├── UnsupportedData      (ValueError)  recognised, but refused for the stated reason
+    │   ├── NoSuchFeature        (KeyError)    a feature that is not in the schema
     │   ├── NoFiles              (FileNotFoundError)  a path, glob or shard pattern that matches nothing
-    │   ├── DownloadFailed       (OSError)     a file that none of its addresses gave as it should be
-    │   ├── Unreachable          (OSError)     a URL that is there, or may be, and cannot be read: refused, timed out, ...
+    │   ├── DownloadFailed       (OSError)     no address served the file intact
+    │   ├── Unreachable          (OSError)     a URL that may exist, but cannot be read: refused, timed out, ...
     │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
     ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
-    ├── WorkerDied               (RuntimeError)  a process that made batches for a loader was killed, or ended itself
-    ├── JobFailed                (RuntimeError, ValueError)  a training or transform job ended without its result
-    ├── RequestError             (ValueError)  a request that is answered with an HTTP status other than 200
+    ├── WorkerDied               (RuntimeError)  a loader's worker process was killed, or exited
+    ├── JobFailed                (RuntimeError, ValueError)  a training or transform job failed
+    ├── RequestError             (ValueError)  a request answered with an HTTP status other than 200
     └── MissingExtra             (ImportError)  an optional package is not installed
 
-Every class also derives from the built-in that people catch.
+Each class also derives from the built-in exception that users expect.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ __all__ = [
     "WorkerDied",
 ]
 
-LOG_MARK = "\nEnd of its log:\n"  # in a message that ends with lines of a log, which are shown as they are
+LOG_MARK = "\nEnd of its log:\n"  # precedes the log lines at the end of a message, which are shown unchanged
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A hint for a name that is none of the known ones but close to one; empty where none is.
+    """A hint for an unknown name that is close to a known one; empty if none is close.
 
     >>> did_you_mean("fashon_mnist", ["mnist", "fashion_mnist"])
     "Did you mean 'fashion_mnist'?"
@@ -63,13 +63,13 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """A place in the data. Whatever is ``None`` does not apply or is not known."""
+    """A location in the data. ``None`` means not applicable or unknown."""
 
     path: str | None = None
     record: int | None = None
     """Number of the record in its file, counted from 0."""
     offset: int | None = None
-    """Byte in the file (in the decompressed stream of a compressed file)."""
+    """Byte offset in the file (in the decompressed stream, for a compressed file)."""
     feature: str | None = None
 
     def at(
@@ -80,7 +80,7 @@ class Where:
         offset: int | None = None,
         feature: str | None = None,
     ) -> Where:
-        """The same place, with what is given here filled in."""
+        """The same location, with these fields filled in."""
         given = {"path": path, "record": record, "offset": offset, "feature": feature}
         return replace(self, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
@@ -88,7 +88,7 @@ class Where:
         parts = []
         if self.path is not None:
             address, query, _ = self.path.partition("?") if "://" in self.path else (self.path, "", "")
-            # What is behind the question mark may be a signature, which is nothing for a log; `path` has it all.
+            # The query may hold a signature, which must not be logged; `path` has the full URL.
             parts.append(address + query + ("..." if query else ""))
         if self.record is not None:
             parts.append(f"record {self.record}")
@@ -100,17 +100,17 @@ class Where:
 
 
 class HeadraceError(Exception):
-    """Every error that headrace raises on purpose."""
+    """Base class of all errors that headrace raises on purpose."""
 
 
 class DataError(HeadraceError):
-    """Something in the data is not as expected.
+    """The data is not as expected.
 
     Args:
-        where: The place, as far as it is known.
+        where: The location, as far as known.
         expected: What should be there.
         found: What is there.
-        hint: What the reader of the message can do about it.
+        hint: What the user can do about it.
     """
 
     def __init__(self, where: Where, *, expected: str, found: str, hint: str = "") -> None:
@@ -124,7 +124,7 @@ class DataError(HeadraceError):
         )
 
     def relocated(self, where: Where) -> DataError:
-        """The same error with the parts of ``where`` that are known put into its place."""
+        """The same error, with the known fields of ``where`` filled in."""
         place = self.where.at(path=where.path, record=where.record, offset=where.offset, feature=where.feature)
         return type(self)(place, expected=self.expected, found=self.found, hint=self.hint)
 
@@ -140,43 +140,43 @@ def _rebuild(kind: type[DataError], where: Where, expected: str, found: str, hin
 
 
 class CorruptFile(DataError, ValueError):
-    """A file's own structure is damaged: its header, its footer, its compressed stream."""
+    """A file's own structure is damaged: its header, footer or compressed stream."""
 
 
 class CorruptRecord(DataError, ValueError):
-    """One record is damaged: a checksum, a length, a payload that its codec cannot read."""
+    """One record is damaged: a checksum, a length, or a payload that its codec cannot read."""
 
 
 class SchemaMismatch(DataError, ValueError):
-    """The data is sound, but not what the schema says."""
+    """The data is intact, but does not match the schema."""
 
 
 class UnknownFormat(DataError, ValueError):
-    """Neither content nor name tells how the records of a file are framed."""
+    """Neither content nor name identifies the format of a file."""
 
 
 class UnsupportedData(DataError, ValueError):
-    """The data is understood and refused, for the reason in the message."""
+    """The data is recognised, but refused for the reason in the message."""
 
 
 class NoSuchFeature(DataError, KeyError):
-    """A feature name that the schema does not have."""
+    """A feature is not in the schema."""
 
 
 class NoFiles(DataError, FileNotFoundError):
-    """A path, glob or shard pattern that matches no file."""
+    """A path, glob or shard pattern matches no file."""
 
 
 class DownloadFailed(DataError, OSError):
-    """A file that none of its addresses gave as it should be. What had arrived is kept, and the next attempt goes on from there."""
+    """No address served the file intact. Bytes already received are kept, and the next attempt resumes from there."""
 
 
 class Unreachable(DataError, OSError):
-    """A URL that is there, or may be, and cannot be read now: no permission, no answer in time, an error of the server."""
+    """A URL that may exist cannot be read now: no permission, a timeout, or a server error."""
 
 
 class StateMismatch(DataError, ValueError):
-    """A saved state that belongs to other data or to another kind of loader."""
+    """A saved state belongs to other data or to another kind of loader."""
 
 
 class TransformError(HeadraceError, RuntimeError):
@@ -201,23 +201,23 @@ def _rebuild_transform_error(function: str, where: Where, message: str) -> Trans
 
 
 class WorkerDied(HeadraceError, RuntimeError):
-    """A process that made batches for a loader was killed, or ended itself. The message says which, how, and over what."""
+    """A loader's worker process was killed, or exited. The message says which worker, how, and during what work."""
 
 
 class JobFailed(HeadraceError, RuntimeError, ValueError):
-    """A training or transform job ended without its result. The message is the reason, in one line.
+    """A training or transform job failed. The message is the reason, in one line.
 
-    It is a ValueError as the SDK's ``UnexpectedStatusException`` is, which notebooks catch.
+    It is a ValueError, like the SDK's ``UnexpectedStatusException``, which notebooks catch.
     """
 
 
 class RequestError(HeadraceError, ValueError):
-    """A request that is answered with another HTTP status than 200.
+    """A request answered with an HTTP status other than 200.
 
     Attributes:
         status: The HTTP status, 400 to 599.
-        reason: What was wrong and what to do, for the client.
-        container: Which container of a pipeline it came from, or ``None``.
+        reason: For the client: what is wrong and what to do.
+        container: The container of a pipeline that raised it, or ``None``.
     """
 
     def __init__(self, status: int, reason: str, *, container: str | None = None) -> None:
@@ -235,7 +235,7 @@ def _rebuild_request_error(status: int, reason: str, container: str | None) -> R
 
 
 class MissingExtra(HeadraceError, ImportError):
-    """An optional package is not installed. The message holds the install line, and what can be done without it."""
+    """An optional package is not installed. The message holds the install command, and what works without the package."""
 
     def __init__(self, package: str, extra: str, hint: str = "") -> None:
         self.package = package

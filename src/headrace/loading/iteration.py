@@ -1,4 +1,4 @@
-"""One pass of a loader: what it makes, and how far it has come."""
+"""One pass of a loader: its plan and its progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CARRIED_NS = 3_000_000
 
 
 class LoaderPosition:
-    """How far the consumer has come. A loader shares it with its newest iterator.
+    """The consumer's progress. A loader shares it with its newest iterator.
 
     Args:
         start: The first position.
@@ -39,13 +39,13 @@ class LoaderPosition:
         self._start = start
         self.run: BatchRun | None = None
         self.given = 0
-        """How many batches of ``run`` the consumer has received."""
+        """Batches of ``run`` that the consumer has received."""
         self.running: Times | None = None
         self.finished = finished
 
     @property
     def cursor(self) -> Cursor:
-        """Where the next batch is."""
+        """The cursor of the next batch."""
         return self._start if self.run is None else self.run.after(self.given)
 
     def move(self, cursor: Cursor) -> None:
@@ -95,7 +95,7 @@ class RunPlan:
         return (partial(maker.make, run) for run in runs)
 
     def _processes(self, runs: Iterator[BatchRun]) -> WorkerPrefetcher:
-        """Workers that make NumPy batches, which are converted here."""
+        """Workers that make NumPy batches, which are converted in this process."""
         order = self.order()
         return WorkerPrefetcher(
             runs,
@@ -110,9 +110,9 @@ class RunPlan:
     def blocks(
         self, start: Cursor, stop_epoch: int | None, pace: JobSizer
     ) -> tuple[Prefetcher[Block] | WorkerPrefetcher, int | None]:
-        """The blocks from ``start`` on, and the epoch at which they end.
+        """The blocks from ``start`` on, and the epoch before which they end.
 
-        A streamed epoch is one pass of blocks, because the source decides after it how to read the next one.
+        A streamed epoch is one pass of blocks, because the source then decides how to read the next one.
         """
         if self.workers:
             return self._processes(self.runs(start, stop_epoch, pace)), stop_epoch
@@ -185,7 +185,7 @@ class Batches(Iterator[Any]):
             try:
                 raise _raisable(error)
             finally:
-                del error  # Its traceback refers to this frame. Without this, a cycle would keep the batches alive.
+                del error  # Its traceback refers to this frame, and the cycle would keep the batches alive.
         block, helped_ns = self._next_block()
         if block.batches:
             self._pace.note(block)
@@ -196,9 +196,9 @@ class Batches(Iterator[Any]):
         self._error = block.error
 
     def _next_block(self) -> tuple[Block, int]:
-        """The next block, and how long the consumer made batches itself meanwhile."""
+        """The next block, and how long the consumer itself made batches meanwhile."""
         if self._forks != FORKS.count:
-            # Threads and locks of the parent are unusable here: continue after the last fetched batch with new ones.
+            # The parent's threads and locks are unusable here: continue after the last fetched batch with new ones.
             self._blocks, self._forks = None, FORKS.count
         while True:
             if self._blocks is None:
@@ -223,14 +223,14 @@ class Batches(Iterator[Any]):
         return ValueError(f"epochs=None would never end: there is no batch of {layout.round_size} examples in an epoch")
 
     def _times(self, epoch: int, entered: int) -> Times:
-        """The times of an epoch, which start with its first block."""
+        """The times of an epoch, started with its first block."""
         times = self._progress.running
         if times is None:
             times = self._progress.running = Times(epoch, entered)
         return times
 
     def _end_epoch(self, now: int) -> None:
-        """Finish the times of an epoch when the consumer is done with its last batch."""
+        """Finish the times of an epoch once the consumer is done with its last batch."""
         progress = self._progress
         if progress.running is not None and progress.cursor.epoch != progress.running.epoch:
             progress.running.ended_ns = now
@@ -258,10 +258,10 @@ class EpochStream:
     """Batches that a source streams in order, for one epoch. Read by one thread at a time.
 
     Args:
-        batches: The source's batches; all but the last hold ``batch_size`` examples.
+        batches: The source's batches; all but the last have ``batch_size`` examples.
         maker: Finishes them.
         epoch: Their epoch.
-        batch_size: Examples in a batch.
+        batch_size: Examples per batch.
         drop_last: Omit a last batch with fewer examples.
     """
 
@@ -277,7 +277,7 @@ class EpochStream:
         self._position = 0
 
     def jobs(self) -> Iterator[Callable[[], Block]]:
-        """One job for each batch, until a job has met the end. Jobs after the end make nothing."""
+        """One job per batch, until a job reaches the end. Later jobs make nothing."""
         while not self.ended:
             yield self.pull
 
@@ -288,7 +288,7 @@ class EpochStream:
             batch, is_last = next(self._batches, (None, True))
             if batch is not None and not is_last:
                 check_rows(batch, self._batch_size)
-        except Exception as error:  # noqa: BLE001 - it is raised in the consumer's thread, in its turn
+        except Exception as error:  # noqa: BLE001 - raised in the consumer, in order
             self.ended = True
             return Block(self._run(0, is_last=False), [], error, reading_ns=perf_counter_ns() - begun)
         self.ended = self.ended or is_last

@@ -30,51 +30,52 @@ STATE_VERSION = 1
 
 
 class Loader(Iterable[Any]):
-    """Batches of a source, made ahead by threads or processes, in an order that can be resumed to the batch.
+    """Iterates over batches of a source, prefetched by threads or processes, in an order that can be resumed to the exact batch.
 
-    ``for batch in loader`` runs to the end of ``epochs`` epochs; the next such loop runs the next ones. A loop that is left
-    early stays where it is: the next one goes on with the batch that would have come, and so does a loader that was given
-    the state of another one, in this process or the next.
+    ``for batch in loader`` runs to the end of ``epochs`` epochs; the next such loop runs the next ones. After leaving a loop
+    early, the next loop continues with the batch that would have come. So does a loader that was given the state of another
+    one, in this process or a later one.
 
-    What a batch holds depends on the source, the order, ``batch_size`` and ``shard`` alone: not on threads, workers, prefetching,
-    timing or where a run was stopped and resumed.
+    The contents of a batch depend only on the source, the order, ``batch_size`` and ``shard``: not on threads, workers,
+    prefetching, timing, or where a run was stopped and resumed.
 
     Args:
-        source: What :func:`headrace.open` gives, a :class:`~headrace.Mixture`, or anything with ``len`` and ``batch(indices)``.
-        batch_size: Examples in a batch, of each rank.
-        shuffle: Another permutation of all examples in every epoch, computed from ``seed``; takes no memory.
+        source: The result of :func:`headrace.open`, a :class:`~headrace.Mixture`, or anything with ``len`` and ``batch(indices)``.
+        batch_size: Examples per batch, on each rank.
+        shuffle: A new permutation of all examples in every epoch, computed from ``seed``; takes no memory.
         seed: In ``[0, 2^64)``.
-        sampler: An order of your own, instead of ``shuffle`` and ``seed``.
-        epochs: How many epochs a loop runs. ``None``: for ever.
-        shard: Which rank of how many this process is; by default what ``torch.distributed``, JAX or the launcher (``RANK`` and
-            ``WORLD_SIZE``) says, else the only one. ``Shard()`` reads everything in every process. The ranks together read every position of an epoch exactly once, and
-            all get the same number of batches: what does not fill a last round is divided evenly, and fewer examples than
-            ranks join the round before, whose first batches then hold one more.
-        drop_last: Leave out what does not fill a round of ``world * batch_size``, so that all batches are of equal size.
-        map_batch: A function on every batch, called in the threads. It must not depend on the order of its calls.
+        sampler: A custom order, instead of ``shuffle`` and ``seed``.
+        epochs: How many epochs a loop runs. ``None``: forever.
+        shard: The rank of this process and the number of ranks. The default comes from ``torch.distributed``, JAX or the
+            launcher (``RANK`` and ``WORLD_SIZE``), else it is a single rank. ``Shard()`` reads everything in every process.
+            The ranks together read every position of an epoch exactly once, and all get the same number of batches: an
+            incomplete last round is divided evenly. If it has fewer examples than ranks, they join the round before, whose
+            first batches then hold one more.
+        drop_last: Drop an incomplete round of ``world * batch_size``, so that all batches have the same size.
+        map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls.
         threads: How many threads make batches while the consumer works; a consumer that has to wait helps them. By default
-            one fewer than there are cores (1 to 16). 0: every batch is made when it is asked for.
-        workers: How many processes make batches, instead of threads: for functions in plain Python (``source.map``,
-            ``map_batch``), of which only one at a time runs in a process. They start with a loop and end with it.
-        start_method: How workers are started. By default ``"fork"`` where it is sound, else ``"forkserver"``: then source,
-            order and functions must be picklable.
+            one fewer than the number of cores (1 to 16). 0: every batch is made when it is requested.
+        workers: How many processes make batches, instead of threads: for functions in pure Python (``source.map``,
+            ``map_batch``), which run one at a time within a process. They start and end with each loop.
+        start_method: How workers are started. By default ``"fork"`` if that is safe, else ``"forkserver"``, which requires
+            source, order and functions to be picklable.
         prefetch: How far ahead each thread or worker works, in jobs of about a third of a millisecond (3 ms in workers; one
-            batch, or several small ones). 0 is the same as ``threads=0``, and as 1 for workers.
-        to: Hand batches over as NumPy arrays, torch tensors (no copy) or JAX arrays.
-        device: Where tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``) are to go. Copies are
-            under way before the batch is asked for; to a GPU under torch from pinned memory, on a stream of their own.
+            batch, or several small ones). 0 is the same as ``threads=0``; with workers it counts as 1.
+        to: Return batches as NumPy arrays, torch tensors (no copy) or JAX arrays.
+        device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``). Copies start
+            before the batch is requested; with torch, GPU copies come from pinned memory, on a separate stream.
 
     Raises:
         ValueError, TypeError: an argument is out of range.
         MissingExtra: ``to`` needs a package that is not installed.
 
-    While iterating, an error in the data comes in place of the batch it belongs to, after all batches before it. An error
-    in ``map_batch`` is a :class:`~headrace.TransformError` that names epoch, batch and positions. Errors out of a worker are
-    the same, with its traceback as a note; when a worker itself ends (killed, out of memory) it is a
-    :class:`~headrace.WorkerDied`. What cannot be pickled where it has to be is an :class:`~headrace.UnsupportedData`.
+    While iterating, a data error is raised in place of its batch, after all batches before it. An error in ``map_batch`` is
+    a :class:`~headrace.TransformError` that names epoch, batch and positions. Errors in workers are the same, with the
+    worker's traceback as a note. If a worker itself ends (killed, out of memory), that is a :class:`~headrace.WorkerDied`. If
+    something cannot be pickled for workers, that is an :class:`~headrace.UnsupportedData`.
     """
 
-    def __init__(  # noqa: PLR0913 - one option each for what a loader can do
+    def __init__(  # noqa: PLR0913 - one option per feature
         self,
         source: ReadsBatches,
         batch_size: int,
@@ -115,22 +116,22 @@ class Loader(Iterable[Any]):
         self._prefetch = whole(prefetch, "prefetch")
         self._to: To = to
         self._device = device
-        handover(to, device)  # A missing package is better found now than at the first batch.
+        handover(to, device)  # report a missing package now, not at the first batch
         self._progress = LoaderPosition(Cursor(0, 0))
 
     @property
     def source(self) -> ReadsBatches:
-        """Where the examples come from."""
+        """The source of the examples."""
         return self._source
 
     @property
     def batch_size(self) -> int:
-        """Examples in a batch."""
+        """Examples per batch."""
         return self._layout.batch_size
 
     @property
     def shard(self) -> Shard:
-        """Which rank of how many this is."""
+        """The rank of this process and the number of ranks."""
         return self._shard
 
     @property
@@ -140,7 +141,7 @@ class Loader(Iterable[Any]):
 
     @cached_property
     def sampler(self) -> Sampler:
-        """The order: position in an epoch to index."""
+        """The order: maps a position in an epoch to an index."""
         if self._workers:
             evaluate_filters(self._source, self._workers, self._start_method)
         if self._sampler is not None:
@@ -149,16 +150,16 @@ class Loader(Iterable[Any]):
         return InOrder(n) if self._seed is None else Shuffled(n, seed=self._seed)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches from where this loader stands to the end of its epochs.
+        """The batches from the current position to the end of the epochs.
 
-        Several iterators may run at once; each goes its own way, and the loader's state is that of the newest.
+        Several iterators may run at once, independently; the loader's state is that of the newest.
         """
         old = self._progress
         self._progress = LoaderPosition(self._normal(old.cursor), finished=old.finished)
         return Batches(self._recipe(), self._progress, self._stop_epoch())
 
     def __len__(self) -> int:
-        """How many batches a loop that began now would give.
+        """The number of batches in a loop that starts now.
 
         Raises:
             TypeError: ``epochs=None``.
@@ -172,20 +173,20 @@ class Loader(Iterable[Any]):
         ) * self._layout.rounds_left(0, n)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this loader stands, as plain JSON values of a few hundred bytes.
+        """The position of this loader, as plain JSON values of a few hundred bytes.
 
-        Counts what the consumer has received: within a loop, the batch at hand counts, batches made ahead do not. The same
-        on every rank after the same number of batches, and it holds neither ``shard``, ``batch_size`` nor ``threads``: a run
-        may go on under others.
+        It counts the batches the consumer has received: inside a loop, the current batch counts, prefetched ones do not. It is
+        the same on every rank after the same number of batches, and contains neither ``shard``, ``batch_size`` nor ``threads``:
+        a run may resume with different ones.
         """
         cursor = self._progress.cursor
         return {"version": STATE_VERSION, "epoch": cursor.epoch, "position": cursor.position, **self._identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the loader stood whose state this is. Iterators that are running go on undisturbed.
+        """Resume from the position in ``state``. Running iterators are not affected.
 
         Raises:
-            StateMismatch: the state is of other data, another order or another version.
+            StateMismatch: the state belongs to other data, another order or another version.
         """
         if state.get("version") != STATE_VERSION:
             raise _mismatch("version", repr(STATE_VERSION), state.get("version"))
@@ -201,10 +202,10 @@ class Loader(Iterable[Any]):
         self._progress = LoaderPosition(Cursor(epoch, position), finished=self._progress.finished)
 
     def report(self) -> LoaderReport:
-        """Where the time of the last finished epoch went (of the running one, if none is finished), and what to change.
+        """Where the time of the last finished epoch went (the running one, if none has finished), and what to change.
 
         Raises:
-            ValueError: no batch was read yet.
+            ValueError: no batch has been read yet.
         """
         times = self._progress.finished or self._progress.running
         if times is None:
@@ -214,7 +215,7 @@ class Loader(Iterable[Any]):
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
-        """The part of a state that must be the same in the loader that resumes from it. Asked for with every state."""
+        """The part of a state that must match when resuming. Computed for every state."""
         sampler, source = self.sampler, self._source
         order = sampler.fingerprint if isinstance(sampler, Fingerprinted) else type(sampler).__qualname__
         identity = {"examples": len(source), "order": order}
@@ -222,13 +223,13 @@ class Loader(Iterable[Any]):
         return identity if fingerprint is None else {**identity, "fingerprint": fingerprint}
 
     def _normal(self, cursor: Cursor) -> Cursor:
-        """The same place, with the end of an epoch as the beginning of the next."""
+        """The same position, with the end of an epoch as the start of the next."""
         if cursor.position and cursor.position >= len(self.sampler):
             return Cursor(cursor.epoch + 1, 0)
         return cursor
 
     def _stop_epoch(self) -> int | None:
-        """The epoch before which a loop that began now would end: loops end at multiples of ``epochs``."""
+        """The epoch before which a loop that starts now would end: loops end at multiples of ``epochs``."""
         if self._epochs is None:
             return None
         return (self._normal(self._progress.cursor).epoch // self._epochs + 1) * self._epochs
@@ -315,16 +316,16 @@ def _mismatch(name: str, expected: str, found: object) -> StateMismatch:
 
 
 def default_shard(to: To) -> Shard:
-    """The shard of this process where none was given: the first of these that says so, whatever batches are handed over as.
+    """The default shard of this process: the first of these that applies.
 
     - ``torch.distributed``, once it is initialised.
-    - JAX: ``jax.process_index()`` of ``jax.process_count()``, with ``to="jax"`` or after ``jax.distributed.initialize()``. Asking starts
-      JAX's backends, so call that before making a loader.
+    - JAX: ``jax.process_index()`` of ``jax.process_count()``, with ``to="jax"`` or after ``jax.distributed.initialize()``. The query
+      starts JAX's backends, so initialize before making a loader.
     - ``RANK`` and ``WORLD_SIZE``, which ``torchrun`` and other launchers set.
-    - None of them: it is the only one.
+    - Otherwise, a single rank.
 
     Raises:
-        ValueError: the environment names a rank that cannot be.
+        ValueError: the environment names an impossible rank.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -345,7 +346,7 @@ def default_shard(to: To) -> Shard:
 
 
 def _is_jax_initialised() -> bool:
-    """Whether ``jax.distributed`` knows of other processes; JAX is not loaded for that."""
+    """Whether ``jax.distributed`` is initialized. Does not import JAX."""
     distributed = sys.modules.get("jax.distributed")
     is_initialised = getattr(distributed, "is_initialized", None)
     return is_initialised is not None and bool(is_initialised())

@@ -1,4 +1,4 @@
-"""Several sources as one, in exact proportions."""
+"""Several sources mixed in exact proportions."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ _SEED_STEP = 0x9E3779B97F4A7C15
 class Mixture:
     """Examples of several sources, interleaved by position in exact proportions.
 
-    Position ``p`` belongs to one component, found from ``p`` alone; in the first ``k`` positions, for every ``k``, each
-    component's number differs from its share of ``k`` by less than one. A component is gone through from beginning to end,
-    then again, across the epochs of the mixture: none of its examples comes a second time before all of them came once.
+    Position ``p`` belongs to one component, computed from ``p`` alone. Among the first ``k`` positions, for every ``k``, each
+    component's count differs from its share of ``k`` by less than one. Each component is read from start to end, then again,
+    across the epochs of the mixture: no example repeats before all have been read.
 
-    Positions go on for ever. ``len`` is how many make an epoch:
+    Positions are unbounded. ``len`` is the length of an epoch:
 
-    - ``stop="first"``: as many as come before the first component would begin again;
-    - ``stop="all"``: as many as it takes until every example of every component has come.
+    - ``stop="first"``: until the first component would start over;
+    - ``stop="all"``: until every example of every component has been read.
 
-    With ``Loader(mixture, shuffle=True, seed=...)`` every component is shuffled, anew each time it is gone through, and the
-    interleaving stays as it is, so that every stretch of batches keeps the proportions.
+    ``Loader(mixture, shuffle=True, seed=...)`` shuffles every component, differently on each pass through it. The
+    interleaving does not change, so every run of batches keeps the proportions.
 
     Args:
-        sources: ``{source: weight}``, or pairs of those. Any proportion that is written in whole numbers or decimals adding
-            up to at most 65,536 parts is held exactly, others to within 1/65,536.
-        stop: Where an epoch ends.
-        shuffle: Shuffle each component also when the loader does not.
+        sources: ``{source: weight}``, or pairs of them. Weights in integers or decimals that add up to at most 65,536 parts
+            are exact, others accurate to 1/65,536.
+        stop: When an epoch ends.
+        shuffle: Shuffle each component even if the loader does not.
         seed: In ``[0, 2^64)``; every component's order is derived from it.
-        quotas: Weights are how many examples of each source every batch holds, ``{images: 96, texts: 32}``, exactly: batches of
-            their sum, or of a multiple of what that comes to in lowest terms (here 4). An epoch is then a whole number of such
-            groups: with ``stop="first"`` it ends before one that would not be whole, with ``stop="all"`` behind it. Only what is
-            left for a last round of several ranks may be dealt otherwise; ``drop_last`` leaves it out.
+        quotas: Weights are exact numbers of examples per batch, ``{images: 96, texts: 32}``. The batch size must be their sum,
+            or a multiple of the sum in lowest terms (here 4). An epoch is then a whole number of such groups: with
+            ``stop="first"`` it ends before an incomplete group, with ``stop="all"`` after it. Only an incomplete last round
+            of several ranks may be distributed differently; ``drop_last`` drops it.
 
     Raises:
-        TypeError: ``sources`` is neither a dict nor pairs, one of them is no source, or a weight is no number.
-        ValueError: a weight is not positive, or a source is empty; with ``quotas`` a weight is not a whole number, or an epoch
-            would not hold one group. A loader raises it for a batch size that the quotas do not divide.
+        TypeError: ``sources`` is neither a dict nor pairs, one of them is not a source, or a weight is not a number.
+        ValueError: a weight is not positive, or a source is empty; with ``quotas``, a weight is not an integer, or an epoch
+            would not hold one group. The loader raises it for a batch size that does not match the quotas.
         SchemaMismatch: the sources have different features.
     """
 
@@ -91,12 +91,12 @@ class Mixture:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """How many positions in a period are each source's: the weights as whole numbers."""
+        """The number of positions of each source per period: the weights as integers."""
         return self._interleaving.parts
 
     @property
     def batch_multiple(self) -> int:
-        """What the size of a batch must be a multiple of: with ``quotas``, the sum of ``parts``."""
+        """The batch size must be a multiple of this: with ``quotas``, the sum of ``parts``."""
         return self._interleaving.period if self.quotas else 1
 
     @property
@@ -111,7 +111,7 @@ class Mixture:
     def _orders(self) -> tuple[InOrder | Shuffled, ...]:
         if not self.shuffle:
             return tuple(InOrder(len(source)) for source in self.sources)
-        # Components of equal length must not be shuffled alike.
+        # Components of equal length must be shuffled differently.
         return tuple(
             Shuffled(len(source), seed=(self.seed + number * _SEED_STEP) % (1 << 64))
             for number, source in enumerate(self.sources)
@@ -129,7 +129,7 @@ class Mixture:
         return self._length
 
     def __getitem__(self, position: int) -> Example:
-        """The example at a position, counted from 0 through all epochs."""
+        """The example at a position, counted from 0 across all epochs."""
         component, index = self.place(position)
         example: Example = self.sources[component][index]
         return example
@@ -139,7 +139,7 @@ class Mixture:
         return (self[position] for position in range(len(self)))
 
     def place(self, position: int) -> tuple[int, int]:
-        """Which source a position draws from, and the index there."""
+        """The source that a position draws from, and the index there."""
         if operator.index(position) < 0:
             raise IndexError(f"positions of a mixture count from 0, got {position}")
         one = np.array([position], np.int64)
@@ -147,13 +147,13 @@ class Mixture:
         return component, int(self._indices(component, self._interleaving.draws(one))[0])
 
     def where(self, position: int) -> Where:
-        """The place of the example at a position, for messages."""
+        """The location of the example at a position, for messages."""
         component, index = self.place(position)
         source = self.sources[component]
         return source.where(index) if isinstance(source, Locates) else Where(record=index)
 
     def batch(self, positions: npt.ArrayLike) -> Batch:
-        """The examples at some positions, stacked."""
+        """The examples at these positions, stacked."""
         wanted = np.asarray(positions, np.int64)
         if wanted.size and int(wanted.min()) < 0:
             raise IndexError(f"positions of a mixture count from 0, got {wanted.min()}")
@@ -167,7 +167,7 @@ class Mixture:
         return batches[0] if len(batches) == 1 else _merge(batches, places)
 
     def _indices(self, component: int, draws: Indices) -> Indices:
-        """A component's indices at its ``draws``-th turns: its own epochs, one after the other."""
+        """A component's indices for its ``draws``-th turns, across its epochs."""
         order = self._orders[component]
         epochs, positions = np.divmod(draws, len(order))
         if isinstance(order, InOrder):
@@ -180,14 +180,14 @@ class Mixture:
 
     @property
     def cuts_cleanly(self) -> bool:
-        """Whether a batch may be cut into smaller ones: when the sources are alike and allow it."""
+        """Whether a batch may be split into smaller ones: if all sources have the same types and allow it."""
         schemas = [_schema_of(source) for source in self.sources]
         alike = all(schema is not None and schema == schemas[0] for schema in schemas)
         return alike and all(isinstance(source, CutsCleanly) and source.cuts_cleanly for source in self.sources)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells this mixture from another one: its sources, proportions and order."""
+        """Identifies the mixture: its sources, proportions and order."""
         sources = [
             (len(source), source.fingerprint if isinstance(source, Fingerprinted) else None) for source in self.sources
         ]
@@ -196,7 +196,7 @@ class Mixture:
         return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
 
     def ordered(self, *, shuffle: bool, seed: int) -> tuple[Mixture, AcrossEpochs]:
-        """This mixture in the order that a loader asks for, and the positions of its epochs."""
+        """This mixture in the order requested by a loader, and the positions of its epochs."""
         mixture = self
         if shuffle:
             pairs = zip(self.sources, self.parts, strict=True)
@@ -216,10 +216,10 @@ def _schema_of(source: object) -> Schema | None:
 
 
 def _pairs(sources: Any) -> list[tuple[ReadsBatches, Weight]]:
-    """Sources and weights, each of the kind that it should be.
+    """Validated sources and weights.
 
     Raises:
-        TypeError: One is not.
+        TypeError: One has the wrong type.
     """
     wanted = "a mixture takes {source: weight}, or pairs of a source and a weight"
     if isinstance(sources, str) or not isinstance(sources, Iterable):
@@ -246,7 +246,7 @@ def _check_quotas(weights: Sequence[Weight]) -> None:
 
 
 def _merge(batches: Sequence[Batch], places: Sequence[Indices]) -> Batch:
-    """The rows of several batches, each at its place."""
+    """Merge the rows of several batches, each row at its place."""
     first = batches[0]
     for batch in batches[1:]:
         if batch.keys() != first.keys():

@@ -1,9 +1,9 @@
 """Threads that run jobs ahead of their consumer, and return the results in order.
 
-Passing work between threads costs more than making a small batch, because a sleeping thread takes tens of microseconds to wake. So
-nothing here polls, and sleeping is the last resort. A consumer that would have to wait works instead: it takes the next job that no
-thread has begun, which is often the one it needs. Only if threads have begun all jobs does it sleep, on a plain lock that a thread
-releases.
+Passing work between threads costs more than making a small batch, because a sleeping thread takes tens of microseconds to
+wake. So nothing here polls, and sleeping is the last resort. A consumer that would have to wait works instead: it takes
+the next job that no thread has started, which is often the one it needs. Only if all jobs are running does it sleep, on a
+plain lock that a thread releases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Job = Callable[[], T]
 
 
 class Task(Generic[T]):
-    """One job and, once ``done`` can be acquired, its value or error, or the note that no thread runs it."""
+    """One job and, once ``done`` can be acquired, its value or error, or a mark that no thread will run it."""
 
     __slots__ = ("done", "dropped", "error", "job", "value")
 
@@ -40,7 +40,7 @@ class Task(Generic[T]):
         self.done.acquire()
 
     def run(self) -> None:
-        """Run the job; called once, by the thread that took the task."""
+        """Run the job. Called once, by the thread that took the task."""
         try:
             self.value = self.job()
         except BaseException as error:  # noqa: BLE001 - raised in the consumer
@@ -48,7 +48,7 @@ class Task(Generic[T]):
         self.done.release()
 
     def drop(self) -> None:
-        """Leave the job to the consumer, if it asks for the result."""
+        """Leave the job to the consumer, if it requests the result."""
         self.dropped = True
         self.done.release()
 
@@ -70,7 +70,7 @@ Tasks = SimpleQueue[Task[T] | None]
 
 
 class ThreadCrew(Generic[T]):
-    """Threads that run tasks from a queue until they find ``None`` there."""
+    """Threads that run tasks from a queue until they find ``None``."""
 
     def __init__(self, threads: int) -> None:
         self._tasks: Tasks[T] = SimpleQueue()
@@ -80,35 +80,35 @@ class ThreadCrew(Generic[T]):
         try:
             for i in range(threads):
                 self._threads.append(start_thread(_work, self._tasks, name=f"headrace-{i}", stop=self.dismiss))
-        except BaseException:  # No more threads can start.
+        except BaseException:  # no more threads can start
             self.dismiss()
             raise
 
     def give(self, task: Task[T]) -> None:
-        """Queue a task, unless the threads were dismissed."""
+        """Queue a task, unless the threads have been dismissed."""
         if self._dismissed:
             task.drop()
         else:
             self._tasks.put(task)
 
     def take(self) -> Task[T] | None:
-        """A task that has not begun, or ``None``."""
+        """A task that has not started, or ``None``."""
         try:
             task = self._tasks.get_nowait()
         except Empty:
             return None
-        if task is None:  # It is for the threads.
+        if task is None:  # meant for the threads
             self._tasks.put(None)
         return task
 
     def dismiss(self) -> None:
         """End the threads after their current tasks, and drop the others. A second call does nothing."""
         if self._forks != FORKS.count:
-            return  # The threads are the parent's, and one of them may have held the queue's lock.
+            return  # These are the parent's threads, and one may have held the queue's lock.
         self._dismissed = True
         while (task := self.take()) is not None:
             task.drop()
-        self._tasks.put(None)  # Each thread puts it back for the next.
+        self._tasks.put(None)  # each thread passes it on to the next
 
     def join(self) -> None:
         """Wait until the threads have ended."""
@@ -121,18 +121,18 @@ class ThreadCrew(Generic[T]):
 def _work(tasks: Tasks[T]) -> None:
     while (task := tasks.get()) is not None:
         task.run()
-        del task  # While this thread sleeps it must not keep a batch alive.
+        del task  # a sleeping thread must not keep a batch alive
     tasks.put(None)
 
 
 class Prefetcher(Iterator[T]):
-    """The results of jobs in order, some of them made before they are asked for.
+    """The results of jobs in order, some of them computed in advance.
 
     Args:
-        jobs: The jobs. Drawn from in the consumer's thread, only as far as ``ahead`` reaches.
-        threads: How many threads work. 0: everything happens in ``next()``.
-        ahead: How many jobs may be begun before their results are asked for.
-        helping: Whether the consumer works instead of waiting. Off where jobs must run one after the other.
+        jobs: The jobs. Consumed in the consumer's thread, at most ``ahead`` in advance.
+        threads: The number of threads. 0: everything happens in ``next()``.
+        ahead: How many jobs may start before their results are requested.
+        helping: Whether the consumer works instead of waiting. Off if jobs must run sequentially.
     """
 
     def __init__(self, jobs: Iterator[Job[T]], *, threads: int, ahead: int, helping: bool = True) -> None:
@@ -145,7 +145,7 @@ class Prefetcher(Iterator[T]):
         self.blocked_ns = 0
         """How long the consumer has slept."""
         self.helped_ns = 0
-        """How long the consumer has worked itself."""
+        """How long the consumer itself has worked."""
 
     def __next__(self) -> T:
         if not self._threads:
@@ -181,7 +181,7 @@ class Prefetcher(Iterator[T]):
                 except RuntimeError:
                     if main_thread().is_alive():
                         raise
-                    # Python 3.12 and later start no thread once the main one has ended. Then this thread runs all jobs.
+                    # From Python 3.12 on, no thread starts once the main one has ended. Then this thread runs all jobs.
                     self._jobs, self._threads = chain([job], self._jobs), 0
                     return
             task = Task(job)
@@ -202,7 +202,7 @@ class Prefetcher(Iterator[T]):
         self.blocked_ns += perf_counter_ns() - helped
 
     def _help_until(self, task: Task[T]) -> bool:
-        """Run tasks that no thread has begun, until ``task`` is done (true) or none are left (false)."""
+        """Run tasks that no thread has started, until ``task`` is done (true) or none are left (false)."""
         assert self._crew is not None
         while (other := self._crew.take()) is not None:
             with as_pool_thread():
@@ -224,6 +224,6 @@ class Prefetcher(Iterator[T]):
                 crew.join()
 
     def __del__(self) -> None:
-        # Garbage collection may happen under any lock that a thread waits for: never wait here.
+        # Garbage collection may run under any lock that a thread waits for, so never wait here.
         if hasattr(self, "_given"):
             self.close(wait=False)

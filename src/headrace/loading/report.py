@@ -17,7 +17,7 @@ SHORT_BATCH_S = 50e-6
 class LoaderReport:
     """Where the time of an epoch went. ``print(report)`` shows it with advice.
 
-    The stages are summed over all threads or workers; the consumer's two add up to the wall time.
+    Stage times are summed over all threads or workers. The two consumer times add up to the wall time.
     """
 
     epoch: int
@@ -36,15 +36,15 @@ class LoaderReport:
     handover_s: float
     """``to="torch"`` or ``to="jax"``."""
     carrying_s: float = 0.0
-    """Into the shared memory, by the workers, and out of it."""
+    """Copying into shared memory by the workers, and out of it."""
     waiting_s: float
-    """The consumer was in ``next()``: asleep, or making batches itself."""
+    """Time the consumer spent in ``next()``: asleep, or making batches itself."""
     helping_s: float
-    """That part of ``waiting_s`` in which it made batches itself."""
+    """The part of ``waiting_s`` spent making batches."""
 
     @classmethod
     def of(cls, times: Times, *, threads: int, cores: int, workers: int = 0) -> LoaderReport:
-        """The report of the times of an epoch, finished or not."""
+        """The report for the times of an epoch, finished or not."""
         wall_ns = (times.ended_ns or perf_counter_ns()) - times.begun_ns
         return cls(
             epoch=times.epoch,
@@ -66,7 +66,7 @@ class LoaderReport:
 
     @property
     def consuming_s(self) -> float:
-        """The time that batches waited for the consumer."""
+        """Time that batches waited for the consumer."""
         return max(self.wall_s - self.waiting_s, 0.0)
 
     @property

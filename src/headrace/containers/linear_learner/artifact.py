@@ -67,10 +67,10 @@ def read_params(content: bytes, path: str) -> dict[str, npt.NDArray[Any]]:
 
     Args:
         content: The whole file.
-        path: For messages.
+        path: The path of the file, for messages.
 
     Raises:
-        CorruptFile: It is truncated, or another kind of file.
+        CorruptFile: The file is truncated, or of another kind.
         UnsupportedData: It holds sparse arrays, or values of an unknown type.
     """
     reader = _ParamsReader(content, path)
@@ -141,8 +141,8 @@ PARAMS = "mx-mod-0000.params"
 ADDITIONAL = "additional-params.json"
 MANIFEST = "manifest.json"
 WEIGHT, BIAS = "fc0_weight", "fc0_bias"
-MOST_BYTES = 4 << 30  # of a member: real weights are far smaller
-COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile decompresses any amount at once
+MOST_BYTES = 4 << 30  # per member: real weights are far smaller
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile decompresses others all at once, in any amount
 OUTPUTS = {
     "LinearRegressionOutput": REGRESSOR,
     "MAERegressionOutput": REGRESSOR,
@@ -158,7 +158,7 @@ class Model:
 
     Args:
         predictor_type: ``"regressor"``, ``"binary_classifier"`` or ``"multiclass_classifier"``.
-        loss: The loss that it was trained with.
+        loss: The training loss.
         weights: ``float32 (outputs, features)``.
         bias: ``float32 (outputs,)``.
         threshold: Answers above it are class 1, for binary models.
@@ -201,7 +201,7 @@ def save_model(model: Model, folder: Path) -> Path:
     """Write the artifact into a folder.
 
     Returns:
-        Its path.
+        The path of the artifact.
     """
     arrays = {f"arg:{WEIGHT}": model.weights, f"arg:{BIAS}": model.bias}
     additional = {"predictor_type": model.predictor_type, "loss": model.loss, "threshold": model.threshold}
@@ -214,7 +214,7 @@ def save_model(model: Model, folder: Path) -> Path:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, member in members.items():
-            # A fixed time, so that the same model gives the same bytes.
+            # A fixed time, so that the same model always gives the same bytes.
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), member)
     path = folder / NAME
     folder.mkdir(parents=True, exist_ok=True)
@@ -226,8 +226,8 @@ def load_model(folder: Path) -> Model:
     """Load the model in an unpacked ``model.tar.gz``: ours, or one trained by SageMaker.
 
     Raises:
-        NoFiles: There is none.
-        CorruptFile, UnsupportedData: It is damaged, or not a linear model.
+        NoFiles: There is no model.
+        CorruptFile, UnsupportedData: The model is damaged, or not linear.
     """
     members, path = _members(folder)
     if PARAMS not in members:
@@ -245,7 +245,7 @@ def load_model(folder: Path) -> Model:
 
 
 def _members(folder: Path) -> tuple[dict[str, bytes], str]:
-    """The files of an artifact: in the zip, or unpacked beside each other."""
+    """The files of an artifact, from the zip or unpacked."""
     for path in sorted(folder.glob("model_algo-*")):
         try:
             with zipfile.ZipFile(path) as archive:
@@ -310,7 +310,7 @@ def _json(content: bytes, path: str) -> dict[str, Any]:
 
 
 def _predictor_of(symbol: dict[str, Any], outputs: int) -> str:
-    """The predictor type of the network's last node; otherwise by the number of outputs."""
+    """The predictor type from the network's last node, else from the number of outputs."""
     for node in reversed(symbol.get("nodes", [])):
         if isinstance(node, dict) and node.get("op") in OUTPUTS:
             return OUTPUTS[node["op"]]
@@ -323,7 +323,7 @@ def _threshold(additional: dict[str, Any], default: float) -> float:
 
 
 def _symbol(model: Model) -> dict[str, Any]:
-    """The network as MXNet 1.x writes it: data, a fully connected layer, and the output for the predictor type."""
+    """The network as MXNet 1.x writes it: data, a fully connected layer, and the output layer of the predictor type."""
     output = next(op for op, predictor in OUTPUTS.items() if predictor == model.predictor_type)
     hidden = {"num_hidden": str(len(model.weights))}
     return {

@@ -1,4 +1,4 @@
-"""The container of Linear Learner: it trains on the channels of a job and answers requests with the trained model."""
+"""The Linear Learner container: trains on the channels of a job, and answers requests with the trained model."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ ACCEPTED = (content_types.JSON, content_types.JSONLINES, content_types.RECORDIO_
 
 
 class LinearLearnerHandler:
-    """Answers with scores, and with the predicted label where the model is a classifier.
+    """Answers with scores, and for classifiers also with the predicted label.
 
     Safe in threads.
 
     Args:
         model: The model.
-        default_accept: The content type of answers to clients that accept any.
+        default_accept: The content type for clients that accept any.
     """
 
     def __init__(self, model: Model, *, default_accept: str = content_types.JSON) -> None:
@@ -59,7 +59,7 @@ class LinearLearnerHandler:
         return _response(self.model, self.model.answers(self.model.scores(features)), accept)
 
     def answer_many(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
-        """Answer a batch with one matrix product. A request that fails has its error in place of a response."""
+        """Answer a batch with one matrix product. A failed request has its error in place of a response."""
         read = [self._read(request) for request in requests]
         valid = [features for features in read if not isinstance(features, Exception)]
         if not valid:
@@ -170,7 +170,7 @@ class LinearLearnerContainer:
         """Load the artifact in a folder: ours, or one trained by SageMaker.
 
         Raises:
-            JobFailed: There is none, or it is damaged.
+            JobFailed: The artifact is missing or damaged.
         """
         try:
             model = load_model(Path(model_dir))

@@ -1,4 +1,4 @@
-"""The hyperparameters of Linear Learner: parses and checks strings, with the defaults of the real algorithm.
+"""The hyperparameters of Linear Learner: parsed from strings and validated, with the defaults of the real algorithm.
 
 Source: the algorithm's page in the SageMaker developer guide, and the default configuration that its container prints.
 """
@@ -38,10 +38,10 @@ class HyperparameterType(Protocol):
     """The type of a hyperparameter."""
 
     def parse(self, text: str, /) -> Any:
-        """Its value; ``None`` for ``auto``.
+        """Parse a value; ``None`` for ``auto``.
 
         Raises:
-            ValueError: The message has the expected form.
+            ValueError: The message describes the expected form.
         """
         ...
 
@@ -173,7 +173,7 @@ IGNORED = {
     "_log_level": "info",
     "_enable_profiler": "false",
 }
-"""Accepted as by the real algorithm, without effect here."""
+"""Accepted like in the real algorithm, but without effect here."""
 OLD = ("force_dense", "_data_format")
 
 DEFAULTS: dict[str, str] = {name: default for name, (default, _) in TABLE.items() if default} | IGNORED
@@ -182,7 +182,7 @@ DEFAULTS: dict[str, str] = {name: default for name, (default, _) in TABLE.items(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hyperparameters:
-    """Checked values. ``None`` means ``auto``, if that is resolved later."""
+    """Validated values. ``None`` means ``auto``, if that is resolved later."""
 
     predictor_type: str
     feature_dim: int | None
@@ -253,7 +253,7 @@ class Hyperparameters:
 
     @property
     def outputs(self) -> int:
-        """The number of scores of a model for an example."""
+        """The number of scores per example of one model."""
         return self.num_classes if self.predictor_type == MULTICLASS else 1
 
     @property

@@ -1,4 +1,4 @@
-"""Parses requests to Linear Learner of any supported content type to one matrix of features.
+"""Parses requests of any supported content type to one matrix of features.
 
 Source: the inference formats of the SageMaker developer guide ("Common data formats for inference", "Linear learner response
 formats").
@@ -35,7 +35,7 @@ def features_of(request: Request, width: int) -> Any:
         ``float32 (n, width)``: an array, or a CSR array for sparse Records and instances.
 
     Raises:
-        RequestError: 415, an unsupported content type; 400, an invalid body, with the place and the reason.
+        RequestError: 415 for an unsupported content type; 400 for an invalid body, with the location and the reason.
     """
     media = content_types.media_type(request.content_type)
     if media not in SUPPORTED:
@@ -54,7 +54,7 @@ def features_of(request: Request, width: int) -> Any:
 
 
 def _bad(reason: str) -> RequestError:
-    """A 400 that begins like the real container's."""
+    """A 400 response that begins like the real container's."""
     return RequestError(400, PREFIX + reason.removeprefix(PREFIX))
 
 

@@ -38,7 +38,7 @@ class Framing(ABC):
         """The cache key of an index: the name, and anything else that affects where records begin."""
         return self.name
 
-    def one_pass(self, size: int, /) -> Self:  # noqa: ARG002 - for those that need it
+    def one_pass(self, size: int, /) -> Self:  # noqa: ARG002 - for subclasses
         """The framing for one pass over one buffer of ``size`` bytes by one thread. It may remember state between calls."""
         return self
 
@@ -46,7 +46,7 @@ class Framing(ABC):
     def is_plain(self, head: bytes, /) -> bool:
         """Whether these first bytes are those of an uncompressed file."""
 
-    def begin(self, buffer: memoryview, path: str, /, *, last: bool) -> int:  # noqa: ARG002 - for those that need it
+    def begin(self, buffer: memoryview, path: str, /, *, last: bool) -> int:  # noqa: ARG002 - for subclasses
         """Where the first record begins; -1 if that needs more bytes, which never happens with ``last``.
 
         Raises:
@@ -76,7 +76,7 @@ class Framing(ABC):
         buffer: memoryview,
         /,
         *,
-        last: bool,  # noqa: ARG002 - for those that need it
+        last: bool,  # noqa: ARG002 - for subclasses
     ) -> tuple[int, int]:
         """How to resume after damage: how many of ``error.starts`` count, and where the next intact record begins.
 

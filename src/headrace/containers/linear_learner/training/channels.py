@@ -69,7 +69,7 @@ class Examples:
 
         Raises:
             JobFailed: No data, or invalid data.
-            DataError: Damaged data; has file and record.
+            DataError: Damaged data. The error names file and record.
         """
         channel = self.job.channels[self.name]
         if channel.input_mode == "Pipe":
@@ -145,7 +145,7 @@ class Examples:
 
 
 def channel_examples(job: TrainingJob, name: str, parameters: Hyperparameters) -> Examples | None:
-    """The examples of a channel; ``None`` where the job has no such channel."""
+    """The examples of a channel; ``None`` if the job has no such channel."""
     if name not in job.channels:
         return None
     return Examples(job=job, name=name, size=parameters.mini_batch_size, parameters=parameters)
@@ -165,7 +165,7 @@ def _at(file: Path, record: int) -> str:
 
 
 def _wrong_label(labels: Array, parameters: Hyperparameters) -> tuple[int, str] | None:
-    """Which label cannot be learned from, and why."""
+    """A label that cannot be learned from, and why."""
     bad = ~np.isfinite(labels)
     if bad.any():
         return int(bad.argmax()), "a label is not finite"

@@ -1,4 +1,4 @@
-"""The epochs of a job: training, validation, early stopping, the choice of the best model."""
+"""The epochs of a job: training, validation, early stopping, and the choice of the best model."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from headrace.errors import JobFailed
 __all__ = ["fit", "keep_freed_memory", "limit_blas_threads"]
 
 
-WORTH_THREADS = 1 << 25  # multiplications of one product: about a millisecond on one processor
+WORTH_THREADS = 1 << 25  # multiplications in one product: about a millisecond on one core
 
 
 def limit_blas_threads(multiplications: int) -> AbstractContextManager[object]:
     """Compute small matrix products on one thread.
 
-    Waking another thread and waiting for it costs more than a small product; a hundred times more where other programs keep
-    the processors busy. Without threadpoolctl, which comes with scikit-learn, nothing changes.
+    Waking another thread and waiting for it costs more than a small product, and a hundred times more if other programs keep
+    the cores busy. Without threadpoolctl, which comes with scikit-learn, this does nothing.
     """
     if multiplications >= WORTH_THREADS or not available("threadpoolctl"):
         return nullcontext()
@@ -46,8 +46,8 @@ LARGEST = 16 << 20  # bytes; glibc considers up to 32 MiB
 def keep_freed_memory() -> None:
     """Make the C library keep freed blocks for reuse.
 
-    glibc returns large blocks to the system, and new ones come back page by page, cleared: up to a third of the time of a step.
-    Its threshold follows the largest block that was freed so far (mallopt(3), M_MMAP_THRESHOLD). Other C libraries are not
+    glibc returns large blocks to the system. Getting new ones, page by page and cleared, takes up to a third of a training
+    step. Its threshold follows the largest block freed so far (mallopt(3), M_MMAP_THRESHOLD). Other C libraries are not
     affected.
     """
     np.empty(LARGEST, np.uint8)
@@ -109,9 +109,9 @@ class _Fitting:
         taken, scaler = self._scaler(first)
         models = self._models(scaler)
         batches: Iterator[MiniBatch] = itertools.chain(taken, first)
-        del taken  # so that the chain frees what it has passed on
+        del taken  # lets the chain free what it has passed on
         keep_freed_memory()
-        # A model that diverges is ignored; the others continue.
+        # A diverging model is ignored; the others continue.
         with np.errstate(all="ignore"), limit_blas_threads(models.weights.size * self.parameters.mini_batch_size):
             for epoch in range(self.parameters.epochs):
                 if self._epoch(models, epoch, batches) or self.job.stop.is_set():
@@ -139,7 +139,7 @@ class _Fitting:
         return Models(self.parameters, list_candidates(self.parameters, balanced), scaler)
 
     def _epoch(self, models: Models, epoch: int, batches: Iterator[MiniBatch]) -> bool:
-        """One epoch; whether it was the last."""
+        """Run one epoch. Returns whether it was the last."""
         begun = time.time()
         tally = Tally(self.parameters, len(models))
         for batch in batches:
@@ -160,7 +160,7 @@ class _Fitting:
         return self._note_result(models, epoch, chosen_on, tally.examples, begun)
 
     def _note_result(self, models: Models, epoch: int, tally: Tally, examples: int, begun: float) -> bool:
-        # On training examples the loss without any penalty is always the smallest, so it cannot choose a penalty.
+        # On training examples, the loss is smallest without any penalty, so it cannot select a penalty.
         penalty = models.weight_penalty(examples) if self._validation is None else 0.0
         number = tally.best(penalty)
         value = float(tally.criterion(penalty)[number])
@@ -168,7 +168,7 @@ class _Fitting:
         tolerance = self.parameters.early_stopping_tolerance
         improved = self._best is None or value < self._best.value - tolerance * abs(self._best.value)
         loss = float(tally.losses(penalty)[number])
-        # Several epochs may have the same accuracy. Keep the one with the smallest loss.
+        # Several epochs may reach the same accuracy; keep the one with the smallest loss.
         if self._best is None or (value, loss) < (self._best.value, self._best.loss):
             weights, bias = models.fold(number)
             if np.isfinite(weights).all() and np.isfinite(bias).all():

@@ -1,4 +1,4 @@
-"""The log of a job, in the form of the real algorithm, from which tools read metrics; and the sums that it reports."""
+"""The log of a job, in the form of the real algorithm, which tools parse for metrics; and the sums that it reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Tally:
         Args:
             scores: ``(n, models, outputs)``.
             labels: ``(n,)``.
-            values: Of the loss, ``(n, models)``.
+            values: Loss values, ``(n, models)``.
         """
         sums = values.sum(axis=0, dtype=np.float64)
         means = sums / len(labels)
@@ -59,7 +59,7 @@ class Tally:
     def _count(self, scores: Array, labels: Array) -> None:
         likely = sigmoid(scores)
         likely *= BINS
-        np.fmax(likely, 0, out=likely)  # fmax takes 0 for NaN
+        np.fmax(likely, 0, out=likely)  # fmax(NaN, 0) is 0
         places = np.fmin(likely, BINS - 1, out=likely).astype(np.int64)
         places += np.arange(self._models) * BINS
         places += (labels == 1)[:, None] * (self._models * BINS)
@@ -99,7 +99,7 @@ OBJECTIVES = {
     "logistic": "binary_classification_cross_entropy_objective",
     "softmax_loss": "multiclass_cross_entropy_objective",
 }
-SHOWN = 10  # values of a scaler's arrays
+SHOWN = 10  # values shown of a scaler's arrays
 
 
 class TrainingLog:
@@ -111,9 +111,9 @@ class TrainingLog:
         self._objective = OBJECTIVES.get(parameters.loss, f"{parameters.loss}_objective")
 
     def line(self, text: str, level: str = "INFO") -> None:
-        """Write a line with the time."""
+        """Write a line with a timestamp."""
         # The real container runs in UTC.
-        stamp = datetime.now(tz=timezone.utc).strftime("%m/%d/%Y %H:%M:%S")  # noqa: UP017 - 3.11 has both, readers know this one
+        stamp = datetime.now(tz=timezone.utc).strftime("%m/%d/%Y %H:%M:%S")  # noqa: UP017 - 3.11 has both; this one is better known
         self._job.log(f"[{stamp} {level} {threading.get_ident()}] {text}")
 
     @staticmethod
@@ -225,7 +225,7 @@ def _some(values: Array) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity."""
+    """Replace infinities, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""The models that one job trains side by side: their hyperparameters, the scaling of features and labels, and a step of training."""
+"""The models that one job trains in parallel: their hyperparameters, the scaling of features and labels, and the training step."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from headrace.io.system import usable_memory
 
 __all__ = ["Candidate", "Models", "Scaler", "Schedule", "fit_scaler", "list_candidates"]
 
-# SageMaker does not publish its grid. Its logs show 32 models with about two rates and growing penalties. Adam moves every
-# weight by about the rate in each step, so jobs with few steps need the large rates.
+# SageMaker does not publish its grid. Its logs show 32 models with about two rates and increasing penalties. Adam moves
+# every weight by about the rate in each step, so jobs with few steps need the large rates.
 RATES = {"adam": (0.1, 0.03, 0.01, 0.003), "sgd": (0.1, 0.03, 0.01, 0.003), "adagrad": (0.5, 0.1), "rmsprop": (0.03, 0.01, 0.003)}  # fmt: skip
 PENALTIES = ((0.0, 0.0), (1e-5, 0.0), (1e-4, 0.0), (1e-3, 0.0), (1e-2, 0.0), (0.0, 1e-5), (0.0, 1e-4), (0.0, 1e-3))
 """``(wd, l1)``."""
 FACTOR = 0.99
 FIRST_STEP = 100
 MINIMUM_RATE = 1e-5
-LAST_SHARE = 1e-3  # of the first rate: where a schedule that we choose ends
+LAST_SHARE = 1e-3  # final rate of schedules that we choose, relative to the first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def list_candidates(parameters: Hyperparameters, balanced_weight: float) -> list
     """``num_models`` candidates over a grid of the hyperparameters that the job leaves on ``auto``.
 
     Args:
-        parameters: Of the job.
+        parameters: The hyperparameters of the job.
         balanced_weight: The number of negative examples per positive one.
     """
     given = parameters.learning_rate
@@ -54,7 +54,7 @@ def list_candidates(parameters: Hyperparameters, balanced_weight: float) -> list
         Candidate(learning_rate=rate, wd=wd, l1=l1, positive_weight=positive)
         for (wd, l1), positive, rate in itertools.product(penalties, weights, rates)
     ]
-    # Where there are more models than combinations, models repeat with other initial weights.
+    # If there are more models than combinations, they repeat with other initial weights.
     return list(itertools.islice(itertools.cycle(grid), parameters.num_models))
 
 
@@ -86,7 +86,7 @@ class Schedule:
         return np.asarray(np.maximum(decayed, np.minimum(self._first, self.minimum)))
 
     def plan(self, steps_left: int) -> None:
-        """Where ``lr_scheduler_step`` is ``auto``: choose it so that the rates are small at the end. Called after the first epoch."""
+        """If ``lr_scheduler_step`` is ``auto``, choose it so that the rates are small at the end. Called after the first epoch."""
         if self._fixed is None and self._enabled and steps_left > 0:
             decays = np.log(LAST_SHARE) / np.log(self.factor)
             self.step = max(1, round(steps_left / decays))
@@ -98,9 +98,9 @@ class Scaler:
 
     Args:
         mean: ``float32 (features,)``.
-        deviation: ``float32 (features,)``; 1 where a feature is constant.
+        deviation: ``float32 (features,)``; 1 if a feature is constant.
         label_mean, label_deviation: The same for the label.
-        classes: How many examples of each class were seen, ``int64 (classes,)``; empty for regression.
+        classes: The number of examples seen per class, ``int64 (classes,)``; empty for regression.
     """
 
     mean: Array
@@ -126,7 +126,7 @@ def fit_scaler(rows: FeatureRows, labels: Array, parameters: Hyperparameters) ->
     Args:
         rows: Features.
         labels: ``float32 (n,)``.
-        parameters: Say what to scale.
+        parameters: The hyperparameters, which state what to scale.
     """
     means, deviations = rows.moments()
     width = rows.width
@@ -145,10 +145,10 @@ def fit_scaler(rows: FeatureRows, labels: Array, parameters: Hyperparameters) ->
     )
 
 
-ARRAYS = 5  # as large as the weights: the weights, their gradient, the state of the optimizer
-STEPS = 1500  # that models need to converge with the rates that we choose
-WORTH_STEPS = 1 << 27  # weight updates that all those steps may make: some seconds
-FEWEST = 8  # examples per step, where we choose
+ARRAYS = 5  # arrays of the size of the weights: the weights, their gradient, the optimizer's state
+STEPS = 1500  # steps that models need to converge at the rates that we choose
+WORTH_STEPS = 1 << 27  # the most weight updates for those steps: some seconds
+FEWEST = 8  # examples per step, if we choose
 SEED = 0  # fixed, so that the same data and hyperparameters give the same model
 
 
@@ -156,7 +156,7 @@ class Models:
     """The models of one job.
 
     Args:
-        parameters: Of the job.
+        parameters: The hyperparameters of the job.
         candidates: The hyperparameters of each model.
         scaler: Scales features and labels.
     """
@@ -232,7 +232,7 @@ class Models:
         return scores, labels, values
 
     def score(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
-        """Scores ``(n, models, outputs)``, labels in the units of training ``(n,)``, values of the loss ``(n, models)``."""
+        """Scores ``(n, models, outputs)``, labels in the units of training ``(n,)``, and loss values ``(n, models)``."""
         scores = self._scores(batch.rows.scale(self.scaler.mean, self.scaler.deviation))
         labels = self.scaler.label(batch.labels)
         return scores, labels, self.loss.value(scores, labels)
@@ -243,7 +243,7 @@ class Models:
         return scores.reshape(len(scores), len(self), self._outputs)
 
     def weight_penalty(self, examples: int) -> Array:
-        """The penalty for large weights of each model, ``(models,)``, where models are compared on their training examples.
+        """The penalty for large weights of each model, ``(models,)``, used when models are compared on training examples.
 
         Half the sum of squares, divided by the number of examples: the default penalty of ridge and logistic regression in
         other libraries.
@@ -276,12 +276,12 @@ class Models:
 
 
 def _class_weights(counts: Array) -> Array:
-    """Weights of the classes, so that every class counts the same in all."""
+    """Class weights that give every class the same total weight."""
     return np.asarray(counts.sum() / (len(counts) * np.maximum(counts, 1)), np.float32)
 
 
 def _check_memory(values: int) -> None:
-    """Refuse weights that do not fit into memory, before allocating them."""
+    """Refuse weights that exceed memory, before allocating them."""
     memory = usable_memory()
     needed = 4 * ARRAYS * values
     if memory is not None and needed > memory:

@@ -21,7 +21,7 @@ __all__ = ["Array", "LossFunction", "Optimizer", "Penalty", "loss_of", "loss_uni
 
 
 Array = npt.NDArray[Any]
-LEAST = -60.0  # smallest exponent of e; products with denormal numbers take twice the time
+LEAST = -60.0  # smallest exponent of e: denormal numbers double the time of products
 OF_SQUARES = ("squared_loss", "eps_insensitive_squared_loss", "huber_loss")
 
 
@@ -30,7 +30,7 @@ class LossFunction(Protocol):
 
     def value(self, scores: Array, labels: Array, /) -> Array: ...
     def both(self, scores: Array, labels: Array, /) -> tuple[Array, Array]:
-        """Value and derivative; the caller may change the derivative."""
+        """Value and derivative. The caller may modify the derivative."""
         ...
 
 
@@ -127,7 +127,7 @@ class Logistic(_SeparateLoss):
 
     def value(self, scores: Array, labels: Array) -> Array:
         away = (scores * -_signs(labels))[..., 0]
-        # logaddexp(0, away) in steps that NumPy vectorizes, which takes a tenth of the time of np.logaddexp.
+        # logaddexp(0, away) in steps that NumPy vectorizes, in a tenth of the time of np.logaddexp.
         value = np.abs(away)
         np.negative(value, out=value)
         _exp(value)
@@ -158,8 +158,8 @@ class Hinge(_SeparateLoss):
 class Softmax:
     """The cross entropy of the softmax of the scores against the class.
 
-    Computed with the classes on the first axis, because NumPy takes several times as long for maxima and sums over a short last
-    axis. The memory is reused, because the system clears new memory page by page.
+    Computed with the classes on the first axis, because NumPy takes several times as long for maxima and sums over a short
+    last axis. Memory is reused, because the system clears new memory page by page.
     """
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class Softmax:
 
 def _exp(values: Array) -> None:
     """``exp`` in place, with exponents of at least ``LEAST``."""
-    # Compare with a row, not with a scalar, which NumPy does not vectorize.
+    # Compare with a row: NumPy does not vectorize the comparison with a scalar.
     np.maximum(values, np.full(values.shape[-1], LEAST, values.dtype), out=values)
     np.exp(values, out=values)
 
@@ -275,7 +275,7 @@ class Adam:
         np.sqrt(square, out=work)
         work += EPSILON
         np.divide(mean, work, out=work)
-        # Both means begin at zero. This corrects that bias.
+        # Correct the bias of both means, which start at zero.
         unbiased = np.float32(np.sqrt(1 - beta_2**self._steps) / (1 - beta_1**self._steps))
         work *= rates * unbiased
         weights -= work
@@ -304,7 +304,7 @@ class RmsProp:
 
 
 class Penalty:
-    """The derivative of ``wd / 2 * |w|^2 + l1 * |w|_1``, each model with its own."""
+    """The derivative of ``wd / 2 * |w|^2 + l1 * |w|_1``, with separate factors per model."""
 
     def __init__(self, wd: Array, l1: Array) -> None:
         self._wd = wd if np.any(wd) else None
@@ -324,7 +324,7 @@ class Penalty:
 def optimizer_of(
     name: str, shape: tuple[int, ...], *, momentum: float | None, beta_1: float | None, beta_2: float | None
 ) -> Optimizer:
-    """A new optimizer for weights of ``shape``; ``None`` is the default of its paper."""
+    """A new optimizer for weights of ``shape``. ``None`` selects the default of its paper."""
     if name == "sgd":
         return Sgd(shape, 0.0 if momentum is None else momentum)
     if name == "adagrad":

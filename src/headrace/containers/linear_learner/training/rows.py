@@ -74,7 +74,7 @@ class DenseRows:
 
 
 class SparseRows:
-    """Rows of a SciPy CSR array. The scaling is kept apart from the matrix, so that the matrix stays sparse.
+    """Rows of a SciPy CSR array. The scaling is stored separately, so that the matrix stays sparse.
 
     ``((x - m) / s) @ w`` is ``x @ (w / s) - m @ (w / s)``. The transposed product is computed the same way.
 
@@ -142,7 +142,7 @@ class SparseRows:
 
 def _all_finite(values: Array) -> bool:
     flat = values.reshape(-1)
-    # A sum of squares is the fastest check. It can overflow for large finite values, so look at each value then.
+    # A sum of squares is the fastest check. It can overflow for large finite values, so then check each value.
     with np.errstate(over="ignore"):
         return bool(np.isfinite(np.dot(flat, flat))) or bool(np.isfinite(flat).all())
 
@@ -155,7 +155,7 @@ def as_rows(features: Any) -> FeatureRows:
 
 
 def concat_rows(parts: list[FeatureRows]) -> FeatureRows:
-    """All rows of some blocks of one kind."""
+    """The rows of several blocks of one kind, concatenated."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], DenseRows):

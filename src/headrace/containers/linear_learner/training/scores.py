@@ -32,7 +32,7 @@ class Cuts:
     """All cuts of some scores.
 
     Args:
-        true_positive, false_positive: Of each cut, ``(..., scores + 1)``.
+        true_positive, false_positive: Counts at each cut, ``(..., scores + 1)``.
         positives, negatives: Their total numbers, ``(..., 1)``.
     """
 
@@ -163,7 +163,7 @@ class _Binary:
         return known, positive, np.bincount(which, minlength=len(known)) - positive
 
     def threshold(self, model: Model) -> float:
-        """In the units of the answers: a probability, of hinge loss a margin."""
+        """The threshold in the units of the answers: a probability, or a margin for hinge loss."""
         default = 0.0 if model.loss == "hinge_loss" else 0.5
         if self._parameters.binary_classifier_model_selection_criteria in ("loss_function", "cross_entropy_loss"):
             return default
@@ -174,7 +174,7 @@ class _Binary:
         between = np.concatenate([ends[:1], (answers[1:] + answers[:-1]) / 2, ends[1:]])
         merit = Cuts.of(positive, negative).merit(self._parameters)
         best = np.flatnonzero(merit == merit.max())
-        # Of equally good cuts, the one nearest to the default.
+        # Of equally good cuts, choose the one nearest to the default.
         return float(between[best[np.argmin(np.abs(between[best] - default))]])
 
     def measures(self, model: Model, parameters: Hyperparameters) -> dict[str, float]:
@@ -205,7 +205,7 @@ class _Classes:
         self._actual = np.zeros(classes, np.int64)
         self._predicted = np.zeros(classes, np.int64)
         self._correct = np.zeros(classes, np.int64)
-        self._sums = np.zeros(3)  # of the loss, of top-k hits, of the discounted gain
+        self._sums = np.zeros(3)  # sums of the loss, of top-k hits, of the discounted gain
 
     def add(self, scores: Array, labels: Array) -> None:
         classes, actual = len(self._actual), labels.astype(np.int64)
