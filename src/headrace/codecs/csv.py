@@ -46,7 +46,7 @@ class CsvCodec:
     """Decodes rows to examples, a batch at a time in native code.
 
     Numbers may have blanks around them; text keeps its blanks. A missing number becomes the feature's default, else NaN for
-    floats, else an error. Missing text stays empty unless the feature has a default.
+    floats, else an error. Missing text is kept as written unless the feature has a default.
 
     A feature of fixed shape is read from one column per value: ``v_0``, ``v_1``, ... in C order, or ``v0``, ``v1``, ...
 

@@ -329,7 +329,7 @@ class _Cut:
         return np.bincount(numbers, minlength=int(rows[-1])).astype(np.int64), counts
 
     def _lengths_between(self, limits: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
-        """Row limits, one more than rows in each example, to row lengths."""
+        """The row lengths, from the row limits. Each example has one limit more than rows."""
         bounds = offsets_of(counts + 1)
         self._check_ascending(limits, bounds)
         lengths = np.delete(np.diff(limits), bounds[1:-1] - 1)

@@ -102,7 +102,7 @@ def deep_pixels(pillow: Any, image: bytes, transparency: Any) -> Pixels:
 
 
 def _as_bytes(pillow: Any, image: bytes, kind: int) -> Pixels:
-    """Read one 16-bit sample as two of 8 bits, where a kind with twice the samples exists. PNG filters work on bytes, so this is exact."""
+    """The pixels of a 16-bit PNG, read as twice as many 8-bit samples. PNG filters work on bytes, so this is exact."""
     twice = {GREY: GREY_ALPHA, GREY_ALPHA: COLOURS_ALPHA}[kind]
     header = bytearray(image[HEADER])
     header[DEPTH_AT - SIGNATURE_BYTES], header[COLOUR_AT - SIGNATURE_BYTES] = 8, twice

@@ -112,7 +112,7 @@ def read_record(file: HasBuffer, begin: int, *, verify: bool) -> memoryview:
     """The record of a single-record chunk.
 
     Raises:
-        BadChunk: It is damaged.
+        BadChunk: The chunk is damaged.
     """
     try:
         chunk = _native.open_chunk(

@@ -129,8 +129,8 @@ def resume_after(
 ) -> int:
     """Where the next intact record after a damaged one begins, or -1 if none is found.
 
-    If only the payload is damaged, its length is trusted unless the bytes after it are no record. Otherwise search for the
-    next complete, intact record until ``patience`` is used up.
+    If only the payload is damaged, its length is trusted unless no record follows it. Otherwise search for
+    the next complete, intact record until ``patience`` is used up.
     """
     at = int(error.offset)
     if error.fault == "payload_checksum":
