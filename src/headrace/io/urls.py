@@ -107,7 +107,7 @@ def base_name(path: str) -> str:
 def sibling_of(path: str, name: str) -> str:
     """The file ``name`` in the folder of the file or URL ``path``. A URL or an absolute path is returned unchanged.
 
-    >>> beside("https://host/train/rows.csv", "images/1.jpg"), beside("train/rows.csv", "images/1.jpg")
+    >>> sibling_of("https://host/train/rows.csv", "images/1.jpg"), sibling_of("train/rows.csv", "images/1.jpg")
     ('https://host/train/images/1.jpg', 'train/images/1.jpg')
     """
     if is_url(name):
@@ -139,7 +139,7 @@ def stays_below(name: str) -> bool:
 def child_of(folder: str, name: str) -> str:
     """The path or URL of ``name`` in a folder.
 
-    >>> inside("s3://bucket/train/", "cat/1.jpg"), inside("train", "cat")
+    >>> child_of("s3://bucket/train/", "cat/1.jpg"), child_of("train", "cat")
     ('s3://bucket/train/cat/1.jpg', 'train/cat')
     """
     return f"{folder.rstrip('/')}/{name}" if is_url(folder) else os.path.join(folder, name)

@@ -152,7 +152,7 @@ class RoundPlan:
 def part_bounds(size: int, rank: int, world: int) -> tuple[int, int]:
     """Part ``rank`` of ``[0, size)`` in ``world`` consecutive parts. The first parts may be longer by one.
 
-    >>> [part(7, rank, 3) for rank in range(3)]
+    >>> [part_bounds(7, rank, 3) for rank in range(3)]
     [(0, 3), (3, 5), (5, 7)]
     """
     each, more = divmod(size, world)
@@ -163,7 +163,7 @@ def part_bounds(size: int, rank: int, world: int) -> tuple[int, int]:
 def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
     """Cut a batch into ``count`` parts of ``size`` examples: views of the columns (sparse columns are copied).
 
-    >>> [part["x"].tolist() for part in cut({"x": np.arange(6)}, 3, 2)]
+    >>> [part["x"].tolist() for part in cut_batch({"x": np.arange(6)}, 3, 2)]
     [[0, 1, 2], [3, 4, 5]]
     """
     if count == 1:

@@ -290,7 +290,7 @@ class Text(Tensor):
     r"""UTF-8 text, decoded as ``bytes``, as in TFDS.
 
     >>> Text().encode_example("例")
-    b'\\xe4\\xbe\\x8b'
+    b'\xe4\xbe\x8b'
     """
 
     class_name = "text_feature.Text"
