@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.compare.before import measure_both, table
 from benchmarks.compare.driver import Run, measure
 from benchmarks.compare.report import Report, setting, update_readme
 from benchmarks.compare.workloads import WORKLOADS
@@ -29,11 +30,30 @@ def main(arguments: Sequence[str]) -> int:
     if options.command == "render":
         _render(Report.from_json(KEPT.read_text(encoding="utf-8")))
         return 0
-    return _run(options)
+    return _before(options) if options.command == "before" else _run(options)
+
+
+def _before(options: argparse.Namespace) -> int:
+    run = _run_of(options)
+    names = options.workloads or list(WORKLOADS)
+    _prepare(run, names)
+    changes = [change for name in names for change in measure_both(name, run, options.checkout)]
+    print(table(changes))
+    return int(any(change.error for change in changes))
 
 
 def _run(options: argparse.Namespace) -> int:
-    run = Run(
+    run = _run_of(options)
+    names = options.workloads or list(WORKLOADS)
+    _prepare(run, names)
+    report = Report(setting=setting(run.size, run.rounds), tables={name: measure(name, run) for name in names})
+    print(report.to_markdown())
+    _save(report, keep=options.keep)
+    return int(any(result.error for table in report.tables.values() for result in table.values()))
+
+
+def _run_of(options: argparse.Namespace) -> Run:
+    return Run(
         folder=bench_folder(),
         size=options.size,
         rounds=options.rounds,
@@ -41,18 +61,17 @@ def _run(options: argparse.Namespace) -> int:
         roles=tuple(options.roles.split(",")),
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
+
+
+def _prepare(run: Run, names: Sequence[str]) -> None:
+    """Make the data files that the workloads read."""
     run.say(f"data files under {run.folder}")
     files = Files(run.folder, SIZES[run.size])
-    names = options.workloads or list(WORKLOADS)
     needs_images = {WORKLOADS[name].needs_images for name in names}
     if False in needs_images:
         files.prepare()
     if True in needs_images:
         ImageFiles(files).prepare()
-    report = Report(setting=setting(run.size, run.rounds), tables={name: measure(name, run) for name in names})
-    print(report.to_markdown())
-    _save(report, keep=options.keep)
-    return int(any(result.error for table in report.tables.values() for result in table.values()))
 
 
 def _save(report: Report, *, keep: bool) -> None:
@@ -77,12 +96,18 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="name the workloads")
     commands.add_parser("render", help="put the kept results into benchmarks/README.md again")
     run = commands.add_parser("run", help="measure, and print the tables")
-    run.add_argument("workloads", nargs="*", type=_workload, metavar="WORKLOAD", help="default: all")
-    run.add_argument("--size", choices=sorted(SIZES), default="full", help="how much data (default: full)")
-    run.add_argument("--rounds", type=int, default=7, help="turns of every system (default: 7)")
-    run.add_argument("--quiet", type=float, default=20, help="seconds to wait for other programs before each turn")
     run.add_argument("--roles", default="headrace,peer,limit", help="only systems of these roles, comma-separated")
     run.add_argument("--keep", action="store_true", help="keep as results/compare.json and put it into the README")
+    before = commands.add_parser("before", help="measure Headrace beside an earlier checkout of it")
+    before.add_argument("checkout", type=Path, help="its root; `make setup` was run there")
+    before.set_defaults(roles="headrace")
+    for command in (run, before):
+        command.add_argument("workloads", nargs="*", type=_workload, metavar="WORKLOAD", help="default: all")
+        command.add_argument("--size", choices=sorted(SIZES), default="full", help="how much data (default: full)")
+        command.add_argument("--rounds", type=int, default=7, help="turns of every system (default: 7)")
+        command.add_argument(
+            "--quiet", type=float, default=20, help="seconds to wait for other programs before each turn"
+        )
     return parser
 
 

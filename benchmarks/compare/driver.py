@@ -59,16 +59,19 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """The process of one system."""
+    """The process of one system, with the code of the checkout ``root``, run by ``python`` (default: what the system asks for)."""
 
-    def __init__(self, run: Run, workload: str, system: System, cache: Path) -> None:
-        if not Path(system.python).exists():
-            raise WorkerError(f"no {system.python}: benchmarks/compare/setup_peers.sh makes it")
+    def __init__(
+        self, run: Run, workload: str, system: System, cache: Path, *, root: Path = ROOT, python: str | None = None
+    ) -> None:
+        python = python or system.python
+        if not Path(python).exists():
+            raise WorkerError(f"no {python}: benchmarks/compare/setup_peers.sh makes it")
         self._timeout = run.timeout_s
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [system.python, "-m", "benchmarks.compare.worker", str(run.folder), run.size, workload, system.name],
-            cwd=ROOT,
+            [python, "-m", "benchmarks.compare.worker", str(run.folder), run.size, workload, system.name],
+            cwd=root,
             env={**os.environ, **_QUIET_LIBRARIES, "HEADRACE_CACHE_DIR": str(cache), "HF_HOME": str(cache)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
