@@ -90,6 +90,23 @@ def test_a_predictor_whose_types_are_set_later(session, model):
         SKLearnPredictor()
 
 
+def test_what_a_predictor_reports(session, model, tmp_path):
+    (tmp_path / "serve.py").write_text(SCRIPT + "\nprint('the script was imported')\n")
+    predictor = model.deploy(endpoint_name="three")
+    assert (predictor.endpoint, repr(predictor)) == ("three", "SKLearnPredictor('three')")
+    described = predictor.describe()
+    assert (described["name"], described["status"]) == ("three", "InService")
+    assert "the script was imported" in predictor.logs()
+    assert session.describe_model("times-three")["ModelName"] == "times-three"
+    predictor.delete_model()
+    with pytest.raises(ValueError, match="no model 'times-three'"):
+        session.describe_model("times-three")
+    predictor.deserializer = lambda stream, content_type: (content_type, stream.read())
+    predictor.serializer = lambda value: ",".join(map(str, value))
+    predictor.serializer.content_type = predictor.accept = "text/csv"
+    assert predictor.predict([1, 2]) == ("text/csv", b"3.0,6.0\n")
+
+
 def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
     with pytest.raises(ValueError, match="no model 'times-three'"):
         Transformer("times-three", 1, "ml.m5.large", sagemaker_session=session)

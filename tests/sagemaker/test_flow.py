@@ -221,6 +221,62 @@ def test_a_failing_script_gives_its_reason(session, tmp_path):
     assert "no such thing" in session.describe_training_job(estimator.training_job_name)["FailureReason"]
 
 
+TIMES = """
+import argparse, os
+
+def model_fn(model_dir):
+    with open(os.path.join(model_dir, "factor")) as file:
+        return int(file.read())
+
+def predict_fn(rows, factor):
+    return rows * factor
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--factor", type=int)
+    with open(os.path.join(os.environ["SM_MODEL_DIR"], "factor"), "w") as file:
+        file.write(str(parser.parse_args().factor))
+"""
+
+
+def test_an_estimator_with_a_script(session, tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "times.py").write_text(TIMES)
+    image = sagemaker.image_uris.retrieve("sklearn", "us-east-1", "1.2-1")
+    with pytest.raises(ValueError, match="the scikit-learn image runs a script: give an entry_point"):
+        sagemaker.Estimator(image, sagemaker_session=session)
+    estimator = sagemaker.Estimator(
+        image,
+        entry_point="times.py",
+        source_dir=tmp_path / "code",
+        hyperparameters={"factor": 3},
+        sagemaker_session=session,
+    )
+    assert repr(estimator) == "<Estimator: no job yet>"
+    estimator.fit(logs=False)
+    name = estimator.training_job_name
+    assert name.startswith("sagemaker-scikit-learn-")
+    assert repr(estimator) == f"<Estimator: {name}>"
+    given = session.describe_training_job(name)["HyperParameters"]
+    assert (given["factor"], given["sagemaker_program"]) == ("3", '"times.py"')
+    assert json.loads(given["sagemaker_submit_directory"]) == (
+        f"s3://{session.default_bucket()}/{name}/source/sourcedir.tar.gz"
+    )
+    predictor = estimator.deploy(endpoint_name="times", serializer=CSVSerializer(), deserializer=JSONDeserializer())
+    assert predictor.predict([1, 2]) == [[3, 6]]
+    assert session.describe_model(name)["Image"] == image
+    estimator.delete_endpoint()
+    estimator.delete_model()
+    with pytest.raises(ValueError, match="no model"):
+        session.describe_model(name)
+    attached = sagemaker.Estimator.attach(name, session, image_uri=image, entry_point="times.py")
+    assert (attached.training_job_name, attached.model_data) == (name, estimator.model_data)
+    attached.stop_training_job()  # It has ended, so that nothing happens.
+    assert session.describe_training_job(name)["TrainingJobStatus"] == "Completed"
+    with pytest.raises(ValueError, match="no training job|no job"):
+        sagemaker.Estimator.attach("unknown", session, image_uri=image, entry_point="times.py")
+
+
 def test_a_job_in_the_background(session, tmp_path):
     script = tmp_path / "slow.py"
     script.write_text("import os\nopen(os.path.join(os.environ['SM_MODEL_DIR'], 'm'), 'w').write('x')\n")

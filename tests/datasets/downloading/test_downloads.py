@@ -2,10 +2,16 @@
 
 import gzip
 import hashlib
+import ssl
 import threading
+from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
+from urllib.error import URLError
+from urllib.request import HTTPRedirectHandler, Request
 
 import pytest
 from tests.datasets.web import IMPATIENT, Page, Web, zipped
+from tests.local_server import LocalServer
 
 from headrace.datasets.downloading import Downloads, Patience, Resource
 from headrace.datasets.downloading import fetch as fetching
@@ -339,3 +345,120 @@ def test_a_time_that_may_come_twice_does_not_tell_states_apart(date, tells):
     headers = {"Last-Modified": modified} | ({} if date is None else {"Date": date})
     assert fetching._settled_time(headers) == (modified if tells else "")
     assert not fetching._settled_time({"Date": "Sat, 21 Nov 2026 10:00:05 GMT"})
+
+
+def attempt(url, folder, **options):
+    """One attempt at an address, whose part is ``folder/part``."""
+    given = {"size": len(BODY), "can_be_checked": True, "timeout_s": 20, "arrived": lambda *_: None}
+    return fetching.Attempt(url=url, part=folder / "part", **{**given, **options})
+
+
+def test_a_complete_part_is_not_requested_again(web, tmp_path):
+    (tmp_path / "part").write_bytes(BODY)
+    fetching.fetch(attempt(web.url + "/a", tmp_path))
+    assert (tmp_path / "part").read_bytes() == BODY
+    assert web.asked == []
+
+
+def test_a_part_that_is_longer_than_the_file_is_fetched_anew(web, tmp_path):
+    web.pages["/a"] = Page(BODY)
+    (tmp_path / "part").write_bytes(BODY + b"x")
+    fetching.fetch(attempt(web.url + "/a", tmp_path))
+    assert (tmp_path / "part").read_bytes() == BODY
+    assert web.asked == [("/a", None, None)]
+
+
+def test_a_part_beyond_the_end_is_forgotten(web, tmp_path):
+    web.pages["/a"] = Page(BODY)
+    (tmp_path / "part").write_bytes(BODY + b"x")
+    unknown = attempt(web.url + "/a", tmp_path, size=None)
+    with pytest.raises(fetching.Unfinished, match="416: the part is longer than the file"):
+        fetching.fetch(unknown)
+    assert not unknown.part.exists()
+    fetching.fetch(unknown)
+    assert unknown.part.read_bytes() == BODY
+
+
+@pytest.mark.parametrize("notes", ["", "[]", '{"validator": "x"}', '{"url": "URL", "validator": 3}'])
+def test_unusable_notes_do_not_join_versions(web, tmp_path, notes):
+    web.pages["/a"] = Page(BODY)
+    unchecked = attempt(web.url + "/a", tmp_path, can_be_checked=False)
+    unchecked.part.write_bytes(b"of another version")
+    unchecked.notes.write_text(notes.replace("URL", unchecked.url))
+    fetching.fetch(unchecked)
+    assert unchecked.part.read_bytes() == BODY
+    assert web.asked == [("/a", None, None)]
+
+
+def test_redirections_to_other_schemes_are_refused(web, tmp_path):
+    web.pages["/a"] = Page(b"", statuses=[302], location="ftp://example.invalid/a")
+    with pytest.raises(fetching.Refused, match="it redirects from http to ftp://example.invalid/a"):
+        fetching.fetch(attempt(web.url + "/a", tmp_path))
+
+
+def test_redirections_stay_encrypted():
+    (redirects,) = (each for each in fetching._opener().handlers if isinstance(each, HTTPRedirectHandler))
+
+    def redirect(old, new):
+        return redirects.redirect_request(Request(old), None, 302, "Found", {}, new).full_url
+
+    assert redirect("https://a.invalid/x", "https://b.invalid/y") == "https://b.invalid/y"
+    assert redirect("http://a.invalid/x", "https://b.invalid/y") == "https://b.invalid/y"
+    with pytest.raises(fetching.Refused, match="it redirects from https to http://b.invalid/y"):
+        redirect("https://a.invalid/x", "http://b.invalid/y")
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        (ssl.SSLCertVerificationError("certificate has expired"), fetching.Refused),
+        (ssl.SSLError("record layer failure"), fetching.Unfinished),
+    ],
+)
+def test_wrong_certificates_are_final(tmp_path, monkeypatch, reason, kind):
+    def fail(*_, **__):
+        raise URLError(reason)
+
+    monkeypatch.setattr(fetching, "_opener", lambda: SimpleNamespace(open=fail))
+    with pytest.raises(kind, match="certificate has expired|record layer failure"):
+        fetching.fetch(attempt("https://example.invalid/a", tmp_path))
+
+
+def test_a_server_of_another_protocol(tmp_path):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.wfile.write(b"SSH-2.0-server\r\n")
+
+        def log_message(self, *_):
+            pass
+
+    with LocalServer(Handler) as server, pytest.raises(fetching.Unfinished, match="BadStatusLine: SSH-2.0-server"):
+        fetching.fetch(attempt(server.url + "/a", tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("asked", "wait_s"), [("7", 7), ("9999", 120), ("Sat, 21 Nov 2026 10:00:05 GMT", 0), ("-1", 0)]
+)
+def test_servers_may_ask_for_a_pause(tmp_path, asked, wait_s):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(503)
+            self.send_header("Retry-After", asked)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with LocalServer(Handler) as server, pytest.raises(fetching.Unfinished, match="503") as caught:
+        fetching.fetch(attempt(server.url + "/a", tmp_path))
+    assert caught.value.wait_s == wait_s
+
+
+def test_a_server_that_sends_too_slowly_is_left(web, tmp_path, monkeypatch):
+    times = iter(range(0, 10**6, 21))
+    monkeypatch.setattr(fetching, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    web.pages["/a"] = Page(BODY, chunks=100)
+    slow = attempt(web.url + "/a", tmp_path)
+    with pytest.raises(fetching.Unfinished, match="^100 bytes in 20 s$"):
+        fetching.fetch(slow)
+    assert slow.part.read_bytes() == BODY[:100]  # kept for the next attempt
