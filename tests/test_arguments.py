@@ -67,3 +67,21 @@ def test_numpys_values_are_as_good(path):
         ).examples
         == 4
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"shards": True}, TypeError, "shards must be a whole number, got True"),
+        ({"shards": 0}, ValueError, "shards must be at least 1, got 0"),
+        ({"on_corrupt": "skip", "columns": ("x", 1)}, TypeError, "columns must be several names, got ('x', 1)"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(path, options, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        CALLS["convert"](path, **options)
+
+
+def test_functions_can_be_called(path):
+    with pytest.raises(TypeError, match="map_batch must be a function, got 'upper'"):
+        hr.Loader(hr.open(path), batch_size=2, map_batch="upper")

@@ -5,9 +5,18 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace import errors
+from headrace import _optional, errors
 from headrace._faults import describe
-from headrace.errors import CorruptRecord, DataError, MissingExtra, NoSuchFeature, TransformError, Where, did_you_mean
+from headrace.errors import (
+    CorruptRecord,
+    DataError,
+    MissingExtra,
+    NoSuchFeature,
+    RequestError,
+    TransformError,
+    Where,
+    did_you_mean,
+)
 
 PLACE = Where(path="a.tfrecord", record=812, offset=0x1F4C0)
 
@@ -128,3 +137,27 @@ def test_text_is_not_a_list_of_names(tmp_path, argument):
     with pytest.raises(TypeError, match=rf"{argument} must be several names, such as \['image'\]"):
         hr.open(tmp_path / "x.npz", **{argument: "image"})
     assert hr.CSV(missing="NA").missing == ("NA",)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TransformError("normalise", PLACE, ZeroDivisionError("division by zero")),
+        RequestError(415, "no such type", container="container-1"),
+        MissingExtra("torch", "torch", "Use NumPy."),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_pickle_whole(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_optional_packages(tmp_path, monkeypatch):
+    (tmp_path / "has_a_need.py").write_text("import not_installed_either\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtra, match=r"this needs not_here. .*headrace\[torch\].*Use NumPy."):
+        _optional.require("not_here.part", extra="torch", hint="Use NumPy.")
+    with pytest.raises(ModuleNotFoundError, match="not_installed_either"):
+        _optional.require("has_a_need", extra="torch")
+    assert [_optional.available(name) for name in ("json.decoder", "not_here", "not_here.part")] == [True, False, False]

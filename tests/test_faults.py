@@ -36,3 +36,10 @@ def test_a_sentence_of_its_own(name):
 
 def test_an_unknown_one_is_reported_nevertheless():
     assert "fault 'new'" in str(describe(Fault("new"), Where()))
+
+
+def test_chunks_that_contradict_themselves():
+    assert "a chunk of 5 records, as the footer says, found one of 2" in str(
+        describe(Fault("structure", expected=5), Where())
+    )
+    assert "found parts that contradict each other" in str(describe(Fault("structure", expected=0), Where()))

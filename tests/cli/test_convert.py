@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import headrace as hr
+from headrace.cli.convert import _show
+from headrace.writing.convert import Converted
 
 
 def test_to_another_format(run, people):
@@ -86,3 +88,20 @@ def test_two_numbers_of_shards(run, people):
     done = run("convert", people, "x.tfrecord@2", "--shards", 3)
     assert done.code == 2
     assert done.err == "headrace: error: the path says 2 shards and shards= says 3\n"
+
+
+def test_losses_are_reported(run, tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.float64([0.1, 0.2]))
+    refused = run("convert", tmp_path / "x.npz", tmp_path / "x.tfrecord")
+    assert refused.code == 1
+    done = run("convert", tmp_path / "x.npz", tmp_path / "x.tfrecord", "--allow-loss")
+    assert done.code == 0, done.err
+    assert [line for line in done.err.splitlines() if line.startswith("lost: ") and "'a'" in line]
+
+
+def test_what_an_earlier_run_converted(capsys):
+    _show(Converted(examples=1200, paths=("a", "b"), bytes=10, resumed=1000, skipped=0), 0.25)
+    assert capsys.readouterr().out.splitlines() == [
+        "1,200 examples into 2 files, 10 bytes, in 0.2 s",
+        "1,000 examples of them by an earlier, interrupted run",
+    ]

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import sparse
 
+from headrace import Feature, Ragged
+from headrace.cli.stats.command import Collector
 from headrace.cli.stats.histogram import MOST_DISTINCT, Counts, ValueHistogram, round_bars
-from headrace.cli.stats.numbers import Numbers, Summary
-from headrace.cli.stats.report import bar_lines, spark
+from headrace.cli.stats.numbers import Numbers, Summary, Texts
+from headrace.cli.stats.report import bar_lines, figures, page, spark
+from headrace.cli.terminal import shorten
 
 finite = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
 blocks = st.lists(hnp.arrays(np.float64, st.integers(0, 30), elements=finite), min_size=1, max_size=5)
@@ -132,3 +136,68 @@ def test_plots():
     assert bar_lines(bars)[1] == "2  1  ████████"
     assert spark([]) == ""
     assert bar_lines([]) == []
+
+
+def test_too_many_values_stay_uncounted():
+    counts = Counts()
+    counts.add(range(MOST_DISTINCT + 1), [1] * (MOST_DISTINCT + 1))
+    counts.add([0], [1])
+    assert (counts.counts, counts.distinct) == (None, None)
+
+
+def test_edges_too_fine_for_a_float():
+    assert round_bars({2.0**60: 1, 2.0**60 + 512: 1}, 24, whole=False) == []
+
+
+def test_a_range_beyond_floats_is_not_drawn():
+    histogram = ValueHistogram()
+    histogram.add(np.array([0.0, 1e306]))
+    histogram.add(np.array([1.7e308]))
+    assert histogram.is_too_wide
+    histogram.add(np.array([1.0]))
+    assert histogram.bars(24, 0.0, 1.7e308) == []
+
+
+def test_texts():
+    texts = Texts()
+    long = "a" * 100
+    texts.add(np.array([long, long, "b", "c" * 100], object))
+    found = Summary(name="x", dtype="str", shape=())
+    texts.tell(found, 24)
+    assert (found.values, found.distinct, found.sizes) == (4, 3, (1, 75.25, 100))
+    assert [(bar.label, bar.count) for bar in found.bars] == [(shorten(long), 2), ("'b'", 1), (shorten("c" * 100), 1)]
+
+
+def test_many_texts_are_shown_by_size():
+    texts = Texts()
+    for block in np.array_split(np.array([f"{i:070}" for i in range(MOST_DISTINCT + 2)], object), [MOST_DISTINCT + 1]):
+        texts.add(block)
+    found = Summary(name="x", dtype="str", shape=())
+    texts.tell(found, 24)
+    assert (found.values, found.distinct, found.bars_of) == (MOST_DISTINCT + 2, None, "sizes")
+    assert [(bar.label, bar.count) for bar in found.bars] == [("70", MOST_DISTINCT + 2)]
+    assert texts._long == {}
+
+
+def test_columns_of_any_kind():
+    ragged = Collector("x", Feature("int64", (None, None)))
+    ragged.add(Ragged(Ragged.from_list([[1], [2, 3]]), np.array([0, 2, 2])))
+    found = ragged.summary()
+    assert (found.examples, found.empty, found.values, found.maximum) == (2, 1, 3, 3)
+    thin = Collector("x", Feature("float32", (3,), sparse=True))
+    thin.add(sparse.csr_array(np.float32([[0, 1, 2], [0, 0, 0]])))
+    found = thin.summary()
+    assert (found.examples, found.empty, found.values, found.minimum) == (2, 1, 2, 1)
+
+
+def test_infinite_values_are_named():
+    summary = summary_of([[np.inf, 1.0, -np.inf]])
+    assert ("infinite", "2") in figures(summary)
+
+
+def test_a_page_without_bars():
+    summary = summary_of([[np.nan]])
+    assert summary.bars == []
+    shown = page("x", "1 example", [summary])
+    assert "<figure>" not in shown
+    assert "<dt>NaN or NaT</dt><dd>1</dd>" in shown

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.cli.index import _show
 
 
 @pytest.fixture
@@ -67,3 +68,29 @@ def test_arrays_need_no_index(run, golden):
     done = run("index", golden("npy/f4.npy"))
     assert done.code == 2
     assert "npy files need no index" in done.err
+
+
+def test_text_indexes_that_do_not_fit_the_files(run, path, tmp_path):
+    (tmp_path / "y").mkdir()
+    hr.write_records(tmp_path / "y" / "x.tfrecord", [b"1"])
+    same_names = [path, tmp_path / "y" / "x.tfrecord"]
+    (tmp_path / "file").write_text("")
+    for arguments, words in (
+        ([*same_names, "--from-text", tmp_path / "file"], "describes one undamaged file"),
+        ([path, "--skip-corrupt", "--from-text", tmp_path / "file"], "describes one undamaged file"),
+        ([*same_names, "--text", tmp_path / "file"], "must be a folder"),
+        ([*same_names, "--text", tmp_path / "indexes"], "two of the files have the same name"),
+    ):
+        done = run("index", *arguments)
+        assert done.code == 2
+        assert words in " ".join(done.err.split())
+    assert (tmp_path / "file").read_text() == ""
+    assert not list((tmp_path / "indexes").iterdir())
+
+
+def test_an_index_that_could_not_be_stored(capsys):
+    _show({"records": 20, "files": 1, "built": True, "seconds": 0.5, "index": None, "text": []})
+    assert capsys.readouterr().out.splitlines() == [
+        "20 records in 1 file; the index built in 0.50 s",
+        "The index was not stored: the cache folder is not writable.",
+    ]

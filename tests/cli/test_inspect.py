@@ -162,3 +162,15 @@ def test_every_command_takes_what_open_takes(run, tmp_path, command, name):
         assert len(hr.open(tmp_path / "new.npz")) == 6
     else:
         assert ("box.x" in done.out) == (name == "nested.npy" and command != "verify")
+
+
+def test_a_damaged_beginning(run, tmp_path):
+    path = tmp_path / "x.tfrecord"
+    hr.write_records(path, [b"not a message"] * 3)
+    content = bytearray(path.read_bytes())
+    content[14] ^= 1  # in the first payload
+    path.write_bytes(content)
+    done = run("inspect", path, "--format", "tfrecord")
+    assert done.code == 1
+    assert "payload checksum" in done.out + done.err
+    assert str(path) in done.out

@@ -99,6 +99,17 @@ def test_wrong_calls(run, args, code, words):
     assert words in done.err.replace("\n", " ")
 
 
+def test_a_damaged_description(run):
+    Path("prepared").mkdir()
+    for name in ("dataset_info.json", "features.json"):
+        Path("prepared", name).write_text("{")
+    done = run("prepare", "mine", "--from", "prepared", "--data-dir", "d")
+    assert (done.code, done.out) == (1, "")
+    assert "expected JSON" in done.err
+    assert "prepared/dataset_info.json" in done.err
+    assert not Path("d", "mine").exists()
+
+
 def test_a_server_without_the_file(run, mnist, web):
     web.pages.clear()
     done = run("prepare", "mnist", "--data-dir", "d")

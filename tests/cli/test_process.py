@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.io.engines import describe_engines
 
 HEADRACE = (sys.executable, "-m", "headrace")
 
@@ -271,3 +272,23 @@ def test_json_holds_every_name_whole(tmp_path, encoding):
     reported = json.loads(finish(start("inspect", path, "--json", env=environment))[1])
     assert reported["paths"] == [str(path)]
     assert json.loads(finish(start("head", path, "--json", env=environment))[1]) == {"é": "日本"}
+
+
+def test_versions_of_the_decoders(run):
+    plain = run("--version").out
+    for arguments in (["--version", "--verbose"], ["-v", "-V"]):
+        assert run(*arguments).out == f"{plain}{describe_engines()}\n"
+    refused = run("--verbose", "datasets")
+    assert refused.code == 2
+    assert "it goes with --version" in refused.err
+
+
+def test_warnings_are_one_line():
+    code = (
+        "import warnings\n"
+        "from headrace.cli import app\n"
+        "app.app = lambda **_: warnings.warn('mind the gap')\n"
+        "app.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "headrace: warning: mind the gap\n")

@@ -6,9 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from headrace import Ragged
-from headrace.cli.terminal import count_of, printable, shorten, size_of, to_json
+from headrace.cli.terminal import _console, count_of, printable, shorten, size_of, to_json
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,18 @@ def test_words():
     assert count_of(2, "stretch", "stretches") == "2 stretches"
     assert printable("to_json é") == "to_json é"
     assert printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\n"
+
+
+def test_sparse_rows():
+    rows = sparse.csr_array(np.array([[0, 1.5], [2, 0]]))
+    assert to_json(rows) == [[0, 1.5], [2, 0]]
+    assert shorten(rows) == "sparse row, 2 of 2 values"
+
+
+def test_bytes_without_a_type():
+    assert to_json(np.void(b"ab")) == {"b64": "YWI="}
+
+
+def test_closed_pipes_are_an_error_of_their_own():
+    with pytest.raises(BrokenPipeError):
+        _console().on_broken_pipe()

@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import signal
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
 
-from headrace.cli.train import SETTINGS, channel_of
+from headrace.cli.train import SETTINGS, _set_by_sigterm, channel_of
 from headrace.formats.open import open_records
 
 SCRIPT = """
@@ -105,3 +107,16 @@ def test_refusals(run, text, said):
     done = run("train", "none.py", "--channel", f"train=data{text}")
     assert done.code == 2
     assert said in done.err.replace("\n", " ")
+
+
+def test_only_the_main_thread_handles_signals():
+    before, seen = signal.getsignal(signal.SIGTERM), []
+
+    def work():
+        with _set_by_sigterm(threading.Event()):
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]

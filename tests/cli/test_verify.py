@@ -79,3 +79,19 @@ def test_salvage(run, tmp_path):
     assert run("verify", out).code == 0
     assert run("verify", path, "--salvage", out).code == 1
     assert run("verify", out, "--salvage", tmp_path / "again").code == 0
+
+
+def test_faults_beyond_the_list_are_counted(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.writing.verify.MOST_FAULTS", 3)
+    path = tmp_path / "x.tfrecord"
+    hr.write_records(path, [bytes([i]) * 4 for i in range(10)])
+    content = bytearray(path.read_bytes())
+    for record in range(10):
+        content[record * 20 + 12] ^= 1
+    path.write_bytes(content)
+    done = run("verify", path)
+    assert done.code == 1
+    assert len(done.out.splitlines()) == 5
+    assert done.out.splitlines()[-2] == "... and 7 more"
+    assert done.out.splitlines()[-1].endswith(": 10 faults")
+    assert run("verify", path, "--json").json["more_faults"] == 7

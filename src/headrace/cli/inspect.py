@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Any
@@ -34,9 +33,8 @@ from headrace.formats.registry import format_named
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import total_size
 from headrace.sources.open import open as open_source
-from headrace.sources.source import Source
 
-__all__ = ["first_examples", "head", "inspect", "print_schema", "schema"]
+__all__ = ["head", "inspect", "print_schema", "schema"]
 
 
 def schema(
@@ -102,7 +100,7 @@ def head(
     )
     examples: list[Example] = []
     try:
-        for example in first_examples(source, count):
+        for example in islice(source, count):
             examples.append(example)
             if as_json:
                 print_json(to_json(dict(example)), indent=None)
@@ -110,13 +108,6 @@ def head(
         if not as_json:
             _print_examples(list(source.schema), examples)
     tell_skipped(source.skipped)
-
-
-def first_examples(source: Source, count: int) -> Iterator[Example]:
-    """Read the first examples: records in order, which needs no index, and rows of arrays one by one, which may be large."""
-    if hasattr(source, "stream"):
-        return islice(source, count)
-    return (source[i] for i in range(min(count, len(source))))
 
 
 def _print_examples(names: list[str], examples: list[Example]) -> None:
@@ -188,7 +179,7 @@ def _look(path: str | list[str], format: str | None, codec: str | None, *, skip_
     try:
         source = open_source(path, format=format, codec=codec, on_corrupt=on_corrupt(skip_corrupt), decode=False)
         facts.schema = source.schema
-        facts.first = next(first_examples(source, 1), None)
+        facts.first = next(islice(source, 1), None)
     except DataError as fault:
         facts.faults.append(fault)
     try:
