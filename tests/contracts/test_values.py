@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.contracts.values import Ragged
+from headrace.contracts.values import Ragged, join, take_rows
 
 ROWS = st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=6)
 
@@ -48,3 +48,61 @@ def test_offsets_must_cover_the_values(offsets):
 def test_row_out_of_range():
     with pytest.raises(IndexError):
         Ragged.from_list([[1]], np.int64)[1]
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4))
+def test_ragged_columns_of_batches_are_joined(batches):
+    columns = [Ragged.from_list(rows, np.int64) for rows in batches]
+    assert join(columns).to_list() == [row for rows in batches for row in rows]
+
+
+def test_columns_of_any_kind_are_joined():
+    dense = np.arange(4).reshape(2, 2)
+    assert join([dense]) is dense
+    assert join([dense, dense + 4]).tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert join([[b"a"], [b"b", b"c"]]) == [b"a", b"b", b"c"]
+    assert join([["a"], np.array(["b"], object)]) == ["a", "b"]
+
+
+def test_rows_of_different_lengths_become_ragged():
+    two, three = np.array([[1, 2], [3, 4]]), np.array([[5, 6, 7]])
+    assert join([two, three]).to_list() == [[1, 2], [3, 4], [5, 6, 7]]
+    assert join([two, Ragged.from_list([[], [8]], np.int64)]).to_list() == [[1, 2], [3, 4], [], [8]]
+    assert join([Ragged.from_list([[8]], np.int64), two]).to_list() == [[8], [1, 2], [3, 4]]
+    matrices = [np.zeros((1, 2, 3)), np.ones((1, 1, 3))]
+    assert join(matrices).to_list() == [[[0] * 3] * 2, [[1] * 3]]
+
+
+def test_sparse_columns_stay_sparse():
+    sparse = pytest.importorskip("scipy.sparse")
+    parts = [sparse.csr_array(np.array(rows)) for rows in ([[0, 1], [0, 0]], [[2, 0]], [[0, 0]])]
+    joined = join(parts)
+    assert isinstance(joined, sparse.csr_array)
+    assert joined.toarray().tolist() == [[0, 1], [0, 0], [2, 0], [0, 0]]
+
+
+def test_rows_are_taken_from_any_column():
+    order = np.array([2, 0], np.int64)
+    assert take_rows(["a", "b", "c"], order) == ["c", "a"]
+    assert take_rows(np.array([5, 6, 7]), order).tolist() == [7, 5]
+    assert take_rows(Ragged.from_list([[1], [], [2, 3]], np.int64), order).to_list() == [[2, 3], [1]]
+
+
+def test_rows_count_from_the_end_too():
+    ragged = Ragged.from_list([[1], [2, 3]], np.int64)
+    assert ragged[-1].tolist() == [2, 3]
+    for row in (2, -3):
+        with pytest.raises(IndexError, match=f"^row {row} of 2$"):
+            ragged[row]
+    with pytest.raises(ValueError, match="step 1 only, got 2"):
+        ragged[::2]
+
+
+def test_rows_of_rows_are_not_padded():
+    nested = Ragged(Ragged.from_list([[1], [2, 3]], np.int64), np.array([0, 2]))
+    with pytest.raises(TypeError, match="pad the inner ones first"):
+        nested.to_padded()
+
+
+def test_text_for_people():
+    assert repr(Ragged.from_list([[1, 2], []], np.int64)) == "Ragged(2 rows, 2 values, int64)"
