@@ -5,6 +5,7 @@ import pytest
 from tests.reference.tf_example_wire import example
 
 import headrace as hr
+from headrace.writing import verify as module
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -76,3 +77,15 @@ def test_npy():
         if "damaged_magic" in path.name:
             continue
         assert hr.verify(path, format="npy").ok == ("damaged" not in path.name and path.name != "object.npy"), path.name
+
+
+def test_more_faults_than_a_report_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MOST_FAULTS", 3)
+    hr.write_records(tmp_path / "x.tfrecord", [b"\x0a\x01\x02"] * 5)
+    report = hr.verify(tmp_path / "x.tfrecord", schema={"n": hr.Feature("int64")})
+    assert (len(report.faults), report.more_faults, report.records) == (3, 2, 0)
+    assert not report.ok
+    first, *_, last = str(report).splitlines()
+    assert first.endswith(": 5 faults")
+    assert last == "  ... and 2 more"
+    assert report.to_json()["more_faults"] == 2
