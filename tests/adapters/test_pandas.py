@@ -106,3 +106,8 @@ def test_objects_that_are_not_frames_are_named(frame):
         from_pandas(frame)
     with pytest.raises(TypeError, match="a source is what"):
         to_pandas(frame)
+
+
+def test_ragged_rows_in_cells():
+    frame = pd.DataFrame({"r": [hr.Ragged.from_list([[1, 2], []], np.int64), hr.Ragged.from_list([[3]], np.int64)]})
+    assert from_pandas(frame).batch([1, 0])["r"].to_list() == [[[3]], [[1, 2], []]]

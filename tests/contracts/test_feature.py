@@ -159,3 +159,27 @@ def test_types_and_shapes_of_the_wrong_kind(make, error):
 
 def test_the_number_of_values_does_not_overflow():
     assert Feature("int64", (2**40, 2**40)).count == 2**80
+
+
+def test_dtypes_and_shapes_that_no_feature_has():
+    with pytest.raises(TypeError, match="a feature needs a dtype, got None"):
+        Feature(None)
+    with pytest.raises(ValueError, match="a feature has at most 31 axes, got 32"):
+        Feature("int64", (1,) * 32)
+    assert Feature("int64", (1,) * 31).shape == (1,) * 31
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        Feature("int64", default=3),
+        Feature("float32", (2, None)),
+        Feature("int64", (None,), steps=True),
+        Feature("bytes", encoding="png"),
+        Feature("int64", names=["a", "b"]),
+        Feature("float32", (9,), sparse=True),
+    ],
+    ids=repr,
+)
+def test_the_text_of_a_feature_makes_it_again(feature):
+    assert eval(repr(feature), {"Feature": Feature}) == feature

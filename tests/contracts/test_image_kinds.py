@@ -2,7 +2,14 @@ import pytest
 from tests.codecs.images.files import SOUND, golden
 
 from headrace.contracts.feature import ENCODINGS
-from headrace.contracts.images import SUFFIXES, encoding_by_counts, encoding_of, encoding_of_all, is_image_name
+from headrace.contracts.images import (
+    SUFFIXES,
+    ImageOptions,
+    encoding_by_counts,
+    encoding_of,
+    encoding_of_all,
+    is_image_name,
+)
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -40,3 +47,18 @@ def test_names():
     assert is_image_name("a.b.tiff")
     assert not is_image_name("a.txt")
     assert not is_image_name("jpg")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"channels": 5}, ValueError, "channels must be 1, 2, 3, 4 or None, got 5"),
+        ({"any_size": 1}, TypeError, "any_size is True or False, got 1"),
+        ({"oriented": "yes"}, TypeError, "oriented is True or False, got 'yes'"),
+        ({"most_pixels": 0}, ValueError, "most_pixels must be 1 or more, got 0"),
+        ({"most_pixels": 1.5}, TypeError, "float"),
+    ],
+)
+def test_options_out_of_range(options, kind, message):
+    with pytest.raises(kind, match=message):
+        ImageOptions(**options)

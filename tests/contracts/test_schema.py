@@ -80,3 +80,25 @@ def one_feature(**fields):
 def test_text_that_is_not_a_schema(text):
     with pytest.raises(ValueError, match="not the JSON of a schema"):
         Schema.from_json(text)
+
+
+@pytest.mark.parametrize("features", [{"x": "int64"}, {1: Feature("int64")}])
+def test_names_are_text_and_features_are_features(features):
+    with pytest.raises(TypeError, match="a schema maps str to Feature, got "):
+        Schema(features)
+
+
+def test_the_table_names_what_values_mean():
+    schema = Schema(
+        {
+            "kind": Feature("int64", names=["a", "b"]),
+            "photo": Feature("bytes", encoding="png"),
+            "row": Feature("float32", (9,), sparse=True),
+            "n": Feature("int64", default=7),
+        }
+    )
+    rows = [line.split() for line in str(schema).splitlines()]
+    assert ["kind", "int64", "(2", "names)", "()"] in rows
+    assert ["photo", "bytes", "(png)", "()"] in rows
+    assert ["row", "float32", "(sparse)", "(9,)"] in rows
+    assert ["n", "int64", "()", "default", "7"] in rows

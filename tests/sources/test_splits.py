@@ -243,3 +243,10 @@ def test_a_percentage_from_the_end_stays_one_where_it_rounds_to_nothing():
     assert resolve_split("train[:-2%]", sizes) == [("train", 0, 12)]
     with pytest.raises(UnsupportedData, match="holds none"):
         resolve_split("train[-2%:]", sizes)
+
+
+def test_an_expression_is_its_own_specification():
+    for spec in ("train[:2]", ReadInstruction("train", to=2)):
+        assert ReadInstruction.from_spec(spec) is spec
+        assert resolve_split(ReadInstruction.from_spec(spec), SIZES) == [("train", 0, 2)]
+    assert str("few" + ReadInstruction("train", to=2)) == "few+train[:2]"

@@ -22,3 +22,13 @@ def test_rows_of_different_ranks_stay_a_list_which_writers_refuse(tmp_path, othe
         with pytest.raises(hr.DataError, match="'a'"):
             hr.write(tmp_path / "x.tfrecord", given)
     assert not list(tmp_path.iterdir())
+
+
+def test_no_examples_have_no_columns():
+    assert stack([]) == {}
+
+
+def test_sparse_columns_are_matrices():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TypeError, match=r"column 'x' must be an array .*, got a sparse array of shape \(3,\)"):
+        hr.ColumnSource({"x": sparse.coo_array(np.ones(3))})

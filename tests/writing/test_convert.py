@@ -225,3 +225,10 @@ def test_a_name_that_is_not_held_is_an_error_at_the_new_file(tmp_path, name, dst
     assert raised.value.where.feature == name
     assert (raised.value.where.path or "").startswith(str(tmp_path / dst.partition("@")[0]))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_damage_is_skipped_where_files_are_opened(tmp_path):
+    source = hr.ColumnSource({"x": np.arange(3)})
+    with pytest.raises(ValueError, match="give it to hr.open, because this source is open"):
+        hr.convert(source, tmp_path / "y.tfrecord", on_corrupt="skip")
+    assert list(tmp_path.iterdir()) == []

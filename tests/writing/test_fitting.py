@@ -82,3 +82,14 @@ def test_raw_files_hold_one_feature_of_bytes():
     schema = hr.Schema({"record": hr.Feature("bytes"), "x": hr.Feature("int64")})
     assert [misfit.feature for misfit in find_misfits(schema, "tfrecord", "raw")] == ["x"]
     assert find_misfits(schema.select(["record"]), "tfrecord") == []
+
+
+def test_what_a_format_holds_instead():
+    sparse = hr.Feature("float32", (4,), sparse=True)
+    schema = hr.Schema({"sparse": sparse, "when": hr.Feature("M8[s]", (2,)), "text": hr.Feature("str")})
+    assert {misfit.feature: misfit.instead for misfit in find_misfits(schema, "tfrecord", "example")} == {
+        "sparse": hr.Feature("float32", (4,)),
+        "when": hr.Feature("int64", (2,)),
+    }
+    assert {misfit.feature: misfit.instead for misfit in find_misfits(schema, "npz")} == {"sparse": None, "text": None}
+    assert [misfit.feature for misfit in find_misfits(schema, "recordio", "sagemaker_record")] == ["when"]

@@ -108,3 +108,23 @@ def test_on_the_command_line(tmp_path):
     assert [fault["record"] for fault in json.loads(found.stdout)["faults"]] == [4]
     shown = CliRunner().invoke(app, ["verify", "--images", str(tmp_path / "x.tfrecord")])
     assert "10 images decoded: 1 fault" in shown.stdout
+
+
+def test_images_in_lists_of_any_length(tmp_path):
+    schema = {"pages": hr.Feature("bytes", (None,), encoding="jpeg")}
+    pages = [[jpeg(seed=number)] * (number % 3) for number in range(12)]
+    pages[7] = [jpeg(), CUT]
+    hr.write(tmp_path / "x.parquet", [{"pages": page} for page in pages], schema=schema)
+    report = hr.verify(tmp_path / "x.parquet", images=True)
+    assert places(report) == [(7, "pages")]
+    assert (report.records, report.images) == (11, sum(map(len, pages)))
+
+
+def test_a_file_that_was_cut_off_is_reported_once(tmp_path):
+    path = tmp_path / "x.parquet"
+    hr.write(path, images(), schema=SCHEMA)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    report = hr.verify(path, images=True)
+    assert list(map(str, report.faults)) == list(map(str, hr.verify(path).faults))
+    assert len(report.faults) == 1

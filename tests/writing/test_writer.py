@@ -206,3 +206,25 @@ def test_steps_given_in_a_schema(tmp_path):
     hr.write(tmp_path / "x.tfrecord", [{"x": [1, 2]}, {"x": []}], schema={"x": feature})
     assert hr.open(tmp_path / "x.tfrecord").schema == hr.Schema({"x": feature})
     assert hr.open(tmp_path / "x.tfrecord", schema={"x": feature})[0]["x"].tolist() == [1, 2]
+
+
+def test_arguments_that_no_writer_takes(tmp_path):
+    with pytest.raises(ValueError, match="codec must be 'example', 'sagemaker_record' or 'raw', got 'json'"):
+        hr.write(tmp_path / "x.tfrecord", {"x": [1]}, codec="json")
+    with pytest.raises(ValueError, match="shards must be at least 1, got 0"):
+        hr.write(tmp_path / "x.tfrecord@0", {"x": [1]})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_is_closed_once_and_says_what_it_wrote(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    writer = hr.Writer(path)
+    writer.write_batch({"x": np.arange(3)})
+    assert repr(writer) == f"<Writer of {path}: 3 examples>"
+    writer.close()
+    whole = path.read_bytes()
+    path.unlink()
+    writer.close()
+    assert not path.exists()
+    path.write_bytes(whole)
+    assert len(hr.open(path)) == 3

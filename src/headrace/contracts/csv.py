@@ -29,7 +29,6 @@ NEWLINES = ("\n", "\r\n")
 FLOATS = ("float64", "float32")
 UTF_8 = ("utf-8", "utf-8-sig")
 NO_TEXT = ("undefined", "idna", "punycode")
-UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

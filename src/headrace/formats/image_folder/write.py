@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +25,6 @@ ENDINGS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": 
 IMAGE, LABEL, NAME = "image", "label", "name"
 CLASSES_NOTE = "headrace-classes.json"
 """Marks folders as classes when every label has the name of a split."""
-NUMBERED = re.compile(r"\d{8}")
 
 
 def misfits(schema: Schema) -> list[Misfit]:
