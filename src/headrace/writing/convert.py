@@ -23,7 +23,7 @@ from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_key
 from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
-from headrace.io.local.signatures import Signature
+from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
@@ -46,7 +46,9 @@ def _versions(source: Source) -> str:
     """A key that changes with the files, also where only examples in their middle change, which a fingerprint does not show."""
     paths = [path for records in records_below(source.node) for path in files_of(records)]
     here = [str(path) for path in paths if Path(path).is_file()]
-    return cache_key(*here, *(Signature.of(path) for path in here))
+    signatures = [Signature.of(path) for path in here]
+    wait_for_tick(signatures)
+    return cache_key(*here, *signatures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

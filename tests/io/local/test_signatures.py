@@ -1,5 +1,7 @@
 """File signatures: versions differ even if size and time are equal."""
 
+import contextlib
+import dataclasses
 import gzip
 import os
 import zlib
@@ -172,6 +174,63 @@ def test_other_formats_with_another_value_under_the_old_times(tmp_path, suffix):
     assert hr.verify(path).ok
 
 
+class CoarseClock:
+    """A file system whose clock ticks when somebody sleeps, and a file that changes as late as its tick allows."""
+
+    def __init__(self, monkeypatch, path, content):
+        self.path, self.content = path, content
+        self.ctime_ns, self.now_ns = 1_000_000_001, 1_001_000_000
+        of, of_open = Signature.of, Signature.of_open
+        monkeypatch.setattr(Signature, "of", classmethod(lambda cls, *args: self.at_the_tick(of(*args))))
+        monkeypatch.setattr(Signature, "of_open", classmethod(lambda cls, *args: self.at_the_tick(of_open(*args))))
+        monkeypatch.setattr(signatures.time, "time_ns", lambda: self.now_ns)
+        monkeypatch.setattr(signatures.time, "sleep", self.sleep)
+
+    def at_the_tick(self, signature):
+        return dataclasses.replace(signature, ctime_ns=self.ctime_ns)
+
+    def sleep(self, seconds):
+        assert 0 < seconds <= 0.02
+        self.change()
+        self.now_ns += round(seconds * 1e9)
+
+    def change(self):
+        """Change the file, unless its tick is over."""
+        if self.now_ns < self.ctime_ns + signatures.TICK_NS:
+            replace_keeping_times(self.path, self.content)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".rec", ".avro", ".npz", " deflated.npz"])
+def test_a_change_within_the_tick_of_the_last_one(tmp_path, monkeypatch, suffix):
+    """It leaves size, times and the ends as they were: nothing read before it may be kept."""
+    monkeypatch.setattr("headrace.io.cache.members.REMEMBERED_BYTES", 1000)
+    path, other = tmp_path / f"x{suffix}", tmp_path / f"other{suffix}"
+    for name, middle in ((path, 22), (other, 33)):
+        if "csv" in suffix:
+            name.write_bytes(packed("gzip" if suffix == ".csv.gz" else "plain", middle))
+        elif "deflated" in suffix:
+            np.savez_compressed(name, **values(middle))
+        else:
+            hr.write(name, values(middle), **({"codec": "example"} if suffix == ".rec" else {}))
+    clock = CoarseClock(monkeypatch, path, other.read_bytes())
+    with contextlib.suppress(hr.CorruptFile):  # An archive may change between its directory and its content.
+        assert hr.open(path)[10_000]["x"] in (22, 33)
+    clock.change()
+    assert hr.open(path)[10_000]["x"] == 33
+    assert hr.verify(path).ok
+
+
+def test_an_index_holds_the_rows_that_begin_elsewhere_after_a_change_within_the_tick(tmp_path, monkeypatch):
+    path = tmp_path / "x.csv"
+    rows = [b"x", *(b"%05d" % number for number in range(20_000))]
+    path.write_bytes(b"\n".join(rows) + b"\n")
+    rows[10_000:10_002] = [b"7", b"88888 888"[:9]]
+    clock = CoarseClock(monkeypatch, path, b"\n".join(rows) + b"\n")
+    assert len(hr.open(path)) == 20_000
+    clock.change()
+    assert [bytes(hr.records(path)[row]) for row in (9_999, 10_001)] == [b"7", rows[10_002]]
+
+
 def test_verify_reads_the_file_and_no_copy_of_it(tmp_path, monkeypatch):
     """Even one with every sign of the right version."""
     path = tmp_path / "x.csv.gz"
@@ -262,5 +321,5 @@ def test_waiting_until_a_further_change_would_show(monkeypatch, ctime_ns, waits_
     slept = []
     monkeypatch.setattr(signatures.time, "time_ns", lambda: 1_005_000_000)
     monkeypatch.setattr(signatures.time, "sleep", slept.append)
-    signatures.wait_for_tick(Signature(1, 2, 3, ctime_ns))
+    signatures.wait_for_tick([Signature(1, 2, 3, ctime_ns)])
     assert [round(seconds * 1e9) for seconds in slept] == ([waits_ns] if waits_ns else [])

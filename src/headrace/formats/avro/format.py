@@ -33,6 +33,7 @@ from headrace.formats.table.arrow_types import KEY, embedded_schema
 from headrace.formats.table.base import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue, column_of
 from headrace.io.local.mapped import guard_reads
+from headrace.io.local.signatures import wait_for_tick
 from headrace.io.progress import Progress
 
 __all__ = ["FORMAT", "AvroTable"]
@@ -116,6 +117,7 @@ class AvroTable(BlockTable):
         if kept is None or any(
             not file.signature.proves(found) for file, found in zip(kept.files, signatures, strict=True)
         ):
+            wait_for_tick(signatures)
             starts = [self._scanned(number) for number in range(len(self.paths))]
             files = [
                 FileIndex(name, found, len(part))

@@ -22,7 +22,7 @@ from headrace.formats.index.index import FileIndex, RecordIndex, index_path, loa
 from headrace.io.cache.folder import cache_folder
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile
-from headrace.io.local.signatures import SUMMED_BYTES, BlockSums, Signature, Sums
+from headrace.io.local.signatures import SUMMED_BYTES, BlockSums, Signature, Sums, wait_for_tick
 from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
@@ -188,6 +188,7 @@ def _build(
     ]
     if kept is not None and not stale:
         return None
+    wait_for_tick(signatures[number] for number in stale)
     total = sum(signatures[number].size for number in stale)
     with (
         Progress("indexing", total, "bytes", show=show) as bar,

@@ -17,6 +17,7 @@ from headrace.formats.index.index import FileIndex, RecordIndex
 from headrace.formats.tfrecord.format import OVERHEAD
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile, guard_reads
+from headrace.io.local.signatures import wait_for_tick
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
 
@@ -50,6 +51,7 @@ def read_text_index(path: PathLike, record_file: str) -> RecordIndex:
         UnsupportedData: The file is compressed.
     """
     content = _plain(record_file)
+    wait_for_tick([content.signature])
     with Path(path).open(encoding="ascii", errors="replace") as text:
         starts, sizes = _parse(text.read().splitlines(), str(path))
     _check_chain(starts, sizes, content.size, str(path))

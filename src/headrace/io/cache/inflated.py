@@ -199,7 +199,7 @@ def inflate_file(path: str, compression: Compression, packed: RemoteCompressed |
 
 def find_inflated(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile | None:
     """The decompressed content of this version of a file, if the cache has it."""
-    entry = _entry_path(path, compression, packed)
+    entry = _entry_path(path, compression, _signature(path, packed))
     if not is_trusted(entry):
         return None
     try:
@@ -279,9 +279,9 @@ class InflatedStream:
 
     def _claim(self) -> CacheEntry | None:
         try:
-            if self._packed is None:
-                wait_for_tick(Signature.of(self.path))
-            return CacheEntry.claim(_entry_path(self.path, self._compression, self._packed), wait=self._wait)
+            signature = _signature(self.path, self._packed)
+            wait_for_tick([signature])
+            return CacheEntry.claim(_entry_path(self.path, self._compression, signature), wait=self._wait)
         except OSError:
             if self._wait:
                 raise
@@ -297,7 +297,8 @@ class InflatedStream:
                     else:
                         self._give_up(entry)
                 yield part
-            self.changed = _entry_path(self.path, self._compression, self._packed) != entry.path
+            now = _signature(self.path, self._packed)
+            self.changed = _entry_path(self.path, self._compression, now) != entry.path
             if self.changed:
                 return
             # Waiting for the disk would take a tenth of the time. Instead, the entry is ignored after a reboot.
@@ -355,9 +356,12 @@ def _reader(path: str, compression: Compression, packed: RemoteCompressed | None
     return Inflater(path, compression, opened)
 
 
-def _entry_path(path: str, compression: Compression, packed: RemoteCompressed | None) -> Path:
+def _signature(path: str, packed: RemoteCompressed | None) -> Signature:
     # The last block of a compressed file holds the CRC-32 and the length of the content.
-    signature = Signature.read(path) if packed is None else packed.signature
+    return Signature.read(path) if packed is None else packed.signature
+
+
+def _entry_path(path: str, compression: Compression, signature: Signature) -> Path:
     key = cache_key(VERSION, absolute(path), *astuple(signature), compression)
     return cache_folder("inflated") / f"{key}.inflated"
 

@@ -13,6 +13,7 @@ from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_ke
 from headrace.io.cache.inflated import LIMIT_HINT, encode_note, read_note
 from headrace.io.engines import zlib_library
 from headrace.io.local.mapped import MappedFile, guard_reads
+from headrace.io.local.signatures import wait_for_tick
 from headrace.io.paths import absolute
 from headrace.io.write.atomic import write_atomic
 
@@ -52,6 +53,8 @@ def check_crc(file: MappedFile, part: FilePart) -> None:
     mark = _mark_path(file, part) if part.size >= REMEMBERED_BYTES else None
     if mark is not None and is_trusted(mark) and mark.exists():
         return
+    if mark is not None:
+        wait_for_tick([file.signature])
     library = zlib_library()
     found = 0
     for start in range(part.offset, part.offset + part.size, STEP_BYTES):

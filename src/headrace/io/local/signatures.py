@@ -141,17 +141,20 @@ def _read_at(fd: int, size: int, offset: int) -> bytes:
     return found
 
 
-def wait_for_tick(signature: Signature) -> None:
-    """Wait until any further change of the file would show in its ``ctime``.
+def wait_for_tick(signatures: Iterable[Signature]) -> None:
+    """Wait until any further change of these files would show in their ``ctime``.
 
     File systems count that time in ticks. A file that changed within the last tick may change again without a new ``ctime``,
-    so anything cached from it must be read after that tick.
+    so whatever is kept under a signature must be read after this function returns.
     """
-    if signature.ctime_ns < 0:
-        return
-    tick_ns = TICK_NS if signature.ctime_ns % 10**9 else 10**9  # some file systems store whole seconds
-    left_ns = signature.ctime_ns + tick_ns - time.time_ns()
-    if 0 < left_ns <= tick_ns:  # a time in the future comes from another machine's clock
+    now_ns, left_ns = time.time_ns(), 0
+    for signature in signatures:
+        if signature.ctime_ns >= 0:
+            tick_ns = TICK_NS if signature.ctime_ns % 10**9 else 10**9  # Some file systems store whole seconds.
+            left = signature.ctime_ns + tick_ns - now_ns
+            if left_ns < left <= tick_ns:  # A time in the future is another machine's clock.
+                left_ns = left
+    if left_ns:
         time.sleep(left_ns / 1e9)
 
 
