@@ -259,3 +259,14 @@ def test_a_connection_that_the_endpoint_has_closed_is_opened_again():
     thread.join()
     client.close()
     listening.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other places elsewhere")
+def test_the_folder_of_the_records_is_in_the_users_state(tmp_path, monkeypatch):
+    assert str(state_folder()) == os.environ["HEADRACE_STATE_DIR"]
+    monkeypatch.delenv("HEADRACE_STATE_DIR")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert state_folder() == tmp_path / "headrace"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert state_folder() == tmp_path / ".local" / "state" / "headrace"

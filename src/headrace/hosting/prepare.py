@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from headrace.containers.script import ScriptContainer
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from headrace.hosting.stage import SCRIPT, Stage
 from headrace.io.archive.unpack import unpack
+from headrace.io.system import discard_folder
 
 __all__ = ["prepare_stages", "unpack_model", "unpack_models"]
 
@@ -41,7 +41,7 @@ def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]
         except (CorruptFile, UnsupportedData) as error:
             hint = error.hint or "Create it again: tar -czf model.tar.gz -C FOLDER ."
             raise CorruptFile(error.where, expected=error.expected, found=error.found, hint=hint) from error
-        shutil.rmtree(folder, ignore_errors=True)
+        discard_folder(folder)
         fresh.rename(folder)
 
 
@@ -108,7 +108,7 @@ def _with_code(stage: Stage, place: Path | None, stack: contextlib.ExitStack) ->
     if place is None:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-code-")))
     else:
-        shutil.rmtree(place, ignore_errors=True)
+        discard_folder(place)
     stage_code(code, container.dependencies, place)
     given = {**stage.arguments, "entry_point": code.program, "source_dir": str(place), "dependencies": []}
     return replace(stage, arguments=given)

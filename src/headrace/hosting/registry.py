@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
-import shutil
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
-from headrace.io.system import lock, unlock
+from headrace.io.system import discard_folder, lock, unlock
 from headrace.io.write.atomic import write_atomic
 
 __all__ = ["ENDPOINT_NAME", "EndpointEntry", "all_entries", "state_folder"]
@@ -32,13 +31,9 @@ def state_folder() -> Path:
     own = os.environ.get("HEADRACE_STATE_DIR")
     if own:
         return Path(own)
-    if sys.platform == "win32":
-        parent = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        parent = str(Path.home() / "Library" / "Application Support")
-    else:
-        parent = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(parent) / "headrace"
+    # Imported here, because most imports of headrace never need this folder.
+    platformdirs = importlib.import_module("platformdirs")
+    return Path(platformdirs.user_state_dir("headrace", appauthor=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,7 @@ class EndpointEntry:
 
     def remove(self) -> None:
         """Delete the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        discard_folder(self.folder)
 
     def _is_current(self, fd: int) -> bool:
         """Whether the open file still has the name: another process may have just deleted it."""

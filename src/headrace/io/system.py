@@ -242,7 +242,7 @@ def walk(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[
 
 
 def discard_folder(folder: str | os.PathLike[str]) -> None:
-    """Remove as much of a folder as possible, after an error that another one must not hide."""
+    """Remove as much of a folder as possible. Never raises, not even where ``shutil.rmtree`` does with ``ignore_errors``."""
     for _ in range(2):  # rmtree gives up where closing a folder fails
         with contextlib.suppress(OSError):
             shutil.rmtree(folder, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from headrace.contracts.job import Channel, Container, Store, TrainingJob
 from headrace.errors import JobFailed
-from headrace.io.system import lock
+from headrace.io.system import discard_folder, lock
 from headrace.jobs.record import ABANDONED, HostLog, JobFiles, JobRecord, read_named, show
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.tree import files_below, full_disk_as_failure, full_disk_reason, lay_out, pack, provide
@@ -107,7 +106,7 @@ def read_job(work_dir: Path, name: str) -> JobRecord:
     record = read_named(JobRecord.read, work_dir, name, "training")
     if record.failure_reason == ABANDONED:  # the job could not delete its copies of inputs, which may be large
         for inputs in (record.files.folder / "hosts").glob("*/input/data"):
-            shutil.rmtree(inputs, ignore_errors=True)
+            discard_folder(inputs)
     return record
 
 
@@ -155,7 +154,7 @@ def _describe_channel(name: str, channel: Channel) -> dict[str, object]:
 def _clean(files: JobFiles, spec: TrainingSpec, *, whole: bool) -> None:
     for host in spec.hosts:
         base = files.base_dir(host)
-        shutil.rmtree(base if whole else base / "input" / "data", ignore_errors=True)
+        discard_folder(base if whole else base / "input" / "data")
 
 
 class _Run:

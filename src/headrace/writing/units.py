@@ -21,6 +21,7 @@ from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import first_existing, remove
 from headrace.io.store.upload import check_writable, is_uploaded, upload, upload_folder
+from headrace.io.system import discard_folder
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
 
@@ -192,7 +193,7 @@ class WorkFolder:
         with name_in_errors(str(note)):
             fresh = not note.exists() or note.read_text(encoding="utf-8") != text
         if fresh:
-            shutil.rmtree(path, ignore_errors=True)
+            discard_folder(path)
             path.mkdir(parents=True)
             with AtomicFile(note) as file:
                 file.write(text.encode())

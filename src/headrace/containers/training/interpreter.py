@@ -15,7 +15,7 @@ from pathlib import Path
 from headrace.containers.training.process import run
 from headrace.errors import JobFailed
 from headrace.io.cache.folder import cache_folder, cache_key
-from headrace.io.system import lock
+from headrace.io.system import discard_folder, lock
 
 __all__ = ["Installation", "interpreter", "prepare"]
 
@@ -129,7 +129,7 @@ def _install(
     log: Callable[[str], None],
     stop: threading.Event,
 ) -> None:
-    shutil.rmtree(venv, ignore_errors=True)
+    discard_folder(venv)
     _run([base, "-m", "venv", "--without-pip", str(venv)], "making a virtual environment", venv.parent, log, stop)
     python = str(_python_of(venv))
     own = Path(_describe(python)[2])
