@@ -188,6 +188,39 @@ def test_files_by_the_names_of_the_sdk(session, tmp_path):
         parse_s3_url("a/b")
 
 
+def test_jobs_by_the_clients(session, tmp_path):
+    (tmp_path / "x.py").write_text("print('done')\n")
+    estimator = sagemaker.SKLearn(tmp_path / "x.py", sagemaker_session=session)
+    estimator.fit(logs=False, job_name="one")
+    client = session.sagemaker_client
+    described = client.describe_training_job(TrainingJobName="one")
+    assert (described["TrainingJobName"], described["TrainingJobStatus"]) == ("one", "Completed")
+    client.stop_training_job(TrainingJobName="one")  # It has ended, so that nothing happens.
+    assert client.describe_training_job(TrainingJobName="one")["TrainingJobStatus"] == "Completed"
+    assert repr(estimator.latest_training_job) == "<training job one>"
+    assert session.wait_for_job("one") == client.describe_training_job(TrainingJobName="one")
+    with pytest.raises(ValueError, match="no model in .* was deployed as 'one'"):
+        session.model_of_endpoint("one")
+    with pytest.raises(ValueError, match="'two'"):
+        client.stop_transform_job(TransformJobName="two")
+
+
+def test_calls_that_come_too_early(session, model):
+    with pytest.raises(ValueError, match="must be created before attempting to delete"):
+        sagemaker.PipelineModel([model, model], sagemaker_session=session).delete_model()
+    transformer = Transformer(model, 1, "ml.m5.large", sagemaker_session=session)
+    with pytest.raises(ValueError, match="call transform first"):
+        transformer.wait()
+    with pytest.raises(ValueError, match="has no model_data: the URI of a model.tar.gz"):
+        sagemaker.SKLearnModel(entry_point=model._entry_point, sagemaker_session=session).deploy()
+    with pytest.raises(ValueError, match="give an entry_point, or one of"):
+        sagemaker.Model("1.dkr.ecr.us-east-1.amazonaws.com/xgboost:1", sagemaker_session=session)
+    with pytest.raises(ValueError, match="py_version must be 'py3', got 'py2'"):
+        sagemaker.SKLearn("x.py", py_version="py2", sagemaker_session=session)
+    with pytest.raises(ValueError, match="Unsupported linear-learner version: 2"):
+        sagemaker.image_uris.retrieve("linear-learner", "us-east-1", "2")
+
+
 def test_names():
     image = sagemaker.image_uris.retrieve("linear-learner", "us-east-1")
     assert name_from_image(image).startswith("linear-learner-2")

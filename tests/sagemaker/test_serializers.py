@@ -252,3 +252,20 @@ def test_npy_of_many_fields():
     found = deserializers.NumpyDeserializer().deserialize(io.BytesIO(npy(array)), "application/x-npy")
     assert found.dtype == array.dtype
     assert toolkit_encoders.decode(npy(array), "application/x-npy").dtype == array.dtype
+
+
+def test_serializers_are_functions_too():
+    assert serializers.IdentitySerializer()(b"a") == b"a"
+    assert serializers.IdentitySerializer().serialize(io.BytesIO(b"file")) == b"file"
+    assert serializers.StringSerializer()("text") == "text"
+    with pytest.raises(ValueError, match="Object of type <class 'bytes'> is not String serializable"):
+        serializers.StringSerializer().serialize(b"a")
+    assert serializers.CSVSerializer().serialize(io.BytesIO(b"1,2")) == "1,2"
+    assert serializers.NumpySerializer().serialize(io.BytesIO(npy(np.arange(3)))) == npy(np.arange(3))
+
+
+def test_deserializers_state_what_they_accept():
+    assert deserializers.JSONDeserializer().accept == "application/json"
+    assert deserializers.CSVDeserializer(accept=("text/csv", "text/plain")).accept == "text/csv, text/plain"
+    stream = io.BytesIO(b"a")
+    assert deserializers.StreamDeserializer()(stream, "text/plain") == (stream, "text/plain")
