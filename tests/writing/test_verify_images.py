@@ -120,8 +120,9 @@ def test_images_in_lists_of_any_length(tmp_path):
     assert (report.records, report.images) == (11, sum(map(len, pages)))
 
 
-def test_a_file_that_was_cut_off_is_reported_once(tmp_path):
-    path = tmp_path / "x.parquet"
+@pytest.mark.parametrize("name", ["x.parquet", "x.avro", "x.tar"])
+def test_a_file_that_was_cut_off_is_reported_once(tmp_path, name):
+    path = tmp_path / name
     hr.write(path, images(), schema=SCHEMA)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])

@@ -61,6 +61,7 @@ def open_images(path: Paths, **options: Any) -> DecodedNode | None:
         len(source)
     except UnsupportedData:  # where each file is an example, nothing follows a damaged one
         source = open_source(path, **options)
+        len(source)  # A table may notice only then that its file is cut off.
     return source.node if isinstance(source.node, DecodedNode) else None
 
 
