@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from itertools import islice
 
+import numpy as np
 import pytest
 from tests.loading.fakes import Streaming, indices_of, wait_for_threads
 from tests.loading.test_loader import batches_of
 
+import headrace as hr
 from headrace.contracts.records import Shard
 from headrace.errors import CorruptRecord, SchemaMismatch, TransformError
 from headrace.loading.loader import Loader
@@ -151,3 +153,37 @@ def test_endless_epochs():
 def test_endless_epochs_without_a_batch_are_refused():
     with pytest.raises(ValueError, match="epochs=None would never end"):
         next(iter(Loader(Streaming(5), 9, epochs=None, drop_last=True)))
+
+
+class Doubled:
+    """Passes everything on to another source, except what it changes."""
+
+    def __init__(self, source):
+        self._source = source
+
+    def __len__(self):
+        return len(self._source)
+
+    def __getitem__(self, index):
+        example = self._source[index]
+        return {**example, "i": 2 * example["i"]}
+
+    def batch(self, indices):
+        batch = self._source.batch(indices)
+        return {**batch, "i": 2 * batch["i"]}
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._source, name)
+
+
+def test_a_source_that_passes_members_on_is_read_by_its_own_batch(tmp_path):
+    hr.write(tmp_path / "x.tfrecord", {"x": np.arange(1000)})
+    source = hr.open(tmp_path / "x.tfrecord")
+    streaming = Streaming(1000)
+    streaming.length_known = True
+    doubled = Doubled(streaming)
+    streaming.stream = lambda _: pytest.fail("read without its own batch")
+    assert np.concatenate([batch["i"] for batch in Loader(doubled, 64)]).tolist() == list(range(0, 2000, 2))
+    assert Loader(Doubled(source), 64).state_dict()["fingerprint"] == source.fingerprint

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Sized
-from typing import Any, Protocol, runtime_checkable
+from inspect import getattr_static
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
@@ -23,7 +24,32 @@ __all__ = [
     "ReadsBatches",
     "Sampler",
     "Streams",
+    "defines",
+    "offers",
 ]
+
+Offer = TypeVar("Offer")
+
+
+def offers(source: object, protocol: type[Offer]) -> TypeGuard[Offer]:
+    """Whether a source has the members of a protocol, also where ``__getattr__`` gives it those of another source.
+
+    From Python 3.12 on, ``isinstance`` does not see members that ``__getattr__`` gives.
+    """
+    return all(hasattr(source, name) for name in _members(protocol))
+
+
+def defines(source: object, protocol: type[Offer]) -> TypeGuard[Offer]:
+    """Whether a source itself has the members of a protocol.
+
+    For what describes how it reads: a source that passes on the ``stream`` of another one, but has a ``batch`` of its own, must be read by
+    that.
+    """
+    return all(getattr_static(source, name, None) is not None for name in _members(protocol))
+
+
+def _members(protocol: Any) -> tuple[str, ...]:
+    return tuple(name for name in vars(protocol) if not name.startswith("_"))
 
 
 @runtime_checkable

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, cast
 
-from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Streams
+from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Streams, defines
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.io.threads import FORKS
@@ -74,7 +74,7 @@ class RunPlan:
 
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
-        cuts_cleanly = isinstance(self.source, CutsCleanly) and self.source.cuts_cleanly
+        cuts_cleanly = defines(self.source, CutsCleanly) and self.source.cuts_cleanly
         can_grow = bool(self.threads or self.workers) and cuts_cleanly
         return JobSizer(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else JobSizer(can_grow=can_grow)
 
@@ -124,8 +124,7 @@ class RunPlan:
         return Prefetcher(jobs, threads=self.threads, ahead=self.ahead), stop_epoch
 
     def _stream(self, epoch: int) -> EpochStream | None:
-        assert isinstance(self.source, Streams)
-        batches = self.source.stream(self.layout.batch_size)
+        batches = cast("Streams", self.source).stream(self.layout.batch_size)
         if batches is None:
             return None
         # The number of examples is unknown before a stream ends, so the order has no end.

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.contracts.protocols import Locates, ReadsBatches, Sampler
+from headrace.contracts.protocols import Locates, ReadsBatches, Sampler, offers
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
 
@@ -337,7 +337,7 @@ class BatchMaker:
         if start == stop:
             return Where()
         index = int(self.sampler.indices(epoch, start, start + 1)[0])
-        return self.source.where(index) if isinstance(self.source, Locates) else Where(record=index)
+        return self.source.where(index) if offers(self.source, Locates) else Where(record=index)
 
 
 def _apply(function: Callable[[int, Any], Any], block: Block) -> None:

@@ -10,7 +10,16 @@ from typing import Any
 
 from headrace._arguments import choice, flag, function, whole
 from headrace._optional import require
-from headrace.contracts.protocols import BringsOrder, Fingerprinted, NeedsMultiple, ReadsBatches, Sampler, Streams
+from headrace.contracts.protocols import (
+    BringsOrder,
+    Fingerprinted,
+    NeedsMultiple,
+    ReadsBatches,
+    Sampler,
+    Streams,
+    defines,
+    offers,
+)
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.errors import StateMismatch, UnsupportedData, Where
@@ -99,7 +108,7 @@ class Loader(Iterable[Any]):
         _check_order(sampler)
         if shuffle and sampler is not None:
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
-        if sampler is None and isinstance(source, BringsOrder):
+        if sampler is None and offers(source, BringsOrder):
             source, sampler = source.ordered(shuffle=shuffle, seed=seed)
         self._source = source
         self._sampler = sampler
@@ -217,9 +226,9 @@ class Loader(Iterable[Any]):
     def _identity(self) -> dict[str, Any]:
         """The part of a state that must match when resuming. Computed for every state."""
         sampler, source = self.sampler, self._source
-        order = sampler.fingerprint if isinstance(sampler, Fingerprinted) else type(sampler).__qualname__
+        order = sampler.fingerprint if offers(sampler, Fingerprinted) else type(sampler).__qualname__
         identity = {"examples": len(source), "order": order}
-        fingerprint = source.fingerprint if isinstance(source, Fingerprinted) else None
+        fingerprint = source.fingerprint if offers(source, Fingerprinted) else None
         return identity if fingerprint is None else {**identity, "fingerprint": fingerprint}
 
     def _normal(self, cursor: Cursor) -> Cursor:
@@ -250,7 +259,7 @@ class Loader(Iterable[Any]):
             workers=self._workers,
             start_method=self._start_method,
             ahead=self._prefetch * (self._workers or self._threads + 1),
-            can_stream=is_plain and self._shard.world == 1 and isinstance(self._source, Streams),
+            can_stream=is_plain and self._shard.world == 1 and defines(self._source, Streams),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -283,7 +292,7 @@ def _checked_shard(shard: object) -> Shard:
 
 
 def _check_multiple(source: object, batch_size: int) -> None:
-    multiple = source.batch_multiple if isinstance(source, NeedsMultiple) else 1
+    multiple = source.batch_multiple if offers(source, NeedsMultiple) else 1
     if batch_size % multiple:
         raise ValueError(
             f"the quotas of {source!r} need a batch_size that is a multiple of {multiple}, got {batch_size}"

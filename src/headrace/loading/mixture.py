@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, Locates, ReadsBatches
+from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, Locates, ReadsBatches, defines, offers
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
@@ -150,7 +150,7 @@ class Mixture:
         """The location of the example at a position, for messages."""
         component, index = self.place(position)
         source = self.sources[component]
-        return source.where(index) if isinstance(source, Locates) else Where(record=index)
+        return source.where(index) if offers(source, Locates) else Where(record=index)
 
     def batch(self, positions: npt.ArrayLike) -> Batch:
         """The examples at these positions, stacked."""
@@ -183,13 +183,13 @@ class Mixture:
         """Whether a batch may be split into smaller ones: if all sources have the same types and allow it."""
         schemas = [_schema_of(source) for source in self.sources]
         alike = all(schema is not None and schema == schemas[0] for schema in schemas)
-        return alike and all(isinstance(source, CutsCleanly) and source.cuts_cleanly for source in self.sources)
+        return alike and all(defines(source, CutsCleanly) and source.cuts_cleanly for source in self.sources)
 
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the mixture: its sources, proportions and order."""
         sources = [
-            (len(source), source.fingerprint if isinstance(source, Fingerprinted) else None) for source in self.sources
+            (len(source), source.fingerprint if offers(source, Fingerprinted) else None) for source in self.sources
         ]
         whole: tuple[Any, ...] = (self.parts, self.stop, self.seed if self.shuffle else None, sources)
         whole = (*whole, "quotas") if self.quotas else whole
@@ -212,7 +212,7 @@ class Mixture:
 def _schema_of(source: object) -> Schema | None:
     if isinstance(source, Mixture):
         return _schema_of(source.sources[0])
-    return source.schema if isinstance(source, HasSchema) else None
+    return source.schema if offers(source, HasSchema) else None
 
 
 def _pairs(sources: Any) -> list[tuple[ReadsBatches, Weight]]:

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from headrace.contracts.protocols import Filter, HasFilters
+from headrace.contracts.protocols import Filter, HasFilters, offers
 from headrace.errors import WorkerDied
 from headrace.loading.jobs import BatchRun, Block
 from headrace.loading.workers.child import JobOrder, JobResult, Makes
@@ -225,7 +225,7 @@ def evaluate_filters(source: object, workers: int, method: StartMethod | None) -
     Raises:
         TransformError: of the first example for which a predicate fails, as without workers.
     """
-    for filtered in source.filters() if isinstance(source, HasFilters) else ():
+    for filtered in source.filters() if offers(source, HasFilters) else ():
         processes = WorkerPrefetcher(
             _filter_runs(len(filtered.parent), workers * PARTS),
             maker=FilterEvaluator(filtered),
