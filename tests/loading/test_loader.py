@@ -385,9 +385,10 @@ def test_memory_does_not_grow():
         for _ in range(500):
             next(batches)
         before = tracemalloc.get_traced_memory()[0]
-        for _ in range(5000):
+        for _ in range(20_000):
             next(batches)
-        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+        # Batches in flight take more or less, as threads are fast or slow. 50 bytes kept for each batch would be more than that.
+        assert tracemalloc.get_traced_memory()[0] - before < 1_000_000
     finally:
         tracemalloc.stop()
         batches.close()
