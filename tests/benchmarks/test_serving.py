@@ -6,9 +6,9 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from benchmarks.flows.serving import report
-from benchmarks.flows.serving.__main__ import described
-from benchmarks.flows.serving.load import Load, Outcome
+from benchmarks.serving import report
+from benchmarks.serving.__main__ import described
+from benchmarks.serving.load import Load, Outcome
 from tests.local_server import LocalServer
 
 
@@ -52,9 +52,11 @@ def test_targets_and_a_server_with_rounds_of_its_own():
 def test_tables_are_kept_between_the_markers(tmp_path, monkeypatch):
     readme = tmp_path / "README.md"
     monkeypatch.setattr(report, "README", readme)
+    monkeypatch.setattr(report, "DETAILS", tmp_path / "results" / "serving.md")
     readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
-    report.keep("new")
+    report.keep("new\n\n### 1 connection\n\nmore")
     assert readme.read_text() == f"before\n{report.BEGIN}\n\nnew\n\n{report.END}\nafter\n"
+    assert report.DETAILS.read_text() == "# Every server of the kept run\n\nnew\n\n### 1 connection\n\nmore\n"
     readme.write_text("no markers")
     with pytest.raises(ValueError, match="markers"):
         report.keep("new")

@@ -4,9 +4,9 @@ import os
 import signal
 
 import pytest
-from benchmarks.flows.serving.endpoint import stages
-from benchmarks.flows.serving.load import Load
-from benchmarks.flows.serving.prepare import prepare
+from benchmarks.serving.endpoint import stages
+from benchmarks.serving.load import Load
+from benchmarks.serving.prepare import prepare
 from tests.hosting.places import Server, children, lives, wait
 
 REQUESTS = 2000

@@ -1,13 +1,13 @@
 """Both stages as a model of MLflow, which ``mlflow models serve`` serves. It reads ``{"inputs": [csv, ...]}``.
 
-``python -m benchmarks.flows.serving.peers.mlflow_both FOLDER`` writes the model.
+``python -m benchmarks.serving.peers.mlflow_both FOLDER`` writes the model.
 """
 
 import sys
 
 import mlflow
 
-from benchmarks.flows.serving import stages
+from benchmarks.serving import stages
 
 
 class Both(mlflow.pyfunc.PythonModel):

@@ -8,7 +8,7 @@ import ray
 from ray import serve
 from starlette.responses import Response
 
-from benchmarks.flows.serving import stages
+from benchmarks.serving import stages
 
 
 @serve.deployment(num_replicas=2, max_ongoing_requests=64, ray_actor_options={"num_cpus": 1})

@@ -5,7 +5,7 @@ import os
 import litserve as ls
 from starlette.responses import Response
 
-from benchmarks.flows.serving import stages
+from benchmarks.serving import stages
 
 
 class Both(ls.LitAPI):

@@ -10,11 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 
-from benchmarks.flows.serving.load import Outcome
-from benchmarks.flows.serving.systems import SYSTEMS
 from benchmarks.machine import commit, machine
+from benchmarks.serving.load import Outcome
+from benchmarks.serving.systems import SYSTEMS
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[1] / "README.md"
+DETAILS = README.parent / "results" / "serving.md"
 BEGIN, END = "<!-- serving: begin -->", "<!-- serving: end -->"
 PACKAGES = ("scikit-learn", "pandas", "numpy")
 OURS = "headrace"
@@ -119,7 +120,7 @@ def setting(options, load_before):
     servers = ", ".join(filter(None, map(_version, ("starlette", "gunicorn", "bentoml", "litserve", "ray"))))
     return (
         f"{machine()}; {datetime.now(UTC):%Y-%m-%d}, commit {commit()}, {versions}; {servers}, MLflow in an environment of its own "
-        f"(`flows/serving/setup_peers.sh`). {options.rounds} rounds of {options.seconds:g} s for each server. Programs that ran "
+        f"(`serving/setup_peers.sh`). {options.rounds} rounds of {options.seconds:g} s for each server. Programs that ran "
         f"when it began, besides it (load average): {load_before:.1f}; at the end, with it: {os.getloadavg()[0]:.1f}."
     )
 
@@ -132,9 +133,12 @@ def _version(name):
 
 
 def keep(text):
-    """Put the text between the markers of the README."""
+    """Put the targets between the markers of the README, and everything into a page of its own."""
     head, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     _, marker, tail = rest.partition(END)
     if not marker:
         raise ValueError(f"{README.name} does not have the markers {BEGIN} and {END}")
-    README.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}", encoding="utf-8")
+    summary = text.partition("\n### ")[0].rstrip()
+    README.write_text(f"{head}{BEGIN}\n\n{summary}\n\n{END}{tail}", encoding="utf-8")
+    DETAILS.parent.mkdir(exist_ok=True)
+    DETAILS.write_text(f"# Every server of the kept run\n\n{text.rstrip()}\n", encoding="utf-8")

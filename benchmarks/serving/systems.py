@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HERE = "benchmarks.flows.serving"
+HERE = "benchmarks.serving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ MLFLOW = Path(sys.prefix).parent / ".venv-peers-mlflow" / "bin"
 
 def _mlflow(port):
     folder = str(Path(os.environ["SERVING_MODELS"]) / "mlflow")
-    root = str(Path(__file__).parents[3])
+    root = str(Path(__file__).parents[2])
     subprocess.run(
         [str(MLFLOW / "python"), "-m", f"{HERE}.peers.mlflow_both", folder],
         env={**os.environ, "PYTHONPATH": root},

@@ -2,7 +2,7 @@
 
 from flask import Flask, Response, request
 
-from benchmarks.flows.serving import stages
+from benchmarks.serving import stages
 
 app = Flask(__name__)
 stages.load()

@@ -1,4 +1,4 @@
-"""Headrace's endpoint of both stages, in the foreground: ``python -m benchmarks.flows.serving.endpoint '{"port": 9100}'``."""
+"""Headrace's endpoint of both stages, in the foreground: ``python -m benchmarks.serving.endpoint '{"port": 9100}'``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def stages(folder):
         model_dir=str(Path(folder) / "featurizer" / "model"),
     )
     linear = Stage(
-        factory="benchmarks.flows.serving.linear:Linear",
+        factory="benchmarks.serving.linear:Linear",
         arguments={"folder": str(Path(folder) / "linear")},
-        path=(str(Path(__file__).parents[3]),),
+        path=(str(Path(__file__).parents[2]),),
     )
     return [first, linear]
 

@@ -4,7 +4,7 @@ import os
 
 from flask import Flask, Response, request
 
-from benchmarks.flows.serving import stages
+from benchmarks.serving import stages
 
 app = Flask(__name__)
 answer = getattr(stages, os.environ["STAGE"])

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.flows.serving``: throughput and latency at one connection and at many, every answer checked."""
+"""``python -m benchmarks.serving``: throughput and latency at one connection and at many, every answer checked."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from statistics import median
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks.flows.serving.load import Load, Outcome
-from benchmarks.flows.serving.prepare import prepare
-from benchmarks.flows.serving.report import keep, markdown, setting
-from benchmarks.flows.serving.systems import SYSTEMS
+from benchmarks.serving.load import Load, Outcome
+from benchmarks.serving.prepare import prepare
+from benchmarks.serving.report import keep, markdown, setting
+from benchmarks.serving.systems import SYSTEMS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 READY_S = 120
 TURNS = 5
 
@@ -83,7 +83,7 @@ def by_turns_with_the_loop(server, answers, seconds):
 
 def plain_loop(answers, seconds):
     """Seconds of each call of the chain, without any server."""
-    from benchmarks.flows.serving import stages
+    from benchmarks.serving import stages
 
     times = []
     end = time.perf_counter() + seconds
@@ -193,14 +193,16 @@ def free_ports(count):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.flows.serving", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
     parser.add_argument(
         "systems", nargs="*", metavar="SYSTEM", help=f"default: all that are installed of {', '.join(SYSTEMS)}"
     )
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--seconds", type=float, default=1.0, help="a turn of one server (default: 1)")
     parser.add_argument("--rounds", type=int, default=8, help="turns of each server (default: 8)")
-    parser.add_argument("--keep", action="store_true", help="put the tables into benchmarks/README.md")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep as results/serving.md and update benchmarks/README.md"
+    )
     parser.add_argument("--json", help="file for every single figure")
     return parser
 

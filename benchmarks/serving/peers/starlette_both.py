@@ -5,7 +5,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from benchmarks.flows.serving import stages
+from benchmarks.serving import stages
 
 stages.load()
 

@@ -2,7 +2,7 @@
 
 import bentoml
 
-from benchmarks.flows.serving import stages
+from benchmarks.serving import stages
 
 
 @bentoml.service(workers=2, logging={"access": {"enabled": False}})
