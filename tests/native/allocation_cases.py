@@ -1,0 +1,302 @@
+"""Run by ``test_allocation_failures.py``: each native function, while every ``operator new`` in turn fails.
+
+Arguments: the library that fails an allocation, and a file to read.
+"""
+
+import ctypes
+import gzip
+import io
+import os
+import random
+import sys
+
+import numpy as np
+import zstandard
+from PIL import Image
+
+import headrace as hr
+from headrace import _native
+from headrace.codecs.example.codec import ExampleCodec
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+
+shim = ctypes.PyDLL(sys.argv[1])
+files = [_native.frame_tfrecords([b"abc", b"", b"x" * 40]).tobytes()] * 2
+recordio = [_native.frame_recordio_payloads([b"abc", b"defg"]).tobytes()]
+offsets, which = np.array([0, 19], np.int64), np.array([0, 1], np.int32)
+rows, table, marks = np.array([0, 4], np.int64), b"1,2.5\n3,x\n", (",", '"', ".")
+numbers, index = np.arange(4, dtype=np.int64), np.array([0, 3], np.int64)
+
+schema = hr.Schema({"i": hr.Feature("int64", (2,)), "t": hr.Feature("str")})
+examples = ExampleCodec(schema)
+batch = {"i": numbers.reshape(2, 2), "t": np.array(["a", "bc"], object)}
+block, starts, sizes = examples.encode_batch(batch, 2, 0, 0)
+payloads = [block[start : start + size].tobytes() for start, size in zip(starts, sizes, strict=True)]
+records = SageMakerRecordCodec(hr.Schema({"values": hr.Feature("float32", (2,)), "label": hr.Feature("float32")}))
+floats = {"values": np.ones((2, 2), np.float32), "label": np.zeros(2, np.float32)}
+block, starts, sizes = records.encode_batch(floats, 2, 0, 0)
+messages = [block[start : start + size].tobytes() for start, size in zip(starts, sizes, strict=True)]
+header = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}".ljust(117) + b"\n"
+
+tokens = np.array([3, 4], np.int64)
+pixels = np.random.default_rng(0).integers(0, 256, (16, 24, 3), np.uint8)
+
+
+def encoded(kind, **options):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind, **options)
+    return file.getvalue()
+
+
+jpegs = [encoded("JPEG", quality=90, subsampling=2)] * 2
+progressive = encoded("JPEG", progressive=True)
+png = encoded("PNG")
+text = "".join(random.Random(0).choices("abcdefgh    ", k=3000)).encode()
+
+
+def array_record(group_size):
+    """The signature and chunks of three records, and where the chunks begin."""
+    payloads = [text, b"x" * 40, text[:999]]
+    groups = [b"".join(payloads[at : at + group_size]) for at in range(0, 3, group_size)]
+    packed = [zstandard.compress(group) for group in groups]
+    sizes = np.array([len(payload) for payload in payloads], np.int64)
+    blocks = (
+        None
+        if group_size == 1
+        else [zstandard.compress(_native.size_block(sizes[at : at + group_size])) for at in range(0, 3, group_size)]
+    )
+    framed, begins, _ = _native.frame_chunks(64, ord("z"), packed, sizes, group_size=group_size, packed_sizes=blocks)
+    return _native.frame_signature().tobytes() + framed.tobytes(), begins
+
+
+singles, single_begins = array_record(1)
+grouped, grouped_begins = array_record(3)
+nine = np.array([9], np.int64)
+footer, footer_sizes = _native.encode_footer(
+    np.array([64, 264], np.int64), nine.repeat(2), nine.repeat(2), b"group_size:9"
+)
+ends = footer_sizes.cumsum().tolist()
+footer_records = [footer[end - size : end] for end, size in zip(ends, footer_sizes.tolist())]
+postscript = _native.encode_postscript(64)
+
+
+def opened(file, begins):
+    chunks = _native.open_chunks(file, begins, most_bytes=1 << 30, verify=True)
+    while not chunks.ready:
+        for _, packed, into, _ in chunks.jobs():
+            memoryview(into).cast("B")[:] = zstandard.decompress(packed)
+        chunks.advance()
+    return chunks
+
+
+noise = random.Random(1).randbytes(60_000)
+packed_noise = gzip.compress(noise, 6, mtime=0)
+
+
+def inflate():
+    inflater = _native.GzipInflater(1 << 16, 1)
+    inflater.give(packed_noise, len(packed_noise), True)
+    return [bytes(part) for part in inflater.take()], inflater.state
+
+
+fd = os.open(sys.argv[2], os.O_RDWR)
+names = [os.fsencode(sys.argv[2])] * 2
+
+
+def mapped(private):
+    file = _native.MappedFile(fd, None, "shown", sys.argv[2], private=private)
+    file.expect_scattered_reads(True)
+    file.prefetch(0, len(file))
+    found = bytes(memoryview(file))[:100], file.signature(4096)[2]
+    with _native.GuardedRead(file):
+        pass
+    file.drop(0, len(file))
+    return found
+
+
+def decode_csv():
+    decoder = _native.CsvDecoder(marks, 2, [""], [(0, 1, None), (1, 2, b"1.5")], ["utf-8", "utf-8"])
+    return decoder.decode(_native.gather_csv([table], None, rows, marks))
+
+
+def decode_into(image):
+    out = np.empty((16, 24, 3), np.uint8)
+    return _native.decode_jpeg_into(image, out), out.tobytes() if image is not progressive else None
+
+
+def sums():
+    found = _native.crc32c_blocks(files[0], 16)
+    state = np.zeros(len(found), np.bool_)
+    return _native.compare_blocks(
+        files[0], np.zeros(1, np.int64), np.full(1, 20), found, state, 16
+    )
+
+
+def framed_in_place(frame, head, tail):
+    block = np.zeros(head + 5 + tail + (-(head + 5 + tail) % 4), np.uint8)
+    frame(block, np.array([head], np.int64), np.array([5], np.int64))
+    return block.tobytes()
+
+
+def scan_examples():
+    scanner = _native.ExampleScanner()
+    scanner.add(_native.spans_of_buffers(payloads))
+    return scanner.keys
+
+
+def scan_records():
+    scanner = _native.RecordScanner()
+    scanner.add(_native.spans_of_buffers(messages))
+    return scanner.keys
+
+
+CASES = {
+    "scan_tfrecord": lambda: _native.scan_tfrecord(files[0], 0, 40, verify=True, max_records=9),
+    "damage": lambda: _native.scan_tfrecord(b"x" * 40, 0, 40, verify=True, max_records=9),
+    "gather_tfrecord": lambda: _native.gather_tfrecord(files, which, offsets, verify=True).to_bytes(),
+    "part": lambda: _native.gather_tfrecord(files, which, offsets, verify=True).part(0, 1).to_bytes(),
+    "frame_tfrecords": lambda: _native.frame_tfrecords([b"abc", b"def"]).tobytes(),
+    "scan_recordio": lambda: _native.scan_recordio(recordio[0], 0, 20, max_records=9),
+    "gather_recordio": lambda: _native.gather_recordio(recordio, None, offsets[:1]).to_bytes(),
+    "frame_recordio": lambda: _native.frame_recordio_payloads([b"abc", b"def"]).tobytes(),
+    "buffers": lambda: len(_native.Buffers(files)),
+    "spans_of_buffers": lambda: _native.spans_of_buffers([b"a", b"bc"]).to_bytes(),
+    "scan_csv": lambda: _native.scan_csv(table, 0, 12, marks, width=2, utf8=True, last=True, max_records=9),
+    "gather_csv": lambda: _native.gather_csv([table], None, rows[:1], marks).to_bytes(),
+    "take_rows": lambda: _native.take_rows(bytes(range(20)), 0, 4, 5, index).tobytes(),
+    "crc32c_blocks": lambda: _native.crc32c_blocks(files[0], 16).tolist(),
+    "parse_npy_header": lambda: _native.parse_npy_header(header),
+    "decode_examples": lambda: examples.decode_batch(examples.spans_of(payloads)),
+    "encode_examples": lambda: [part.tobytes() for part in examples.encode_batch(batch, 2, 0, 0)],
+    "scan_examples": scan_examples,
+    "decode_records": lambda: records.decode_batch(_native.spans_of_buffers(messages)),
+    "encode_records": lambda: [part.tobytes() for part in records.encode_batch(floats, 2, 0, 0)],
+    "scan_records": scan_records,
+    "parse_record": lambda: _native.parse_record(messages[0]),
+    "record_payloads": lambda: _native.record_payloads(_native.spans_of_buffers(recordio)),
+    "is_record": lambda: _native.is_record(messages[0]),
+    "is_short_record": lambda: _native.is_record(b"x"),
+    "find_tfrecord": lambda: _native.find_tfrecord(files[0], 1, _native.Patience(40)),
+    "find_recordio": lambda: _native.find_recordio(recordio[0], 4, _native.RecordIOWalks()),
+    "frame_tfrecord": lambda: framed_in_place(_native.frame_tfrecord, 12, 4),
+    "frame_recordio_block": lambda: framed_in_place(_native.frame_recordio, 8, 0),
+    "find_csv": lambda: _native.find_csv(table, 2),
+    "values_of_csv": lambda: _native.values_of_csv(b'1,"a, b"', marks),
+    "examine_csv": lambda: _native.examine_csv(_native.gather_csv([table], None, rows[:1], marks), marks, 2, [""]),
+    "CsvDecoder": decode_csv,
+    "encode_csv": lambda: _native.encode_csv([(6, 1, [b"a", b"b, c"])], 2, marks, "\n"),
+    "json_too_deep": lambda: _native.json_too_deep(b"[[[1]]]", 2),
+    "decode_jpegs": lambda: [
+        part.tolist() if hasattr(part, "tolist") else part for part in _native.decode_jpegs(jpegs, 16, 24, 3)
+    ],
+    "decode_jpegs_refused": lambda: _native.decode_jpegs([progressive], 16, 24, 3)[1],
+    "decode_jpeg_into": lambda: decode_into(jpegs[0]),
+    "decode_jpeg_into_refused": lambda: decode_into(progressive),
+    "decode_png": lambda: _native.decode_png([png, png], 16, 72, 3).tobytes(),
+    "GzipInflater": inflate,
+    "frame_chunks": lambda: [
+        part.tobytes() if hasattr(part, "tobytes") else part
+        for part in _native.frame_chunks(64, 0, [text], np.array([3000], np.int64), group_size=1)
+    ],
+    "frame_signature": lambda: _native.frame_signature().tobytes(),
+    "frame_padding": lambda: _native.frame_padding(100).tobytes(),
+    "size_block": lambda: _native.size_block(np.array([3, 300], np.int64)),
+    "copy_chunks": lambda: bytes(_native.copy_chunks(singles, single_begins, 64)[0]),
+    "scan_chunks": lambda: _native.scan_chunks(singles, 64, most=9, verify=True)[:2],
+    "scan_chunks_damaged": lambda: repr(_native.scan_chunks(singles[:-1], 64, most=9, verify=True)[2]),
+    "find_chunk": lambda: _native.find_chunk(singles, 65),
+    "bad_block_headers": lambda: _native.bad_block_headers(singles),
+    "riegeli_hash": lambda: _native.riegeli_hash(text),
+    "open_chunks": lambda: [bytes(opened(grouped, grouped_begins).view(number)) for number in range(3)],
+    "open_chunk": lambda: len(_native.open_chunk(grouped, int(grouped_begins[0]), 3, verify=True)),
+    "gather_chunks": lambda: _native.gather_chunks(
+        [opened(grouped, grouped_begins)], which[:1], offsets[:1]
+    ).to_bytes(),
+    "gather_singles": lambda: _native.gather_singles(
+        [singles], None, single_begins, verify=True, threads=1, bytes_wanted=_native.BytesWanted()
+    )[0].part(0, 3).to_bytes(),
+    "pick_spans": lambda: _native.pick_spans(
+        [_native.spans_of_buffers([b"a", b"b"])], which[:1], offsets[:1]
+    ).to_bytes(),
+    "join_spans": lambda: _native.join_spans([_native.spans_of_buffers([b"a", b"b"])] * 2).to_bytes(),
+    "parse_footer": lambda: [
+        getattr(part, "tolist", lambda part=part: part)()
+        for part in _native.parse_footer(_native.spans_of_buffers(footer_records))
+    ],
+    "encode_footer": lambda: _native.encode_footer(index, index, index, b"x")[0],
+    "parse_postscript": lambda: _native.parse_postscript(_native.spans_of_buffers([postscript] * 3)),
+    "encode_postscript": lambda: _native.encode_postscript(64),
+    "MappedFile": lambda: mapped(False),
+    "MappedFile_private": lambda: mapped(True),
+    "read_signature": lambda: _native.read_signature(fd, 4096)[::2],
+    "start_writing_back": lambda: _native.start_writing_back(fd, 0, 4096),
+    "copy_bytes": lambda: _native.copy_bytes(text, 5, 500),
+    "copy_ranges": lambda: _native.copy_ranges([text], None, index, index + 500),
+    "read_files": lambda: [part.tolist() for part in _native.read_files(names, b"abc", 1000)],
+    "read_ranges": lambda: [part.tolist() for part in _native.read_ranges([fd], None, index, np.array([5, 700]))],
+    "take_ranges": lambda: _native.take_ranges([text], None, index, 500).tolist(),
+    "permute": lambda: _native.permute(1000, 1, 2, 0, 50).tolist(),
+    "permute_at": lambda: _native.permute_at(1000, 1, 2, index).tolist(),
+    "bounds": lambda: _native.bounds(index),
+    "crc32": lambda: _native.crc32(text),
+    "crc32c": lambda: _native.crc32c(text),
+    "masked_crc32c": lambda: _native.masked_crc32c(text),
+    "crc32c_by_tables": lambda: _native.crc32c_by_tables(text),
+    "compare_blocks": sums,
+    "pooled": lambda: _native.pooled(1 << 20).nbytes,
+}
+
+FREE = {  # they allocate nothing of their own, or are not for data
+    "FormatError",
+    "View",
+    "InflatedPiece",
+    "Chunks",
+    "GuardedRead",
+    "Spans",
+    "Patience",
+    "RecordIOWalks",
+    "BytesWanted",
+    "ExampleDecoder",
+    "ExampleScanner",
+    "RecordDecoder",
+    "RecordScanner",
+    "pool_stats",
+    "pool_clear",
+    "pool_after_fork",
+    "on_lost_file",
+    "crc32c_engine",
+    "jpeg_is_fast",
+}
+left_out = {name for name in dir(_native) if callable(getattr(_native, name)) and not name.startswith("_")}
+left_out -= {name for case in CASES for name in (case, *[n for n in dir(_native) if case.startswith(n + "_")])}
+aliases = {"Buffers": "buffers", "frame_recordio_payloads": "frame_recordio"}
+left_out -= FREE | set(aliases)
+assert not left_out, f"cases for {sorted(left_out)}"
+
+
+def outcome(work):
+    try:
+        return repr(work())
+    except _native.FormatError as error:
+        return f"FormatError {error.fault}"
+
+
+total = 0
+for name, work in CASES.items():
+    expected = outcome(work)
+    for count in range(500):
+        shim.fail_after(count)
+        try:
+            found = outcome(work)
+        except MemoryError:
+            found = None
+        failed = shim.has_failed()
+        shim.fail_after(-1)
+        assert found is None or found == expected, (name, count, found, expected)
+        assert outcome(work) == expected, (name, count)
+        if not failed:
+            break
+    else:
+        raise AssertionError(f"{name}: no end")
+    print(name, count, flush=True)
+    total += count
+assert total > 400, "the allocations are not seen"
