@@ -126,9 +126,7 @@ def decode_into(image):
 def sums():
     found = _native.crc32c_blocks(files[0], 16)
     state = np.zeros(len(found), np.bool_)
-    return _native.compare_blocks(
-        files[0], np.zeros(1, np.int64), np.full(1, 20), found, state, 16
-    )
+    return _native.compare_blocks(files[0], np.zeros(1, np.int64), np.full(1, 20), found, state, 16)
 
 
 def framed_in_place(frame, head, tail):
@@ -211,9 +209,13 @@ CASES = {
     "gather_chunks": lambda: _native.gather_chunks(
         [opened(grouped, grouped_begins)], which[:1], offsets[:1]
     ).to_bytes(),
-    "gather_singles": lambda: _native.gather_singles(
-        [singles], None, single_begins, verify=True, threads=1, bytes_wanted=_native.BytesWanted()
-    )[0].part(0, 3).to_bytes(),
+    "gather_singles": lambda: (
+        _native.gather_singles(
+            [singles], None, single_begins, verify=True, threads=1, bytes_wanted=_native.BytesWanted()
+        )[0]
+        .part(0, 3)
+        .to_bytes()
+    ),
     "pick_spans": lambda: _native.pick_spans(
         [_native.spans_of_buffers([b"a", b"b"])], which[:1], offsets[:1]
     ).to_bytes(),
