@@ -12,17 +12,48 @@ from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Str
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.io.threads import FORKS
-from headrace.loading.jobs import BatchMaker, BatchRun, Block, Cursor, JobSizer, RoundPlan, Times, bytes_of, check_rows
+from headrace.loading.jobs import BatchMaker, BatchRun, Block, Cursor, JobSizer, RoundPlan, bytes_of, check_rows
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.workers.pool import StartMethod
 from headrace.loading.workers.processes import WorkerPrefetcher
 from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
 
-__all__ = ["Batches", "LoaderPosition", "RunPlan"]
+__all__ = ["Batches", "LoaderPosition", "RunPlan", "Times"]
 
 
 CARRIED_NS = 3_000_000
 """The target duration of a job in a worker. Passing it between processes costs ten times as much as between threads."""
+
+
+@dataclass(slots=True)
+class Times:
+    """The times of one epoch in nanoseconds, summed while it runs."""
+
+    epoch: int
+    begun_ns: int
+    ended_ns: int = 0
+    batches: int = 0
+    examples: int = 0
+    bytes: int = 0
+    jobs: int = 0
+    reading_ns: int = 0
+    transform_ns: int = 0
+    handover_ns: int = 0
+    carrying_ns: int = 0
+    waiting_ns: int = 0
+    helping_ns: int = 0
+
+    def add(self, block: Block, helped_ns: int) -> None:
+        """Count a job. The consumer spent ``helped_ns`` of its waiting on making batches."""
+        self.helping_ns += helped_ns
+        self.jobs += 1
+        self.batches += len(block.batches)
+        self.examples += len(block.batches) * block.run.size
+        self.bytes += block.bytes
+        self.reading_ns += block.reading_ns
+        self.transform_ns += block.transform_ns
+        self.handover_ns += block.handover_ns
+        self.carrying_ns += block.carrying_ns
 
 
 class LoaderPosition:
@@ -71,6 +102,8 @@ class RunPlan:
     ahead: int
     can_stream: bool
     """Whether a single rank reads in the source's own order."""
+    seed: int | None
+    """The seed of the random numbers that the source draws; ``None`` if it draws none."""
 
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
@@ -91,7 +124,7 @@ class RunPlan:
             start = Cursor(start.epoch + 1, 0)
 
     def _jobs(self, runs: Iterator[BatchRun]) -> Iterator[Callable[[], Block]]:
-        maker = BatchMaker(self.source, self.order(), self.transform, self.convert)
+        maker = BatchMaker(self.source, self.order(), self.transform, self.convert, self.seed)
         return (partial(maker.make, run) for run in runs)
 
     def _processes(self, runs: Iterator[BatchRun]) -> WorkerPrefetcher:
@@ -99,7 +132,7 @@ class RunPlan:
         order = self.order()
         return WorkerPrefetcher(
             runs,
-            maker=BatchMaker(self.source, order, self.transform, None),
+            maker=BatchMaker(self.source, order, self.transform, None, self.seed),
             finish=BatchMaker(self.source, order, None, self.convert).finish,
             workers=self.workers,
             ahead=self.ahead,

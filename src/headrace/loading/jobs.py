@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.contracts.protocols import Locates, ReadsBatches, Sampler, offers
+from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
 
@@ -39,7 +40,6 @@ __all__ = [
     "Cursor",
     "JobSizer",
     "RoundPlan",
-    "Times",
     "bytes_of",
     "check_rows",
     "cut_batch",
@@ -275,12 +275,14 @@ class BatchMaker:
         sampler: Position to index.
         transform: The user's function on every batch.
         convert: The last step: converts to arrays of another library.
+        seed: Of the random numbers that the source draws; ``None`` if it draws none.
     """
 
     source: ReadsBatches
     sampler: Sampler
     transform: Callable[[Batch], Any] | None
     convert: Callable[[Any], Any] | None
+    seed: int | None = None
 
     def make(self, run: BatchRun) -> Block:
         """The batches of a run."""
@@ -305,7 +307,10 @@ class BatchMaker:
 
     def _read(self, run: BatchRun) -> Block:
         indices = _indices(self.sampler, run)
-        batch = self.source.batch(indices)
+        if self.seed is None:
+            batch = self.source.batch(indices)
+        else:
+            batch = read_batch(self.source, indices, RandomKeys(self.seed, run.epoch, _positions(run)))
         check_rows(batch, len(indices))
         return Block(run, cut_batch(batch, run.size, run.batches), bytes=bytes_of(batch))
 
@@ -365,32 +370,7 @@ def _indices(sampler: Sampler, run: BatchRun) -> Indices:
     return indices
 
 
-@dataclass(slots=True)
-class Times:
-    """The times of one epoch in nanoseconds, summed while it runs."""
-
-    epoch: int
-    begun_ns: int
-    ended_ns: int = 0
-    batches: int = 0
-    examples: int = 0
-    bytes: int = 0
-    jobs: int = 0
-    reading_ns: int = 0
-    transform_ns: int = 0
-    handover_ns: int = 0
-    carrying_ns: int = 0
-    waiting_ns: int = 0
-    helping_ns: int = 0
-
-    def add(self, block: Block, helped_ns: int) -> None:
-        """Count a job. The consumer spent ``helped_ns`` of its waiting on making batches."""
-        self.helping_ns += helped_ns
-        self.jobs += 1
-        self.batches += len(block.batches)
-        self.examples += len(block.batches) * block.run.size
-        self.bytes += block.bytes
-        self.reading_ns += block.reading_ns
-        self.transform_ns += block.transform_ns
-        self.handover_ns += block.handover_ns
-        self.carrying_ns += block.carrying_ns
+def _positions(run: BatchRun) -> Indices:
+    """The positions of a run's examples in their epoch."""
+    starts = run.begin + run.step * np.arange(run.batches, dtype=np.int64)
+    return (starts[:, None] + np.arange(run.size, dtype=np.int64)).reshape(-1)

@@ -20,6 +20,7 @@ from headrace.contracts.protocols import (
     defines,
     offers,
 )
+from headrace.contracts.random_keys import HasRandomStreams, ReadsWithKeys
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.errors import StateMismatch, UnsupportedData, Where
@@ -52,8 +53,8 @@ class Loader(Iterable[Any]):
         source: The result of :func:`headrace.open`, a :class:`~headrace.Mixture`, or anything with ``len`` and ``batch(indices)``.
         batch_size: Examples per batch, on each rank.
         shuffle: A new permutation of all examples in every epoch, computed from ``seed``; takes no memory.
-        seed: In ``[0, 2^64)``.
-        sampler: A custom order, instead of ``shuffle`` and ``seed``.
+        seed: In ``[0, 2^64)``: of the permutations, and of the random numbers that ``source.map(..., seeded=True)`` draws.
+        sampler: A custom order, instead of ``shuffle``.
         epochs: How many epochs a loop runs. ``None``: forever.
         shard: The rank of this process and the number of ranks. The default comes from ``torch.distributed``, JAX or the
             launcher (``RANK`` and ``WORLD_SIZE``), else it is a single rank. ``Shard()`` reads everything in every process.
@@ -104,7 +105,8 @@ class Loader(Iterable[Any]):
         device: Any = None,
     ) -> None:
         _check_source(source)
-        shuffle, seed, drop_last = flag(shuffle, "shuffle"), whole(seed, "seed"), flag(drop_last, "drop_last")
+        shuffle, drop_last = flag(shuffle, "shuffle"), flag(drop_last, "drop_last")
+        seed = Shuffled(0, seed=whole(seed, "seed")).seed
         _check_order(sampler)
         if shuffle and sampler is not None:
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
@@ -112,7 +114,8 @@ class Loader(Iterable[Any]):
             source, sampler = source.ordered(shuffle=shuffle, seed=seed)
         self._source = source
         self._sampler = sampler
-        self._seed = Shuffled(0, seed=seed).seed if shuffle else None
+        self._seed = seed if shuffle else None
+        self._random_seed = seed if _is_random(source) else None
         self._epochs = None if epochs is None else whole(epochs, "epochs", least=1)
         choice(to, "to", ("numpy", "torch", "jax"))
         self._shard = default_shard(to) if shard is None else _checked_shard(shard)
@@ -228,6 +231,8 @@ class Loader(Iterable[Any]):
         sampler, source = self.sampler, self._source
         order = sampler.fingerprint if offers(sampler, Fingerprinted) else type(sampler).__qualname__
         identity = {"examples": len(source), "order": order}
+        if self._random_seed is not None:
+            identity["seed"] = self._random_seed
         fingerprint = source.fingerprint if offers(source, Fingerprinted) else None
         return identity if fingerprint is None else {**identity, "fingerprint": fingerprint}
 
@@ -244,7 +249,7 @@ class Loader(Iterable[Any]):
         return (self._normal(self._progress.cursor).epoch // self._epochs + 1) * self._epochs
 
     def _recipe(self) -> RunPlan:
-        is_plain = self._sampler is None and self._seed is None
+        is_plain = self._sampler is None and self._seed is None and self._random_seed is None
         convert, arrive = handover(self._to, self._device)
         return RunPlan(
             source=self._source,
@@ -260,6 +265,7 @@ class Loader(Iterable[Any]):
             start_method=self._start_method,
             ahead=self._prefetch * (self._workers or self._threads + 1),
             can_stream=is_plain and self._shard.world == 1 and defines(self._source, Streams),
+            seed=self._random_seed,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -278,6 +284,11 @@ def _check_source(source: object) -> None:
         if isinstance(source, Mapping):
             hint = "headrace.ColumnSource(columns) makes one"
         raise TypeError(f"a source has len() and batch(indices); {hint}. Got {type(source).__name__}")
+
+
+def _is_random(source: object) -> bool:
+    """Whether a source draws random numbers, and takes the keys of them."""
+    return defines(source, ReadsWithKeys) and offers(source, HasRandomStreams) and source.random_streams() > 0
 
 
 def _check_order(sampler: object) -> None:

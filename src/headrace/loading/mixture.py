@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, Locates, ReadsBatches, defines, offers
+from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
@@ -154,14 +155,21 @@ class Mixture:
 
     def batch(self, positions: npt.ArrayLike) -> Batch:
         """The examples at these positions, stacked."""
-        wanted = np.asarray(positions, np.int64)
+        return self.batch_with_keys(np.asarray(positions, np.int64), None)
+
+    def batch_with_keys(self, wanted: Indices, keys: RandomKeys | None, /) -> Batch:
+        """As :meth:`batch`, with the random numbers that a loader gives, one key for each position."""
         if wanted.size and int(wanted.min()) < 0:
             raise IndexError(f"positions of a mixture count from 0, got {wanted.min()}")
         components, draws = self._interleaving.components(wanted), self._interleaving.draws(wanted)
         used = np.unique(components) if wanted.size else np.zeros(1, np.int64)
         places = [np.flatnonzero(components == component) for component in used]
         batches = [
-            self.sources[component].batch(self._indices(component, draws[place]))
+            read_batch(
+                self.sources[component],
+                self._indices(component, draws[place]),
+                None if keys is None else keys.take(place),
+            )
             for component, place in zip(used.tolist(), places, strict=True)
         ]
         return batches[0] if len(batches) == 1 else _merge(batches, places)
@@ -177,6 +185,10 @@ class Mixture:
             here = epochs == epoch
             indices[here] = order.at(epoch, positions[here])
         return indices
+
+    def random_streams(self) -> int:
+        """How many operations in a source draw random numbers, at most. Sources share streams, but no position of an epoch."""
+        return max(source.random_streams() if offers(source, HasRandomStreams) else 0 for source in self.sources)
 
     @property
     def cuts_cleanly(self) -> bool:

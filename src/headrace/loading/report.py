@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from headrace.loading.jobs import Times
+from headrace.loading.iteration import Times
 
 __all__ = ["LoaderReport"]
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from headrace.contracts.protocols import Streams
+from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
@@ -38,6 +39,7 @@ __all__ = [
     "examples_of",
     "fingerprint_of",
     "narrow",
+    "random_streams",
     "records_below",
     "stream",
     "walk",
@@ -144,6 +146,11 @@ def stream(node: Node, batch_size: int) -> Iterator[Batch] | None:
 def cuts_cleanly(node: Node) -> bool:
     """Whether a batch can be cut into smaller ones; not so where the user's own function makes the values."""
     return isinstance(node, CutsBatches) and node.cuts_cleanly()
+
+
+def random_streams(node: Node) -> int:
+    """How many streams of random numbers a node and those below it use. 0: nothing that it reads is random."""
+    return sum(each.random_streams() for each in walk(node) if isinstance(each, HasRandomStreams))
 
 
 @cache

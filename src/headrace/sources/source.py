@@ -6,11 +6,13 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from headrace._arguments import flag
+from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Shard, Skipped, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
@@ -25,6 +27,7 @@ from headrace.sources.node import (
     example_at,
     examples_of,
     fingerprint_of,
+    random_streams,
     records_below,
     stream,
 )
@@ -95,6 +98,20 @@ class Source(Sequence[Example]):
         node = self.node
         return node.batch(as_indices(indices, len(node)))
 
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        """As :meth:`batch`, with the random numbers that a loader gives: see ``map(..., seeded=True)``.
+
+        Args:
+            indices: As :meth:`batch` takes them.
+            keys: One for each index; ``None`` is the same as :meth:`batch`.
+        """
+        node = self.node
+        return read_batch(node, as_indices(indices, len(node)), keys)
+
+    def random_streams(self) -> int:
+        """How many of the operations in this source draw random numbers; 0 for most sources."""
+        return random_streams(self.node)
+
     @overload
     def __getitem__(self, index: int) -> Example: ...
     @overload
@@ -145,16 +162,32 @@ class Source(Sequence[Example]):
         """
         return Source(Selected(self.node, _new_names(self.schema, names)))
 
-    def map(self, function: Callable[[Example], Example]) -> Source:
+    @overload
+    def map(self, function: Callable[[Example], Example]) -> Source: ...
+    @overload
+    def map(self, function: Callable[[Example], Example], *, seeded: Literal[False]) -> Source: ...
+    @overload
+    def map(self, function: Callable[[Example, np.random.Generator], Example], *, seeded: Literal[True]) -> Source: ...
+    def map(self, function: Callable[..., Example], *, seeded: bool = False) -> Source:
         """Every example through ``function`` when it is read.
 
         ``function`` gets an example and returns one, with whatever features it likes. The schema is found by applying it
         to the first example. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
 
+        Args:
+            function: Called as ``function(example)``, or as ``function(example, rng)``.
+            seeded: Call it with a :class:`numpy.random.Generator` of the example's own. Its numbers depend on the loader's ``seed``, the
+                epoch, and the position in the epoch's order, and on nothing else: threads, ranks, workers, batch size and resuming do not
+                change them. It is Philox4x64-10 with key ``(seed, k)`` and counter ``(0, position, epoch, 0x6865616472616365)`` for the
+                ``k``-th seeded operation of the source, from 0. Use it only until the function returns.
+
+                Outside a loader (``source[i]``, ``source.batch``, iteration, :func:`headrace.write`), seed and epoch are 0, and the
+                position is the index in the source that ``map`` was called on, so the same example always has the same numbers.
+
         Raises:
             TransformError: on reading, when ``function`` fails: names the example, with the cause chained.
         """
-        return Source(Mapped(self.node, _check_callable(function, "function")))
+        return Source(Mapped(self.node, _check_callable(function, "function"), seeded=flag(seeded, "seeded")))
 
     def filter(self, predicate: Callable[[Example], bool]) -> Source:
         """The examples for which ``predicate`` is true.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
 
+from headrace.contracts.random_keys import RandomKeys, describe, generators_at, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import TransformError, Where
-from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of, walk
+from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of, random_streams, walk
 from headrace.sources.stacking import row, schema_of, stack
 from headrace.sources.views import Chosen
 
@@ -22,27 +24,28 @@ class UserFunction:
     """Calls a function on examples; what it raises names the example.
 
     Args:
-        function: Takes an example.
+        function: Takes an example, and a random generator if it is called with one.
         parent: Where the examples come from.
     """
 
     __slots__ = ("function", "name", "parent")
 
-    def __init__(self, function: Callable[[Example], Any], parent: Node) -> None:
+    def __init__(self, function: Callable[..., Any], parent: Node) -> None:
         self.function = function
         self.parent = parent
         self.name: str = getattr(function, "__qualname__", type(function).__name__)
 
-    def __call__(self, example: Example, index: int) -> Any:
-        """What the function returns for the example at ``index``.
+    def __call__(self, example: Example, index: int, *generator: np.random.Generator) -> Any:
+        """What the function returns for the example at ``index``, and for a random generator if there is one.
 
         Raises:
             TransformError: It fails; the cause is chained.
         """
         try:
-            return self.function(example)
+            return self.function(example, *generator)
         except Exception as error:
-            raise TransformError(f"{self.name} on example {index}", self.parent.where(index), error) from error
+            place = f"{self.name} on example {index}" + "".join(f" ({describe(each)})" for each in generator)
+            raise TransformError(place, self.parent.where(index), error) from error
 
 
 class Mapped:
@@ -51,11 +54,13 @@ class Mapped:
     Args:
         parent: The node.
         function: Takes an example and returns one.
+        seeded: Whether the function also takes the example's random generator.
     """
 
-    def __init__(self, parent: Node, function: Callable[[Example], Example]) -> None:
+    def __init__(self, parent: Node, function: Callable[..., Example], *, seeded: bool = False) -> None:
         self.parent = parent
         self.function = function
+        self.seeded = seeded
 
     @cached_property
     def schema(self) -> Schema:
@@ -73,19 +78,35 @@ class Mapped:
         return len(self.parent)
 
     def batch(self, indices: Indices, /) -> Batch:
+        return self.batch_with_keys(indices, None)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
         if not len(indices):
             return dict(self._no_rows)
-        batch = self.parent.batch(indices)
+        batch = read_batch(self.parent, indices, keys)
         function = UserFunction(self.function, self.parent)
-        return stack([function(row(batch, k), int(i)) for k, i in enumerate(indices)])
+        if not self.seeded:
+            return stack([function(row(batch, k), i) for k, i in enumerate(indices.tolist())])
+        own = (RandomKeys.of_indices(indices) if keys is None else keys).skip(self._stream)
+        drawn = zip(indices.tolist(), own.generators(), strict=True)
+        return stack([function(row(batch, k), i, generator) for k, (i, generator) in enumerate(drawn)])
+
+    def random_streams(self) -> int:
+        return int(self.seeded)
+
+    @cached_property
+    def _stream(self) -> int:
+        """Its own stream of random numbers: the nodes below it use those before."""
+        return random_streams(self.parent)
 
     def where(self, index: int, /) -> Where:
         return self.parent.where(index)
 
     def examples(self) -> Iterator[Example]:
         function = UserFunction(self.function, self.parent)
-        for index, example in enumerate(examples_of(self.parent)):
-            yield function(example, index)
+        generators = zip(generators_at(count(), stream=self._stream)) if self.seeded else repeat(())
+        for index, (example, generator) in enumerate(zip(examples_of(self.parent), generators, strict=False)):
+            yield function(example, index, *generator)
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
@@ -133,6 +154,9 @@ class Filtered:
 
     def batch(self, indices: Indices, /) -> Batch:
         return self._kept.batch(indices)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        return self._kept.batch_with_keys(indices, keys)
 
     def where(self, index: int, /) -> Where:
         return self._kept.where(index)

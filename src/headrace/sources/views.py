@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
-from headrace.sources.node import Node, cuts_cleanly, encoded_node, example_at, examples_of, narrow, stream
+from headrace.sources.node import (
+    Node,
+    cuts_cleanly,
+    encoded_node,
+    example_at,
+    examples_of,
+    narrow,
+    random_streams,
+    stream,
+)
 
 __all__ = ["Chosen", "Concatenated", "Selected", "Zipped", "concatenate", "keep_features"]
 
@@ -52,8 +63,14 @@ class Chosen:
         return len(self.chosen)
 
     def batch(self, indices: Indices, /) -> Batch:
+        return self.parent.batch(self._indices_below(indices))
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        return read_batch(self.parent, self._indices_below(indices), keys)
+
+    def _indices_below(self, indices: Indices) -> Indices:
         chosen = self.chosen
-        return self.parent.batch(indices * chosen.step + chosen.start if isinstance(chosen, range) else chosen[indices])
+        return indices * chosen.step + chosen.start if isinstance(chosen, range) else chosen[indices]
 
     def where(self, index: int, /) -> Where:
         return self.parent.where(int(self.chosen[index]))
@@ -95,6 +112,9 @@ class Selected:
 
     def batch(self, indices: Indices, /) -> Batch:
         return self._rename(self.parent.batch(indices))
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        return self._rename(read_batch(self.parent, indices, keys))
 
     def where(self, index: int, /) -> Where:
         return self.parent.where(index)
@@ -154,13 +174,20 @@ class Concatenated:
         return int(self._ends[-1])
 
     def batch(self, indices: Indices, /) -> Batch:
+        return self.batch_with_keys(indices, None)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
         ends = self._ends
         part = np.searchsorted(ends, indices, side="right")
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         used = np.unique(part) if len(indices) else np.zeros(1, np.int64)
         if len(used) == 1:
-            return self.parents[int(used[0])].batch(indices - starts[used[0]])
-        batches = [self.parents[int(k)].batch(indices[part == k] - starts[k]) for k in used]
+            return read_batch(self.parents[int(used[0])], indices - starts[used[0]], keys)
+        batches = [
+            read_batch(self.parents[int(k)], indices[here] - starts[k], None if keys is None else keys.take(here))
+            for k in used
+            for here in (part == k,)
+        ]
         order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
         return {name: take_rows(join([batch[name] for batch in batches]), order) for name in batches[0]}
 
@@ -214,7 +241,18 @@ class Zipped:
         return len(self.parents[0])
 
     def batch(self, indices: Indices, /) -> Batch:
-        return {name: column for parent in self.parents for name, column in parent.batch(indices).items()}
+        return self.batch_with_keys(indices, None)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        batch: Batch = {}
+        for parent, streams in zip(self.parents, self._streams_before, strict=True):
+            batch.update(read_batch(parent, indices, None if keys is None else keys.skip(streams)))
+        return batch
+
+    @cached_property
+    def _streams_before(self) -> list[int]:
+        """For each node, how many streams of random numbers those before it use: no two use the same."""
+        return list(accumulate(map(random_streams, self.parents[:-1]), initial=0))
 
     def where(self, index: int, /) -> Where:
         return self.parents[0].where(index)

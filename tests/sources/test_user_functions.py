@@ -1,0 +1,144 @@
+"""Seeded maps: which numbers an example gets through every view, and outside a loader."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.contracts.test_random_keys import stated
+
+import headrace as hr
+from headrace.contracts.random_keys import RandomKeys
+from headrace.errors import TransformError
+
+N = 12
+NUMBERS = hr.ColumnSource({"i": np.arange(N)})
+
+
+def draw(example, rng):
+    return {**example, "x": rng.random()}
+
+
+def draw_again(example, rng):
+    return {**example, "y": rng.random()}
+
+
+def failing(example, rng):
+    raise ValueError(rng.random())
+
+
+def x(source, indices, keys=None):
+    return source.batch_with_keys(np.asarray(indices), keys)["x"].tolist()
+
+
+def expected(positions, stream=0, seed=0, epoch=0):
+    return [stated(seed, epoch, int(p), stream).random() for p in positions]
+
+
+KEYS = RandomKeys(5, 3, np.array([100, 7, 7, 31]))
+SEEDED = NUMBERS.map(draw, seeded=True)
+
+
+def test_outside_a_loader_the_position_is_the_index():
+    assert [example["x"] for example in SEEDED] == expected(range(N))
+    assert SEEDED[5]["x"] == SEEDED[-7]["x"] == expected([5])[0]
+    assert SEEDED.batch([3, 1, 3])["x"].tolist() == expected([3, 1, 3])
+    assert [example["x"] for example in SEEDED[[4, 2]]] == expected([4, 2])
+    assert SEEDED.fingerprint == NUMBERS.map(draw, seeded=True).fingerprint
+    assert SEEDED.schema == pickle.loads(pickle.dumps(SEEDED)).schema
+    assert list(hr.ColumnSource({"i": np.arange(0)}).map(draw, seeded=True)) == []
+    assert SEEDED.batch([])["x"].shape == (0,)
+
+
+@given(st.data())
+def test_views_keep_the_numbers_of_examples(data):
+    view, indices = SEEDED, np.arange(N)
+    for _ in range(data.draw(st.integers(1, 4))):
+        kind = data.draw(st.sampled_from(["slice", "concat", "select", "filter", "zip", "shard"]))
+        if kind == "slice":
+            part = slice(data.draw(st.integers(0, 3)), None, data.draw(st.integers(1, 2)))
+            view, indices = view[part], indices[part]
+        elif kind == "concat":
+            view, indices = view.select("i", "x").concat(SEEDED), np.concatenate([indices, np.arange(N)])
+        elif kind == "select":
+            view = view.select("x").zip(view.select("i"))  # the second is a copy of the map with a stream of its own
+            assert view.random_streams() > 1
+        elif kind == "filter":
+            view, indices = view.filter(lambda example: example["i"] % 3 > 0), indices[indices % 3 > 0]
+        elif kind == "zip":
+            view = view.zip(hr.ColumnSource({f"z{len(view.schema)}": np.zeros(len(view))}))
+        else:
+            rank = data.draw(st.integers(0, 1))
+            n = len(view)
+            view, indices = view.shard(rank, 2), indices[rank * n // 2 : (rank + 1) * n // 2]
+    assert view.random_streams() > 0
+    rows = np.array(data.draw(st.lists(st.integers(0, len(view) - 1), max_size=6)) if len(view) else [], np.int64)
+    assert len(view) == len(indices)
+    if not len(view):
+        return
+    # Outside a loader an example keeps its numbers in every view. In a loader only the position counts.
+    assert view.batch(rows).get("x", np.zeros(0)).tolist() == expected(indices[rows])
+    keys = RandomKeys(9, 2, rows * 1000)
+    assert x(view, rows, keys) == expected(rows * 1000, seed=9, epoch=2)
+    assert view.batch_with_keys(rows, keys).get("i", np.zeros(0)).tolist() == indices[rows].tolist()
+
+
+def test_equal_examples_at_two_positions_differ():
+    both = SEEDED.concat(SEEDED)
+    keys = RandomKeys(1, 0, np.arange(2 * N))
+    batch = both.batch_with_keys(np.arange(2 * N), keys)
+    assert len(set(batch["x"].tolist())) == 2 * N
+
+
+def test_every_seeded_map_has_a_stream_of_its_own():
+    twice = SEEDED.map(draw_again, seeded=True)
+    batch = twice.batch_with_keys(np.arange(4), KEYS)
+    assert batch["x"].tolist() == expected(KEYS.positions, 0, 5, 3)  # a map added later does not change it
+    assert batch["y"].tolist() == expected(KEYS.positions, 1, 5, 3)
+    between = SEEDED.map(dict).map(draw_again, seeded=True)
+    assert between.batch_with_keys(np.arange(4), KEYS)["y"].tolist() == batch["y"].tolist()
+    assert (SEEDED.random_streams(), twice.random_streams(), NUMBERS.map(dict).random_streams()) == (1, 2, 0)
+    assert [example["y"] for example in twice] == expected(range(N), 1)
+
+
+def test_sources_side_by_side_have_streams_of_their_own():
+    left, right = SEEDED.select("x"), SEEDED.rename({"x": "y"}).select("y")
+    batch = left.zip(right).map(lambda example, rng: {**example, "z": rng.random()}, seeded=True)
+    batch = batch.batch_with_keys(np.arange(4), KEYS)
+    assert batch["x"].tolist() == expected(KEYS.positions, 0, 5, 3)
+    assert batch["y"].tolist() == expected(KEYS.positions, 1, 5, 3)
+    assert batch["z"].tolist() == expected(KEYS.positions, 2, 5, 3)
+
+
+def test_a_filter_decides_by_the_numbers_outside_a_loader():
+    kept = SEEDED.filter(lambda example: example["x"] < 0.5)
+    wanted = [i for i, value in enumerate(expected(range(N))) if value < 0.5]
+    assert [example["i"] for example in kept] == wanted
+    assert x(kept, [0, 1], RandomKeys(8, 1, np.array([0, 1]))) == expected([0, 1], 0, 8, 1)
+
+
+def test_a_mixture_passes_keys_on():
+    other = hr.ColumnSource({"i": np.arange(5)}).map(draw, seeded=True)
+    mixture = hr.Mixture({SEEDED: 2, other: 1})
+    assert mixture.random_streams() == 1
+    assert hr.Mixture({NUMBERS: 1}).random_streams() == 0
+    positions = np.array([0, 5, 3, 5])
+    assert mixture.batch_with_keys(positions, KEYS)["x"].tolist() == expected(KEYS.positions, 0, 5, 3)
+    assert mixture.batch(positions)["x"].tolist() == expected([mixture.place(int(p))[1] for p in positions])
+
+
+def test_an_error_says_how_to_make_the_generator():
+    source = NUMBERS.map(draw, seeded=True).map(failing, seeded=True)
+    with pytest.raises(TransformError, match=r"failing on example 2 \(seed 5, epoch 3, position 100\)") as caught:
+        source.batch_with_keys(np.array([2]), KEYS.take(slice(1)))
+    assert caught.value.__cause__.args == (stated(5, 3, 100, 1).random(),)
+
+
+def test_wrong_arguments():
+    with pytest.raises(TypeError, match="seeded must be True or False"):
+        NUMBERS.map(draw, seeded=7)
+    with pytest.raises(TypeError, match="function must be a function"):
+        NUMBERS.map(None, seeded=True)
