@@ -15,7 +15,7 @@ import headrace
 
 SOURCE = Path(headrace.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-NATIVE_LAYERS = {"io", "formats", "codecs", "sampling", "loading"}
+NATIVE_LAYERS = {"contracts", "io", "formats", "codecs", "sampling", "loading"}
 OPTIONAL = [
     "torch",
     "jax",

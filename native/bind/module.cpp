@@ -5,10 +5,11 @@ NB_MODULE(_native, module) {
     nb::set_leak_warnings(
         false); // Objects held by threads at exit are not leaks, and the warning would only confuse users.
     module.doc() =
-        "Framing, decoding and sampling in C++. Internal: only io, formats, codecs, sampling and loading import it.";
+        "Framing, decoding and sampling in C++. Internal: only contracts (text columns), io, formats, codecs, sampling and loading import it.";
     register_errors(module);
     register_pool(module);
     register_spans(module);
+    register_strings(module);
     register_files(module);
     register_gzip(module);
     register_crc32c(module);

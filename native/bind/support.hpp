@@ -217,6 +217,7 @@ void register_riegeli(nb::module_& module);
 void register_riegeli_single(nb::module_& module);
 void register_read(nb::module_& module);
 void register_spans(nb::module_& module);
+void register_strings(nb::module_& module);
 void register_tf_example(nb::module_& module);
 void register_tfrecord(nb::module_& module);
 

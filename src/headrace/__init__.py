@@ -21,6 +21,7 @@ if _typing.TYPE_CHECKING:
     from headrace.contracts.images import ImageOptions
     from headrace.contracts.records import Records, Shard, Skipped
     from headrace.contracts.schema import Schema
+    from headrace.contracts.strings import Strings
     from headrace.contracts.values import Batch, Example, Ragged
     from headrace.datasets.opening import data_source
     from headrace.errors import (
@@ -95,6 +96,7 @@ __all__ = [
     "Source",
     "SparseKeys",
     "StateMismatch",
+    "Strings",
     "TransformError",
     "UnknownFormat",
     "Unreachable",
@@ -119,6 +121,7 @@ _HOMES = {
     "contracts.images": ("ImageOptions",),
     "contracts.records": ("Records", "Shard", "Skipped"),
     "contracts.schema": ("Schema",),
+    "contracts.strings": ("Strings",),
     "contracts.values": ("Batch", "Example", "Ragged"),
     "datasets.opening": ("data_source",),
     "formats.open": ("records",),

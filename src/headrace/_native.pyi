@@ -1,7 +1,7 @@
 """Made by tools/stubs.py from the compiled module. Do not edit: run `make stubs`."""
 
 """
-Framing, decoding and sampling in C++. Internal: only io, formats, codecs, sampling and loading import it.
+Framing, decoding and sampling in C++. Internal: only contracts (text columns), io, formats, codecs, sampling and loading import it.
 """
 
 from collections.abc import Sequence
@@ -73,6 +73,33 @@ class Spans:
 
 def spans_of_buffers(buffers: Sequence[Buffer]) -> Spans:
     """Spans over whole buffers, one record each, without a copy."""
+
+def check_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], is_text: bool) -> tuple[int, int]:
+    """
+    The first value whose offsets fall or lie outside the data, and the first that is not UTF-8; -1: none.
+    """
+
+def take_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Data and offsets of the values at these indices, copied. Negative indices count from the end.
+    """
+
+def compare_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], other_data: numpy.typing.NDArray[numpy.uint8], other_offsets: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.bool_]:
+    """For each value whether it equals the other one."""
+
+def compare_strings_with(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], value: bytes) -> numpy.typing.NDArray[numpy.bool_]:
+    """For each value whether it equals `value`."""
+
+def hash_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], buckets: int, seed: int) -> numpy.typing.NDArray[numpy.int64]:
+    """XXH64 of each value with this seed, modulo `buckets`."""
+
+def list_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], is_text: bool) -> list[Any]:
+    """The values as a list of str or bytes."""
+
+def make_strings(values: list[Any], is_text: bool) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]:
+    """
+    Data and offsets of a list of str, bytes or bytearray, and the position of the first value that is none of these, or not UTF-8 where text is wanted; -1: none.
+    """
 
 class MappedFile:
     """A file's bytes as read-only memory, through the buffer protocol."""

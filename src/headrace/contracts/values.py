@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from headrace.contracts.strings import Strings
+
 __all__ = ["Batch", "Example", "Indices", "Ragged", "join", "take_rows"]
 
 
@@ -19,7 +21,9 @@ Example: TypeAlias = Mapping[str, Any]
 """Feature name to value: an ``ndarray`` or NumPy scalar, ``bytes``, ``str``, or a :class:`Ragged` for two varying axes."""
 
 Batch: TypeAlias = dict[str, Any]
-"""Feature name to column: ``ndarray (n, *shape)``, or :class:`Ragged` where a length varies."""
+"""Feature name to column: ``ndarray (n, *shape)``, :class:`Strings` of that shape for text and bytes, or :class:`Ragged` where
+a length varies.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +31,8 @@ class Ragged(Sequence[Any]):
     """Rows of different lengths, end to end.
 
     Args:
-        values: All rows joined: ``ndarray (total, *inner)``, or another :class:`Ragged` when rows hold rows.
+        values: All rows joined: ``ndarray (total, *inner)``, :class:`Strings` of that shape, or another :class:`Ragged` when rows
+            hold rows.
         offsets: ``int64 (n + 1,)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 
     >>> r = Ragged.from_list([[1, 2], [], [3]], "int64")
@@ -39,7 +44,7 @@ class Ragged(Sequence[Any]):
            [ 3, -1]])
     """
 
-    values: npt.NDArray[Any] | Ragged
+    values: npt.NDArray[Any] | Strings | Ragged
     offsets: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
@@ -49,13 +54,15 @@ class Ragged(Sequence[Any]):
 
     @classmethod
     def from_list(cls, rows: Sequence[Any], dtype: npt.DTypeLike | None = None) -> Ragged:
-        """Join arrays (or lists) of equal inner shape."""
+        """Join arrays (or lists) of equal inner shape. With dtype ``object``, rows of only text or only bytes become
+        :class:`Strings`.
+        """
         arrays = [np.asarray(row, dtype=dtype) for row in rows]
         offsets = np.zeros(len(arrays) + 1, np.int64)
         np.cumsum([len(array) for array in arrays], out=offsets[1:])
         full = [array for array in arrays if len(array)] or arrays[:1]
         values = np.concatenate(full) if full else np.zeros(0, dtype)
-        return cls(values, offsets)
+        return cls(_without_objects(values), offsets)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -96,19 +103,23 @@ class Ragged(Sequence[Any]):
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         picked = np.arange(int(offsets[-1])) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
-        return Ragged(self.values.take(picked) if isinstance(self.values, Ragged) else self.values[picked], offsets)
+        return Ragged(self.values[picked] if isinstance(self.values, np.ndarray) else self.values.take(picked), offsets)
 
     def to_list(self) -> list[Any]:
         """Nested Python lists."""
         return [row.to_list() if isinstance(row, Ragged) else row.tolist() for row in self]
 
-    def to_padded(self, fill: Any = 0) -> npt.NDArray[Any]:
-        """``ndarray (n, longest, *inner)``, shorter rows filled up with ``fill``. Works on one varying axis."""
+    def to_padded(self, fill: Any = 0) -> Any:
+        """``ndarray (n, longest, *inner)``, shorter rows filled up with ``fill``. Works on one varying axis. Text filled up with
+        text gives :class:`Strings` of that shape, and so do bytes filled up with bytes.
+        """
         if isinstance(self.values, Ragged):
             raise TypeError("rows hold rows: pad the inner ones first, or use to_list()")
         width = int(self.lengths.max(initial=0))
+        if isinstance(self.values, Strings) and isinstance(fill, str if self.values.is_text else bytes):
+            return _pad_strings(self, self.values, width, fill)
         out = np.full((len(self), width, *self.values.shape[1:]), fill, self.values.dtype)
-        out[np.arange(width) < self.lengths[:, None]] = self.values
+        out[np.arange(width) < self.lengths[:, None]] = np.asarray(self.values)
         return out
 
     def __repr__(self) -> str:
@@ -132,6 +143,11 @@ def join(columns: Sequence[Any]) -> Any:
         return from_rows(_vstack(columns))
     if len({column.shape[1:] for column in columns}) > 1:
         return join([_as_ragged(column) for column in columns])
+    if any(isinstance(column, Strings) for column in columns):
+        parts = [column if isinstance(column, Strings) else _without_objects(column) for column in columns]
+        strings = [part for part in parts if isinstance(part, Strings)]
+        if len(strings) == len(columns) and len({part.is_text for part in strings}) == 1:
+            return Strings.concatenate(strings)
     return np.concatenate(columns)
 
 
@@ -140,6 +156,27 @@ def take_rows(column: Any, order: Indices) -> Any:
     if isinstance(column, list):
         return [column[i] for i in order]
     return column.take(order) if isinstance(column, Ragged) else column[order]
+
+
+def _without_objects(values: npt.NDArray[Any]) -> npt.NDArray[Any] | Strings:
+    """Objects as strings, if all are text or all are bytes."""
+    if values.dtype != object or values.size == 0:
+        return values
+    kind = type(values.flat[0])
+    if kind not in (str, bytes) or any(type(value) is not kind for value in values.flat):
+        return values
+    try:
+        return Strings.from_values(values)
+    except ValueError:  # a lone surrogate
+        return values
+
+
+def _pad_strings(rows: Ragged, values: Strings, width: int, fill: str | bytes) -> Strings:
+    filling = Strings.from_values(np.full((1, *values.shape[1:]), fill, object), is_text=values.is_text)
+    positions = np.full((len(rows), width), len(values), np.int64)
+    positions[np.arange(width) < rows.lengths[:, None]] = np.arange(len(values))
+    taken = Strings.concatenate([values, filling]).take(positions.reshape(-1))
+    return taken.reshape(len(rows), width, *values.shape[1:])
 
 
 def _as_ragged(column: Any) -> Ragged:

@@ -74,7 +74,7 @@ def _flat(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         lengths = column.lengths
         while isinstance(values, Ragged):
             values = values.values
-        return lengths, values.reshape(-1)
+        return lengths, np.asarray(values.reshape(-1))
     array = np.asarray(column)
     inner = int(np.prod(array.shape[1:], dtype=np.int64))
     return np.full(len(array), inner, np.int64), array.reshape(-1)

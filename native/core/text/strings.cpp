@@ -1,0 +1,127 @@
+#include "core/text/strings.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/checksum/xxhash64.hpp"
+#include "core/text/utf8.hpp"
+
+namespace headrace {
+namespace {
+
+constexpr std::size_t item = sizeof(std::int64_t);
+
+[[noreturn]] void fail_at(std::size_t record, std::uint64_t limit, std::uint64_t found) {
+    FormatError error(Fault::range, 0, limit, found);
+    error.record = static_cast<std::int64_t>(record);
+    throw error;
+}
+
+} // namespace
+
+void StringsView::fail(std::size_t k, std::uint64_t end) const { fail_at(k, data.size(), end); }
+
+Bytes StringsView::all() const {
+    if (offsets.empty()) return {};
+    const auto begin = static_cast<std::uint64_t>(offsets.front()), end = static_cast<std::uint64_t>(offsets.back());
+    if (begin > end || end > data.size()) fail(count(), end);
+    return data.subspan(begin, end - begin);
+}
+
+StringsBuilder::StringsBuilder(std::shared_ptr<Pool> pool, std::size_t values, std::size_t bytes)
+    : pool_(std::move(pool)),
+      data_(pool_->take(bytes + room)),
+      offsets_(pool_->take((values + 1) * item)),
+      data_room_(data_.capacity() - room),
+      value_room_(offsets_.capacity() / item - 1) {
+    store_le<std::int64_t>(offsets_.data(), 0);
+}
+
+void StringsBuilder::grow_data(std::size_t size) {
+    const std::size_t needed = size_ + size;
+    Pool::Block larger = pool_->take(needed + needed / 2 + room);
+    if (size_ != 0) std::memcpy(larger.data(), data_.data(), size_);
+    data_ = std::move(larger);
+    data_room_ = data_.capacity() - room;
+}
+
+void StringsBuilder::grow_offsets() {
+    Pool::Block larger = pool_->take((count_ + count_ / 2 + 16) * item);
+    std::memcpy(larger.data(), offsets_.data(), (count_ + 1) * item);
+    offsets_ = std::move(larger);
+    value_room_ = offsets_.capacity() / item - 1;
+}
+
+StringBlocks StringsBuilder::finish() {
+    data_room_ = value_room_ = 0;
+    return {std::move(data_), std::move(offsets_), std::exchange(size_, 0), std::exchange(count_, 0)};
+}
+
+std::optional<std::size_t> first_outside(const StringsView& strings) noexcept {
+    std::uint64_t last = strings.offsets.empty() ? 0 : static_cast<std::uint64_t>(strings.offsets.front());
+    if (last > strings.data.size()) return 0;
+    for (std::size_t k = 0; k < strings.count(); ++k) {
+        const auto next = static_cast<std::uint64_t>(strings.offsets[k + 1]);
+        if (next < last || next > strings.data.size()) return k;
+        last = next;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::size_t> first_not_utf8(const StringsView& strings) {
+    if (is_ascii(strings.all())) return std::nullopt;
+    for (std::size_t k = 0; k < strings.count(); ++k)
+        if (!is_utf8(strings.at(k))) return k;
+    return std::nullopt;
+}
+
+StringBlocks take_strings(const StringsView& strings, std::span<const std::int64_t> indices,
+                          const std::shared_ptr<Pool>& pool) {
+    constexpr std::size_t room = StringsBuilder::room;
+    StringBlocks out;
+    out.count = indices.size();
+    out.offsets = pool->take((indices.size() + 1) * item);
+    // Where each value begins. The second pass must not read it again: an offset that changed meanwhile would make it
+    // copy from outside the data.
+    const Pool::Block begins = pool->take(indices.size() * item);
+    auto* const ends = reinterpret_cast<std::int64_t*>(out.offsets.data());
+    auto* const from = reinterpret_cast<std::int64_t*>(begins.data());
+    ends[0] = 0;
+    const std::size_t count = strings.count();
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        const std::int64_t index = indices[i];
+        const auto k = static_cast<std::uint64_t>(index < 0 ? index + static_cast<std::int64_t>(count) : index);
+        if (k >= count) fail_at(i, count, static_cast<std::uint64_t>(index));
+        const Bytes value = strings.at(k);
+        from[i] = value.data() - strings.data.data();
+        out.size += value.size();
+        if (out.size > INT64_MAX) fail_at(i, INT64_MAX, out.size);
+        ends[i + 1] = static_cast<std::int64_t>(out.size);
+    }
+    out.data = pool->take(out.size + room);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        const auto begin = static_cast<std::size_t>(from[i]), size = static_cast<std::size_t>(ends[i + 1] - ends[i]);
+        std::byte* const to = out.data.data() + ends[i];
+        if (size <= room && strings.data.size() - begin >= room) {
+            std::memcpy(to, strings.data.data() + begin, room);
+        } else if (size != 0) {
+            std::memcpy(to, strings.data.data() + begin, size);
+        }
+    }
+    return out;
+}
+
+void compare_strings(const StringsView& strings, const StringsView& other, std::span<bool> equal) {
+    for (std::size_t k = 0; k < equal.size(); ++k) equal[k] = std::ranges::equal(strings.at(k), other.at(k));
+}
+
+void compare_strings(const StringsView& strings, Bytes value, std::span<bool> equal) {
+    for (std::size_t k = 0; k < equal.size(); ++k) equal[k] = std::ranges::equal(strings.at(k), value);
+}
+
+void hash_strings(const StringsView& strings, std::uint64_t seed, std::uint64_t buckets, std::span<std::int64_t> out) {
+    for (std::size_t k = 0; k < out.size(); ++k)
+        out[k] = static_cast<std::int64_t>(xxhash64(strings.at(k), seed) % buckets);
+}
+
+} // namespace headrace

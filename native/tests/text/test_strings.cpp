@@ -1,0 +1,129 @@
+#include "core/text/strings.hpp"
+
+#include <memory>
+
+#include "check.hpp"
+#include "core/checksum/xxhash64.hpp"
+
+using namespace headrace;
+using namespace headrace::testing;
+
+namespace {
+
+const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
+
+StringBlocks built(const std::vector<std::string>& values, bool in_room = false) {
+    StringsBuilder builder(pool, 0, 0);
+    for (const std::string& value : values) {
+        std::string roomy = value;
+        roomy.reserve(value.size() + StringsBuilder::room);
+        in_room ? builder.add_in_room(bytes_of(roomy)) : builder.add(bytes_of(value));
+    }
+    return builder.finish();
+}
+
+std::vector<std::string> values_of(const StringsView& strings) {
+    std::vector<std::string> out;
+    for (std::size_t k = 0; k < strings.count(); ++k) {
+        const Bytes value = strings.at(k);
+        out.emplace_back(reinterpret_cast<const char*>(value.data()), value.size());
+    }
+    return out;
+}
+
+std::vector<std::string> many() {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < 500; ++i) out.push_back(std::string(i * 7 % 41, static_cast<char>('a' + i % 26)));
+    return out;
+}
+
+void building() {
+    check(values_of(built({}).view()).empty());
+    check(values_of(built({"", "a", std::string("\0b", 2), ""}).view()) ==
+          std::vector<std::string>{"", "a", std::string("\0b", 2), ""});
+    check(values_of(built(many()).view()) == many());
+    check(values_of(built(many(), true).view()) == many());
+    StringsBuilder reserved(pool, 3, 5);
+    std::memcpy(reserved.extend(5), "hello", 5);
+    check(reserved.count() == 1 && reserved.size() == 5);
+    check(values_of(reserved.finish().view()) == std::vector<std::string>{"hello"});
+}
+
+void taking() {
+    const std::vector<std::string> all = many();
+    const StringBlocks blocks = built(all);
+    std::vector<std::int64_t> indices;
+    std::vector<std::string> expected;
+    for (std::size_t i = 0; i < 1000; ++i) {
+        const std::size_t k = i * 7919 % all.size();
+        indices.push_back(i % 3 == 0 ? static_cast<std::int64_t>(k) - static_cast<std::int64_t>(all.size())
+                                     : static_cast<std::int64_t>(k));
+        expected.push_back(all[k]);
+    }
+    check(values_of(take_strings(blocks.view(), indices, pool).view()) == expected);
+    check(take_strings(blocks.view(), {}, pool).count == 0);
+    for (const std::int64_t outside : {std::int64_t{500}, std::int64_t{-501}, INT64_MAX, INT64_MIN}) {
+        const std::vector<std::int64_t> some{0, outside};
+        const FormatError error = fault_of([&] { (void)take_strings(blocks.view(), some, pool); });
+        check(error.fault == Fault::range && error.record == 1);
+    }
+}
+
+void comparing_and_hashing() {
+    const std::vector<std::string> all = many();
+    const StringBlocks blocks = built(all);
+    std::vector<std::string> changed = all;
+    changed[7] += "x", changed[200] = "";
+    const StringBlocks other = built(changed);
+    const std::unique_ptr<bool[]> out(new bool[all.size()]);
+    const std::span<bool> equal(out.get(), all.size());
+    compare_strings(blocks.view(), other.view(), equal);
+    for (std::size_t k = 0; k < all.size(); ++k) check(equal[k] == (all[k] == changed[k]));
+    compare_strings(blocks.view(), bytes_of(all[3]), equal);
+    for (std::size_t k = 0; k < all.size(); ++k) check(equal[k] == (all[k] == all[3]));
+    std::vector<std::int64_t> hashes(all.size());
+    hash_strings(blocks.view(), 5, 1000, hashes);
+    for (std::size_t k = 0; k < all.size(); ++k)
+        check(hashes[k] == static_cast<std::int64_t>(xxhash64(bytes_of(all[k]), 5) % 1000));
+}
+
+void checking_text() {
+    const std::string umlaut = "\xc3\xbc";
+    check(!first_not_utf8(built({}).view()));
+    check(!first_not_utf8(built({"a", umlaut, ""}).view()));
+    check(first_not_utf8(built({"a", umlaut, "\xff"}).view()) == 2);
+    // A character must not be divided between values.
+    check(first_not_utf8(built({umlaut.substr(0, 1), umlaut.substr(1)}).view()) == 0);
+}
+
+void hostile_offsets() {
+    const std::vector<std::byte> data(10);
+    const std::vector<std::vector<std::int64_t>> bad{{0, 11},        {-1, 5},        {5, 4},
+                                                     {0, INT64_MAX}, {INT64_MIN, 0}, {11, 11}};
+    for (const auto& offsets : bad) {
+        const StringsView view{data, offsets};
+        check(first_outside(view) == 0);
+        const std::vector<std::int64_t> zero{0};
+        std::int64_t hash = 0;
+        bool same = false;
+        check(fault_of([&] { (void)take_strings(view, zero, pool); }).fault == Fault::range);
+        check(fault_of([&] { compare_strings(view, view, {&same, 1}); }).fault == Fault::range);
+        check(fault_of([&] { compare_strings(view, Bytes{}, {&same, 1}); }).fault == Fault::range);
+        check(fault_of([&] { hash_strings(view, 0, 1, {&hash, 1}); }).fault == Fault::range);
+        check(fault_of([&] { (void)first_not_utf8(view); }).fault == Fault::range);
+    }
+    const std::vector<std::int64_t> later{0, 4, 3, 10}, above{3, 3, 10};
+    check(first_outside({data, later}) == 1);
+    check(!first_outside({data, above}));
+    check(!first_outside({{}, {}}));
+}
+
+} // namespace
+
+int main() {
+    building();
+    taking();
+    comparing_and_hashing();
+    checking_text();
+    hostile_offsets();
+}

@@ -1,0 +1,90 @@
+#include "core/text/utf8.hpp"
+
+#include "check.hpp"
+
+using namespace headrace;
+using namespace headrace::testing;
+
+namespace {
+
+std::string encoded(std::uint32_t code) {
+    std::string out;
+    const auto put = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
+    if (code < 0x80) {
+        put(code);
+    } else if (code < 0x800) {
+        put(0xC0 | code >> 6), put(0x80 | (code & 0x3F));
+    } else if (code < 0x10000) {
+        put(0xE0 | code >> 12), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
+    } else {
+        put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 0x3F)), put(0x80 | (code >> 6 & 0x3F));
+        put(0x80 | (code & 0x3F));
+    }
+    return out;
+}
+
+/// A decoder that follows the definition: decode, and refuse what is not the shortest form of a scalar value.
+bool is_plainly_utf8(std::string_view text) {
+    for (std::size_t i = 0; i < text.size();) {
+        const auto byte = [&](std::size_t k) {
+            return static_cast<std::uint32_t>(static_cast<unsigned char>(text[k]));
+        };
+        const std::uint32_t first = byte(i);
+        const std::size_t size = first < 0x80       ? 1
+                                 : first >> 5 == 6  ? 2
+                                 : first >> 4 == 14 ? 3
+                                 : first >> 3 == 30 ? 4
+                                                    : 0;
+        if (size == 0 || text.size() - i < size) return false;
+        std::uint32_t code = size == 1 ? first : first & (0x7FU >> size);
+        for (std::size_t k = 1; k < size; ++k) {
+            if (byte(i + k) >> 6 != 2) return false;
+            code = code << 6 | (byte(i + k) & 0x3F);
+        }
+        if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) || encoded(code) != text.substr(i, size)) return false;
+        i += size;
+    }
+    return true;
+}
+
+void every_character() {
+    for (std::uint32_t code = 0; code < 0x110000; ++code) {
+        const bool surrogate = code >= 0xD800 && code < 0xE000;
+        check(is_utf8(bytes_of(encoded(code))) == !surrogate);
+    }
+    check(!is_utf8(bytes_of(encoded(0x110000))));
+}
+
+// Two bytes of every value and two of those that matter, alone and behind ASCII of several lengths.
+void every_pair_of_bytes() {
+    const std::string tails = "\x20\x80\xbf\xc0";
+    for (int first = 0; first < 256; ++first)
+        for (int second = 0; second < 256; ++second)
+            for (const char third : tails)
+                for (const char fourth : tails) {
+                    const std::string text{static_cast<char>(first), static_cast<char>(second), third, fourth};
+                    for (std::size_t size = 1; size <= 4; ++size)
+                        check(is_utf8(bytes_of(text).first(size)) == is_plainly_utf8(text.substr(0, size)));
+                }
+}
+
+void every_place_of_a_character() {
+    const std::string euro = encoded(0x20AC);
+    for (std::size_t before = 0; before < 150; ++before)
+        for (std::size_t after = 0; after < 20; ++after) {
+            std::string text(before, 'a');
+            check(is_ascii(bytes_of(text)) && is_utf8(bytes_of(text)));
+            text += euro + std::string(after, 'z');
+            check(!is_ascii(bytes_of(text)) && is_utf8(bytes_of(text)));
+            text[before + 2] = 'x';
+            check(!is_utf8(bytes_of(text)));
+        }
+}
+
+} // namespace
+
+int main() {
+    every_character();
+    every_pair_of_bytes();
+    every_place_of_a_character();
+}

@@ -1,0 +1,395 @@
+"""Columns of text and bytes without a Python object for each value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native, _optional
+
+__all__ = ["Strings"]
+
+
+MOST_SEED = 2**64 - 1
+MOST_BUCKETS = 2**63 - 1
+AT_ONCE = 4096
+"""How many values iteration makes objects of at a time."""
+
+
+class Strings(Sequence[Any]):
+    """A column of text or bytes in Arrow's layout. Read-only; objects are made only of the values that you look at.
+
+    Args:
+        data: ``uint8 (bytes,)``: the values end to end.
+        offsets: ``int64 (values + 1,)``: value ``k`` is ``data[offsets[k]:offsets[k + 1]]``. The first may be above 0.
+        is_text: Whether values are ``str`` (``data`` then holds UTF-8) or ``bytes``.
+        shape: ``(n,)`` or ``(n, *inner)``, values in row-major order. Default: ``(values,)``.
+
+    Raises:
+        ValueError: Offsets fall or leave the data, text is not UTF-8, or the shape does not match.
+
+    >>> s = Strings.from_values(["one", "two", "", "four"])
+    >>> s
+    Strings(['one', 'two', '', 'four'])
+    >>> s[1], s[-1:].to_list(), s[[2, 0]].to_list()
+    ('two', ['four'], ['', 'one'])
+    >>> s == "two"
+    array([False,  True, False, False])
+    >>> s.hash_buckets(1000)
+    array([870, 259, 921, 801])
+    >>> s.reshape(2, 2)[1]
+    Strings(['', 'four'])
+    """
+
+    __slots__ = ("data", "is_text", "offsets", "shape")
+    __hash__ = None  # type: ignore[assignment]
+
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+    is_text: bool
+    shape: tuple[int, ...]
+
+    def __init__(self, data: Any, offsets: Any, *, is_text: bool, shape: Sequence[int] | None = None) -> None:
+        data = _as_vector(data, np.uint8)
+        offsets = _as_vector(offsets, np.int64)
+        if len(offsets) == 0:
+            raise ValueError("expected offsets, one more than there are values, found none")
+        outside, bad = _native.check_strings(data, offsets, is_text)
+        if outside >= 0:
+            raise ValueError(
+                f"expected offsets that do not fall and end by {len(data)}, found {offsets[outside : outside + 2].tolist()} "
+                f"for value {outside}"
+            )
+        if bad >= 0:
+            value = data[offsets[bad] : offsets[bad + 1]][:16].tobytes()
+            raise ValueError(f"expected UTF-8 text, found the bytes {value!r} in value {bad}")
+        self._set(data, offsets, bool(is_text), (len(offsets) - 1,))
+        if shape is not None:
+            self._set(data, offsets, bool(is_text), self.reshape(tuple(shape)).shape)
+
+    def _set(self, data: Any, offsets: Any, is_text: bool, shape: tuple[int, ...]) -> None:  # noqa: FBT001
+        put = object.__setattr__
+        put(self, "data", data)
+        put(self, "offsets", offsets)
+        put(self, "is_text", is_text)
+        put(self, "shape", shape)
+
+    @classmethod
+    def trust(cls, data: Any, offsets: Any, is_text: bool, shape: tuple[int, ...] | None = None) -> Strings:  # noqa: FBT001
+        """The same without any check, for parts that native code made or checked."""
+        self = cls.__new__(cls)
+        self._set(data, offsets, is_text, (len(offsets) - 1,) if shape is None else shape)
+        return self
+
+    @classmethod
+    def from_values(cls, values: Iterable[Any], *, is_text: bool | None = None) -> Strings:
+        """A column of ``str`` or ``bytes``, or of equally nested lists or an array of them.
+
+        Args:
+            values: All of one kind. With ``is_text``, text and bytes are converted into each other by UTF-8.
+            is_text: Default: whether the first value is ``str``; true if there is none.
+
+        Raises:
+            TypeError: A value is neither text nor bytes, or not of the kind of the first.
+            ValueError: Bytes are not UTF-8, or text holds a lone surrogate.
+        """
+        if isinstance(values, Strings) and is_text in (None, values.is_text):
+            return values
+        flat, shape = _flatten(values)
+        if is_text is None:
+            is_text = not flat or isinstance(flat[0], str)
+            other = next((i for i, v in enumerate(flat) if isinstance(v, str) != is_text), None)
+            if other is not None:
+                raise TypeError(
+                    f"expected {'str' if is_text else 'bytes'} as before, found {flat[other]!r:.60} at {other}"
+                )
+        data, offsets, bad = _native.make_strings(flat, is_text)
+        if bad >= 0:
+            value = flat[bad]
+            if isinstance(value, (str, bytes, bytearray)):
+                raise ValueError(f"expected UTF-8 text, found {value!r:.60} at {bad}")
+            raise TypeError(f"expected text or bytes, found {type(value).__name__} {value!r:.60} at {bad}")
+        return cls.trust(data, offsets, is_text, shape)
+
+    @classmethod
+    def from_arrow(cls, array: Any) -> Strings:
+        """A column of an Arrow array of text or bytes; of any object with ``__arrow_c_array__``.
+
+        Shares memory with large strings and binaries; others get new offsets or are copied. Needs pyarrow.
+
+        Raises:
+            TypeError: It holds neither text nor bytes.
+            ValueError: It has nulls, or text that is not UTF-8.
+        """
+        pa = _optional.require("pyarrow", extra="arrow")
+        if isinstance(array, pa.ChunkedArray):
+            parts = [cls.from_arrow(chunk) for chunk in array.chunks]
+            return cls.concatenate(parts or [cls.from_arrow(pa.array([], array.type))])
+        if not isinstance(array, pa.Array):
+            array = pa.array(array)
+        if array.null_count:
+            raise ValueError(f"expected no nulls, found {array.null_count}: fill them first")
+        types = pa.types
+        if types.is_fixed_size_list(array.type):
+            inner = cls.from_arrow(array.flatten())
+            return inner.reshape(len(array), array.type.list_size, *inner.shape[1:])
+        if types.is_dictionary(array.type):
+            return cls.from_arrow(array.dictionary).take(np.asarray(array.indices.cast(pa.int64())))
+        is_text = types.is_string(array.type) or types.is_large_string(array.type) or str(array.type) == "string_view"
+        if not (is_text or "binary" in str(array.type)):
+            raise TypeError(f"expected an Arrow array of text or bytes, found {array.type}")
+        small = types.is_string(array.type) or types.is_binary(array.type)
+        if not (small or types.is_large_string(array.type) or types.is_large_binary(array.type)):
+            array = array.cast(pa.large_string() if is_text else pa.large_binary())
+        _, offsets, data = array.buffers()
+        whole = np.frombuffer(offsets or b"", np.int32 if small else np.int64)
+        starts = whole[array.offset : array.offset + len(array) + 1] if len(whole) else np.zeros(1, np.int64)
+        return cls(np.frombuffer(data or b"", np.uint8), starts.astype(np.int64, copy=False), is_text=is_text)
+
+    @classmethod
+    def concatenate(cls, columns: Sequence[Strings]) -> Strings:
+        """Columns end to end. All hold text or all hold bytes, and their inner shapes are equal.
+
+        Raises:
+            ValueError: There is none, or they differ.
+        """
+        if len(columns) == 1:
+            return columns[0]
+        if len({(column.is_text, column.shape[1:]) for column in columns}) != 1:
+            raise ValueError(
+                "expected columns of one kind and inner shape, found " + ("several" if columns else "none")
+            )
+        first = columns[0]
+        offsets = np.empty(sum(column.size for column in columns) + 1, np.int64)
+        offsets[0] = at = used = 0
+        for column in columns:
+            end = at + column.size
+            np.add(column.offsets[1:], used - int(column.offsets[0]), out=offsets[at + 1 : end + 1])
+            at, used = end, int(offsets[end])
+        rows = sum(len(column) for column in columns)
+        data = np.concatenate([column.content for column in columns])
+        return cls.trust(data, offsets, first.is_text, (rows, *first.shape[1:]))
+
+    @property
+    def content(self) -> npt.NDArray[np.uint8]:
+        """The part of ``data`` that these values take, a view."""
+        return self.data[int(self.offsets[0]) : int(self.offsets[-1])]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """``int64``, of the column's shape: the length of each value in bytes."""
+        return np.diff(self.offsets).reshape(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """``object``: what ``np.asarray`` makes of the column."""
+        return np.dtype(object)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return len(self.offsets) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values and offsets."""
+        return int(self.offsets[-1] - self.offsets[0]) + self.offsets.nbytes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a column of strings is read-only")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        """One value, or a column: of a row that holds several, of a slice (a view if its step is 1), or of indices or a mask
+        (a copy). Indices work as in NumPy.
+        """
+        if isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_)):
+            return self._row(int(index))
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                inner = self._inner()
+                offsets = self.offsets[start * inner : max(start, stop) * inner + 1]
+                return self.trust(self.data, offsets, self.is_text, (max(start, stop) - start, *self.shape[1:]))
+        elif isinstance(index, (list, np.ndarray)):
+            rows = np.asarray(index) if len(index) or isinstance(index, np.ndarray) else np.zeros(0, np.int64)
+            if rows.shape == self.shape[:1] and rows.dtype == bool:
+                return self.take(np.flatnonzero(rows))
+            if rows.ndim == 1 and rows.dtype.kind in "iu":
+                return self.take(rows)
+        picked = np.arange(self.size).reshape(self.shape)[index]
+        if not isinstance(picked, np.ndarray):
+            return self.reshape(-1)._row(int(picked))
+        taken = self.reshape(-1).take(np.ascontiguousarray(picked.reshape(-1)))
+        return self.trust(taken.data, taken.offsets, self.is_text, picked.shape)
+
+    def _inner(self) -> int:
+        return int(np.prod(self.shape[1:], dtype=np.int64)) if len(self.shape) > 1 else 1
+
+    def _row(self, row: int) -> Any:
+        n = self.shape[0]
+        if not -n <= row < n:
+            raise IndexError(f"row {row} of {n}")
+        row %= n
+        if len(self.shape) > 1:
+            inner = self._inner()
+            return self.trust(
+                self.data, self.offsets[row * inner : (row + 1) * inner + 1], self.is_text, self.shape[1:]
+            )
+        value = self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
+        return value.decode() if self.is_text else value
+
+    def take(self, rows: npt.ArrayLike) -> Strings:
+        """The rows at these positions, copied. Negative ones count from the end.
+
+        Raises:
+            IndexError: A position is outside the column.
+        """
+        wanted = np.ascontiguousarray(rows, np.int64)
+        n, inner = len(self), self._inner()
+        if len(self.shape) > 1:
+            if len(wanted) and not (-n <= wanted.min() and wanted.max() < n):
+                raise IndexError(f"rows in [{wanted.min()}, {wanted.max()}] of {n}")
+            wanted = ((wanted % max(n, 1))[:, None] * inner + np.arange(inner)).reshape(-1)
+        try:
+            data, offsets = _native.take_strings(self.data, self.offsets, wanted)
+        except _native.FormatError as error:
+            raise IndexError(f"row {wanted[error.record]} of {n}") from None
+        return self.trust(data, offsets, self.is_text, (len(np.atleast_1d(rows)), *self.shape[1:]))
+
+    def __iter__(self) -> Iterator[Any]:
+        if len(self.shape) > 1:
+            yield from (self._row(i) for i in range(len(self)))
+            return
+        for start in range(0, len(self), AT_ONCE):
+            yield from _native.list_strings(self.data, self.offsets[start : start + AT_ONCE + 1], self.is_text)
+
+    def tolist(self) -> list[Any]:
+        """``str`` or ``bytes`` in nested lists."""
+        if len(self.shape) == 1:
+            return _native.list_strings(self.data, self.offsets, self.is_text)
+        return np.asarray(self).tolist()  # type: ignore[no-any-return]
+
+    def to_list(self) -> list[Any]:
+        """The same as :meth:`tolist`, as of :class:`~headrace.Ragged`."""
+        return self.tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: FBT001
+        if copy is False:
+            raise ValueError("a column of strings becomes an array only by a copy")
+        out = np.empty(self.size, object)
+        out[:] = _native.list_strings(self.data, self.offsets, self.is_text)
+        out = out.reshape(self.shape)
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, (str, bytes)):
+            if isinstance(other, str) != self.is_text:
+                return np.zeros(self.shape, bool)
+            try:
+                value = other.encode() if isinstance(other, str) else other
+            except UnicodeEncodeError:  # a lone surrogate: no text of UTF-8
+                return np.zeros(self.shape, bool)
+            return _native.compare_strings_with(self.data, self.offsets, value).reshape(self.shape)
+        if isinstance(other, Strings) and other.shape == self.shape:
+            if other.is_text != self.is_text:
+                return np.zeros(self.shape, bool)
+            return _native.compare_strings(self.data, self.offsets, other.data, other.offsets).reshape(self.shape)
+        return np.asarray(self) == (np.asarray(other) if hasattr(other, "__array__") else np.asarray(other, object))
+
+    def __ne__(self, other: object) -> Any:
+        return ~np.asarray(self == other)
+
+    def reshape(self, *shape: Any) -> Strings:
+        """The same values in another shape, of at least one axis. One length may be -1.
+
+        Raises:
+            ValueError: It needs another number of values.
+        """
+        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+        if len(wanted) == 1 and wanted[0] in (-1, self.size):
+            return self.trust(self.data, self.offsets, self.is_text, (self.size,))
+        found = np.broadcast_to(np.int8(0), self.size).reshape(wanted).shape
+        if not found:
+            raise ValueError("a column of strings has at least one axis")
+        return self.trust(self.data, self.offsets, self.is_text, found)
+
+    def hash_buckets(self, n: int, seed: int = 0) -> npt.NDArray[np.int64]:
+        """A bucket for each value: XXH64 of its bytes (UTF-8 of text), modulo ``n``. ``int64`` of the column's shape.
+
+        The same numbers as ``xxhash.xxh64_intdigest(value, seed) % n`` of the package ``xxhash``, on every machine.
+
+        Args:
+            n: Buckets, 1 to 2**63 - 1.
+            seed: 0 to 2**64 - 1. Another seed gives other collisions.
+        """
+        if not 1 <= n <= MOST_BUCKETS:
+            raise ValueError(f"expected n in [1, {MOST_BUCKETS}], found {n}")
+        if not 0 <= seed <= MOST_SEED:
+            raise ValueError(f"expected a seed in [0, {MOST_SEED}], found {seed}")
+        return _native.hash_strings(self.data, self.offsets, int(n), int(seed)).reshape(self.shape)
+
+    def to_arrow(self) -> Any:
+        """A ``pyarrow`` array of ``large_string`` or ``large_binary`` (in fixed-size lists for inner axes), without a copy."""
+        pa = _optional.require("pyarrow", extra="arrow")
+        kind = pa.large_string() if self.is_text else pa.large_binary()
+        if 0 in self.shape[1:]:
+            for length in reversed(self.shape[1:]):
+                kind = pa.list_(kind, length)
+            return pa.array(self.tolist(), kind)
+        array = pa.Array.from_buffers(kind, self.size, [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)], 0)
+        for length in reversed(self.shape[1:]):
+            array = pa.FixedSizeListArray.from_arrays(array, length)
+        return array
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        array = self.to_arrow()
+        return array if type is None or type == array.type else array.cast(type)
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_array__(requested_schema)
+
+    def __reduce__(self) -> Any:
+        offsets = self.offsets if self.offsets[0] == 0 else self.offsets - self.offsets[0]
+        return self.trust, (self.content, offsets, self.is_text, self.shape)
+
+    def __repr__(self) -> str:
+        if self.size <= 8 and self.nbytes <= 500:
+            return f"Strings({self.tolist()!r})"
+        return f"Strings({'text' if self.is_text else 'bytes'} of shape {self.shape}, {self.nbytes} bytes)"
+
+
+def _as_vector(given: Any, dtype: type[np.uint8 | np.int64]) -> npt.NDArray[Any]:
+    """A read-only view, contiguous and aligned."""
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        given = np.frombuffer(given, dtype)
+    array = np.asarray(given)
+    if array.ndim != 1 or (array.dtype != dtype and (array.size or array.dtype.kind not in "iuf")):
+        raise ValueError(f"expected {np.dtype(dtype)} of one axis, found {array.dtype} of shape {array.shape}")
+    array = np.require(array, dtype, ["C", "A"]).view()
+    array.flags.writeable = False
+    return array
+
+
+def _flatten(values: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """Values end to end, and their shape."""
+    if not isinstance(values, (list, np.ndarray)):
+        values = np.asarray(values) if hasattr(values, "__array__") else list(values)
+    if isinstance(values, list):
+        if not values or not isinstance(values[0], (list, tuple, np.ndarray, Strings)):
+            return values, (len(values),)
+        rows = [_flatten(row) for row in values]
+        if len({shape for _, shape in rows}) != 1:
+            raise ValueError("expected rows of one shape, found several")
+        return [value for row, _ in rows for value in row], (len(rows), *rows[0][1])
+    return values.reshape(-1).tolist(), values.shape
