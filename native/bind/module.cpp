@@ -4,8 +4,8 @@ NB_MODULE(_native, module) {
     using namespace headrace::bind;
     nb::set_leak_warnings(
         false); // Objects held by threads at exit are not leaks, and the warning would only confuse users.
-    module.doc() =
-        "Framing, decoding and sampling in C++. Internal: only contracts (text columns), io, formats, codecs, sampling and loading import it.";
+    module.doc() = "Framing, decoding and sampling in C++. Internal: only contracts, io, formats, codecs, sampling and "
+                   "loading import it.";
     register_errors(module);
     register_pool(module);
     register_spans(module);

@@ -1,7 +1,7 @@
 """Made by tools/stubs.py from the compiled module. Do not edit: run `make stubs`."""
 
 """
-Framing, decoding and sampling in C++. Internal: only contracts (text columns), io, formats, codecs, sampling and loading import it.
+Framing, decoding and sampling in C++. Internal: only contracts, io, formats, codecs, sampling and loading import it.
 """
 
 from collections.abc import Sequence
