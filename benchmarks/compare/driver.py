@@ -8,10 +8,11 @@ import os
 import select
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
 from benchmarks.compare.clocks import wait_until_quiet
 from benchmarks.compare.results import SystemResult, Table
@@ -58,19 +59,18 @@ class WorkerError(Exception):
     """The process of a system failed."""
 
 
-class Worker:
-    """The process of one system, with the code of the checkout ``root``, run by ``python`` (default: what the system asks for)."""
+class Process:
+    """A process that answers JSON lines: ``python -m module arguments`` in the checkout ``root``."""
 
     def __init__(
-        self, run: Run, workload: str, system: System, cache: Path, *, root: Path = ROOT, python: str | None = None
+        self, python: str, module: str, arguments: Sequence[str], cache: Path, *, root: Path = ROOT, timeout_s: float
     ) -> None:
-        python = python or system.python
         if not Path(python).exists():
             raise WorkerError(f"no {python}: benchmarks/compare/setup_peers.sh makes it")
-        self._timeout = run.timeout_s
+        self._timeout = timeout_s
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [python, "-m", "benchmarks.compare.worker", str(run.folder), run.size, workload, system.name],
+            [python, "-m", module, *arguments],
             cwd=root,
             env={**os.environ, **_QUIET_LIBRARIES, "HEADRACE_CACHE_DIR": str(cache), "HF_HOME": str(cache)},
             stdin=subprocess.PIPE,
@@ -79,7 +79,7 @@ class Worker:
             text=True,
         )
 
-    def ask(self, do: str, **more: float) -> object:
+    def ask(self, do: str, **more: float | str) -> object:
         """Send a request, wait for the answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -115,13 +115,37 @@ class Worker:
         return lines[-1][:300] if lines else f"ended with status {self._process.returncode}"
 
 
+class Worker(Process):
+    """The process of one system, with the code of the checkout ``root``, run by ``python`` (default: what the system asks for)."""
+
+    def __init__(
+        self, run: Run, workload: str, system: System, cache: Path, *, root: Path = ROOT, python: str | None = None
+    ) -> None:
+        arguments = (str(run.folder), run.size, workload, system.name)
+        module = "benchmarks.compare.worker"
+        super().__init__(python or system.python, module, arguments, cache, root=root, timeout_s=run.timeout_s)
+
+
+class Measured(Protocol):
+    """A system that can be asked, as `Process` does."""
+
+    def ask(self, do: str) -> object: ...
+    def turn(self, seconds: float, most: int) -> list[Timing]: ...
+    def memory(self) -> dict[str, float]: ...
+    def close(self) -> None: ...
+
+
+Start = Callable[[System, Path], Measured]
+"""Starts a system, with a folder for caches."""
+
+
 @dataclass(slots=True)
 class _Entry:
     """A system in a running workload."""
 
     system: System
     result: SystemResult
-    worker: Worker | None = None
+    worker: Measured | None = None
     peaks: list[float] = field(default_factory=list)
     held: list[float] = field(default_factory=list)
 
@@ -140,14 +164,29 @@ def measure(workload: str, run: Run) -> Table:
         A result for every system, with its error if it failed; one failure does not stop the others.
     """
     systems = [system for system in WORKLOADS[workload].systems if system.role in run.roles]
+    return measure_systems(workload, systems, run, start=lambda system, cache: Worker(run, workload, system, cache))
+
+
+def measure_systems(title: str, systems: Sequence[System], run: Run, *, start: Start) -> Table:
+    """Check and time systems in turns.
+
+    Args:
+        title: What progress lines begin with.
+        systems: Which.
+        run: How.
+        start: Starts the process of a system, with a folder for caches.
+
+    Returns:
+        As `measure`.
+    """
     entries = [_Entry(s, SystemResult(name=s.name, role=s.role, note=s.note)) for s in systems]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-cache-") as cache:
-        bench = _Bench(run, workload, Path(cache))
+        bench = _Bench(run, title, Path(cache), start)
         try:
             for entry in entries:
                 bench.check(entry)
             for number in range(run.rounds):
-                run.say(f"{workload}: round {number + 1} of {run.rounds}")
+                run.say(f"{title}: round {number + 1} of {run.rounds}")
                 for entry in entries:
                     bench.turn(entry)
             for entry in entries:
@@ -162,15 +201,16 @@ def measure(workload: str, run: Run) -> Table:
 @dataclass(frozen=True, slots=True)
 class _Bench:
     run: Run
-    workload: str
+    title: str
     cache: Path
+    start: Start
 
     def check(self, entry: _Entry) -> None:
         """Start the process and check its data; the process of a ``fresh`` system ends here."""
         with self._failures(entry):
-            worker = entry.worker = self._start(entry, self.cache)
+            worker = entry.worker = self.start(entry.system, self.cache)
             worker.ask("check")
-            self.run.say(f"{self.workload}: {entry.system.name}: data right")
+            self.run.say(f"{self.title}: {entry.system.name}: data right")
         if entry.system.fresh or entry.result.error:
             self._close(entry)
 
@@ -196,20 +236,17 @@ class _Bench:
 
     def _fresh_turn(self, entry: _Entry) -> None:
         with tempfile.TemporaryDirectory(dir=self.cache) as empty:
-            worker = entry.worker = self._start(entry, Path(empty) if entry.system.empty_cache else self.cache)
+            worker = entry.worker = self.start(entry.system, Path(empty) if entry.system.empty_cache else self.cache)
             entry.result.timings += worker.turn(0.0, 1)
             self._note_memory(entry, worker)
             self._close(entry)
-
-    def _start(self, entry: _Entry, cache: Path) -> Worker:
-        return Worker(self.run, self.workload, entry.system, cache)
 
     def _close(self, entry: _Entry) -> None:
         if entry.worker is not None:
             entry.worker.close()
             entry.worker = None
 
-    def _note_memory(self, entry: _Entry, worker: Worker) -> None:
+    def _note_memory(self, entry: _Entry, worker: Measured) -> None:
         memory = worker.memory()
         entry.peaks.append(memory["peak"])
         entry.held.append(memory["anonymous"])
@@ -220,4 +257,4 @@ class _Bench:
             yield
         except WorkerError as error:
             entry.result.error = str(error)
-            self.run.say(f"{self.workload}: {entry.system.name}: {error}")
+            self.run.say(f"{self.title}: {entry.system.name}: {error}")

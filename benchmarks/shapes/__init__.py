@@ -1,0 +1,1 @@
+"""Headrace beside its fastest peers over datasets of many shapes."""

@@ -1,0 +1,205 @@
+"""Measures rows: each library in a process of its own, which stays for all rows; its systems take turns."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.compare.driver import Process, Run, WorkerError, measure_systems
+from benchmarks.compare.results import Table
+from benchmarks.compare.tasks import System, Timing
+from benchmarks.shapes.files import ShapeFiles
+from benchmarks.shapes.rows import ALONE, OURS, Row, ShapeSystem
+from benchmarks.shapes.shape import Shape
+
+ONCE, TENFOLD = "once", "ten times"
+_TIMES = {ONCE: 1.0, TENFOLD: 10.0}
+
+
+@dataclass(slots=True)
+class Visit:
+    """One system at work on one shape, in the process of its library."""
+
+    library: Library
+    start: str
+    shape: Shape
+    size: str
+    times: float = 1.0
+    opened: bool = False
+
+    def ask(self, do: str, **more: float | str) -> object:
+        """As `benchmarks.compare.driver.Process.ask`; opens the shape first."""
+        if not self.opened:
+            self.opened = True
+            self.library.ask("open", start=self.start, shape=str(self.shape), size=self.size, times=self.times)
+        return self.library.ask(do, **more)
+
+    def turn(self, seconds: float, most: int) -> list[Timing]:
+        """Timed epochs."""
+        answer = self.ask("turn", seconds=seconds, most=most)
+        return [Timing(**timing) for timing in answer]  # type: ignore[attr-defined]
+
+    def memory(self) -> dict[str, float]:
+        """As `benchmarks.compare.clocks.memory_mb`."""
+        return self.ask("memory")  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Let the process go on to another shape."""
+        self.library.leave()
+
+
+class Library:
+    """The process of a library, started when it is needed and again if it died."""
+
+    def __init__(self, run: Run, python: str, cache: Path) -> None:
+        self._run, self._python, self._cache = run, python, cache
+        self._process: Process | None = None
+
+    def ask(self, do: str, **more: float | str) -> object:
+        """The answer to a request (WorkerError if it failed)."""
+        if self._process is None:
+            folder = str(self._run.folder)
+            module = "benchmarks.shapes.worker"
+            self._process = Process(self._python, module, [folder], self._cache, timeout_s=self._run.timeout_s)
+        try:
+            answer = self._process.ask(do, **more)
+        except WorkerError:
+            self.end()
+            raise
+        if isinstance(answer, dict) and "error" in answer:
+            raise WorkerError(answer["error"])
+        return answer
+
+    def leave(self) -> None:
+        """Forget the shape."""
+        if self._process is not None:
+            self.ask("close")
+
+    def end(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+class Libraries:
+    """The processes of a sweep."""
+
+    def __init__(self, run: Run, cache: Path) -> None:
+        self._run, self._cache = run, cache
+        self._open: dict[tuple[str, str], Library] = {}
+
+    def of(self, system: System) -> Library:
+        """The process that a system runs in. A second system of the same library has a second process."""
+        key = (system.python, system.start)
+        library = self._open.get(key)
+        if library is None:
+            library = self._open[key] = Library(self._run, system.python, self._cache)
+        return library
+
+    def end(self) -> None:
+        """End all of them."""
+        for library in self._open.values():
+            library.end()
+        self._open.clear()
+
+
+@contextmanager
+def libraries(run: Run) -> Iterator[Libraries]:
+    """The processes of a sweep, until the end of the ``with`` statement."""
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-cache-") as cache:
+        found = Libraries(run, Path(cache))
+        try:
+            yield found
+        finally:
+            found.end()
+
+
+def sweep(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
+    """Measure rows beside their peers.
+
+    Args:
+        rows: Which.
+        run: How; its ``size`` is one of `benchmarks.shapes.shape.FACTORS`.
+        say: Receives each row's name and table when it is done.
+
+    Returns:
+        The table of each row by its name.
+    """
+    return _measure_all(rows, run, say, lambda row: row.systems)
+
+
+def compare_threads(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
+    """The default ``Loader`` beside ``threads=0``; records are read without a loader and left out."""
+    return _measure_all([row for row in rows if row.shape.format != "array_record"], run, say, _both)
+
+
+def _both(row: Row) -> tuple[ShapeSystem, ...]:
+    ours = row.systems[0]
+    return (ours, replace(ours, name=ALONE, start="ours:loader_alone"))
+
+
+def _measure_all(
+    rows: Sequence[Row],
+    run: Run,
+    say: Callable[[str, Table], None],
+    systems_of_row: Callable[[Row], Sequence[ShapeSystem]],
+) -> dict[str, Table]:
+    tables = {}
+    with libraries(run) as open_libraries:
+        for row in rows:
+            systems = systems_of_row(row)
+            files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make()
+            if any(system.start.endswith("_joined") for system in systems):
+                files.joined().make()
+            visit = lambda system, _, row=row: Visit(open_libraries.of(system), system.start, row.shape, run.size)  # noqa: E731
+            tables[row.name] = measure_systems(row.name, systems, run, start=visit)
+            say(row.name, tables[row.name])
+    return tables
+
+
+def grow(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
+    """Headrace alone over each shape and over ten times the rows, in new processes; the larger files are removed after it."""
+    tables = {}
+    for row in rows:
+        ours = row.systems[0]
+        files = {
+            name: ShapeFiles(run.folder, row.shape, row.shape.rows(run.size, times)) for name, times in _TIMES.items()
+        }
+        for each in files.values():
+            each.make()
+        systems = [replace(ours, name=name) for name in _TIMES]
+        tables[row.name] = measure_systems(row.name, systems, run, start=lambda s, c, row=row: _Alone(row, s, run, c))
+        files[TENFOLD].remove()
+        say(row.name, tables[row.name])
+    return tables
+
+
+class _Alone(Visit):
+    """A visit in a process that ends with it, so that its memory is that of the one shape."""
+
+    def __init__(self, row: Row, system: System, run: Run, cache: Path) -> None:
+        super().__init__(Library(run, system.python, cache), system.start, row.shape, run.size, _TIMES[system.name])
+
+    def close(self) -> None:
+        """End the process."""
+        self.library.end()
+
+
+def clocked(say: Callable[[str], None], count: int, ratio: Callable[[str, Table], str]) -> Callable[[str, Table], None]:
+    """A progress line for each row that is done."""
+    done, start = 0, time.monotonic()
+
+    def tell(name: str, table: Table) -> None:
+        nonlocal done
+        done += 1
+        say(f"[{done}/{count}, {time.monotonic() - start:.0f} s] {name}: {ratio(name, table)}")
+
+    return tell
+
+
+__all__ = ["ONCE", "OURS", "TENFOLD", "clocked", "compare_threads", "grow", "libraries", "sweep"]

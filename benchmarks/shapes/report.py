@@ -1,0 +1,255 @@
+"""The results of a sweep: the worst ratio first, as text, as JSON, and in the README."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.compare.report import _found, _met, _required, _result, _table
+from benchmarks.compare.results import SystemResult, Table, Verdict, judge
+from benchmarks.shapes.driver import ONCE, TENFOLD
+from benchmarks.shapes.rows import ALONE, NAMED, OURS, ROWS, find_row
+
+BEGIN, END = "<!-- shapes: begin -->", "<!-- shapes: end -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Headrace beside another system on one row.
+
+    Attributes:
+        row: Its name.
+        peer: The other system.
+        times: How many times the other's rate Headrace reaches, by the median epochs.
+        shortest: The same by the shortest epochs.
+        cpu: The same by CPU seconds.
+        rate: Rows per second of Headrace.
+    """
+
+    row: str
+    peer: str
+    times: float
+    shortest: float
+    cpu: float
+    rate: float
+
+
+def compare(row: str, ours: SystemResult, other: SystemResult) -> Ratio:
+    """The ratio of two systems."""
+    return Ratio(
+        row=row,
+        peer=other.name,
+        times=ours.rate / other.rate,
+        shortest=other.spread[0] / ours.spread[0],
+        cpu=other.cpu_s / max(ours.cpu_s, 1e-3),
+        rate=ours.rate,
+    )
+
+
+def fastest(row: str, table: Table) -> Ratio | None:
+    """Headrace beside its fastest peer, or None where one of them has no figures."""
+    peers = [result for result in table.values() if result.role == "peer" and _measured(result)]
+    if OURS not in table or not _measured(table[OURS]) or not peers:
+        return None
+    return compare(row, table[OURS], max(peers, key=lambda result: result.rate))
+
+
+def threads(row: str, table: Table) -> Ratio | None:
+    """The default loader beside ``threads=0``, or None without figures."""
+    both = [table.get(name) for name in (OURS, ALONE)]
+    return compare(row, *both) if all(result and _measured(result) for result in both) else None
+
+
+def growth(row: str, table: Table) -> Ratio | None:
+    """Ten times the rows beside the rows: speed for each, or None without figures."""
+    both = [table.get(name) for name in (TENFOLD, ONCE)]
+    if not all(result and _measured(result) for result in both):
+        return None
+    ten, one = both
+    found = compare(row, ten, one)
+    return Ratio(row, ONCE, found.times, found.shortest * 10, found.cpu * 10, ten.rate)
+
+
+def _measured(result: SystemResult) -> bool:
+    return bool(result.timings) and not result.error
+
+
+_RATIOS = {"run": fastest, "threads": threads, "growth": growth}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What one command measured.
+
+    Attributes:
+        command: ``run``, ``threads`` or ``growth``.
+        setting: When, which commit, machine, versions, sizes.
+        tables: The systems of each row.
+    """
+
+    command: str
+    setting: dict[str, str]
+    tables: dict[str, Table]
+
+    @property
+    def ratios(self) -> list[Ratio]:
+        """Every measured row, the worst first."""
+        found = [_RATIOS[self.command](name, table) for name, table in self.tables.items()]
+        return sorted((ratio for ratio in found if ratio), key=lambda ratio: ratio.times)
+
+    @property
+    def failures(self) -> list[str]:
+        """Systems of Headrace that failed or returned wrong data."""
+        return [
+            f"{name}: {result.name}: {result.error}"
+            for name, table in self.tables.items()
+            for result in table.values()
+            if result.error and result.role == "headrace"
+        ]
+
+    def headline(self) -> str:
+        """The worst ratio and its shape, and the best one."""
+        ratios = self.ratios
+        if not ratios:
+            return "Nothing was measured."
+        worst, best = ratios[0], ratios[-1]
+        middle = median(ratio.times for ratio in ratios)
+        if self.command == "threads":
+            return f"Default `Loader` beside `threads=0`: worst {_said(worst)}; median {middle:.2f} x over {len(ratios)} rows."
+        if self.command == "growth":
+            return (
+                f"Ten times the rows: speed per row at worst {worst.times:.2f} x (`{worst.row}`), median {middle:.2f} x over "
+                f"{len(ratios)} rows; memory {_memory(self.tables)}."
+            )
+        behind = sum(ratio.times < 1 for ratio in ratios)
+        return (
+            f"**Worst: {_said(worst)}**\n\n**Best: {_said(best)}**\n\n"
+            f"Median {middle:.3g} x over {len(ratios)} rows, each beside its fastest peer; {behind} below 1."
+        )
+
+    def to_json(self) -> str:
+        """The sweep with every epoch, for `from_json`."""
+        tables = {name: [asdict(result) for result in table.values()] for name, table in self.tables.items()}
+        return json.dumps({"command": self.command, "setting": self.setting, "rows": tables}) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Sweep:
+        """Read what `to_json` wrote."""
+        data = json.loads(text)
+        tables = {name: {row["name"]: _result(row) for row in rows} for name, rows in data["rows"].items()}
+        return cls(command=data["command"], setting=data["setting"], tables=tables)
+
+    @property
+    def verdicts(self) -> list[tuple[str, Verdict]]:
+        """The required ratios, compared with those found, by the row."""
+        return [
+            (name, judge(target, table))
+            for name, table in self.tables.items()
+            if name in ROWS
+            for target in ROWS[name].targets
+        ]
+
+    def wanted(self) -> str:
+        """The rows that something is required of, as a Markdown table."""
+        rows = [[name, v.text, _required(v), _found(v), _met(v)] for name, v in self.verdicts]
+        return _table(["row", "what", "required", "found", "met"], rows, left=2) if rows else ""
+
+    def table(self) -> str:
+        """Every row, the worst first, as a Markdown table."""
+        rows = [
+            [
+                f"{r.times:.2f}",
+                f"{r.shortest:.2f}",
+                f"{r.cpu:.2f}",
+                *self._more(r),
+                f"{r.rate:,.0f}",
+                r.peer,
+                f"`{_shape(r.row)}`",
+            ]
+            for r in self.ratios
+        ]
+        more = ["MB", "MB ten times"] if self.command == "growth" else []
+        return _turned(_table(["ratio", "shortest", "CPU", *more, "rows/s", "beside", "row"], rows, left=0))
+
+    def _more(self, ratio: Ratio) -> list[str]:
+        if self.command != "growth":
+            return []
+        table = self.tables[ratio.row]
+        return [f"{table[name].anonymous_mb:.0f}" for name in (ONCE, TENFOLD)]
+
+    def notes(self) -> list[str]:
+        """Why figures are missing."""
+        return [
+            f"- `{_shape(name)}`: {result.name}: {result.error}"
+            for name, table in self.tables.items()
+            for result in table.values()
+            if result.error
+        ]
+
+    def to_markdown(self) -> str:
+        """Everything."""
+        settings = "\n".join(f"- {name}: {value}" for name, value in self.setting.items())
+        parts = [settings, self.headline(), self.table(), "\n".join(self.notes())]
+        if self.command == "run":
+            parts.insert(2, self.wanted())
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def summary(sweeps: dict[str, Sweep]) -> str:
+    """The part of the README: headlines of the kept sweeps, and which required ratios were missed."""
+    run = sweeps["run"]
+    settings = (
+        f"{run.setting['when']}, commit {run.setting['commit']}, {run.setting['machine']}; {run.setting['sizes']}."
+    )
+    others = [each.headline() for name, each in sweeps.items() if name != "run"]
+    return "\n\n".join([run.headline(), *others, _missed(run), settings])
+
+
+def _missed(run: Sweep) -> str:
+    verdicts = [(name, verdict) for name, verdict in run.verdicts if verdict.met is not None]
+    missed = [
+        f"{name} {verdict.found:.3g} {verdict.text} (required {verdict.required:g})"
+        for name, verdict in verdicts
+        if not verdict.met
+    ]
+    met = len(verdicts) - len(missed)
+    return f"Of the ratios required of named rows, {met} of {len(verdicts)} are met. Missed: {'; '.join(missed) or 'none'}."
+
+
+def update_readme(readme: Path, markdown: str) -> None:
+    """Put the summary between the markers of the README."""
+    head, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    _, marker, tail = rest.partition(END)
+    if not marker:
+        raise ValueError(f"{readme.name} does not have the markers {BEGIN} and {END}")
+    readme.write_text(f"{head}{BEGIN}\n\n{markdown}\n\n{END}{tail}", encoding="utf-8")
+
+
+def _said(ratio: Ratio) -> str:
+    return f"{ratio.times:.3g} x {ratio.peer}, `{_shape(ratio.row)}`"
+
+
+def _shape(name: str) -> str:
+    """The text of a row's shape, after its name if it has one."""
+    row = find_row(name)
+    return f"{name}: {row.shape}" if any(row.name == each.name for each in NAMED) else str(row.shape)
+
+
+def _memory(tables: dict[str, Table]) -> str:
+    more = {
+        name: table[TENFOLD].anonymous_mb - table[ONCE].anonymous_mb
+        for name, table in tables.items()
+        if growth(name, table)
+    }
+    worst = max(more, key=lambda name: more[name])
+    return f"at most {more[worst]:.0f} MB more (`{worst}`)"
+
+
+def _turned(table: str) -> str:
+    """The last two columns are words: align them left."""
+    lines = table.splitlines()
+    cells = [part.strip() for part in lines[1].strip("|").split("|")]
+    cells[-2:] = [":" + cell[1:-1] + "-" for cell in cells[-2:]]
+    return "\n".join([lines[0], f"| {' | '.join(cells)} |", *lines[2:]])

@@ -1,0 +1,1 @@
+"""The measured systems: one module per library, imported only in the processes that run it."""

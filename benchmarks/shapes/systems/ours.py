@@ -1,0 +1,83 @@
+"""Headrace with its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+import headrace as hr
+from benchmarks.compare.tasks import import_all
+from benchmarks.shapes.files import ShapeFiles
+from benchmarks.shapes.reading import Reading, Records
+
+_SEEDS = count()
+
+
+def loader(files: ShapeFiles) -> Reading:
+    """``Loader(open(path), batch)``; tables of text are opened anew in every epoch, since their peers parse them anew."""
+    return _reading(files, {})
+
+
+def loader_opened(files: ShapeFiles) -> Reading:
+    """The same, opened once before the timing."""
+    return _reading(files, {}, once=True)
+
+
+def loader_alone(files: ShapeFiles) -> Reading:
+    """The same with ``threads=0``."""
+    return _reading(files, {"threads": 0})
+
+
+def loader_joined(files: ShapeFiles) -> Reading:
+    """The same rows from one file."""
+    return _reading(files.joined(), {})
+
+
+def records(files: ShapeFiles) -> Records:
+    """``records(path)``, the records of one call at a time."""
+    opened = hr.records(files.path)
+    if files.shape.batch == 1:
+        return Records(files=files, read=lambda indices: [bytes(opened[int(indices[0])])])
+    return Records(files=files, read=lambda indices: opened.spans(indices).to_bytes())
+
+
+def _reading(files: ShapeFiles, options: dict[str, Any], *, once: bool = False) -> Reading:
+    import_all()
+    shape = files.shape
+    source = _opened(files) if once or shape.format not in ("csv", "jsonl") else None
+
+    def epoch() -> Iterator[Mapping[str, Any]]:
+        order = {"shuffle": True, "seed": next(_SEEDS)} if shape.shuffled else {}
+        return iter(hr.Loader(source or _opened(files), shape.batch, **order, **options))
+
+    return Reading(files=files, epoch=epoch, columns=_columns(files), exact=True)
+
+
+def _opened(files: ShapeFiles) -> hr.Source:
+    if files.shape.crop:
+        if not hasattr(hr, "RandomResizedCrop"):
+            raise LookupError("this Headrace has no RandomResizedCrop")
+        crop = {"crop": hr.RandomResizedCrop(files.shape.crop), "flip": True}
+        return hr.open(files.path, decode=hr.ImageOptions(**crop))
+    return hr.open(files.path)
+
+
+def _columns(files: ShapeFiles) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    names = dict(files.shape.names)
+
+    def columns(batch: Mapping[str, Any]) -> dict[str, Any]:
+        if files.shape.format == "npy":
+            (name,) = names
+            return {name: batch["values"]}
+        return {name: _plain(batch[name]) for name in names}
+
+    return columns
+
+
+def _plain(column: Any) -> Any:
+    if isinstance(column, hr.Ragged):
+        return np.asarray(column.values), column.lengths
+    return np.asarray(column)

@@ -1,0 +1,76 @@
+"""The process of one library: opens one shape after another, checks and times it. Requests and answers are JSON lines."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TextIO
+
+from benchmarks.compare.clocks import forget_peak, memory_mb
+from benchmarks.compare.worker import turn
+from benchmarks.shapes.files import ShapeFiles
+from benchmarks.shapes.shape import Shape
+
+
+class Host:
+    """Holds the task that is measured."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.task: Any = None
+
+    def answer(self, request: dict[str, Any]) -> object:
+        """Do what a request says; an exception becomes ``{"error": ...}``."""
+        try:
+            return getattr(self, f"do_{request.pop('do')}")(**request)
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"[:300]}
+
+    def do_open(self, start: str, shape: str, size: str, times: float) -> None:
+        """Make the task (imports the libraries of the system)."""
+        module, _, function = start.partition(":")
+        what = Shape.parse(shape)
+        files = ShapeFiles(self.folder, what, what.rows(size, times))
+        self.task = getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)(files)
+
+    def do_check(self) -> None:
+        """Run one untimed epoch and compare every row."""
+        self.task.check()
+        forget_peak()  # the memory of the check does not belong to the system
+
+    def do_turn(self, seconds: float, most: int) -> object:
+        """Timed epochs."""
+        return [asdict(timing) for timing in turn(self.task, seconds, int(most))]
+
+    def do_memory(self) -> object:
+        """As `benchmarks.compare.clocks.memory_mb`."""
+        return memory_mb()
+
+    def do_close(self) -> None:
+        """Forget the task."""
+        self.task = None
+        gc.collect()
+
+
+def serve(host: Host, requests: TextIO, replies: TextIO) -> None:
+    """Answer requests until they end."""
+    for line in requests:
+        json.dump(host.answer(json.loads(line)), replies)
+        replies.write("\n")
+        replies.flush()
+
+
+def _main(folder: str) -> None:
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # output of libraries must not mix with replies
+    serve(Host(Path(folder)), sys.stdin, replies)
+    os._exit(0)  # some libraries take seconds to stop their threads
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
