@@ -5,8 +5,8 @@
 namespace headrace::bind {
 namespace {
 
-// Idle memory to keep per process: a few batches of a few megabytes.
-constexpr std::size_t idle_limit = std::size_t{256} << 20;
+// Idle memory to keep per process: a few batches of a few megabytes. Loaders set it by the memory of the machine.
+std::size_t idle_limit = std::size_t{256} << 20;
 
 // One pool per process serves the arrays of every loader. A forked child must not touch a mutex that a thread of the
 // parent may hold, so it starts with its own pool (see `new_pool`). Never destroyed: threads may still run at process
@@ -40,6 +40,13 @@ void register_pool(nb::module_& module) {
         nb::arg("size"), nb::sig("def pooled(size: int) -> numpy.typing.NDArray[numpy.uint8]"),
         "Batch memory of `size` bytes, with whatever it held before; it goes back to the pool when the last view of it "
         "dies.");
+    module.def(
+        "pool_keep",
+        [](std::size_t bytes) {
+            idle_limit = bytes;
+            batch_pool()->set_idle_limit(bytes);
+        },
+        nb::arg("bytes"), "Keep at most so much batch memory that is not in use.");
     module.def("pool_clear", [] { batch_pool()->clear(); }, "Free the batch memory that is not in use.");
     module.def(
         "pool_after_fork",

@@ -34,6 +34,9 @@ def pooled(size: int) -> numpy.typing.NDArray[numpy.uint8]:
     Batch memory of `size` bytes, with whatever it held before; it goes back to the pool when the last view of it dies.
     """
 
+def pool_keep(bytes: int) -> None:
+    """Keep at most so much batch memory that is not in use."""
+
 def pool_clear() -> None:
     """Free the batch memory that is not in use."""
 

@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import Damaged, Numbers, indices_of, wait_for_threads
 
+import headrace as hr
+from headrace import _native
 from headrace.contracts.records import Shard
 from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
-from headrace.loading.loader import Loader
+from headrace.loading.loader import Loader, idle_bytes
 from headrace.sampling.samplers import InOrder, Shuffled
 
 THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
@@ -497,3 +499,21 @@ def test_a_shard_is_made_of_whole_numbers(values):
     with pytest.raises(TypeError, match="must be a whole number"):
         Shard(*values)
     assert Shard(np.int64(1), np.int64(2)) == Shard(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("memory", "kept"), [(None, 256 << 20), (400 << 20, 32 << 20), (16 << 30, 1 << 30), (8 << 30, 512 << 20)]
+)
+def test_idle_batch_memory_is_a_share_of_the_machine_s(memory, kept):
+    assert idle_bytes(memory) == kept
+
+
+def test_large_batches_reuse_memory(tmp_path):
+    hr.write(tmp_path / "x.npy", np.zeros((8, 1 << 20), np.uint8))
+    source = hr.open(tmp_path / "x.npy")
+    for _ in Loader(source, 4, threads=0, shuffle=True, epochs=3):
+        pass
+    before = _native.pool_stats()["recycled"]
+    for _ in Loader(source, 4, threads=0, shuffle=True, epochs=3):
+        pass
+    assert _native.pool_stats()["recycled"] > before

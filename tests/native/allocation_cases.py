@@ -263,6 +263,7 @@ FREE = {  # they allocate nothing of their own, or are not for data
     "RecordScanner",
     "pool_stats",
     "pool_clear",
+    "pool_keep",
     "pool_after_fork",
     "on_lost_file",
     "crc32c_engine",

@@ -53,6 +53,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     };
     [[nodiscard]] Stats stats() const;
 
+    /// Changes the limit on unused bytes; blocks that are idle now stay.
+    void set_idle_limit(std::size_t bytes);
+
     /// Frees every idle block.
     void clear();
 

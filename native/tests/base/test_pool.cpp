@@ -35,6 +35,24 @@ void idle_memory_is_bounded() {
     check(pool->stats().idle_bytes <= 10'000 && pool->stats().idle_bytes > 0 && pool->stats().used_bytes == 0);
     pool->clear();
     check(pool->stats().idle_bytes == 0);
+    pool->set_idle_limit(20'000);
+    { const Pool::Block a = pool->take(8'000), b = pool->take(8'000); }
+    check(pool->stats().idle_bytes > 10'000);
+    pool->set_idle_limit(0);
+    { const Pool::Block a = pool->take(9'000); }
+    check(pool->stats().idle_bytes <= 20'000);
+}
+
+// The last byte can be written, and memory is returned, whatever the size.
+void large_blocks() {
+    const auto pool = std::make_shared<Pool>(0);
+    for (const std::size_t size :
+         {std::size_t{65'536}, std::size_t{4} << 20, (std::size_t{4} << 20) + 1, std::size_t{9'000'001}}) {
+        const Pool::Block block = pool->take(size);
+        check(block.capacity() >= size && reinterpret_cast<std::uintptr_t>(block.data()) % 64 == 0);
+        std::memset(block.data(), 1, block.capacity());
+    }
+    check(pool->stats().used_bytes == 0 && pool->stats().idle_bytes == 0);
 }
 
 // Three blocks of one size and one of another are needed once. After that, only one of the first size is.
@@ -114,6 +132,7 @@ int main() {
     freed_blocks_are_no_longer_the_process_s();
     blocks_come_back();
     idle_memory_is_bounded();
+    large_blocks();
     what_is_no_longer_needed_is_freed();
     a_block_outlives_its_pool();
     many_threads();

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from headrace import _native
 from headrace._arguments import choice, flag, function, whole
 from headrace._optional import require
 from headrace.contracts.protocols import (
@@ -24,7 +25,7 @@ from headrace.contracts.random_keys import HasRandomStreams, ReadsWithKeys
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.errors import StateMismatch, UnsupportedData, Where
-from headrace.io.system import usable_cores
+from headrace.io.system import usable_cores, usable_memory
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
 from headrace.loading.jobs import Cursor, RoundPlan
@@ -33,10 +34,13 @@ from headrace.loading.workers.pool import START_METHODS, StartMethod
 from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
 
-__all__ = ["Loader", "default_shard"]
+__all__ = ["Loader", "default_shard", "idle_bytes"]
 
 MAX_THREADS = 16
 STATE_VERSION = 1
+IDLE_BYTES = 256 << 20  # if the size of memory is unknown
+IDLE_SHARE = 16
+LEAST_IDLE_BYTES, MOST_IDLE_BYTES = 32 << 20, 1 << 30
 
 
 class Loader(Iterable[Any]):
@@ -128,6 +132,7 @@ class Loader(Iterable[Any]):
         self._prefetch = whole(prefetch, "prefetch")
         self._to: To = to
         self._device = device
+        _native.pool_keep(idle_bytes(usable_memory()))
         handover(to, device)  # report a missing package now, not at the first batch
         self._progress = LoaderPosition(Cursor(0, 0))
 
@@ -276,6 +281,11 @@ class Loader(Iterable[Any]):
         order = "the source's order" if self._sampler is None else repr(self._sampler)
         order = order if self._seed is None else f"shuffled with seed {self._seed}"
         return f"<Loader of {self._source!r}: batches of {self.batch_size}, {order}, {self._shard}>"
+
+
+def idle_bytes(memory: int | None) -> int:
+    """How much batch memory to keep between batches: a page fault costs more than filling the page."""
+    return IDLE_BYTES if memory is None else min(max(memory // IDLE_SHARE, LEAST_IDLE_BYTES), MOST_IDLE_BYTES)
 
 
 def _check_source(source: object) -> None:
