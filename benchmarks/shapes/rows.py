@@ -30,10 +30,9 @@ class ShapeSystem(System):
         """The interpreter that runs it: for a peer that of ``HEADRACE_PEERS_VENV`` or ``.venv-peers``, if it is there."""
         if self.role == "headrace":
             return sys.executable
-        if self.environment:
-            return str(ROOT / f".venv-peers-{self.environment}" / "bin" / "python")
-        peers = Path(os.environ.get("HEADRACE_PEERS_VENV") or ROOT / ".venv-peers", "bin", "python")
-        return str(peers) if peers.exists() else sys.executable
+        folder = os.environ.get("HEADRACE_PEERS_VENV") or str(ROOT / ".venv-peers")
+        peers = Path(f"{folder}-{self.environment}" if self.environment else folder, "bin", "python")
+        return str(peers) if self.environment or peers.exists() else sys.executable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ tfrecord 1n31[50] shuffled
 tfrecord 1i1[2000] batch=32
 tfrecord 1f32[0-100] shuffled
 tfrecord 3i<32000[1-2000] batch=32
-tfrecord 2f32[3-8x4]+1i14
+tfrecord 2f32[3-40]+1i14
 tfrecord 1s3 batch=1024
 tfrecord 2s100+1i31 shuffled
 tfrecord 1w1000-3000 batch=64
