@@ -67,12 +67,13 @@ nb::list values_of(nb::object data, nb::tuple marks) {
     return out;
 }
 
-nb::list examine(const HeldSpans& held, nb::tuple marks, std::size_t width, nb::list missing) {
+nb::list examine(const HeldSpans& held, nb::tuple marks, std::size_t width, nb::list missing, bool until_text,
+                 unsigned threads) {
     const csv::Layout layout = layout_of(marks, width, missing);
     std::vector<csv::ColumnFacts> columns;
     {
         const nb::gil_scoped_release release;
-        columns = csv::examine(held.spans, layout);
+        columns = csv::examine(held.spans, layout, until_text, threads);
     }
     nb::list out;
     for (const csv::ColumnFacts& facts : columns) {
@@ -115,58 +116,28 @@ csv::Spec spec_of(nb::handle item) {
     return spec;
 }
 
-/// Makes str objects. Most columns repeat a few texts, which are made only once.
-class Texts {
-  public:
-    explicit Texts(std::string encoding) : encoding_(std::move(encoding)) {}
-
-    /// Returns a new reference, or nullptr with the error set.
-    PyObject* make(std::string_view text) {
-        if (text.size() > most_kept) return made(text);
-        std::size_t hash = text.size();
-        for (const char byte : text) hash = hash * 31 + static_cast<unsigned char>(byte);
-        Kept& kept = kept_[hash % slots];
-        if (kept.object.is_valid() && kept.text == text) return nb::object(kept.object).release().ptr();
-        PyObject* const object = made(text);
-        if (object != nullptr) kept = {text, nb::borrow(object)};
-        return object;
-    }
-
-  private:
-    static constexpr std::size_t most_kept = 32;
-    static constexpr std::size_t slots = 256;
-
-    struct Kept {
-        std::string_view text;
-        nb::object object;
-    };
-
-    [[nodiscard]] PyObject* made(std::string_view text) const {
-        const auto size = static_cast<Py_ssize_t>(text.size());
-        const char* const data = text.empty() ? "" : text.data();
-        if (encoding_.empty()) return PyBytes_FromStringAndSize(data, size);
-        if (encoding_ == "utf-8") return PyUnicode_DecodeUTF8(data, size, nullptr);
-        return PyUnicode_Decode(data, size, encoding_.c_str(), nullptr);
-    }
-
-    std::string encoding_;
-    std::vector<Kept> kept_{slots};
-};
-
-nb::object texts_of(const csv::Column& column, const std::string& encoding) {
-    nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(column.texts.size())));
-    if (!list.is_valid()) throw nb::python_error();
-    Texts texts(encoding);
-    for (std::size_t i = 0; i < column.texts.size(); ++i) {
-        PyObject* const object = texts.make(column.texts[i]);
-        if (object == nullptr) {
+/// The characters of an encoding, by asking Python for each.
+std::shared_ptr<const csv::Charset> charset_of(const std::string& encoding) {
+    csv::Charset characters;
+    for (std::size_t i = 0; i < characters.size(); ++i) {
+        const auto byte = static_cast<char>(i + characters.size());
+        const nb::object text = nb::steal(PyUnicode_Decode(&byte, 1, encoding.c_str(), nullptr));
+        if (text.is_valid()) {
+            characters[i] = nb::cast<std::string>(text);
+        } else {
             if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) throw nb::python_error();
             PyErr_Clear();
-            return nb::int_(i); // The caller reports it with its position.
         }
-        PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), object);
     }
-    return list;
+    return std::make_shared<const csv::Charset>(std::move(characters));
+}
+
+/// Data and offsets; or the first row that has no text.
+nb::object texts_of(csv::Column& column) {
+    if (column.no_text) return nb::int_(*column.no_text);
+    const std::size_t size = column.texts.size, count = column.texts.count;
+    return nb::make_tuple(to_numpy(std::move(column.texts.data), nb::dtype<std::uint8_t>(), {size}),
+                          to_numpy(std::move(column.texts.offsets), nb::dtype<std::int64_t>(), {count + 1}));
 }
 
 nb::dlpack::dtype dtype_of(csv::Kind kind) {
@@ -216,25 +187,20 @@ class Shared {
     std::array<Py_ssize_t, kinds> given_{};
 };
 
-struct Decoder {
-    csv::Decoder core;
-    std::vector<std::string> encodings;
-};
-
-nb::list decode(const Decoder& decoder, const HeldSpans& held) {
+nb::list decode(const csv::Decoder& decoder, const HeldSpans& held) {
     csv::Decoded decoded;
     {
         const nb::gil_scoped_release release;
-        decoded = decoder.core.decode(held.spans, batch_pool());
+        decoded = decoder.decode(held.spans, batch_pool());
     }
     nb::list out;
     const std::size_t rows = held.spans.payloads.size();
     const bool shares = rows != 0 && rows <= few_rows;
-    Shared shared(decoded, decoder.core.specs(), rows);
+    Shared shared(decoded, decoder.specs(), rows);
     for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
-        const csv::Kind kind = decoder.core.specs()[k].kind;
+        const csv::Kind kind = decoder.specs()[k].kind;
         csv::Column& column = decoded.columns[k];
-        if (kind == csv::Kind::text) out.append(texts_of(column, decoder.encodings[k]));
+        if (kind == csv::Kind::text) out.append(texts_of(column));
         else out.append(shares ? shared.next(kind) : to_numpy(std::move(column.numbers), dtype_of(kind), {rows}));
     }
     return out;
@@ -315,25 +281,31 @@ void register_csv(nb::module_& module) {
     module.def("values_of_csv", guarded(&values_of), nb::arg("row"), nb::arg("dialect"),
                nb::sig("def values_of_csv(row: collections.abc.Buffer, dialect: tuple[str, str, str]) -> list[bytes]"),
                "The values of one row, without quotes.");
-    module.def("examine_csv", guarded(&examine), nb::arg("spans"), nb::arg("dialect"), nb::arg("width"),
-               nb::arg("missing"),
-               nb::sig("def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str]) "
-                       "-> list[dict[str, int]]"),
-               "What the values of each column are: how many are whole numbers, texts, ...");
-    nb::class_<Decoder>(
+    module.def(
+        "examine_csv", guarded(&examine), nb::arg("spans"), nb::arg("dialect"), nb::arg("width"), nb::arg("missing"),
+        nb::arg("until_text") = false, nb::arg("threads") = 1,
+        nb::sig("def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str], "
+                "until_text: bool = False, threads: int = 1) -> list[dict[str, int]]"),
+        "What the values of each column are: how many are whole numbers, texts, ... With until_text, a column is "
+        "examined only until it is text.");
+    nb::class_<csv::Decoder>(
         module, "CsvDecoder",
         "Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, "
         "4 float32, 5 bool, 6 text; a text's encoding is '' where bytes are wanted.")
         .def(
             "__init__",
-            [](Decoder* self, nb::tuple marks, std::size_t width, nb::list missing, nb::list specs,
+            [](csv::Decoder* self, nb::tuple marks, std::size_t width, nb::list missing, nb::list specs,
                nb::list encodings) {
+                if (nb::len(encodings) != nb::len(specs)) throw nb::value_error("one encoding for each spec");
                 std::vector<csv::Spec> wanted;
-                std::vector<std::string> names;
-                for (nb::handle item : specs) wanted.push_back(spec_of(item));
-                for (nb::handle name : encodings) names.push_back(nb::cast<std::string>(name));
-                if (names.size() != wanted.size()) throw nb::value_error("one encoding for each spec");
-                new (self) Decoder{csv::Decoder(layout_of(marks, width, missing), std::move(wanted)), std::move(names)};
+                for (nb::handle item : specs) {
+                    csv::Spec& spec = wanted.emplace_back(spec_of(item));
+                    const auto encoding = nb::cast<std::string>(encodings[wanted.size() - 1]);
+                    spec.is_bytes = encoding.empty();
+                    if (spec.kind == csv::Kind::text && !encoding.empty() && encoding != "utf-8")
+                        spec.charset = charset_of(encoding);
+                }
+                new (self) csv::Decoder(layout_of(marks, width, missing), std::move(wanted));
             },
             nb::arg("dialect"), nb::arg("width"), nb::arg("missing"), nb::arg("specs"), nb::arg("encodings"),
             nb::sig("def __init__(self, dialect: tuple[str, str, str], width: int, missing: list[str], specs: "
@@ -341,8 +313,8 @@ void register_csv(nb::module_& module) {
                     "encodings: list[str]) -> None"))
         .def("decode", guarded(&decode), nb::arg("spans"),
              nb::sig("def decode(self, spans: Spans) -> list[typing.Any]"),
-             "A column for each spec: an array, or a list of texts; of texts that the encoding does not know, the "
-             "number of the first.");
+             "A column for each spec: an array; of texts data and offsets in UTF-8, or the number of the first one "
+             "that is not text in the encoding.");
     module.def("encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"),
                nb::arg("line_end"),
                nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, "

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +11,7 @@
 #include "core/base/spans.hpp"
 #include "core/csv/number.hpp"
 #include "core/csv/scan.hpp"
+#include "core/text/strings.hpp"
 
 namespace headrace::csv {
 
@@ -54,28 +55,36 @@ struct ColumnFacts {
 };
 
 /// Returns one entry per column. Skips broken rows and rows of another width; decoding reports those.
-[[nodiscard]] std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout);
+/// `until_text`: counts nothing more in a column once it has a text or a padded number.
+[[nodiscard]] std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout, bool until_text = false,
+                                               unsigned threads = 1);
 
 enum class Kind : std::uint8_t { int64 = 1, uint64, float64, float32, boolean, text };
+
+/// The characters of an encoding of one byte a character that extends ASCII: for bytes from 128 on, their UTF-8, or
+/// nothing where the encoding has no such character.
+using Charset = std::array<std::string, 128>;
 
 /// A column to decode.
 struct Spec {
     std::size_t field = 0; ///< Its index in a row.
     Kind kind = Kind::text;
-    bool has_default = false; ///< Missing values become
-    std::uint64_t number = 0; ///< the bits of a number of the kind, or
-    std::string words;        ///< a text.
-    bool exact = false;       ///< float64 only: an integer that would be rounded is `wrong_kind`.
+    bool has_default = false;                 ///< Missing values become
+    std::uint64_t number = 0;                 ///< the bits of a number of the kind, or
+    std::string words;                        ///< a text.
+    bool exact = false;                       ///< float64 only: an integer that would be rounded is `wrong_kind`.
+    bool is_bytes = false;                    ///< text only: any bytes will do. Otherwise values must be UTF-8,
+    std::shared_ptr<const Charset> charset{}; ///< or of these characters, which become UTF-8.
 };
 
 struct Column {
     Pool::Block numbers; ///< `rows` numbers; a boolean takes one byte.
-    std::vector<std::string_view> texts;
+    StringBlocks texts;
+    std::optional<std::size_t> no_text; ///< The first row whose value is not text in the column's encoding.
 };
 
 struct Decoded {
     std::vector<Column> columns;
-    std::deque<std::string> unquoted; ///< Texts whose doubled quotes were undoubled.
 };
 
 /// Decodes batches of rows into columns. Immutable: one decoder serves many threads.
@@ -96,7 +105,8 @@ class Decoder {
 
     Layout layout_;
     std::vector<Spec> specs_;
-    bool numbers_may_miss_; ///< Whether a missing word could parse as a number.
+    bool numbers_may_miss_; ///< Whether a missing word could parse as a number,
+    bool truths_may_miss_;  ///< or is a truth value.
     std::vector<int> plan_; ///< Maps fields to specs; -1: not requested. Ends with the last requested field.
 };
 

@@ -12,10 +12,11 @@
 #include <limits>
 #include <string>
 
+#include "core/text/decimal.hpp"
+
 namespace headrace::csv {
 namespace {
 
-bool is_digit(char byte) noexcept { return static_cast<unsigned char>(byte - '0') < 10; }
 char lower(char byte) noexcept { return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte + 32) : byte; }
 
 /// A parsed decimal number: `mantissa` (its first 19 significant digits) times 10^`exponent`.
@@ -36,28 +37,17 @@ std::size_t infinity_at(const char* at, const char* end) noexcept {
     return same == word.size() ? word.size() : same >= 3 ? 3 : 0;
 }
 
-/// Parses eight digits at once, by multiplying pairs, fours and eights.
-bool eight_digits(const char* at, std::uint64_t& value) noexcept {
-    static_assert(std::endian::native == std::endian::little, "big-endian hosts need a byte swap here");
-    std::uint64_t word = 0;
-    std::memcpy(&word, at, sizeof word);
-    if (((word & 0xF0F0F0F0F0F0F0F0) | (((word + 0x0606060606060606) & 0xF0F0F0F0F0F0F0F0) >> 4)) != 0x3333333333333333)
-        return false;
-    word = (word & 0x0F0F0F0F0F0F0F0F) * 2561 >> 8;
-    word = (word & 0x00FF00FF00FF00FF) * 6553601 >> 16;
-    value = (word & 0x0000FFFF0000FFFF) * 42949672960001 >> 32;
-    return true;
-}
-
 /// Reads digits and keeps the first 19 significant ones.
 class Digits {
   public:
     explicit Digits(Parts& parts) noexcept : parts_(parts) {}
 
     const char* read(const char* at, const char* end, bool fraction) noexcept {
-        std::uint64_t eight = 0;
-        while (end - at >= 8 && parts_.mantissa < 10'000'000'000 && eight_digits(at, eight)) {
-            parts_.mantissa = parts_.mantissa * 100'000'000 + eight;
+        while (end - at >= 8 && parts_.mantissa < 10'000'000'000) {
+            std::uint64_t word = 0, digits = 0;
+            std::memcpy(&word, at, sizeof word);
+            if (count_digits(word, digits) != 8) break;
+            parts_.mantissa = parts_.mantissa * 100'000'000 + join_digits(digits);
             if (fraction) parts_.exponent -= 8;
             at += 8;
         }
@@ -165,30 +155,50 @@ bool is_beyond_float64(const Parts& parts) noexcept {
     return exponent > most_exponent || (exponent == most_exponent && mantissa > most);
 }
 
-/// If mantissa and power of ten are exact floats, their product or quotient is rounded only once (Clinger 1990).
-template <typename T> bool product_of(const Parts& parts, T& value) noexcept {
-    constexpr std::uint64_t most = std::uint64_t{1} << std::numeric_limits<T>::digits;
-    constexpr std::array<T, 11> powers{1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F, 1e8F, 1e9F, 1e10F};
-    if (parts.size == 0 || parts.infinite || parts.mantissa > most || parts.exponent > 10 || parts.exponent < -10)
-        return false;
-    value = static_cast<T>(parts.mantissa);
-    if (parts.exponent < 0) value /= powers[static_cast<std::size_t>(-parts.exponent)];
-    else value *= powers[static_cast<std::size_t>(parts.exponent)];
-    if (parts.negative) value = -value;
-    return true;
+/// Reads an unsigned number of at most 19 digits. Returns how many bytes it takes; 0 leaves it to the slower way.
+template <typename T>
+std::size_t read_short(const char* begin, const char* end, char decimal, bool negative, T& value) noexcept {
+    constexpr std::ptrdiff_t most_digits_read = 19;
+    std::uint64_t mantissa = 0;
+    const char* at = read_digits(begin, end, mantissa);
+    std::ptrdiff_t digits = at - begin;
+    std::int64_t exponent = 0;
+    if (at != end && *at == decimal) {
+        const char* const fraction = at + 1;
+        at = read_digits(fraction, end, mantissa);
+        exponent = fraction - at;
+        digits += at - fraction;
+    }
+    if (digits > most_digits_read)
+        for (const char* zero = begin; zero != end && (*zero == '0' || *zero == decimal); ++zero)
+            digits -= *zero == '0';
+    if (digits > most_digits_read || at == begin || at - begin == (*begin == decimal)) return 0;
+    if (at != end && lower(*at) == 'e') {
+        Parts parts;
+        at = exponent_at(at, end, parts);
+        exponent += parts.exponent;
+    }
+    if (!round_decimal(mantissa, exponent, value)) return 0;
+    const T signs[] = {T{1}, T{-1}}; // no branch: signs are hard to predict
+    value *= signs[negative];
+    return static_cast<std::size_t>(at - begin);
 }
 
 template <typename T> std::size_t read_float(std::string_view text, char decimal, T& value) {
-    const std::size_t plus = !text.empty() && text.front() == '+' ? 1 : 0;
+    if (text.empty()) return 0;
+    const bool negative = text.front() == '-';
+    const std::size_t sign = static_cast<std::size_t>(negative) | static_cast<std::size_t>(text.front() == '+');
+    const char* const end = text.data() + text.size();
+    if (const std::size_t size = read_short(text.data() + sign, end, decimal, negative, value); size != 0)
+        return sign + size;
+    const std::size_t plus = negative ? 0 : sign;
     if (plus != 0 && text.size() > 1 && (text[1] == '-' || text[1] == '+')) return 0;
     text.remove_prefix(plus);
     std::size_t size = 0;
     if (decimal == '.') {
-        size = read_plain(text.data(), text.data() + text.size(), value);
-    } else if (const Parts parts = parts_of(text, decimal); product_of(parts, value)) {
-        size = parts.size;
+        size = read_plain(text.data(), end, value);
     } else {
-        std::string copy(text.substr(0, parts.size));
+        std::string copy(text.substr(0, parts_of(text, decimal).size));
         std::ranges::replace(copy, decimal, '.');
         size = read_plain(copy.data(), copy.data() + copy.size(), value);
     }
@@ -197,6 +207,12 @@ template <typename T> std::size_t read_float(std::string_view text, char decimal
 
 /// Reads unsigned digits; false if the value exceeds 64 bits.
 bool magnitude(std::string_view digits, std::uint64_t& value) noexcept {
+    value = 0;
+    constexpr std::size_t always_fit = 19;
+    if (digits.size() <= always_fit) {
+        (void)read_digits(digits.data(), digits.data() + digits.size(), value);
+        return true;
+    }
     const auto found = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     return found.ec == std::errc{} && found.ptr == digits.data() + digits.size();
 }
@@ -212,6 +228,20 @@ std::string_view digits_at(std::string_view text, bool& negative) noexcept {
     std::size_t count = 0;
     while (count < text.size() && is_digit(text[count])) ++count;
     return text.substr(0, count);
+}
+
+/// Reads a sign and digits. Returns how many bytes they take; 0 if there is no digit, or the value exceeds 64 bits.
+std::size_t read_whole(std::string_view text, std::uint64_t& value, bool& negative) noexcept {
+    const char* const end = text.data() + text.size();
+    if (text.empty()) return 0;
+    negative = text.front() == '-';
+    const char* const digits = text.data() + (static_cast<int>(negative) | static_cast<int>(text.front() == '+'));
+    value = 0;
+    const char* const stop = read_digits(digits, end, value);
+    constexpr std::ptrdiff_t always_fit = 19;
+    const bool fits =
+        stop - digits <= always_fit || magnitude({digits, static_cast<std::size_t>(stop - digits)}, value);
+    return fits && stop != digits ? static_cast<std::size_t>(stop - text.data()) : 0;
 }
 
 #if defined(__cpp_lib_to_chars)
@@ -273,21 +303,48 @@ NumberFacts facts_of(std::string_view text, char decimal) noexcept {
     return {kind, parts.padded, !is_float64(value)};
 }
 
+NumberFacts plain_facts_of(std::string_view text, char decimal, std::size_t& size) noexcept {
+    constexpr std::ptrdiff_t most_whole = 18, most_exponent = 2;
+    size = 0;
+    if (text.empty()) return {};
+    const char* const end = text.data() + text.size();
+    const char* const digits =
+        text.data() + (static_cast<int>(text.front() == '-') | static_cast<int>(text.front() == '+'));
+    std::uint64_t value = 0;
+    const char* at = read_digits(digits, end, value);
+    const std::ptrdiff_t whole = at - digits;
+    if (whole > most_whole || whole == 0) return {};
+    const bool padded = whole > 1 && *digits == '0';
+    bool real = false;
+    if (at != end && *at == decimal) {
+        at = skip_digits(at + 1, end);
+        real = true;
+    }
+    if (at != end && lower(*at) == 'e') {
+        const char* const exponent = at + 1 + (at + 1 != end && (at[1] == '-' || at[1] == '+'));
+        const char* const stop = skip_digits(exponent, end);
+        if (stop == exponent || stop - exponent > most_exponent) return {};
+        at = stop;
+        real = true;
+    }
+    size = static_cast<std::size_t>(at - text.data());
+    return {real ? NumberKind::real : NumberKind::whole, padded, !real && !is_float64(value)};
+}
+
 std::size_t read_int64(std::string_view text, std::int64_t& value) noexcept {
-    bool negative = false;
-    const std::string_view digits = digits_at(text, negative);
     std::uint64_t size = 0;
+    bool negative = false;
+    const std::size_t read = read_whole(text, size, negative);
     constexpr std::uint64_t half = std::uint64_t{1} << 63;
-    if (digits.empty() || !magnitude(digits, size) || size > half || (size == half && !negative)) return 0;
+    if (size > half || (size == half && !negative)) return 0;
     value = static_cast<std::int64_t>(negative ? 0 - size : size);
-    return static_cast<std::size_t>(digits.data() + digits.size() - text.data());
+    return read;
 }
 
 std::size_t read_uint64(std::string_view text, std::uint64_t& value) noexcept {
     bool negative = false;
-    const std::string_view digits = digits_at(text, negative);
-    if (digits.empty() || !magnitude(digits, value) || (negative && value != 0)) return 0;
-    return static_cast<std::size_t>(digits.data() + digits.size() - text.data());
+    const std::size_t read = read_whole(text, value, negative);
+    return negative && value != 0 ? 0 : read;
 }
 
 std::size_t read_float64(std::string_view text, char decimal, double& value) {

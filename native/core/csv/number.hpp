@@ -25,6 +25,10 @@ struct NumberFacts {
 /// exponent; or inf or infinity in any case. Surrounding blanks are not allowed.
 [[nodiscard]] NumberFacts facts_of(std::string_view text, char decimal) noexcept;
 
+/// The same for a plain number at the start of `text`; its size in `size`. Leaves others, with size 0, to facts_of:
+/// whole parts of more than 18 digits, exponents of more than two, infinity.
+[[nodiscard]] NumberFacts plain_facts_of(std::string_view text, char decimal, std::size_t& size) noexcept;
+
 /// Each of these reads a number at the start of `text` and returns how many bytes it takes; 0 if there is none, or if
 /// it does not fit. Floats are rounded to nearest (IEEE 754). Numbers too large for the type do not fit; numbers too
 /// small become zero.

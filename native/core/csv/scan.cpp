@@ -1,8 +1,13 @@
 #include "core/csv/scan.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <string_view>
 #include <utility>
+
+#include "core/text/marks.hpp"
+#include "core/text/utf8.hpp"
 
 namespace headrace::csv {
 namespace {
@@ -115,14 +120,166 @@ std::uint64_t width_of(Bytes file, std::uint64_t at, const Row& row, const Diale
 }
 
 void check(Bytes file, std::uint64_t at, const Row& row, const Dialect& dialect, Checks checks) {
-    if (checks.utf8) {
-        const std::size_t good = utf8_until(file.subspan(at, row.end - at));
-        if (good != row.end - at) throw FormatError(Fault::wire, at, 0, at + good);
+    const Bytes bytes = file.subspan(at, row.end - at);
+    if (checks.utf8 && !is_utf8(bytes)) {
+        const std::size_t good = utf8_until(bytes);
+        if (good != bytes.size()) throw FormatError(Fault::wire, at, 0, at + good);
     }
     if (checks.width == 0) return;
     const std::uint64_t width = width_of(file, at, row, dialect);
     if (width != checks.width) throw FormatError(Fault::wrong_count, at, checks.width, width);
 }
+
+/// Finds the end of a row byte by byte. Arguments and faults as for row_at.
+Row walk_row(Bytes file, std::uint64_t at, const Dialect& dialect, bool last) {
+    if (at > file.size()) throw FormatError(Fault::truncated, at, 1, at);
+    const Walk walk(file, at, dialect, last);
+    const Text begin = reinterpret_cast<Text>(file.data()) + at;
+    const Text end = line_end(begin, reinterpret_cast<Text>(file.data()) + file.size());
+    if (!has_quote(begin, end, dialect)) return walk.closed(end);
+    return walk.fields([](Text, Text) {});
+}
+
+/// Finds the ends of rows 64 bytes at a time; fast for rows that follow each other. What this cannot decide is left to
+/// walk_row: quotes that are text, broken quotes, and the last 64 bytes.
+class RowFinder {
+  public:
+    RowFinder(Bytes file, const Dialect& dialect, bool last, const Cpu& cpu) noexcept
+        : file_(file),
+          dialect_(dialect),
+          cpu_(cpu),
+          marks_{'\n', '\r', dialect.quote.value_or('\n'), dialect.delimiter},
+          last_(last) {}
+
+    /// As row_at.
+    Row row_at(std::uint64_t at) {
+        if (!follows(at)) restart(at);
+        while (valid_) {
+            const std::uint64_t here = at > block_at_ ? at - block_at_ : 0;
+            const std::uint64_t ends = here < block_bytes ? ends_ & (~std::uint64_t{0} << here) : 0;
+            if (ends != 0)
+                return Walk(file_, at, dialect_, last_)
+                    .closed(begin() + block_at_ + static_cast<unsigned>(std::countr_zero(ends)));
+            if (inside_ != 0 && block_at_ > at + most_row_bytes) break;
+            advance(block_at_ + block_bytes);
+        }
+        valid_ = false;
+        return walk_row(file_, at, dialect_, last_);
+    }
+
+    /// Appends the starts of the rows from `at`, where one may begin, to `stop`, but of few beyond `most`. Returns
+    /// where to go on, row by row: the last row found is left out, because its end is not known.
+    std::uint64_t collect(std::uint64_t at, std::uint64_t stop, std::size_t most, std::vector<std::int64_t>& starts) {
+        constexpr std::size_t held = 4096;
+        std::array<std::int64_t, held> found;
+        std::size_t count = 0;
+        const auto flush = [&] {
+            starts.insert(starts.end(), found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
+            count = 0;
+        };
+        std::uint64_t after_end = 1; // the byte before the block ends a line
+        std::uint64_t row = at;      // where the row may begin that reaches into the block
+        for (restart(at); valid_ && block_at_ < stop && starts.size() + count < most;
+             advance(block_at_ + block_bytes)) {
+            std::uint64_t mask = ~line_ends_ & (ends_ << 1 | after_end);
+            after_end = ends_ >> (block_bytes - 1);
+            if (stop - block_at_ < block_bytes) mask &= (std::uint64_t{1} << (stop - block_at_)) - 1;
+            if (mask != 0) row = block_at_;
+            else if (inside_ != 0 && block_at_ > row + most_row_bytes) break;
+            if (count + block_bytes > held) flush();
+            while (mask != 0) { // Two at a time: how many there are is hard to predict.
+                for (int pair = 0; pair < 2; ++pair) {
+                    found[count] = static_cast<std::int64_t>(block_at_ + static_cast<unsigned>(std::countr_zero(mask)));
+                    count += mask != 0;
+                    mask &= mask - 1;
+                }
+            }
+        }
+        flush();
+        if (starts.size() > most) starts.resize(most);
+        if (starts.empty() || std::cmp_less(starts.back(), at)) return at;
+        const auto next = static_cast<std::uint64_t>(starts.back());
+        starts.pop_back();
+        return next;
+    }
+
+    /// Where the block begins that could not be decided.
+    [[nodiscard]] std::uint64_t block_at() const noexcept { return block_at_; }
+
+  private:
+    [[nodiscard]] Text begin() const noexcept { return reinterpret_cast<Text>(file_.data()); }
+
+    /// Whether a line end in the current block precedes `at`, so that its masks serve this row, too.
+    [[nodiscard]] bool follows(std::uint64_t at) const noexcept {
+        const std::uint64_t before = at - block_at_ - 1;
+        return valid_ && before < block_bytes && (ends_ >> before & 1) != 0;
+    }
+
+    void restart(std::uint64_t at) noexcept {
+        inside_ = 0;
+        after_separator_ = 1;
+        after_quote_ = 0;
+        known_ = ahead_ = 0;
+        valid_ = true;
+        advance(at);
+    }
+
+    void advance(std::uint64_t to) noexcept {
+        block_at_ = to;
+        if (known_ == 0) {
+            const std::uint64_t left = to < file_.size() ? (file_.size() - to) / block_bytes : 0;
+            ahead_ = std::min<std::size_t>(std::max<std::size_t>(2 * ahead_, 2), room);
+            count_ = known_ = static_cast<std::size_t>(std::min<std::uint64_t>(left, ahead_));
+            if (known_ != 0) find_marks(begin() + to, known_, marks_, masks_, cpu_);
+        }
+        valid_ = known_ != 0 && take(masks_[count_ - known_]);
+        known_ -= valid_;
+    }
+
+    /// Whether all quotes in the next block are where they may be.
+    bool take(const MarkMasks& found) noexcept {
+        const std::uint64_t quotes = dialect_.quote ? found.of[2] : 0;
+        const std::uint64_t line_ends = found.of[0] | found.of[1];
+        const std::uint64_t separators = line_ends | found.of[3];
+        constexpr unsigned top = block_bytes - 1;
+        line_ends_ = line_ends;
+        if ((quotes | after_quote_) == 0) {
+            ends_ = line_ends & ~inside_;
+            after_separator_ = (separators & ~inside_) >> top;
+            return true;
+        }
+        const std::uint64_t quoted = between_marks(quotes) ^ inside_; // opening quotes included
+        const std::uint64_t opening = quotes & quoted, closing = quotes & ~quoted;
+        const std::uint64_t outside = separators & ~quoted;
+        const std::uint64_t after_closing = closing << 1 | after_quote_; // where a quote opens again: a doubled one
+        if ((opening & ~(outside << 1 | after_separator_ | after_closing)) != 0) return false;
+        if ((after_closing & ~(outside | opening)) != 0) return false;
+        ends_ = line_ends & ~quoted;
+        inside_ = quoted >> top != 0 ? ~std::uint64_t{0} : 0;
+        after_separator_ = outside >> top;
+        after_quote_ = closing >> top;
+        return true;
+    }
+
+    static constexpr std::size_t room = 16;
+
+    Bytes file_;
+    const Dialect& dialect_;
+    const Cpu& cpu_;
+    Marks marks_;
+    bool last_;
+    bool valid_ = false;
+    std::uint64_t block_at_ = 0;
+    std::uint64_t line_ends_ = 0;       ///< All line ends in the current block.
+    std::uint64_t ends_ = 0;            ///< Line ends outside quotes in the current block.
+    std::uint64_t inside_ = 0;          ///< All bits set: the next block begins inside quotes.
+    std::uint64_t after_separator_ = 0; ///< 1: it begins a field.
+    std::uint64_t after_quote_ = 0;     ///< 1: a closing quote precedes it.
+    std::size_t count_ = 0;             ///< Blocks in masks_
+    std::size_t known_ = 0;             ///< and how many of them are ahead.
+    std::size_t ahead_ = 0;             ///< How many to find at once: few at first, for single rows.
+    MarkMasks masks_[room];
+};
 
 /// The size in bytes of the UTF-8 character that begins here; 0 if none does.
 std::size_t utf8_step(const unsigned char* at, std::size_t left) noexcept {
@@ -160,13 +317,8 @@ std::size_t utf8_until(Bytes text) noexcept {
     return at;
 }
 
-Row row_at(Bytes file, std::uint64_t at, const Dialect& dialect, bool last) {
-    if (at > file.size()) throw FormatError(Fault::truncated, at, 1, at);
-    const Walk walk(file, at, dialect, last);
-    const Text begin = reinterpret_cast<Text>(file.data()) + at;
-    const Text end = line_end(begin, reinterpret_cast<Text>(file.data()) + file.size());
-    if (!has_quote(begin, end, dialect)) return walk.closed(end);
-    return walk.fields([](Text, Text) {});
+Row row_at(Bytes file, std::uint64_t at, const Dialect& dialect, bool last, const Cpu& cpu) {
+    return RowFinder(file, dialect, last, cpu).row_at(at);
 }
 
 std::vector<Bytes> fields_of(Bytes row, const Dialect& dialect) {
@@ -193,18 +345,25 @@ std::string_view value_of(Bytes field, const Dialect& dialect, std::vector<char>
 }
 
 Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, const Dialect& dialect, Checks checks, bool last,
-          std::size_t max_records) {
+          std::size_t max_records, const Cpu& cpu) {
+    RowFinder rows(file, dialect, last, cpu);
     Scan out;
     out.next = start;
     const std::uint64_t end = std::min<std::uint64_t>(stop, file.size());
     const bool checked = checks.utf8 || checks.width != 0;
+    std::uint64_t one_by_one = checked ? end : 0; // Up to here, rows are found one by one.
     while (out.next < end && out.starts.size() < max_records) {
+        if (out.next >= one_by_one) {
+            out.next = rows.collect(out.next, end, max_records, out.starts);
+            one_by_one = rows.block_at() + block_bytes;
+            continue;
+        }
         if (is_line_end(static_cast<char>(file[out.next]))) {
             ++out.next; // Not a row: an empty line, or the LF of a CRLF split between two chunks.
             continue;
         }
         try {
-            const Row row = row_at(file, out.next, dialect, last);
+            const Row row = rows.row_at(out.next);
             if (checked) check(file, out.next, row, dialect, checks);
             out.starts.push_back(static_cast<std::int64_t>(out.next));
             out.next = row.next;
@@ -229,14 +388,17 @@ std::int64_t find(Bytes file, std::uint64_t start) {
 }
 
 std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which,
-                          std::span<const std::int64_t> offsets, const Dialect& dialect) {
+                          std::span<const std::int64_t> offsets, const Dialect& dialect, const Cpu& cpu) {
     std::vector<Bytes> rows(offsets.size());
+    std::optional<RowFinder> finder;
+    std::size_t in = 0;
     for (std::size_t i = 0; i < offsets.size(); ++i) {
         const std::size_t number = which.empty() ? 0 : static_cast<std::size_t>(which[i]);
         try {
             if (number >= files.size()) throw FormatError(Fault::range, 0, files.size(), number);
             const auto at = static_cast<std::uint64_t>(offsets[i]);
-            const Row row = row_at(files[number], at, dialect, true);
+            if (!finder || number != in) finder.emplace(files[in = number], dialect, true, cpu);
+            const Row row = finder->row_at(at);
             rows[i] = files[number].subspan(at, row.end - at);
         } catch (FormatError& error) {
             error.record = static_cast<std::int64_t>(i);

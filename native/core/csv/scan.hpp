@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/cpu.hpp"
 #include "core/base/cursor.hpp"
 #include "core/base/spans.hpp"
 
@@ -37,7 +38,7 @@ struct Row {
 /// Finds the end of the row that begins at `at`. `last`: the file ends with these bytes, so a row may end there too.
 /// Throws FormatError with `offset` = `at`: `truncated` for a quote still open (`found` is its position) or a line that
 /// may continue; `structure` for text after a closing quote (`found` is its position); `range` for an endless quote.
-[[nodiscard]] Row row_at(Bytes file, std::uint64_t at, const Dialect& dialect, bool last);
+[[nodiscard]] Row row_at(Bytes file, std::uint64_t at, const Dialect& dialect, bool last, const Cpu& cpu = this_cpu);
 
 /// The fields of a row, quotes included. Throws as row_at does.
 [[nodiscard]] std::vector<Bytes> fields_of(Bytes row, const Dialect& dialect);
@@ -50,7 +51,7 @@ using headrace::Scan;
 /// Collects the starts of rows. A row that fails a check gives `wrong_count` (`expected` and `found` are field counts)
 /// or `wire` (not UTF-8; `found` is the position of the bad byte).
 [[nodiscard]] Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, const Dialect& dialect, Checks checks,
-                        bool last, std::size_t max_records);
+                        bool last, std::size_t max_records, const Cpu& cpu = this_cpu);
 
 /// The position after the first line end from `start` - 1 on. A row begins there unless that line end is quoted. -1 if
 /// there is none.
@@ -58,7 +59,8 @@ using headrace::Scan;
 
 /// The rows at these offsets, without their line ends. Arguments as for tfrecord::gather.
 [[nodiscard]] std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which,
-                                        std::span<const std::int64_t> offsets, const Dialect& dialect);
+                                        std::span<const std::int64_t> offsets, const Dialect& dialect,
+                                        const Cpu& cpu = this_cpu);
 
 /// The position of the first byte that is not valid UTF-8; the size if there is none.
 [[nodiscard]] std::size_t utf8_until(Bytes text) noexcept;

@@ -60,6 +60,22 @@ void test_kinds() {
           facts_of("18446744073709551617", '.').wide);
 }
 
+void test_plain_numbers() {
+    for (const std::string text :
+         {"0", "-7", "+7", "007", "00", "1.", "1.5", "-01.5e-12", "3E5", "9007199254740993", "123456789012345678"})
+        for (const std::string after : {"", ",1", " ", "x"}) {
+            std::size_t size = 0;
+            const NumberFacts plain = plain_facts_of(text + after, '.', size), all = facts_of(text, '.');
+            check(size == text.size(), text);
+            check(plain.kind == all.kind && plain.padded == all.padded && plain.wide == all.wide, text);
+        }
+    for (const std::string_view text : {"", "-", "x", ".5", "e5", "1e", "1e+", "1e123", "1234567890123456789", "inf"}) {
+        std::size_t size = 1;
+        (void)plain_facts_of(text, '.', size);
+        check(size == 0, text);
+    }
+}
+
 void test_writing() {
     check(written(1) == "1.0" && written(0.1) == "0.1" && written(1e22) == "1e+22" && written(-0.0) == "-0.0");
     check(written(1e-5) == "1e-05" && written(0.0001) == "0.0001" &&
@@ -74,5 +90,6 @@ int main() {
     test_reading();
     test_integers();
     test_kinds();
+    test_plain_numbers();
     test_writing();
 }

@@ -12,6 +12,7 @@ from headrace.codecs.values import all_faults, fit_dtype
 from headrace.contracts.csv import CsvDialect
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import (
     CorruptRecord,
@@ -23,6 +24,7 @@ from headrace.errors import (
     did_you_mean,
 )
 from headrace.io.encodings import encoding_hint
+from headrace.io.system import usable_cores
 
 __all__ = ["CsvCodec", "infer_csv"]
 
@@ -87,7 +89,7 @@ class CsvCodec:
         """Decode ``n`` rows.
 
         Returns:
-            One column per feature of the schema: ``ndarray (n,)``, of objects for ``str`` and ``bytes``.
+            One column per feature of the schema: ``ndarray (n,)``, or :class:`~headrace.Strings` for ``str`` and ``bytes``.
 
         Raises:
             CorruptRecord: A row has more or fewer fields than there are columns, broken quotes, or bytes that are not text.
@@ -126,19 +128,22 @@ class CsvCodec:
             if feature.shape == ():
                 batch[name] = next(columns)
                 continue
+            shape = (n, *(length or 0 for length in feature.shape))
+            if feature.is_text:
+                by_column = Strings.concatenate([next(columns) for _ in range(feature.count)])
+                batch[name] = by_column[np.arange(n * feature.count).reshape(feature.count, n).T.reshape(-1)].reshape(*shape)
+                continue
             whole = np.empty((n, feature.count), feature.numpy_dtype)
             for value in range(feature.count):
                 whole[:, value] = next(columns)
-            batch[name] = whole.reshape(n, *(length or 0 for length in feature.shape))
+            batch[name] = whole.reshape(shape)
         return batch
 
     def _column(self, number: int, name: str, feature: Feature, part: Any, spans: _native.Spans) -> Any:
         if isinstance(part, int):
             self._raise_no_text(number, name, part, spans)
-        if isinstance(part, list):
-            column = np.empty(len(part), object)
-            column[:] = part
-            return column
+        if isinstance(part, tuple):
+            return Strings.trust(*part, is_text=feature.dtype == "str")
         if feature.dtype == "bool":
             return part.view(np.bool_)
         return fit_dtype(part, feature.dtype, name, per_record=1, offsets=None)
@@ -286,7 +291,9 @@ def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
     """
     totals: list[Facts] = [{} for _ in dialect.names]
     for spans in blocks:
-        found = _native.examine_csv(spans, dialect.marks, dialect.width, list(dialect.missing))
+        found = _native.examine_csv(
+            spans, dialect.marks, dialect.width, list(dialect.missing), until_text=True, threads=usable_cores()
+        )
         for total, facts in zip(totals, found, strict=True):
             for kind, count in facts.items():
                 total[kind] = total.get(kind, 0) + count

@@ -22,7 +22,7 @@ from headrace.io.local.open import size_on_disk
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ByteStream", "Framing", "RecordFraming", "RecordRun", "Scan", "verify_content"]
+__all__ = ["KEPT_BYTES", "ByteStream", "Framing", "RecordFraming", "RecordRun", "Scan", "verify_content"]
 
 
 class Framing(ABC):

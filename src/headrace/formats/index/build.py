@@ -17,7 +17,7 @@ from headrace import _native
 from headrace.contracts.records import OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import Where
-from headrace.formats.framed.scan import ByteStream, Framing, Scan
+from headrace.formats.framed.scan import KEPT_BYTES, ByteStream, Framing, Scan
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, warn_of_damage, write_index
 from headrace.io.cache.folder import cache_folder
 from headrace.io.local.fileset import FileSet
@@ -90,6 +90,7 @@ class Starts:
 
 
 STEP_BYTES = 16 << 20
+CACHED_BYTES = 1 << 20  # a step where checksums of the content follow, so that they find it in the processor's cache
 PIECE_BYTES = 256 << 20  # pieces of a large file; for smaller ones, one core is faster than two
 MOST_THREADS = 16
 MOST_PRINTED = 1024  # files whose content is checked before a cached index is trusted; beyond that, only size and time
@@ -352,13 +353,14 @@ class _Job:
 
     def _chain(self, content: MappedFile, at: int, stop: int, to: Starts, *, sums: bool = False) -> int:
         """Find record starts in ``[at, stop)``; return where the next record begins."""
-        begin = 0
+        begin, dropped = 0, at
+        step = CACHED_BYTES if sums and not self._framing.has_checksums else STEP_BYTES
         while at < stop:
             try:
                 starts, end = self._framing.scan(
                     content.buffer,
                     at,
-                    min(stop, at + STEP_BYTES),
+                    min(stop, at + step),
                     verify=False,
                     max_records=stop,
                     last=content.fault is None,
@@ -372,8 +374,10 @@ class _Job:
             if sums:
                 self._sum(content, begin, end)
                 begin = end
-            content.drop(at, end - at)
             at = end
+            if at - dropped > KEPT_BYTES:
+                content.drop(dropped, at - dropped)
+                dropped = at
         if sums:
             self._sum(content, begin, content.size)
         return at

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/cpu.hpp"
+
+namespace headrace {
+
+inline constexpr std::size_t block_bytes = 64;
+
+/// Four bytes to find in text. They may be equal.
+using Marks = std::array<char, 4>;
+
+/// Where each mark is in 64 bytes: bit i stands for byte i.
+struct MarkMasks {
+    std::array<std::uint64_t, 4> of{};
+};
+
+/// Finds the marks in `blocks` blocks of 64 bytes. Reads each byte once.
+void find_marks(const char* text, std::size_t blocks, const Marks& marks, MarkMasks* out,
+                const Cpu& cpu = this_cpu) noexcept;
+
+/// Bit i is the parity of bits 0 to i: it is set from the first mark up to before the second, and so on.
+[[nodiscard]] constexpr std::uint64_t between_marks(std::uint64_t marks) noexcept {
+    for (unsigned shift = 1; shift < block_bytes; shift *= 2) marks ^= marks << shift;
+    return marks;
+}
+
+} // namespace headrace

@@ -1,0 +1,45 @@
+#include "core/text/marks.hpp"
+
+#include <random>
+#include <vector>
+
+#include "base/cpus.hpp"
+#include "check.hpp"
+
+using namespace headrace;
+using headrace::testing::check;
+using headrace::testing::runnable_cpus;
+
+namespace {
+
+void test_every_byte() {
+    std::mt19937 random(1);
+    for (std::size_t blocks = 0; blocks < 5; ++blocks) {
+        std::vector<char> text(blocks * block_bytes);
+        for (int round = 0; round < 200; ++round) {
+            const unsigned few = round % 2 == 0 ? 256 : 4; // neighbours differ in one bit, or in all
+            for (char& byte : text) byte = static_cast<char>(random() % few + (round % 4 < 2 ? 0 : 0x7E));
+            const Marks marks{static_cast<char>(random()), text.empty() ? 'x' : text[0], '\0', '\x80'};
+            for (const Cpu& cpu : runnable_cpus()) {
+                std::vector<MarkMasks> found(blocks);
+                find_marks(text.data(), blocks, marks, found.data(), cpu);
+                for (std::size_t i = 0; i < text.size(); ++i)
+                    for (std::size_t k = 0; k < marks.size(); ++k)
+                        check((found[i / block_bytes].of[k] >> i % block_bytes & 1) == (text[i] == marks[k]));
+            }
+        }
+    }
+}
+
+void test_between() {
+    static_assert(between_marks(0) == 0 && between_marks(1) == ~std::uint64_t{0});
+    static_assert(between_marks(0b100100) == 0b011100 && between_marks(0b11) == 1);
+    check(between_marks(std::uint64_t{1} << 63) == std::uint64_t{1} << 63);
+}
+
+} // namespace
+
+int main() {
+    test_every_byte();
+    test_between();
+}
