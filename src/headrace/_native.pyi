@@ -324,9 +324,9 @@ def gather_csv(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.i
 def values_of_csv(row: Buffer, dialect: tuple[str, str, str]) -> list[bytes]:
     """The values of one row, without quotes."""
 
-def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str]) -> list[dict[str, int]]:
+def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str], until_text: bool = False, threads: int = 1) -> list[dict[str, int]]:
     """
-    What the values of each column are: how many are whole numbers, texts, ...
+    What the values of each column are: how many are whole numbers, texts, ... With until_text, a column is examined only until it is text.
     """
 
 class CsvDecoder:
@@ -338,7 +338,7 @@ class CsvDecoder:
 
     def decode(self, spans: Spans) -> list[Any]:
         """
-        A column for each spec: an array, or a list of texts; of texts that the encoding does not know, the number of the first.
+        A column for each spec: an array; of texts data and offsets in UTF-8, or the number of the first one that is not text in the encoding.
         """
 
 def encode_csv(columns: list[tuple[int, int, Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes:

@@ -35,9 +35,10 @@ def types(source):
     return {name: feature.dtype for name, feature in source.schema.items()}
 
 
-def decoded(texts, kind, encoding="", missing=()):
+def decoded(texts, kind, encoding="", missing=(), decimal="."):
     spans = _native.spans_of_buffers([text.encode() for text in texts])
-    return _native.CsvDecoder(MARKS, 1, list(missing), [(0, kind, None)], [encoding]).decode(spans)[0]
+    marks = (MARKS[0] if decimal == "." else ";", MARKS[1], decimal)
+    return _native.CsvDecoder(marks, 1, list(missing), [(0, kind, None)], [encoding]).decode(spans)[0]
 
 
 # ------------------------------------------------------------------------------------------------------------- goldens
@@ -466,3 +467,79 @@ def test_integers_that_a_float_holds(value, negative):
         assert (error.fault, error.expected) == ("wrong_kind", 3)
         assert int(float(text)) != int(text)
     assert decoded([text], 3)[0] == float(text)
+
+
+# ---------------------------------------------------------------------------------------------------------------- text
+
+
+def test_text_is_strings_without_objects(tmp_path):
+    source = opened(tmp_path, 'n,t,b\n1,"a, ""b""",x\n2,,"y\nz"\n', types={"b": "bytes"})
+    batch = source.batch([1, 0, 1])
+    assert isinstance(batch["t"], hr.Strings)
+    assert batch["t"].is_text
+    assert batch["t"].tolist() == ["", 'a, "b"', ""]
+    assert isinstance(batch["b"], hr.Strings)
+    assert not batch["b"].is_text
+    assert batch["b"].tolist() == [b"y\nz", b"x", b"y\nz"]
+    assert source[0]["t"] == 'a, "b"'
+    assert source[0]["b"] == b"x"
+    first = next(iter(hr.Loader(source, 2)))
+    assert first["t"].tolist() == ['a, "b"', ""]
+
+
+def test_columns_of_text_that_are_one_feature(tmp_path):
+    source = opened(
+        tmp_path,
+        "v_0,k,v_1,v_2\na,1,b,\nd,2,,f\n",
+        schema={"v": hr.Feature("str", shape=(3,)), "k": hr.Feature("int64")},
+    )
+    batch = source.batch([0, 1])
+    assert batch["v"].shape == (2, 3)
+    assert batch["v"].tolist() == [["a", "b", ""], ["d", "", "f"]]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "latin-1", "cp1252", "cp1251", "koi8-r", "cp932", "utf-16", "gb18030", "euc_jp"]
+)
+def test_text_of_every_encoding(tmp_path, encoding):
+    letters = "".join(
+        chr(code) for code in (*range(32, 34), *range(35, 127), *range(0xA0, 0x500), *range(0x3041, 0x3090))
+    )
+    known = [letter for letter in letters if letter.encode(encoding, "ignore").decode(encoding, "ignore") == letter]
+    texts = ["plain", "".join(known), *known, "".join(known[-40:]) + '"x"']
+    rows = "".join(f'{number},"{text.replace(chr(34), chr(34) * 2)}"\n' for number, text in enumerate(texts))
+    source = opened(tmp_path, ("n,t\n" + rows).encode(encoding), encoding=encoding, header=True)
+    assert source.batch(range(len(source)))["t"].tolist() == texts
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 127, 128, 1000, 70_000])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_long_text_and_every_line_end(tmp_path, size, end):
+    values = ["q" * size, f'a"{"," * size}\n"b', "\r\n" * size, ""]
+    rows = "".join(f'{k},"{value.replace(chr(34), chr(34) * 2)}",{k / 8}{end}' for k, value in enumerate(values * 5))
+    source = opened(tmp_path, f"k,t,x{end}{rows}", header=True)
+    batch = source.batch(range(len(source)))
+    assert batch["t"].tolist() == values * 5
+    assert batch["k"].tolist() == list(range(20))
+    assert batch["x"].tolist() == [k / 8 for k in range(20)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("+-|"), st.from_regex(r"\A[0-9]{0,22}(\.[0-9]{0,22})?([eE][+-]?[0-9]{1,3})?\Z")),
+        min_size=1,
+    )
+)
+def test_numbers_of_any_form_against_python(numbers):
+    texts = [sign.strip("|") + digits for sign, digits in numbers]
+    for text in texts:
+        try:
+            expected = float(text)
+        except ValueError:
+            expected = None
+        if expected is None or math.isinf(expected):
+            with pytest.raises(_native.FormatError):
+                decoded([text], 3)
+        else:
+            assert decoded([text], 3).tobytes() == np.float64(expected).tobytes(), text
+            assert decoded([text.replace(".", ",")], 3, decimal=",").tobytes() == np.float64(expected).tobytes(), text

@@ -24,6 +24,11 @@ void check_number(Bytes field) {
     (void)csv::facts_of(text, '.');
 }
 
+std::string_view text_in(const csv::Column& column) {
+    const Bytes value = column.texts.view().at(0);
+    return {reinterpret_cast<const char*>(value.data()), value.size()};
+}
+
 void check_row(Bytes row, const csv::Dialect& dialect, const std::shared_ptr<Pool>& pool) {
     const std::vector<Bytes> fields = csv::fields_of(row, dialect);
     std::size_t total = fields.size() - 1;
@@ -34,7 +39,10 @@ void check_row(Bytes row, const csv::Dialect& dialect, const std::shared_ptr<Poo
     require(total == row.size());
     const csv::Layout layout{dialect, fields.size(), csv::Words({"", "NA"})};
     std::vector<csv::Spec> specs;
-    for (std::size_t k = 0; k < fields.size(); ++k) specs.push_back({k, csv::Kind::text, false, 0, ""});
+    for (std::size_t k = 0; k < fields.size(); ++k) {
+        specs.push_back({k, csv::Kind::text, false, 0, ""});
+        specs.back().is_bytes = true;
+    }
     Spans spans;
     spans.payloads = {row};
     (void)csv::examine(spans, layout);
@@ -42,8 +50,8 @@ void check_row(Bytes row, const csv::Dialect& dialect, const std::shared_ptr<Poo
     std::vector<csv::Source> sources;
     std::vector<char> room;
     for (std::size_t k = 0; k < fields.size(); ++k) {
-        require(csv::value_of(fields[k], dialect, room) == decoded.columns[k].texts[0]);
-        sources.push_back({csv::Values::text, 1, nullptr, {decoded.columns[k].texts[0]}});
+        require(csv::value_of(fields[k], dialect, room) == text_in(decoded.columns[k]));
+        sources.push_back({csv::Values::text, 1, nullptr, {text_in(decoded.columns[k])}});
     }
     if (!dialect.quote) return;
     const std::vector<char> text = csv::encode(sources, 1, dialect, "\n");
@@ -53,7 +61,7 @@ void check_row(Bytes row, const csv::Dialect& dialect, const std::shared_ptr<Poo
     const std::vector<Bytes> once_more = csv::fields_of(again.first(read.end), dialect);
     require(once_more.size() == fields.size());
     for (std::size_t k = 0; k < fields.size(); ++k)
-        require(csv::value_of(once_more[k], dialect, room) == decoded.columns[k].texts[0]);
+        require(csv::value_of(once_more[k], dialect, room) == text_in(decoded.columns[k]));
 }
 
 } // namespace
@@ -67,6 +75,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Bytes file = std::as_bytes(std::span(data + 1, size - 1));
     const csv::Scan found = csv::scan(file, 0, file.size(), dialect, {}, true, size);
     require(found.faulty || found.next == file.size());
+    const csv::Scan plainly = csv::scan(file, 0, file.size(), dialect, {}, true, size, Cpu{});
+    require(plainly.starts == found.starts && plainly.next == found.next && plainly.faulty == found.faulty);
     const std::vector<Bytes> rows = csv::gather({&file, 1}, {}, found.starts, dialect);
     for (const Bytes row : rows) check_row(row, dialect, pool);
     for (const std::int64_t start : found.starts) {

@@ -131,7 +131,9 @@ class CsvCodec:
             shape = (n, *(length or 0 for length in feature.shape))
             if feature.is_text:
                 by_column = Strings.concatenate([next(columns) for _ in range(feature.count)])
-                batch[name] = by_column[np.arange(n * feature.count).reshape(feature.count, n).T.reshape(-1)].reshape(*shape)
+                batch[name] = by_column[np.arange(n * feature.count).reshape(feature.count, n).T.reshape(-1)].reshape(
+                    *shape
+                )
                 continue
             whole = np.empty((n, feature.count), feature.numpy_dtype)
             for value in range(feature.count):
@@ -143,7 +145,8 @@ class CsvCodec:
         if isinstance(part, int):
             self._raise_no_text(number, name, part, spans)
         if isinstance(part, tuple):
-            return Strings.trust(*part, is_text=feature.dtype == "str")
+            data, offsets = part
+            return Strings.trust(data, offsets, feature.dtype == "str")
         if feature.dtype == "bool":
             return part.view(np.bool_)
         return fit_dtype(part, feature.dtype, name, per_record=1, offsets=None)
