@@ -13,6 +13,8 @@ Cpu examine() noexcept {
     __builtin_cpu_init();
     cpu.bmi2 = __builtin_cpu_supports("bmi2") != 0;
     cpu.avx2 = __builtin_cpu_supports("avx2") != 0;
+    const bool slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2") || __builtin_cpu_is("bdver4");
+    cpu.pext = cpu.bmi2 && cpu.avx2 && !slow;
     cpu.pclmul = __builtin_cpu_supports("pclmul") != 0;
     cpu.sse42 = __builtin_cpu_supports("sse4.2") != 0;
 #elif defined(__aarch64__) && defined(__APPLE__)

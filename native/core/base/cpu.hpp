@@ -25,6 +25,7 @@ struct Cpu {
     bool pclmul = false; ///< x86: carry-less multiplication.
     bool sse42 = false;  ///< x86: CRC-32C.
     bool crc = false;    ///< ARM: CRC-32C.
+    bool pext = false;   ///< x86: AVX2 and BMI2 with a fast PEXT, which AMD has from Zen 3 on.
 
     bool operator==(const Cpu&) const = default;
 };

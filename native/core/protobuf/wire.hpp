@@ -28,6 +28,21 @@ struct Tag {
     return cursor.take(length);
 }
 
+/// Removes the length at the start of `bytes` if it is the number of bytes after it, as for the last field of a
+/// message.
+[[nodiscard]] inline bool strip_length(Bytes& bytes) noexcept {
+    std::uint64_t length = 0;
+    for (std::size_t i = 0; i < bytes.size() && i < 9; ++i) {
+        const auto byte = std::to_integer<std::uint64_t>(bytes[i]);
+        length |= (byte & 0x7F) << 7 * i;
+        if (byte >= 0x80) continue;
+        if (length != bytes.size() - i - 1) return false;
+        bytes = bytes.subspan(i + 1);
+        return true;
+    }
+    return false;
+}
+
 /// Skips the value that follows `tag`, groups included.
 void skip_value(Cursor& cursor, Tag tag);
 

@@ -53,6 +53,23 @@ void measured_numbers() {
     check(write({}, 0, 0).empty());
 }
 
+/// The bytes after the length, or nothing if it is not the length of what follows.
+std::string stripped(std::string_view hex) {
+    const auto bytes = from_hex(hex);
+    Bytes rest = bytes_of(bytes);
+    return proto::strip_length(rest) ? std::to_string(rest.size()) : "";
+}
+
+void lengths_of_what_follows() {
+    check(stripped("00") == "0" && stripped("02 6162") == "2" && stripped("8200 6162") == "2");
+    check(stripped("808000") == "0" && stripped("808080808080808000") == "0");
+    for (const std::string_view other :
+         {"", "01", "01 6162", "80", "8080", "80808080808080808000", "ffffffffffffffff7f"})
+        check(stripped(other).empty(), other);
+    const std::string large = "c801" + std::string(400, '6');
+    check(stripped(large) == "200");
+}
+
 } // namespace
 
 int main() {
@@ -81,4 +98,5 @@ int main() {
         check(last - other == end - buffer && std::equal(std::cbegin(buffer), end, std::cbegin(other)));
     }
     measured_numbers();
+    lengths_of_what_follows();
 }

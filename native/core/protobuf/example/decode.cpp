@@ -1,10 +1,13 @@
 #include "core/protobuf/example/decode.hpp"
 
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
 #include "core/protobuf/example/template.hpp"
+#include "core/protobuf/varints.hpp"
 
 namespace headrace::example {
 namespace {
@@ -17,30 +20,53 @@ std::size_t size_of_number(Kind kind) { return kind == Kind::float32 ? sizeof(fl
     throw FormatError(fault, 0, expected, found);
 }
 
-/// A growing block from the pool, for numbers whose count is not known in advance.
-class Growing {
-  public:
-    Growing(Column& column, const std::shared_ptr<Pool>& pool, std::size_t item)
-        : column_(column),
-          pool_(pool),
-          item_(item) {}
+/// Sets `run` to the only packed run of a list, the usual form; false for any other form.
+bool sole_packed_run(const List& list, Part& run) {
+    if (!list.more.empty() || list.piece.bytes.empty() || list.piece.bytes[0] != std::byte{0x0A}) return false;
+    Cursor cursor = list.piece.cursor();
+    cursor.skip(1);
+    const std::uint64_t length = cursor.varint();
+    if (length != cursor.remaining()) return false;
+    run = list.piece.of(cursor.take(length));
+    return true;
+}
 
-    std::byte* extend(std::size_t count) {
-        const std::size_t used = column_.number_count * item_;
-        const std::size_t needed = used + count * item_;
-        if (needed > column_.numbers.capacity()) {
-            Pool::Block larger = pool_->take(needed + needed / 2 + 256);
-            if (used != 0) std::memcpy(larger.data(), column_.numbers.data(), used);
-            column_.numbers = std::move(larger);
-        }
-        column_.number_count += count;
-        return column_.numbers.data() + used;
+/// The bytes from the start of a step to its numbers, if all steps have the same: two tags with their lengths, and
+/// those of the step itself.
+class StepTemplate {
+  public:
+    /// The number of steps at the start of `steps` that match, each with `values()` bytes of numbers.
+    [[nodiscard]] std::size_t count(Bytes steps) const noexcept {
+        if (size_ == 0) return 0;
+        std::size_t at = 0, found = 0;
+        while (steps.size() - at >= size_ && std::memcmp(steps.data() + at, head_.data(), head_size_) == 0)
+            at += size_, ++found;
+        return found;
+    }
+
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] std::size_t values() const noexcept { return size_ - head_size_; }
+
+    /// Copies the numbers of `count` steps that match.
+    void copy(const std::byte* steps, std::size_t count, std::byte* to) const noexcept {
+        const std::size_t values = size_ - head_size_;
+        for (; count != 0; --count, steps += size_, to += values) std::memcpy(to, steps + head_size_, values);
+    }
+
+    /// Learns from a step that ends with its numbers. `begin` is where it begins, with its tag.
+    void learn(const std::byte* begin, Bytes numbers) {
+        const auto head = static_cast<std::size_t>(numbers.data() - begin);
+        size_ = 0;
+        if (head > head_.size() || numbers.empty()) return;
+        head_size_ = head;
+        std::memcpy(head_.data(), begin, head);
+        size_ = head + numbers.size();
     }
 
   private:
-    Column& column_;
-    const std::shared_ptr<Pool>& pool_;
-    std::size_t item_;
+    std::array<std::byte, 16> head_{};
+    std::size_t head_size_ = 0;
+    std::size_t size_ = 0; ///< Of a step; 0: nothing was learned.
 };
 
 } // namespace
@@ -54,7 +80,10 @@ class Run {
           pool_(pool),
           columns_(columns),
           found_(decoder.specs_.size()),
-          steps_(decoder.specs_.size()) {}
+          steps_(decoder.specs_.size()),
+          templates_(decoder.specs_.size()) {
+        for (const Bytes& payload : spans.payloads) total_bytes_ += payload.size();
+    }
 
     void prepare() {
         const std::size_t n = spans_.payloads.size();
@@ -75,12 +104,13 @@ class Run {
     void record(std::size_t i) {
         feature_ = -1;
         spans_.check_and_prefetch(i);
+        bytes_ += spans_.payloads[i].size();
         if (!template_.locate(spans_.payloads[i], found_)) find(spans_.payloads[i]);
         for (std::size_t k = 0; k < columns_.size(); ++k) {
             feature_ = static_cast<int>(k);
             const Spec& spec = decoder_.specs_[k];
             if (spec.list) {
-                put_steps(spec, columns_[k], steps_[k]);
+                put_steps(spec, columns_[k], steps_[k], templates_[k]);
             } else {
                 put(spec, columns_[k], found_[k], i);
             }
@@ -94,10 +124,8 @@ class Run {
     /// more values than bytes fails at some record before they are written. Defaults are in memory already.
     [[nodiscard]] std::size_t most_values(const Spec& spec, std::size_t n) const {
         const auto count = static_cast<std::size_t>(spec.count);
-        std::size_t bytes = 0;
-        for (const Bytes& payload : spans_.payloads) bytes += payload.size();
-        const bool possible = spec.has_default || count == 0 || n <= bytes / count;
-        return possible ? n * count : bytes;
+        const bool possible = spec.has_default || count == 0 || n <= total_bytes_ / count;
+        return possible ? n * count : total_bytes_;
     }
 
     void find(Bytes payload) {
@@ -110,18 +138,20 @@ class Run {
         if (learns_template_) template_.learn(payload, found_, skipped_);
     }
 
+    /// The key that was at this position in the last record, and the bytes of its entry up to the length of the value.
     struct Guess {
         std::string key;
+        std::vector<std::byte> head;
         bool list;
         int spec;
     };
 
     void entry(bool in_lists, Part bytes) {
+        if (usual_entry(in_lists, bytes)) return;
         read_entry(bytes, entry_);
         const int spec = look_up(in_lists);
         if (spec < 0) {
-            if (learns_template_ && entry_.has_value && entry_.more.empty() && skipped_.size() < most_skipped)
-                skipped_.push_back(entry_.value);
+            if (entry_.has_value && entry_.more.empty()) skip(entry_.value);
             return;
         }
         feature_ = spec;
@@ -136,6 +166,31 @@ class Run {
         feature_ = -1;
     }
 
+    /// Reads an entry with the expected key, then one value that ends with the entry. False, with nothing done, for any
+    /// other.
+    bool usual_entry(bool in_lists, Part bytes) {
+        if (guess_ >= guesses_.size()) return false;
+        const Guess& guess = guesses_[guess_];
+        if (guess.list != in_lists || bytes.bytes.size() <= guess.head.size() ||
+            std::memcmp(bytes.bytes.data(), guess.head.data(), guess.head.size()) != 0)
+            return false;
+        Part value = bytes.of(bytes.bytes.subspan(guess.head.size()));
+        if (!proto::strip_length(value.bytes)) return false;
+        if (guess.spec < 0) {
+            skip(value);
+        } else if (in_lists) {
+            steps_[static_cast<std::size_t>(guess.spec)].assign(1, value);
+        } else if (!sole_list(value, found_[static_cast<std::size_t>(guess.spec)])) {
+            return false;
+        }
+        ++guess_;
+        return true;
+    }
+
+    void skip(Part value) {
+        if (learns_template_ && skipped_.size() < most_skipped) skipped_.push_back(value);
+    }
+
     // Writers usually keep the keys of all records in one order, so first try the key that was at this position last
     // time.
     int look_up(bool in_lists) {
@@ -146,10 +201,18 @@ class Run {
         const auto known = names.find(std::string(key));
         const int spec = known == names.end() ? -1 : known->second;
         if (at < most_guesses) {
-            if (at >= guesses_.size()) guesses_.resize(at + 1, Guess{{}, false, -1});
-            guesses_[at] = {std::string(key), in_lists, spec};
+            if (at >= guesses_.size()) guesses_.resize(at + 1, Guess{{}, {}, false, -1});
+            guesses_[at] = {std::string(key), head_of(entry_.key), in_lists, spec};
         }
         return spec;
+    }
+
+    static std::vector<std::byte> head_of(Bytes key) {
+        std::vector<std::byte> head(1 + proto::varint_size(key.size()));
+        proto::write_head(head.data(), 1, key.size());
+        head.insert(head.end(), key.begin(), key.end());
+        head.push_back(std::byte{0x12});
+        return head;
     }
 
     void put(const Spec& spec, Column& column, const List& list, std::size_t i) {
@@ -163,7 +226,7 @@ class Run {
         } else {
             const auto count = static_cast<std::size_t>(spec.count);
             check_count(spec, read_numbers(list, spec.kind, count,
-                                           column.numbers.data() + i * count * size_of_number(spec.kind)));
+                                           column.numbers.data() + i * count * size_of_number(spec.kind), cpu()));
             column.number_count += count;
         }
     }
@@ -182,17 +245,48 @@ class Run {
         }
     }
 
-    void put_steps(const Spec& spec, Column& column, const std::vector<Part>& lists) {
+    void put_steps(const Spec& spec, Column& column, const std::vector<Part>& lists, StepTemplate& usual) {
         std::int64_t steps = column.steps.back();
         for (const Part& list : lists) {
-            walk_fields(list, 1, [&](Part feature) {
+            Cursor cursor = list.cursor();
+            while (!cursor.done()) {
+                if (const std::size_t count = usual.count({cursor.position(), cursor.remaining()}); count != 0) {
+                    copy_steps(spec, column, cursor.position(), count, usual);
+                    cursor.skip(count * usual.size());
+                    steps += static_cast<std::int64_t>(count);
+                    continue;
+                }
+                const std::byte* const at = cursor.position();
+                const proto::Tag tag = proto::read_tag(cursor);
+                if (tag.field != 1 || tag.wire != proto::Wire::bytes) {
+                    proto::skip_value(cursor, tag);
+                    continue;
+                }
                 step_.clear();
-                merge_feature(feature, step_);
+                merge_feature(list.of(proto::read_bytes(cursor)), step_);
                 put_step(spec, column);
                 ++steps;
-            });
+                learn_step(spec, at, cursor.position(), usual);
+            }
         }
         column.steps.push_back(steps);
+    }
+
+    void copy_steps(const Spec& spec, Column& column, const std::byte* steps, std::size_t count,
+                    const StepTemplate& usual) {
+        const std::size_t values = usual.values() / sizeof(float);
+        usual.copy(steps, count, room_for(column, sizeof(float), count * values));
+        for (std::size_t i = 0; i < count; ++i) {
+            column.number_count += values;
+            if (spec.count < 0) column.offsets.push_back(end_of(spec, column));
+        }
+    }
+
+    /// Floats take the same bytes in every step, so steps differ only in their values.
+    void learn_step(const Spec& spec, const std::byte* begin, const std::byte* end, StepTemplate& usual) {
+        Part run;
+        if (spec.kind != Kind::float32 || step_.kind != Kind::float32 || !sole_packed_run(step_, run)) return;
+        if (run.bytes.data() + run.bytes.size() == end) usual.learn(begin, run.bytes);
     }
 
     // A step with an empty list, or without one, holds no values.
@@ -208,10 +302,53 @@ class Run {
 
     std::size_t append(const Spec& spec, Column& column, const List& list) {
         if (spec.kind == Kind::bytes) return append_texts(column, list);
-        const std::size_t count = count_values(list);
-        std::byte* const to = Growing(column, pool_, size_of_number(spec.kind)).extend(count);
-        return read_numbers(list, spec.kind, count, to);
+        const std::size_t item = size_of_number(spec.kind);
+        Part run;
+        if (list.kind == spec.kind && sole_packed_run(list, run)) {
+            const std::size_t found = append_run(spec, column, run);
+            if (found != proto::irregular) {
+                column.number_count += found;
+                return found;
+            }
+        }
+        const std::size_t count = count_values(list, cpu());
+        std::byte* const to = room_for(column, item, count);
+        column.number_count += count;
+        return read_numbers(list, spec.kind, count, to, cpu());
     }
+
+    /// Writes the numbers of a packed run after those of the column, and returns how many there are.
+    std::size_t append_run(const Spec& spec, Column& column, Part run) {
+        // Counting long runs first saves memory: each varint has up to ten bytes, and takes eight in the column.
+        constexpr std::size_t most_uncounted = 4096;
+        const std::size_t size = run.bytes.size();
+        if (spec.kind == Kind::float32) {
+            if (size % sizeof(float) != 0) return proto::irregular;
+            std::byte* const to = room_for(column, sizeof(float), size / sizeof(float));
+            if (size != 0) std::memcpy(to, run.bytes.data(), size);
+            return size / sizeof(float);
+        }
+        const std::size_t room = size <= most_uncounted ? size : proto::count_varints(run.bytes, cpu());
+        return proto::decode_varints(run.bytes, room_for(column, sizeof(std::int64_t), room), room, cpu());
+    }
+
+    /// Room for `count` more numbers. A column grows to what all payloads take if the rest is like those read so far,
+    /// so it is rarely moved. This is bounded by the bytes there are, because every number takes at least one.
+    std::byte* room_for(Column& column, std::size_t item, std::size_t count) {
+        const std::size_t used = column.number_count * item;
+        const std::size_t needed = used + count * item;
+        if (needed > column.numbers.capacity()) {
+            const double share =
+                static_cast<double>(total_bytes_) / static_cast<double>(std::max<std::size_t>(bytes_, 1));
+            const auto expected = static_cast<std::size_t>(static_cast<double>(needed) * std::max(share, 1.0));
+            Pool::Block larger = pool_->take(std::max(expected + expected / 16, needed + needed / 2) + 256);
+            if (used != 0) std::memcpy(larger.data(), column.numbers.data(), used);
+            column.numbers = std::move(larger);
+        }
+        return column.numbers.data() + used;
+    }
+
+    [[nodiscard]] const Cpu& cpu() const noexcept { return decoder_.cpu_; }
 
     static std::size_t append_texts(Column& column, const List& list) {
         const std::size_t before = column.texts.size();
@@ -244,6 +381,9 @@ class Run {
     std::vector<Column>& columns_;
     std::vector<List> found_;              ///< Encoded lists by spec.
     std::vector<std::vector<Part>> steps_; ///< Encoded FeatureLists by spec.
+    std::vector<StepTemplate> templates_;
+    std::size_t total_bytes_ = 0; ///< Of all payloads.
+    std::size_t bytes_ = 0;       ///< Of those read so far.
     std::vector<Guess> guesses_;
     std::size_t guess_ = 0;
     Entry entry_;
@@ -254,7 +394,7 @@ class Run {
     int feature_ = -1;
 };
 
-Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)) {
+Decoder::Decoder(std::vector<Spec> specs, const Cpu& cpu) : specs_(std::move(specs)), cpu_(cpu) {
     for (std::size_t k = 0; k < specs_.size(); ++k) {
         auto& places = specs_[k].list ? lists_ : features_;
         // A key fills only one column; with two specs, the other would stay empty.
@@ -304,28 +444,15 @@ void walk_numbers(Part piece, Kind kind, OnPacked&& on_packed, OnSingle&& on_sin
     }
 }
 
-std::size_t count_varints(Part packed) {
-    std::size_t count = 0;
-    for (const std::byte byte : packed.bytes) count += std::to_integer<unsigned>(byte) < 0x80;
+std::size_t count_varints(Part packed, const Cpu& cpu) {
     if (!packed.bytes.empty() && std::to_integer<unsigned>(packed.bytes.back()) >= 0x80)
         throw FormatError(Fault::wire, packed.cursor().offset());
-    return count;
+    return proto::count_varints(packed.bytes, cpu);
 }
 
 std::size_t count_floats(Part packed) {
     if (packed.bytes.size() % sizeof(float) != 0) throw FormatError(Fault::wire, packed.cursor().offset());
     return packed.bytes.size() / sizeof(float);
-}
-
-/// Sets `run` to the only packed run of a list, the usual form; false for any other form.
-bool sole_packed_run(const List& list, Part& run) {
-    if (!list.more.empty() || list.piece.bytes.empty() || list.piece.bytes[0] != std::byte{0x0A}) return false;
-    Cursor cursor = list.piece.cursor();
-    cursor.skip(1);
-    const std::uint64_t length = cursor.varint();
-    if (length != cursor.remaining()) return false;
-    run = list.piece.of(cursor.take(length));
-    return true;
 }
 
 /// Copies packed floats if there are exactly `count`, which is the case for nearly every list.
@@ -335,27 +462,15 @@ bool copy_run(Part run, std::size_t count, std::byte* to) {
     return true;
 }
 
-/// Widens `count` one-byte numbers; false if one of them is longer.
-bool widen_run(Part run, std::size_t count, std::byte* to) {
-    unsigned seen = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        const auto byte = std::to_integer<unsigned>(run.bytes[i]);
-        store_le<std::uint64_t>(to + i * sizeof(std::uint64_t), byte);
-        seen |= byte;
-    }
-    return seen < 0x80;
-}
-
 /// Decodes a run of `count` varints; false if it has more or fewer. A varint takes at least one byte, so shorter runs
 /// are rejected at once.
-bool unpack_run(Part run, std::size_t count, std::byte* to) {
-    if (run.bytes.size() <= count) return run.bytes.size() == count && widen_run(run, count, to);
-    Cursor cursor = run.cursor();
-    for (std::size_t i = 0; i < count; ++i) {
-        if (cursor.done()) return false;
-        store_le<std::uint64_t>(to + i * sizeof(std::uint64_t), cursor.varint());
-    }
-    return cursor.done();
+bool unpack_run(Part run, std::size_t count, std::byte* to, const Cpu& cpu) {
+    if (run.bytes.size() < count) return false;
+    if (proto::decode_varints(run.bytes, to, count, cpu) == count) return true;
+    if (run.bytes.size() == count) return false;
+    Cursor cursor = run.cursor(); // reports an overlong varint
+    for (std::size_t i = 0; i < count && !cursor.done(); ++i) static_cast<void>(cursor.varint());
+    return false;
 }
 
 double as_double(std::int64_t whole, std::uint64_t offset) {
@@ -416,7 +531,7 @@ class Writer {
 
 } // namespace
 
-std::size_t count_values(const List& list) {
+std::size_t count_values(const List& list, const Cpu& cpu) {
     std::size_t count = 0;
     if (list.kind == Kind::bytes) {
         each_text(list, [&](Bytes) { ++count; });
@@ -425,7 +540,7 @@ std::size_t count_values(const List& list) {
             walk_numbers(
                 piece, list.kind,
                 [&](Part packed) {
-                    count += list.kind == Kind::float32 ? count_floats(packed) : count_varints(packed);
+                    count += list.kind == Kind::float32 ? count_floats(packed) : count_varints(packed, cpu);
                 },
                 [&](Cursor& cursor) {
                     list.kind == Kind::float32 ? cursor.skip(sizeof(float)) : static_cast<void>(cursor.varint());
@@ -436,12 +551,12 @@ std::size_t count_values(const List& list) {
     return count;
 }
 
-std::size_t read_numbers(const List& list, Kind wanted, std::size_t count, std::byte* to) {
+std::size_t read_numbers(const List& list, Kind wanted, std::size_t count, std::byte* to, const Cpu& cpu) {
     Part run;
     if (list.kind == wanted && sole_packed_run(list, run)) {
-        if (wanted == Kind::float32 ? copy_run(run, count, to) : unpack_run(run, count, to)) return count;
+        if (wanted == Kind::float32 ? copy_run(run, count, to) : unpack_run(run, count, to, cpu)) return count;
     }
-    const std::size_t found = count_values(list);
+    const std::size_t found = count_values(list, cpu);
     if (found != count || count == 0) return found;
     Writer writer(list.kind, wanted, count, to);
     each_piece(list, [&](Part piece) { writer.piece(piece); });

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/cpu.hpp"
 #include "core/base/pool.hpp"
 #include "core/base/spans.hpp"
 #include "core/protobuf/example/scan.hpp"
@@ -34,7 +35,7 @@ struct Column {
 /// Decodes batches of payloads into columns. Immutable: one decoder serves many threads.
 class Decoder {
   public:
-    explicit Decoder(std::vector<Spec> specs);
+    explicit Decoder(std::vector<Spec> specs, const Cpu& cpu = this_cpu);
 
     [[nodiscard]] const std::vector<Spec>& specs() const noexcept { return specs_; }
 
@@ -46,17 +47,19 @@ class Decoder {
     friend class Run;
 
     std::vector<Spec> specs_;
+    Cpu cpu_;
     std::unordered_map<std::string, int> features_; ///< Feature names to specs.
     std::unordered_map<std::string, int> lists_;    ///< Feature list names to specs.
 };
 
 /// The number of values in a list. Throws FormatError{wire} for a packed run that ends within a value.
-[[nodiscard]] std::size_t count_values(const List& list);
+[[nodiscard]] std::size_t count_values(const List& list, const Cpu& cpu = this_cpu);
 
 /// Writes the numbers of a list if there are exactly `count`, and returns how many there are; if the result differs,
 /// the content of `to` is undefined. `wanted` is the list's own kind (float32 or int64, stored unchanged) or number
 /// (stored as double). Throws FormatError{range} for an integer that double cannot represent.
-[[nodiscard]] std::size_t read_numbers(const List& list, Kind wanted, std::size_t count, std::byte* to);
+[[nodiscard]] std::size_t read_numbers(const List& list, Kind wanted, std::size_t count, std::byte* to,
+                                       const Cpu& cpu = this_cpu);
 
 /// Calls `on_text(bytes)` for every value of a list of kind bytes.
 template <typename OnText> void each_text(const List& list, OnText&& on_text) {

@@ -4,15 +4,13 @@
 #include <tuple>
 #include <utility>
 
+#include "core/protobuf/varints.hpp"
+
 namespace headrace::example {
 namespace {
 
 using proto::field_size;
 using proto::write_head;
-
-std::int64_t int_at(const Source& source, std::size_t i) {
-    return load_le<std::int64_t>(source.numbers + i * sizeof(std::int64_t));
-}
 
 std::byte* write_bytes(std::byte* to, Bytes bytes) {
     if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
@@ -41,9 +39,7 @@ std::size_t content_size(const Source& source, Values values) {
     switch (source.kind) {
     case Kind::float32: return (values.last - values.first) * sizeof(float);
     case Kind::int64:
-        for (std::size_t i = values.first; i < values.last; ++i)
-            size += proto::varint_size(static_cast<std::uint64_t>(int_at(source, i)));
-        return size;
+        return proto::varints_size(source.numbers + values.first * sizeof(std::int64_t), values.last - values.first);
     case Kind::bytes:
         for (std::size_t i = values.first; i < values.last; ++i) size += field_size(source.texts[i].size());
         return size;
@@ -71,9 +67,8 @@ std::byte* write_feature(std::byte* to, const std::byte* room, const Source& sou
     if (content == 0) return to;
     to = write_head(to, 1, content);
     if (source.kind == Kind::float32) return write_bytes(to, {source.numbers + values.first * sizeof(float), content});
-    return proto::write_measured<proto::write_varint_in_room>(
-        to, to + content, room, values.first, values.last,
-        [&](std::size_t i) { return static_cast<std::uint64_t>(int_at(source, i)); });
+    return proto::write_varints(to, to + content, room, source.numbers + values.first * sizeof(std::int64_t),
+                                values.last - values.first);
 }
 
 /// Measures the parts of one example. `contents` keeps sizes in the order in which writing needs them.

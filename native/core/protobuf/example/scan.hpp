@@ -51,6 +51,9 @@ struct List {
     }
 };
 
+/// Sets `list` to the only list of an encoded Feature. False, with nothing done, for one written in another way.
+[[nodiscard]] bool sole_list(Part feature, List& list) noexcept;
+
 /// Merges an encoded Feature into `list`.
 void merge_feature(Part feature, List& list);
 

@@ -21,6 +21,18 @@ void texts_and_images() {
     check(example::recognise_image(bytes_of("MMXIV and more")) == example::Image::none);
 }
 
+void a_feature_with_one_list() {
+    const auto sole = [](std::string_view hex) {
+        const auto feature = from_hex(hex);
+        example::List list;
+        const bool found = example::sole_list({bytes_of(feature), feature.data()}, list);
+        return found ? static_cast<int>(list.kind) * 100 + static_cast<int>(list.piece.bytes.size()) : 0;
+    };
+    check(sole("0a00") == 100 && sole("1203 616263") == 203 && sole("1a8200 6162") == 302);
+    for (const std::string_view other : {"", "0a", "2200", "1a01", "1a01 6162", "1a00 1a00", "9a0100", "1800"})
+        check(sole(other) == 0, other);
+}
+
 void scanning_counts() {
     const auto payload = from_hex(packed);
     Spans spans;
@@ -53,6 +65,7 @@ void a_damaged_record_leaves_no_facts() {
 
 int main() {
     texts_and_images();
+    a_feature_with_one_list();
     scanning_counts();
     a_damaged_record_leaves_no_facts();
 }

@@ -1,0 +1,306 @@
+#include "core/protobuf/varints.hpp"
+
+#include <algorithm>
+
+#if defined(HEADRACE_X86)
+#include <immintrin.h>
+#endif
+
+namespace headrace::proto {
+namespace {
+
+constexpr std::size_t word = sizeof(std::uint64_t);
+constexpr std::size_t longest = 10; // bytes of a varint
+
+std::uint64_t number_at(const std::byte* numbers, std::size_t i) { return load_le<std::uint64_t>(numbers + i * word); }
+
+std::size_t count_plain(Bytes run) {
+    std::size_t count = 0;
+    for (const std::byte byte : run) count += std::to_integer<unsigned>(byte) < 0x80;
+    return count;
+}
+
+/// Widens one-byte varints; false if one of them is longer.
+bool widen_plain(Bytes run, std::byte* to) {
+    unsigned seen = 0;
+    for (std::size_t i = 0; i < run.size(); ++i) {
+        const auto byte = std::to_integer<unsigned>(run[i]);
+        store_le<std::uint64_t>(to + i * word, byte);
+        seen |= byte;
+    }
+    return seen < 0x80;
+}
+
+std::size_t decode_plain(Bytes run, std::byte* to, std::size_t room) {
+    try {
+        Cursor cursor(run);
+        std::size_t count = 0;
+        for (; !cursor.done(); ++count) {
+            if (count == room) return irregular;
+            store_le<std::uint64_t>(to + count * word, cursor.varint());
+        }
+        return count;
+    } catch (const FormatError&) {
+        return irregular;
+    }
+}
+
+std::size_t size_plain(const std::byte* numbers, std::size_t count) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < count; ++i) size += varint_size(number_at(numbers, i));
+    return size;
+}
+
+std::byte* write_plain(std::byte* to, const std::byte* numbers, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) to = write_varint_in_room(to, number_at(numbers, i));
+    return to;
+}
+
+#if defined(HEADRACE_X86)
+
+#define HEADRACE_PEXT __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#define HEADRACE_PEXT_INLINE __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"), always_inline)) inline
+
+constexpr std::uint64_t sevens = 0x7F7F7F7F7F7F7F7F; // the payload bits of eight bytes
+constexpr std::uint64_t marks = 0x8080808080808080;  // their marks, set unless a varint ends
+constexpr std::size_t window = 64;                   // bytes whose marks are read at once
+
+HEADRACE_PEXT_INLINE __m256i get(const std::byte* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+
+/// One bit for each byte of a window; 1: it ends a varint.
+HEADRACE_PEXT_INLINE std::uint64_t ends_in(const std::byte* from) {
+    const auto low = static_cast<std::uint32_t>(_mm256_movemask_epi8(get(from)));
+    const std::uint64_t high = static_cast<std::uint32_t>(_mm256_movemask_epi8(get(from + window / 2)));
+    return ~(high << 32 | low);
+}
+
+HEADRACE_PEXT std::size_t count_pext(Bytes run) {
+    std::size_t count = 0, at = 0;
+    for (; at + window <= run.size(); at += window)
+        count += static_cast<std::size_t>(_mm_popcnt_u64(ends_in(run.data() + at)));
+    for (; at != run.size(); ++at) count += std::to_integer<unsigned>(run[at]) < 0x80;
+    return count;
+}
+
+/// The first eight bytes from `at` on; past the end, zeros. The run has at least eight bytes.
+HEADRACE_PEXT_INLINE std::uint64_t word_at(const std::byte* at, const std::byte* end) {
+    if (end - at >= static_cast<std::ptrdiff_t>(word)) return load_le<std::uint64_t>(at);
+    return load_le<std::uint64_t>(end - word) >> 8 * (word - static_cast<std::size_t>(end - at));
+}
+
+/// The varint of `size` bytes at `at`; `bytes` are its first eight.
+HEADRACE_PEXT_INLINE std::uint64_t value_of(const std::byte* at, std::uint64_t bytes, std::size_t size) {
+    if (size <= word) [[likely]]
+        return _pext_u64(_bzhi_u64(bytes, static_cast<unsigned>(8 * size)), sevens);
+    std::uint64_t value = _pext_u64(bytes, sevens) | (std::to_integer<std::uint64_t>(at[8]) & 0x7F) << 56;
+    if (size == longest) value |= std::to_integer<std::uint64_t>(at[9]) << 63;
+    return value;
+}
+
+/// A run of fewer than eight bytes.
+HEADRACE_PEXT_INLINE std::size_t decode_short(Bytes run, std::byte* to, std::size_t room) {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < run.size(); ++i) bytes |= std::to_integer<std::uint64_t>(run[i]) << 8 * i;
+    std::uint64_t ends = _bzhi_u64(~bytes & marks, static_cast<unsigned>(8 * run.size()));
+    if (!run.empty() && std::to_integer<unsigned>(run.back()) >= 0x80) return irregular;
+    const auto count = static_cast<std::size_t>(_mm_popcnt_u64(ends));
+    if (count > room) return irregular;
+    for (; ends != 0; to += word) {
+        const std::uint64_t through = _blsmsk_u64(ends); // up to the end of the first varint
+        store_le(to, _pext_u64(bytes & through, sevens));
+        const auto shift = static_cast<unsigned>(64 - _lzcnt_u64(through));
+        bytes >>= shift;
+        ends = _blsr_u64(ends) >> shift;
+    }
+    return count;
+}
+
+/// Decodes `count` varints of at most eight bytes. `ends` has a bit for the last byte of each, from `start` on. Every
+/// place is known before any varint is decoded, so many are decoded at once.
+template <std::size_t count>
+HEADRACE_PEXT_INLINE const std::byte* decode_many(const std::byte* start, std::uint64_t ends, std::byte* to) {
+    const std::byte* at = start;
+    for (std::size_t i = 0; i < count; ++i, ends = _blsr_u64(ends)) {
+        const auto bytes = load_le<std::uint64_t>(at);
+        const std::uint64_t through = _blsmsk_u64(~bytes & marks); // up to the end of the first varint
+        store_le(to + i * word, _pext_u64(bytes & through, sevens));
+        at = start + _tzcnt_u64(ends) + 1;
+    }
+    return at;
+}
+
+/// Whether eight bytes in a row end no varint.
+HEADRACE_PEXT_INLINE bool has_long(std::uint64_t ends) {
+    std::uint64_t inside = ~ends;
+    inside &= inside >> 1;
+    inside &= inside >> 2;
+    inside &= inside >> 4;
+    return inside != 0;
+}
+
+HEADRACE_PEXT_INLINE void widen(const std::byte* from, std::byte* to) {
+    for (std::size_t i = 0; i < window; i += 4)
+        _mm256_storeu_si256(
+            reinterpret_cast<__m256i*>(to + i * word),
+            _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(static_cast<int>(load_le<std::uint32_t>(from + i)))));
+}
+
+HEADRACE_PEXT std::size_t decode_pext(Bytes run, std::byte* to, std::size_t room) {
+    if (run.size() < word) return decode_short(run, to, room);
+    const std::byte* start = run.data(); // of the next varint
+    const std::byte* const end = start + run.size();
+    std::size_t left = room;
+    while (end - start >= static_cast<std::ptrdiff_t>(window + word)) {
+        const std::uint64_t ends = ends_in(start);
+        auto count = static_cast<std::size_t>(_mm_popcnt_u64(ends));
+        if (count == window) {
+            if (count > left) return irregular;
+            widen(start, to);
+            start += window;
+        } else if (count >= 8 && !has_long(ends)) {
+            count = count >= 32 ? 32 : count >= 16 ? 16 : 8;
+            if (count > left) return irregular;
+            start = count == 32   ? decode_many<32>(start, ends, to)
+                    : count == 16 ? decode_many<16>(start, ends, to)
+                                  : decode_many<8>(start, ends, to);
+        } else {
+            if (count > left) return irregular;
+            const std::byte* const at = start;
+            std::byte* each = to;
+            for (std::uint64_t rest = ends; rest != 0; rest = _blsr_u64(rest), each += word) {
+                const std::byte* const next = at + _tzcnt_u64(rest) + 1;
+                const auto size = static_cast<std::size_t>(next - start);
+                if (size > longest) return irregular;
+                store_le(each, value_of(start, load_le<std::uint64_t>(start), size));
+                start = next;
+            }
+            if (count == 0) return irregular;
+        }
+        to += count * word;
+        left -= count;
+    }
+    const std::byte* at = start; // of the next marks
+    while (at != end) {
+        const auto rest = static_cast<std::size_t>(end - at);
+        std::uint64_t ends = ~word_at(at, end) & marks;
+        if (rest < word) ends = _bzhi_u64(ends, static_cast<unsigned>(8 * rest));
+        const auto count = static_cast<std::size_t>(_mm_popcnt_u64(ends));
+        if (count > left) return irregular;
+        left -= count;
+        for (; ends != 0; ends = _blsr_u64(ends), to += word) {
+            const std::byte* const next = at + _tzcnt_u64(ends) / 8 + 1;
+            const auto size = static_cast<std::size_t>(next - start);
+            if (size > longest) return irregular;
+            store_le(to, value_of(start, word_at(start, end), size));
+            start = next;
+        }
+        at += std::min(rest, word);
+    }
+    return start == end ? room - left : irregular;
+}
+
+HEADRACE_PEXT std::size_t size_pext(const std::byte* numbers, std::size_t count) {
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i more = zero; // minus the bytes after the first, in four lanes
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const std::byte* const at = numbers + i * word;
+        const __m256i first = get(at), second = get(at + window / 2);
+        __m256i high = _mm256_or_si256(first, second); // zero once no number goes on
+        for (int shift = 7; shift < 64; shift += 7) {
+            const __m128i by = _mm_cvtsi32_si128(shift);
+            const __m256i one = _mm256_srl_epi64(first, by), two = _mm256_srl_epi64(second, by);
+            high = _mm256_or_si256(one, two);
+            if (_mm256_testz_si256(high, high) != 0) break;
+            more = _mm256_add_epi64(more, _mm256_set1_epi64x(2)); // one for each number, unless it is zero
+            more =
+                _mm256_add_epi64(more, _mm256_add_epi64(_mm256_cmpeq_epi64(one, zero), _mm256_cmpeq_epi64(two, zero)));
+        }
+    }
+    std::uint64_t lanes[4];
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), more);
+    return i + lanes[0] + lanes[1] + lanes[2] + lanes[3] + size_plain(numbers + i * word, count - i);
+}
+
+/// The low bytes of eight numbers.
+HEADRACE_PEXT_INLINE std::uint64_t low_bytes(__m256i first, __m256i second) {
+    const auto none = static_cast<char>(-1);
+    const __m256i place_first =
+        _mm256_setr_epi8(0, 8, none, none, none, none, none, none, none, none, none, none, none, none, none, none, none,
+                         none, 0, 8, none, none, none, none, none, none, none, none, none, none, none, none);
+    const __m256i place_second = _mm256_slli_epi64(place_first, 32);
+    const __m256i fill = _mm256_set1_epi64x(0x00000000FFFFFFFF); // the bytes that the shift cleared
+    const __m256i packed = _mm256_or_si256(_mm256_shuffle_epi8(first, place_first),
+                                           _mm256_shuffle_epi8(second, _mm256_or_si256(place_second, fill)));
+    const __m128i joined = _mm_or_si128(_mm256_castsi256_si128(packed), _mm256_extracti128_si256(packed, 1));
+    return static_cast<std::uint64_t>(_mm_cvtsi128_si64(joined));
+}
+
+HEADRACE_PEXT_INLINE std::byte* write_one(std::byte* to, std::uint64_t value) {
+    if (value >= std::uint64_t{1} << 56) [[unlikely]]
+        return write_varint(to, value);
+    const auto more = (70 - static_cast<unsigned>(_lzcnt_u64(value | 1))) / 7 - 1; // bytes after the first
+    store_le(to, _pdep_u64(value, sevens) | _bzhi_u64(marks, 8 * more));
+    return to + more + 1;
+}
+
+HEADRACE_PEXT std::byte* write_pext(std::byte* to, const std::byte* numbers, std::size_t count) {
+    const __m256i longer = _mm256_set1_epi64x(~std::int64_t{0x7F});
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const std::byte* const at = numbers + i * word;
+        const __m256i first = get(at), second = get(at + window / 2);
+        if (_mm256_testz_si256(_mm256_or_si256(first, second), longer) != 0) {
+            store_le(to, low_bytes(first, second));
+            to += 8;
+        } else {
+            for (std::size_t k = 0; k < 8; ++k) to = write_one(to, number_at(numbers, i + k));
+        }
+    }
+    for (; i != count; ++i) to = write_one(to, number_at(numbers, i));
+    return to;
+}
+
+#endif
+
+} // namespace
+
+std::size_t count_varints(Bytes run, [[maybe_unused]] const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (cpu.pext) return count_pext(run);
+#endif
+    return count_plain(run);
+}
+
+std::size_t decode_varints(Bytes run, std::byte* to, std::size_t room, [[maybe_unused]] const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (cpu.pext) return decode_pext(run, to, room);
+#endif
+    if (run.size() == room && widen_plain(run, to)) return room;
+    return decode_plain(run, to, room);
+}
+
+std::size_t varints_size(const std::byte* numbers, std::size_t count, [[maybe_unused]] const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (cpu.pext) return size_pext(numbers, count);
+#endif
+    return size_plain(numbers, count);
+}
+
+std::byte* write_varints(std::byte* to, const std::byte* end, const std::byte* room, const std::byte* numbers,
+                         std::size_t count, [[maybe_unused]] const Cpu& cpu) {
+    if (count * longest > static_cast<std::size_t>(room - to)) // near the end of the block
+        return write_measured<write_varint>(to, end, room, 0, count,
+                                            [numbers](std::size_t i) { return number_at(numbers, i); });
+#if defined(HEADRACE_X86)
+    to = cpu.pext ? write_pext(to, numbers, count) : write_plain(to, numbers, count);
+#else
+    to = write_plain(to, numbers, count);
+#endif
+    if (to != end) throw FormatError(Fault::changed, 0);
+    return to;
+}
+
+} // namespace headrace::proto
