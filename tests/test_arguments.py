@@ -74,6 +74,7 @@ def test_numpys_values_are_as_good(path):
     [
         ({"shards": True}, TypeError, "shards must be a whole number, got True"),
         ({"shards": 0}, ValueError, "shards must be at least 1, got 0"),
+        ({"threads": 0}, ValueError, "threads must be at least 1, got 0"),
         ({"on_corrupt": "skip", "columns": ("x", 1)}, TypeError, "columns must be several names, got ('x', 1)"),
     ],
 )

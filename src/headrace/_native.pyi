@@ -172,7 +172,7 @@ class GzipInflater:
     Inflates several stretches of a GZIP file in parallel. Refuses files with many matches.
     """
 
-    def __init__(self, stretch: int = 1048576, threads: int = 1) -> None: ...
+    def __init__(self, stretch: int = 524288, threads: int = 1) -> None: ...
 
     @property
     def own(self) -> int:

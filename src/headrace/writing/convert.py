@@ -104,7 +104,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         on_corrupt: ``"skip"`` leaves damaged records out and counts them.
         allow_loss: Store features that the new format cannot hold as other types (float64 as float32), or leave them out, and
             list them in ``lost``. By default they are an error.
-        threads: How many units are written at once; by default one per core.
+        threads: How many units are written at once, from 1; by default one per core.
         overwrite: Replace existing files. By default they are an error.
         progress: Show a progress bar.
 
@@ -119,7 +119,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         flag(overwrite, "overwrite"),
         flag(progress, "progress"),
     )
-    threads = None if threads is None else whole(threads, "threads")
+    threads = None if threads is None else whole(threads, "threads", least=1)
     target = Target.of(dst, format=format, compression=compression, shards=shards)
     source = src
     if isinstance(source, Source):

@@ -7,7 +7,7 @@ from PIL import Image as Pillow
 from headrace import data_source
 from headrace.datasets.building import csv_builder, image_folder_builder, tfds_folder_builder
 from headrace.datasets.building.own import builder_for
-from headrace.errors import NoFiles, NoSuchFeature, UnsupportedData
+from headrace.errors import NoFiles, NoSuchFeature, SchemaMismatch, UnsupportedData
 
 
 def pictures(root, classes=("cat", "dog"), each=3):
@@ -81,6 +81,16 @@ def test_csv_files_that_do_not_fit(tmp_path):
         csv_builder(tmp_path / "a.csv", name="rows", label="zz")
     made = csv_builder(tmp_path / "a.csv", name="rows", columns=["b"])
     assert list(made.features) == ["b"]
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n"])
+@pytest.mark.parametrize("label", [None, "b"])
+def test_a_csv_file_without_rows_is_named(tmp_path, text, label):
+    (tmp_path / "train.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "test.csv").write_text(text)
+    for paths in (tmp_path / "test.csv", {"train": tmp_path / "train.csv", "test": tmp_path / "test.csv"}):
+        with pytest.raises(SchemaMismatch, match=r"at least one row below the header, found none - at .*test\.csv"):
+            csv_builder(paths, name="rows", label=label)
 
 
 def test_a_copy_in_another_format(tmp_path, golden):

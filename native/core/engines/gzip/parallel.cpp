@@ -15,7 +15,7 @@ constexpr std::size_t fixed_header = 10;
 constexpr std::size_t trailer_bytes = 8;
 constexpr unsigned extra_flag = 4, name_flag = 8, comment_flag = 16;
 constexpr unsigned known_flags = 1 | extra_flag | name_flag | comment_flag; // without a checksum of the header
-constexpr double wanted_literals = 0.97; // of all symbols; with more matches, one lane with wider tables is faster
+constexpr double wanted_literals = 0.975; // of all symbols; with more matches, one lane with wider tables is faster
 constexpr std::size_t most_searched = std::size_t{128} << 10; // bytes, for the beginning of a block
 constexpr std::uint64_t patience = std::uint64_t{8}
                                    << 20; // bits that may be inflated twice at first; later, a fifth of all

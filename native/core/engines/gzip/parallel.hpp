@@ -29,7 +29,7 @@ class GzipInflater {
         std::shared_ptr<const deflate::Lane> lane;
     };
 
-    static constexpr std::size_t default_stretch = std::size_t{1} << 20;
+    static constexpr std::size_t default_stretch = std::size_t{512} << 10;
     static constexpr std::size_t default_margin = std::size_t{128} << 10; ///< Blocks of zlib have at most 32 KiB.
 
     /// Each of the `deflate::most_lanes` lanes of a part inflates up to `stretch` compressed bytes.

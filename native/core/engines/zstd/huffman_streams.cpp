@@ -58,25 +58,26 @@ template <typename Each> HEADRACE_INLINE void five_times(Each&& each) noexcept {
     each.template operator()<4>();
 }
 
+template <int number, typename... Streams>
+HEADRACE_INLINE void decode_each(const Code code, Streams&... streams) noexcept {
+    (decode<number>(streams, code), ...);
+}
+
 HEADRACE_INLINE void end_turn(HuffmanStream& stream) noexcept {
     stream.to += between_refills;
     refill(stream);
+}
+
+template <typename... Streams> HEADRACE_INLINE void end_turn_of_each(Streams&... streams) noexcept {
+    (end_turn(streams), ...);
 }
 
 // Symbols of several streams, interleaved: the lookup of one symbol hides the wait for another one's.
 HEADRACE_INLINE void turns_of_four(HuffmanTable::Four& four, std::size_t turns, const Code code) noexcept {
     HuffmanStream a = four[0], b = four[1], c = four[2], d = four[3]; // in registers
     for (; turns != 0; --turns) {
-        five_times([&]<int number>() HEADRACE_INLINE_LAMBDA {
-            decode<number>(a, code);
-            decode<number>(b, code);
-            decode<number>(c, code);
-            decode<number>(d, code);
-        });
-        end_turn(a);
-        end_turn(b);
-        end_turn(c);
-        end_turn(d);
+        five_times([&]<int number>() HEADRACE_INLINE_LAMBDA { decode_each<number>(code, a, b, c, d); });
+        end_turn_of_each(a, b, c, d);
     }
     four = {a, b, c, d};
 }
@@ -87,23 +88,11 @@ HEADRACE_INLINE void turns_of_eight(HuffmanTable::Four& four, const Code code, H
     HuffmanStream e = other[0], f = other[1], g = other[2], h = other[3];
     for (; turns != 0; --turns) {
         five_times([&]<int number>() HEADRACE_INLINE_LAMBDA {
-            decode<number>(a, code);
-            decode<number>(b, code);
-            decode<number>(c, code);
-            decode<number>(d, code);
-            decode<number>(e, other_code);
-            decode<number>(f, other_code);
-            decode<number>(g, other_code);
-            decode<number>(h, other_code);
+            decode_each<number>(code, a, b, c, d);
+            decode_each<number>(other_code, e, f, g, h);
         });
-        end_turn(a);
-        end_turn(b);
-        end_turn(c);
-        end_turn(d);
-        end_turn(e);
-        end_turn(f);
-        end_turn(g);
-        end_turn(h);
+        end_turn_of_each(a, b, c, d);
+        end_turn_of_each(e, f, g, h);
     }
     four = {a, b, c, d};
     other = {e, f, g, h};

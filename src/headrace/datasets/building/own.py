@@ -19,10 +19,12 @@ from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.tensor import Tensor, Text
 from headrace.datasets.locate import find_prepared
 from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
-from headrace.errors import NoFiles, NoSuchFeature, UnsupportedData, Where, did_you_mean
+from headrace.errors import NoFiles, NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.formats.image_folder.format import ImageFolder
 from headrace.formats.registry import format_named
 from headrace.io.folders import Listing
+from headrace.io.paths import is_pipe
+from headrace.sources.node import records_below
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 
@@ -117,12 +119,14 @@ def csv_builder(
 
     Raises:
         NoSuchFeature: There is no such column.
+        SchemaMismatch: A file has no rows.
         UnsupportedData: The files of two splits differ in their columns.
     """
     given = paths if isinstance(paths, Mapping) else {"train": paths}
     sources = {split: open_source(path, format="csv", columns=columns) for split, path in given.items()}
     first = next(iter(sources.values()))
     for split, source in sources.items():
+        _check_rows(source)
         if list(source.schema) != list(first.schema):
             raise UnsupportedData(
                 Where(path=f"split {split!r}"),
@@ -131,7 +135,8 @@ def csv_builder(
             )
     if label is not None and label not in first.schema:
         hint = did_you_mean(label, first.schema)
-        raise NoSuchFeature(Where(), expected=f"one of the columns {list(first.schema)}", found=repr(label), hint=hint)
+        expected = f"one of the columns {list(first.schema)}"
+        raise NoSuchFeature(_file_of(first), expected=expected, found=repr(label), hint=hint)
     features: dict[str, Any] = {}
     for column in first.schema:
         kinds = [source.schema[column] for source in sources.values()]
@@ -172,6 +177,17 @@ def _class_name(value: Any) -> str:
 def _rows(source: Source, label: str | None) -> Iterator[dict[str, Any]]:
     for row in source:
         yield dict(row) if label is None else {**row, label: _class_name(row[label])}
+
+
+def _check_rows(source: Source) -> None:
+    where = _file_of(source)
+    # A pipe is read once, for the dataset.
+    if not is_pipe(where.path or "") and next(iter(source), None) is None:
+        raise SchemaMismatch(where, expected="at least one row below the header", found="none")
+
+
+def _file_of(source: Source) -> Where:
+    return Where(path=records_below(source.node)[0].paths[0])
 
 
 def tfds_folder_builder(

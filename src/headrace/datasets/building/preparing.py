@@ -62,8 +62,8 @@ def keys_json(keys: Any) -> dict[str, Any]:
 
 def write_fields(folder: Path, fields: Mapping[str, Any]) -> None:
     """Write ``dataset_info.json`` without empty fields."""
-    told = {name: value for name, value in fields.items() if value not in ("", None, [], {}, False)}
-    write_atomic(folder / INFO_FILE, json.dumps(told, indent=2, sort_keys=True).encode())
+    given = {name: value for name, value in fields.items() if value not in ("", None, [], {}, False)}
+    write_atomic(folder / INFO_FILE, json.dumps(given, indent=2, sort_keys=True).encode())
 
 
 def write_features(folder: Path, features: DatasetFeature) -> None:
@@ -192,12 +192,12 @@ def _write(wanted: Preparation, folder: Path) -> None:
     splits = wanted.splits()
     if not splits:
         raise UnsupportedData(Where(), expected="at least one split", found="none")
-    told = [_Split(wanted, folder, name).write(examples) for name, examples in splits.items()]
+    written = [_Split(wanted, folder, name).write(examples) for name, examples in splits.items()]
     write_features(folder, wanted.features)
-    write_fields(folder, {**wanted.fields, "splits": [split_json(*one) for one in told]})
+    write_fields(folder, {**wanted.fields, "splits": [split_json(*one) for one in written]})
     prepared = read_prepared(folder)
     entries = []
-    for name, lengths, size in told:
+    for name, lengths, size in written:
         paths = _paths(prepared.name, name, folder, wanted.file_format, len(lengths))
         counted = statistics_of(prepared, prepared.splits[name], paths, progress=wanted.progress)
         entries.append(split_json(name, lengths, size, counted))

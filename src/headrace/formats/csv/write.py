@@ -227,17 +227,9 @@ def _check_kept(name: str, flat: npt.NDArray[Any], stored: npt.NDArray[Any], cou
 
 
 class CsvWriter(FramedWriter):
-    """Writes one CSV file, which appears under its name at ``close``, or never.
+    """Writes one CSV file. See :class:`FramedWriter` for the arguments and errors.
 
     Records are encoded rows without line ends; :meth:`write_text` takes rows with line ends.
-
-    Args:
-        path: The file.
-        compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
-        level: Compression level, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
-
-    Raises:
-        ValueError: No such compression or level.
     """
 
     framing = CsvFraming(CsvDialect())

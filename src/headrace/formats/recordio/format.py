@@ -197,15 +197,9 @@ def _too_long(error: _native.FormatError) -> UnsupportedData:
 
 
 class RecordIOWriter(FramedWriter):
-    """Writes one RecordIO file, which appears under its name at ``close``, or never.
-
-    Args:
-        path: The file.
-        compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
-        level: Compression level, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+    """Writes one RecordIO file. See :class:`FramedWriter` for the arguments and other errors.
 
     Raises:
-        ValueError: No such compression or level.
         UnsupportedData: On writing, for a payload of 512 MiB or more.
     """
 

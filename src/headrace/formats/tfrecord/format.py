@@ -148,16 +148,7 @@ def resume_after(
 
 
 class TFRecordWriter(FramedWriter):
-    """Writes one TFRecord file, which appears under its name at ``close``, or never.
-
-    Args:
-        path: The file.
-        compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
-        level: Compression level, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
-
-    Raises:
-        ValueError: No such compression or level.
-    """
+    """Writes one TFRecord file. See :class:`FramedWriter` for the arguments and errors."""
 
     framing = TFRecordFraming()
 

@@ -39,7 +39,6 @@ class Exchange:
         "body",
         "disconnected",
         "head",
-        "is_whole",
         "keep_alive",
         "pending",
         "response_complete",
@@ -51,7 +50,7 @@ class Exchange:
         self.head: RequestHead | None = None
         self.body: list[bytes] = []
         self.size = 0
-        self.is_whole = self.disconnected = self.response_complete = False
+        self.disconnected = self.response_complete = False
         self.keep_alive = keep_alive
         self.timer: asyncio.TimerHandle | None = None
         self.pending: PendingRequest | None = None
@@ -217,7 +216,6 @@ class _Connection(_Base):
         if not isinstance(cycle, Exchange):
             super().on_message_complete()
             return
-        cycle.is_whole = True
         if cycle.timer is not None:
             cycle.timer.cancel()
         if cycle.head is not None and not cycle.response_complete:

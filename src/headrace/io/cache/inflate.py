@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+
 from headrace import _native
 from headrace.errors import CorruptFile, Where
 from headrace.io.engines import engines, zlib_library
@@ -56,7 +58,7 @@ class ParallelInflater:
         stretch: Compressed bytes that each thread inflates at a time.
     """
 
-    def __init__(self, file: Reader, *, stretch: int = 1 << 20) -> None:
+    def __init__(self, file: Reader, *, stretch: int = 512 << 10) -> None:
         self.whole = False
         """After the last part: whether the file ended there with correct checksums."""
         self.crc = 0
@@ -135,12 +137,13 @@ class _Buffers:
 
     def __init__(self, inflater: _native.GzipInflater) -> None:
         size = inflater.most_own + inflater.margin
-        self._buffers = [bytearray(size) for _ in range(inflater.most_waiting + 1)]
+        # Without zeros: clearing the buffers takes longer than inflating a file of a few megabytes.
+        self._buffers = [np.empty(size, np.uint8).data for _ in range(inflater.most_waiting + 1)]
 
     def next(self) -> memoryview:
         buffer = self._buffers.pop(0)
         self._buffers.append(buffer)
-        return memoryview(buffer)
+        return buffer
 
 
 class _Rewound:

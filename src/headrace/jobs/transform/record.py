@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from headrace.contracts.job import Store
-from headrace.io.local.signatures import Signature
+from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.write.atomic import write_atomic
 from headrace.jobs.record import ABANDONED, IN_PROGRESS, JobFiles
 from headrace.jobs.store import InputObject
 from headrace.jobs.transform.spec import TransformSpec
 
-__all__ = ["FileStatus", "TransformRecord", "now", "version_of"]
+__all__ = ["FileStatus", "TransformRecord", "now", "version_before_reading"]
 
 Plain = dict[str, Any]
 
@@ -51,6 +51,13 @@ class FileStatus:
 def version_of(path: Path) -> tuple[int, ...]:
     """The signature of an object, which changes with its content."""
     return astuple(Signature.read(str(path)))
+
+
+def version_before_reading(path: Path) -> tuple[int, ...]:
+    """The signature of an object whose content is read next: a change after this call shows in it, however soon it comes."""
+    signature = Signature.read(str(path))
+    wait_for_tick([signature])
+    return astuple(signature)
 
 
 class TransformRecord:

@@ -15,7 +15,7 @@ from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.store import InputObject
 from headrace.jobs.transform.invoke import Failure, Invoker
 from headrace.jobs.transform.payloads import Payload
-from headrace.jobs.transform.record import version_of
+from headrace.jobs.transform.record import version_before_reading
 from headrace.jobs.tree import is_full_disk
 
 __all__ = ["AnswerFile", "send"]
@@ -235,7 +235,7 @@ def _tasks(file: AnswerFile) -> Iterator[_Task]:
     """The payloads of an object, until one fails, and its end."""
     fault: Failure | None = None
     try:
-        file.version = version_of(file.source.path)
+        file.version = version_before_reading(file.source.path)
         for payload in file.read():
             if file.failure is not None:
                 break
