@@ -14,6 +14,7 @@ NB_MODULE(_native, module) {
     register_gzip(module);
     register_crc32c(module);
     register_tfrecord(module);
+    register_views(module);
     register_recordio(module);
     register_csv(module);
     register_sagemaker_record(module);

@@ -220,5 +220,6 @@ void register_spans(nb::module_& module);
 void register_strings(nb::module_& module);
 void register_tf_example(nb::module_& module);
 void register_tfrecord(nb::module_& module);
+void register_views(nb::module_& module);
 
 } // namespace headrace::bind

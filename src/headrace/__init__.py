@@ -18,7 +18,7 @@ if _typing.TYPE_CHECKING:
     from headrace.contracts.csv import CSV
     from headrace.contracts.feature import Feature
     from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
-    from headrace.contracts.images import ImageOptions
+    from headrace.contracts.images import ImageOptions, RandomResizedCrop
     from headrace.contracts.records import Records, Shard, Skipped
     from headrace.contracts.schema import Schema
     from headrace.contracts.strings import Strings
@@ -84,6 +84,7 @@ __all__ = [
     "Pad",
     "Ragged",
     "RaggedKeys",
+    "RandomResizedCrop",
     "ReadInstruction",
     "Records",
     "Report",
@@ -118,7 +119,7 @@ _HOMES = {
     "contracts.csv": ("CSV",),
     "contracts.feature": ("Feature",),
     "contracts.feature_keys": ("RaggedKeys", "SparseKeys"),
-    "contracts.images": ("ImageOptions",),
+    "contracts.images": ("ImageOptions", "RandomResizedCrop"),
     "contracts.records": ("Records", "Shard", "Skipped"),
     "contracts.schema": ("Schema",),
     "contracts.strings": ("Strings",),

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from headrace._arguments import choice, whole
 from headrace.contracts.feature import ENCODINGS, SEVERAL_KINDS, Encoding
 
-__all__ = ["SUFFIXES", "ImageOptions", "encoding_by_counts", "encoding_of", "encoding_of_all", "is_image_name"]
+__all__ = [
+    "SUFFIXES",
+    "ImageOptions",
+    "RandomResizedCrop",
+    "encoding_by_counts",
+    "encoding_of",
+    "encoding_of_all",
+    "is_image_name",
+]
 
 
 SUFFIXES: dict[str, Encoding] = {
@@ -82,23 +92,79 @@ def is_image_name(name: str) -> bool:
 
 
 CHANNELS = (None, 1, 2, 3, 4)
+MOST_SIDE = 65_535
+"""Pixels of a side that an image may be resized to: as many as a JPEG may have."""
+INTERPOLATIONS = ("nearest", "box", "bilinear", "bicubic", "lanczos")
+LAYOUTS = ("NHWC", "NCHW")
+
+
+@dataclass(frozen=True, slots=True)
+class RandomResizedCrop:
+    """A random part of an image, resized: ``ImageOptions(crop=RandomResizedCrop(224))``.
+
+    The part is drawn as ``torchvision.transforms.RandomResizedCrop`` draws it: up to ten times an area and an aspect ratio, until both
+    sides fit, then a place. If none fits, it is the largest part in the middle whose ratio is allowed.
+
+    Args:
+        size: Height and width of the result in pixels; one number for a square.
+        scale: The least and the largest area of the part, as a share of the image's; uniform between them.
+        ratio: The least and the largest ratio of width to height; its logarithm is uniform between them.
+
+    Raises:
+        TypeError, ValueError: A value has another type or range.
+
+    >>> RandomResizedCrop(224).size
+    (224, 224)
+    """
+
+    size: tuple[int, int]
+    scale: tuple[float, float]
+    ratio: tuple[float, float]
+
+    def __init__(
+        self,
+        size: int | tuple[int, int],
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    ) -> None:
+        put = object.__setattr__  # frozen: this is the one place that may set
+        put(self, "size", _parse_size(size, "size"))
+        put(self, "scale", _parse_range(scale, "scale", most=1.0))
+        put(self, "ratio", _parse_range(ratio, "ratio", most=1000.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageOptions:
     """How :func:`headrace.open` decodes images: ``open(path, decode=ImageOptions(channels=3))``.
 
+    First an image is turned upright, if asked for. Then it is cropped at random, or resized and cropped in the middle; then it may be
+    mirrored. At last its samples get their dtype and layout.
+
+    Random parts and mirroring depend on the loader's seed, the epoch and the position in it, and on nothing else; see
+    ``Source.map(..., seeded=True)``. All images of one example get the same numbers, so an image and its mask stay aligned.
+
     Args:
         channels: Convert every image to 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGBA) channels. Missing channels are added (grey is
             repeated, alpha is opaque), others are dropped (colours become the luma of ITU-R BT.601). ``None``: the largest number
             found in the first images; an image with more is an error.
         any_size: Images may have any size. Otherwise, if the first images have one size, an image of another size is an error.
+            With ``crop``, ``center_crop`` or both sides of ``resize``, images may have any size, and what comes out has one.
         oriented: Turn and mirror images by their EXIF orientation. Off by default, as in TensorFlow.
         most_pixels: Larger images are refused before memory is allocated for them. The default is the number above which
             Pillow warns; Pillow's own limit, ``PIL.Image.MAX_IMAGE_PIXELS``, also holds for all but JPEG.
+        crop: Cut out and resize a random part, for training.
+        flip: Mirror left and right with a chance of one half.
+        resize: Resize to this height and width; one number is the length of the shorter side, and keeps the ratio.
+        center_crop: Then cut the middle out, of this height and width (one number: a square). An image that is smaller is an error.
+        interpolation: The filter of resizing: ``"nearest"``, ``"box"``, ``"bilinear"``, ``"bicubic"`` or ``"lanczos"``. All but the first
+            are wider where an image shrinks (antialiasing), as in Pillow.
+        dtype: ``"uint8"``, or ``"float32"``: samples divided by 255. ``None``: as stored, which is ``uint8`` for nearly all
+            images. 16-bit images are neither resized nor made ``float32`` unless ``dtype="uint8"`` takes their upper 8 bits.
+        mean, std: With ``dtype="float32"``: ``(sample / 255 - mean) / std``, one number for all channels, or one for each.
+        layout: ``"NHWC"``: ``(height, width, channels)``; ``"NCHW"``: ``(channels, height, width)``.
 
     Raises:
-        TypeError, ValueError: An option has another type or value.
+        TypeError, ValueError: An option has another type or value, or two exclude each other.
 
     >>> ImageOptions(channels=3).channels
     3
@@ -108,12 +174,113 @@ class ImageOptions:
     any_size: bool = False
     oriented: bool = False
     most_pixels: int = 89_478_485
+    crop: RandomResizedCrop | None = None
+    flip: bool = False
+    resize: int | tuple[int, int] | None = None
+    center_crop: int | tuple[int, int] | None = None
+    interpolation: str = "bilinear"
+    dtype: str | None = None
+    mean: float | tuple[float, ...] | None = None
+    std: float | tuple[float, ...] | None = None
+    layout: str = "NHWC"
 
     def __post_init__(self) -> None:
         if self.channels not in CHANNELS:
             raise ValueError(f"channels must be 1, 2, 3, 4 or None, got {self.channels!r}")
-        for name in ("any_size", "oriented"):
+        for name in ("any_size", "oriented", "flip"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} is True or False, got {getattr(self, name)!r}")
         if operator.index(self.most_pixels) < 1:
             raise ValueError(f"most_pixels must be 1 or more, got {self.most_pixels}")
+        self._parse_geometry()
+        self._parse_samples()
+
+    def _parse_geometry(self) -> None:
+        put = object.__setattr__  # frozen: one of the two places that may set
+        if self.crop is not None and not isinstance(self.crop, RandomResizedCrop):
+            raise TypeError(f"crop is a headrace.RandomResizedCrop(...), got {self.crop!r}")
+        if self.crop is not None and (self.resize is not None or self.center_crop is not None):
+            raise ValueError("crop resizes what it cuts out: give it without resize and center_crop")
+        if isinstance(self.resize, (tuple, list)):
+            put(self, "resize", _parse_size(self.resize, "resize"))
+        elif self.resize is not None:
+            put(self, "resize", _parse_side(self.resize, "resize"))
+        if self.center_crop is not None:
+            put(self, "center_crop", _parse_size(self.center_crop, "center_crop"))
+        choice(self.interpolation, "interpolation", INTERPOLATIONS)
+
+    def _parse_samples(self) -> None:
+        put = object.__setattr__
+        choice(self.layout, "layout", LAYOUTS)
+        choice(self.dtype, "dtype", ("uint8", "float32", None))
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std come together: (sample / 255 - mean) / std")
+        if self.mean is None or self.std is None:
+            return
+        if self.dtype != "float32":
+            raise ValueError(f"mean and std make floats: give dtype='float32' with them, got dtype={self.dtype!r}")
+        mean, std = _parse_numbers(self.mean, "mean"), _parse_numbers(self.std, "std")
+        counts = {len(mean), len(std)} - {1}
+        if len(counts) > 1 or (counts and self.channels is not None and counts != {self.channels}):
+            raise ValueError(
+                f"mean and std are one number, or one for each channel, got {len(mean)} and {len(std)} of them"
+                + (f" for {self.channels} channels" if self.channels is not None else "")
+            )
+        if not all(each > 0 for each in std):
+            raise ValueError(f"std must be above 0, got {self.std}")
+        put(self, "mean", mean)
+        put(self, "std", std)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the pixels of an image depend on random numbers."""
+        return self.flip or self.crop is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether images come as they are stored: not cut, resized or mirrored, and as ``(height, width, channels)`` of integers."""
+        is_whole = self.resize is None and self.center_crop is None and not self.is_random
+        return is_whole and self.dtype is None and self.layout == "NHWC"
+
+    @property
+    def fixed_size(self) -> tuple[int, int] | None:
+        """The height and width that images of every size get; ``None`` if it depends on their own."""
+        if self.crop is not None:
+            return self.crop.size
+        found = self.center_crop if self.center_crop is not None else self.resize
+        return found if isinstance(found, tuple) else None
+
+
+def _parse_side(value: object, name: str) -> int:
+    side = whole(value, name, least=1)
+    if side > MOST_SIDE:
+        raise ValueError(f"{name} must be at most {MOST_SIDE} pixels, got {side}")
+    return side
+
+
+def _parse_size(value: object, name: str) -> tuple[int, int]:
+    """Height and width, from both or from the side of a square."""
+    if not isinstance(value, (tuple, list)):
+        side = _parse_side(value, name)
+        return side, side
+    if len(value) != len(("height", "width")):
+        raise ValueError(f"{name} is one number, or a height and a width, got {value!r}")
+    return _parse_side(value[0], name), _parse_side(value[1], name)
+
+
+def _parse_numbers(value: object, name: str) -> tuple[float, ...]:
+    """One number or several, as a tuple."""
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    if not given or any(isinstance(each, (bool, str, bytes)) or not hasattr(each, "__float__") for each in given):
+        raise TypeError(f"{name} is a number, or a tuple of numbers, got {value!r}")
+    numbers = tuple(map(float, given))
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{name} must be finite, got {value!r}")
+    return numbers
+
+
+def _parse_range(value: object, name: str, *, most: float) -> tuple[float, float]:
+    numbers = _parse_numbers(value, name)
+    if len(numbers) != len(("least", "largest")) or not 0 < numbers[0] <= numbers[1] <= most:
+        raise ValueError(f"{name} is the least and the largest value, above 0 and at most {most:g}, got {value!r}")
+    return numbers[0], numbers[1]

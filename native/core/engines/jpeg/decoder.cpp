@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/engines/jpeg/scaled.hpp"
+
 namespace headrace::jpeg {
 namespace {
 
@@ -44,13 +46,17 @@ struct Decoder::Work {
 };
 
 bool Decoder::decode(Bytes file, const Header& header, std::uint8_t* out) {
+    return decode(file, header, {.width = header.width, .height = header.height}, out);
+}
+
+bool Decoder::decode(Bytes file, const Header& header, const Region& region, std::uint8_t* out) {
     if (std::size_t{header.height} * header.width > most_pixels) return false;
     if (!stretches_.fill(file.subspan(header.scan))) return false;
-    prepare(header);
+    prepare(header, region);
     const std::size_t units = units_.across * units_.down;
     if (stretches_.ends.size() != (header.restart == 0 ? 1 : ceiling(units, header.restart))) return false;
     if (!(kernels_.has_bmi2 ? read_blocks_bmi2(header) : read_blocks(header))) return false;
-    pixels(header, out);
+    pixels(header, region, out);
     return true;
 }
 
@@ -61,25 +67,62 @@ void Decoder::shrink() noexcept {
     }
 }
 
-void Decoder::prepare(const Header& header) {
+std::size_t most_shrink(const Header& header) noexcept {
+    // libjpeg does not smooth chroma of half the width where its blocks have one sample, or its rows two.
+    const Component& luma = header.components[0];
+    if (header.channels == 1 || luma.across == luma.down) return 8;
+    return header.width > 16 ? 4 : 1;
+}
+
+void Decoder::prepare(const Header& header, const Region& region) {
     const std::size_t across = header.components[0].across;
     const std::size_t down = header.components[0].down;
+    const std::size_t side = 8 / region.shrink;
     units_ = {ceiling(header.width, 8 * across), ceiling(header.height, 8 * down)};
     for (std::size_t i = 0; i < header.channels; ++i) {
         const Component& component = header.components[i];
+        // Smaller planes are shrunk less, if that spares widening them.
+        const bool is_small = 2 * component.across <= across && 2 * component.down <= down;
+        planes_[i].side = is_small && region.shrink > 1 ? 2 * side : side;
+    }
+    // Widening chroma looks at one sample on each side.
+    const std::size_t unit_width = across * side;
+    const std::size_t unit_height = down * side;
+    const std::size_t more_columns = unit_width > planes_[header.channels - 1].side ? 2 : 0;
+    const std::size_t more_rows = unit_height > planes_[header.channels - 1].side ? 2 : 0;
+    needed_.left = (region.left - std::min(region.left, more_columns)) / unit_width;
+    needed_.right = std::min(units_.across, ceiling(region.left + region.width + more_columns, unit_width));
+    needed_.top = (region.top - std::min(region.top, more_rows)) / unit_height;
+    needed_.bottom = std::min(units_.down, ceiling(region.top + region.height + more_rows, unit_height));
+    for (std::size_t i = 0; i < header.channels; ++i) {
+        const Component& component = header.components[i];
         Plane& plane = planes_[i];
-        plane.columns = ceiling(std::size_t{header.width} * component.across, across);
-        plane.rows = ceiling(std::size_t{header.height} * component.down, down);
-        plane.stride = units_.across * component.across * 8 + padding;
-        plane.samples.resize(Plane::before + units_.down * component.down * 8 * plane.stride + padding);
+        const std::size_t unit_rows = component.down * plane.side;
+        plane.columns = ceiling(std::size_t{header.width} * component.across * plane.side, across * 8);
+        plane.rows = ceiling(std::size_t{header.height} * component.down * plane.side, down * 8);
+        plane.stride = units_.across * component.across * plane.side + padding;
+        plane.is_narrow = component.across * plane.side < unit_width;
+        plane.is_low = unit_rows < unit_height;
+        plane.first = needed_.top * unit_rows;
+        plane.samples.resize(Plane::before + (needed_.bottom - needed_.top) * unit_rows * plane.stride + padding);
         dc_[component.dc].build(*header.dc[component.dc], false);
         ac_[component.ac].build(*header.ac[component.ac], true);
     }
-    for (auto& row : wide_) row.resize(header.width + 2 * padding);
+    for (auto& row : wide_) row.resize(2 * region.width + 4 * padding);
+}
+
+void Decoder::transform(const Block& first, bool first_is_flat, const Block& second, bool second_is_flat) const {
+    if (first_is_flat && second_is_flat) {
+        kernels_.flat(first);
+        if (second.out != first.out) kernels_.flat(second);
+    } else {
+        kernels_.transform(first, second);
+    }
 }
 
 template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
     Work work;
+    const bool is_shrunk = planes_[0].side != 8;
     for (std::size_t i = 0; i < header.channels; ++i) {
         const Component& component = header.components[i];
         work.steps[i] = header.steps[component.steps];
@@ -88,52 +131,67 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
                                         place % component.across, place / component.across};
         }
     }
-    const std::byte* begin = stretches_.bytes.data();
-    const std::byte* end = begin + stretches_.ends[0];
-    std::size_t stretch = 0;
-    std::uint32_t left = header.restart;
+    // A stretch depends on none before it, so reading begins with the one of the first unit that is needed.
+    const std::size_t stretch_units = header.restart != 0 ? header.restart : units_.across * units_.down;
+    std::size_t stretch = needed_.top * units_.across / stretch_units;
+    const std::byte* begin = stretches_.bytes.data() + (stretch == 0 ? 0 : stretches_.ends[stretch - 1]);
+    const std::byte* end = stretches_.bytes.data() + stretches_.ends[stretch];
+    std::size_t left = stretch_units;
     Bits bits{begin};
     const auto is_used_up = [&] {
         const std::ptrdiff_t unused = (end - begin) * 8 - bits.consumed(begin);
         return unused >= 0 && unused < 8;
     };
-    for (std::size_t y = 0; y < units_.down; ++y) {
-        for (std::size_t x = 0; x < units_.across; ++x) {
-            if (header.restart != 0 && left-- == 0) {
+    for (std::size_t y = stretch * stretch_units / units_.across; y < needed_.bottom; ++y) {
+        const bool is_row_needed = y >= needed_.top;
+        const bool begins_here = y == stretch * stretch_units / units_.across && left == stretch_units;
+        for (std::size_t x = begins_here ? stretch * stretch_units % units_.across : 0; x < units_.across; ++x) {
+            if (left-- == 0) {
                 if (!is_used_up()) return false;
                 begin = end;
                 end = stretches_.bytes.data() + stretches_.ends[++stretch];
                 bits = Bits{begin};
                 work.means = {};
-                left = header.restart - 1;
+                left = stretch_units - 1;
             }
+            const bool is_needed = is_row_needed && x >= needed_.left && x < needed_.right;
             std::array<Block, most_blocks> blocks;
             std::array<bool, most_blocks> is_flat;
             for (std::size_t i = 0; i < work.count; ++i) {
                 const Slot& slot = work.slots[i];
                 std::int16_t* const coefficients = work.coefficients[i].data();
-                clear(coefficients);
+                if (is_needed) clear(coefficients);
                 const unsigned size = next_block(*slot.dc, *slot.ac, bits, work.means[slot.component], coefficients);
                 if (size == 0 || bits.at > end + 8) return false;
+                if (!is_needed) continue;
                 Plane& plane = planes_[slot.component];
                 const Component& component = header.components[slot.component];
-                const std::size_t row = (y * component.down + slot.row) * 8;
-                blocks[i] = {coefficients, slot.steps, plane.row(row) + (x * component.across + slot.column) * 8,
-                             plane.stride};
+                const std::size_t row = (y * component.down + slot.row) * plane.side;
+                blocks[i] = {coefficients, slot.steps,
+                             plane.row(row) + (x * component.across + slot.column) * plane.side, plane.stride};
                 is_flat[i] = size == 1;
+            }
+            if (!is_needed) continue;
+            if (is_shrunk) {
+                for (std::size_t i = 0; i < work.count; ++i) {
+                    const std::size_t side = planes_[work.slots[i].component].side;
+                    if (is_flat[i]) {
+                        flat_scaled(blocks[i], side);
+                    } else if (side == 8) {
+                        kernels_.transform(blocks[i], blocks[i]);
+                    } else {
+                        transform_scaled(blocks[i], side);
+                    }
+                }
+                continue;
             }
             for (std::size_t i = 0; i < work.count; i += 2) {
                 const std::size_t other = std::min(i + 1, work.count - 1);
-                if (is_flat[i] && is_flat[other]) {
-                    kernels_.flat(blocks[i]);
-                    if (other != i) kernels_.flat(blocks[other]);
-                } else {
-                    kernels_.transform(blocks[i], blocks[other]);
-                }
+                transform(blocks[i], is_flat[i], blocks[other], is_flat[other]);
             }
         }
     }
-    return is_used_up() && stretch + 1 == stretches_.ends.size();
+    return needed_.bottom < units_.down || (is_used_up() && stretch + 1 == stretches_.ends.size());
 }
 
 bool Decoder::read_blocks(const Header& header) { return scan<0>(header); }
@@ -143,36 +201,39 @@ HEADRACE_FOR_BMI2
 #endif
 bool Decoder::read_blocks_bmi2(const Header& header) { return scan<1>(header); }
 
-std::uint8_t* Decoder::chroma(Plane& plane, const Header& header, std::size_t row,
-                              std::vector<std::uint8_t>& wide) const {
-    const Component& luma = header.components[0];
-    if (luma.across == 1) return plane.row(row);
+const std::uint8_t* Decoder::chroma(Plane& plane, const Region& region, std::size_t row,
+                                    std::vector<std::uint8_t>& wide) const {
+    if (!plane.is_narrow) return plane.row(row) + region.left;
+    // Columns of chroma, from an even column of the image on.
+    const std::size_t begin = region.left / 2;
+    const std::size_t end = std::min(plane.columns, (region.left + region.width + 1) / 2);
     const auto ready = [&](std::size_t number) {
         std::uint8_t* const samples = plane.row(number);
-        samples[-1] = samples[0];
-        samples[plane.columns] = samples[plane.columns - 1];
-        return samples;
+        if (begin == 0) samples[-1] = samples[0];
+        if (end == plane.columns) samples[plane.columns] = samples[plane.columns - 1];
+        return samples + begin;
     };
-    if (luma.down == 1) {
-        kernels_.widen(ready(row), plane.columns, wide.data());
-        return wide.data();
+    if (!plane.is_low) {
+        kernels_.widen(ready(row), end - begin, wide.data());
+    } else {
+        const std::size_t near = row / 2;
+        const std::size_t far = row % 2 == 0 ? near - (near == 0 ? 0 : 1) : std::min(near + 1, plane.rows - 1);
+        kernels_.widen_two(ready(near), ready(far), end - begin, wide.data());
     }
-    const std::size_t near = row / 2;
-    const std::size_t far = row % 2 == 0 ? near - (near == 0 ? 0 : 1) : std::min(near + 1, plane.rows - 1);
-    kernels_.widen_two(ready(near), ready(far), plane.columns, wide.data());
-    return wide.data();
+    return wide.data() + region.left % 2;
 }
 
-void Decoder::pixels(const Header& header, std::uint8_t* out) {
-    for (std::size_t row = 0; row < header.height; ++row) {
+void Decoder::pixels(const Header& header, const Region& region, std::uint8_t* out) {
+    for (std::size_t row = region.top; row < region.top + region.height; ++row) {
+        const std::uint8_t* const luma = planes_[0].row(row) + region.left;
         if (header.channels == 1) {
-            std::memcpy(out, planes_[0].row(row), header.width);
+            std::memcpy(out, luma, region.width);
         } else {
-            const std::uint8_t* const blue = chroma(planes_[1], header, row, wide_[0]);
-            const std::uint8_t* const red = chroma(planes_[2], header, row, wide_[1]);
-            kernels_.colours(planes_[0].row(row), blue, red, header.width, out);
+            const std::uint8_t* const blue = chroma(planes_[1], region, row, wide_[0]);
+            const std::uint8_t* const red = chroma(planes_[2], region, row, wide_[1]);
+            kernels_.colours(luma, blue, red, region.width, out);
         }
-        out += std::size_t{header.width} * header.channels;
+        out += region.width * header.channels;
     }
 }
 

@@ -10,6 +10,21 @@
 
 namespace headrace::jpeg {
 
+/// A part of an image, in pixels of the image shrunk by `shrink`.
+struct Region {
+    std::size_t left = 0;
+    std::size_t top = 0;
+    std::size_t width = 0;
+    std::size_t height = 0;
+    std::size_t shrink = 1; ///< 1, 2, 4 or 8: each pixel is the mean of that many by as many, as libjpeg shrinks.
+};
+
+/// The length of a side shrunk by `shrink`.
+constexpr std::size_t shrunk(std::size_t side, std::size_t shrink) { return (side + shrink - 1) / shrink; }
+
+/// The largest `shrink` that a file can be decoded by.
+[[nodiscard]] std::size_t most_shrink(const Header& header) noexcept;
+
 /// Decodes plain JPEGs (see `plain_header`) to the pixels that libjpeg-turbo gives with its accurate DCT and smooth
 /// chroma, to the bit. Each thread needs its own: it keeps its memory, and the code tables of the image before.
 class Decoder {
@@ -20,6 +35,11 @@ class Decoder {
     /// bit. A library then decodes it, or names the fault.
     [[nodiscard]] bool decode(Bytes file, const Header& header, std::uint8_t* out);
 
+    /// The same for a part of the image: the pixels that it has in the whole one. Reads the file up to the last row of
+    /// blocks that it needs, so damage behind it is not seen. `region` must lie in the image and not be empty, and
+    /// `region.shrink` must be at most `most_shrink`.
+    [[nodiscard]] bool decode(Bytes file, const Header& header, const Region& region, std::uint8_t* out);
+
     /// Frees the memory that only a large image needed.
     void shrink() noexcept;
 
@@ -29,29 +49,39 @@ class Decoder {
         std::size_t stride = 0;
         std::size_t columns = 0; ///< Columns of the image.
         std::size_t rows = 0;
+        std::size_t side = 8;   ///< Samples of a block in a row, and in a column.
+        std::size_t first = 0;  ///< The first row that is kept.
+        bool is_narrow = false; ///< Has half the columns of the image.
+        bool is_low = false;    ///< Has half the rows, too.
         [[nodiscard]] std::uint8_t* row(std::size_t number) noexcept {
-            return samples.data() + before + number * stride;
+            return samples.data() + before + (number - first) * stride;
         }
         static constexpr std::size_t before = 32;
     };
     struct Units {
         std::size_t across = 0, down = 0;
     };
+    /// The units that a region needs.
+    struct Needed {
+        std::size_t left = 0, right = 0, top = 0, bottom = 0;
+    };
     struct Work;
 
-    void prepare(const Header& header);
+    void prepare(const Header& header, const Region& region);
     [[nodiscard]] bool read_blocks(const Header& header);
     [[nodiscard]] bool read_blocks_bmi2(const Header& header);
     template <int> [[nodiscard]] bool scan(const Header& header);
-    void pixels(const Header& header, std::uint8_t* out);
-    [[nodiscard]] std::uint8_t* chroma(Plane& plane, const Header& header, std::size_t row,
-                                       std::vector<std::uint8_t>& wide) const;
+    void transform(const Block& first, bool first_is_flat, const Block& second, bool second_is_flat) const;
+    void pixels(const Header& header, const Region& region, std::uint8_t* out);
+    [[nodiscard]] const std::uint8_t* chroma(Plane& plane, const Region& region, std::size_t row,
+                                             std::vector<std::uint8_t>& wide) const;
 
     const Kernels& kernels_;
     std::array<CodeTable, 4> dc_;
     std::array<CodeTable, 4> ac_;
     Stretches stretches_;
     Units units_;
+    Needed needed_;
     std::array<Plane, 3> planes_;
     std::array<std::vector<std::uint8_t>, 2> wide_;
 };
