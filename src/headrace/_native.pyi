@@ -272,6 +272,29 @@ def frame_tfrecord(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typin
 def frame_tfrecords(payloads: Sequence[Buffer]) -> numpy.typing.NDArray[numpy.uint8]:
     """Whole framed records, joined."""
 
+class ImageViews:
+    """What to do with images, and how their pixels stand in a batch."""
+
+    def __init__(self, *, crop: tuple[tuple[int, int], tuple[float, float], tuple[float, float]] | None, resize: int | tuple[int, int] | None, center_crop: tuple[int, int] | None, flip: bool, interpolation: str, is_planar: bool, values: numpy.typing.NDArray[numpy.float32] | None) -> None: ...
+
+    def draws(self) -> int:
+        """How many random numbers an image needs."""
+
+    def size(self, height: int, width: int) -> tuple[int, int] | None:
+        """
+        The height and width of a view of an image of this size; None if the image is too small.
+        """
+
+    def apply(self, image: numpy.typing.NDArray[numpy.uint8], draws: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint8]) -> bool:
+        """
+        Write a view of an image (height, width, channels) to the bytes of `out`. False if it has another size.
+        """
+
+def decode_jpeg_views(images: list[Any], views: ImageViews, draws: numpy.typing.NDArray[numpy.float64], size: tuple[int, int], channels: int, most_pixels: int) -> tuple[numpy.typing.NDArray[numpy.uint8], list[int]]:
+    """
+    Views of JPEGs as the bytes of each, uint8 (n, bytes), and the positions of those that are not plain or not sound, or whose view has another size: their bytes are left to others.
+    """
+
 RECORDIO_MAGIC: int = 3470205706
 
 class RecordIOWalks:

@@ -118,6 +118,30 @@ def decode_csv():
     return decoder.decode(_native.gather_csv([table], None, rows, marks))
 
 
+def image_views():
+    values = np.arange(3 * 256, dtype=np.float32).reshape(3, 256)
+    return _native.ImageViews(
+        crop=((5, 7), (0.5, 1.0), (0.5, 2.0)),
+        resize=None,
+        center_crop=None,
+        flip=True,
+        interpolation="bilinear",
+        is_planar=True,
+        values=values,
+    )
+
+
+def view_of(image):
+    out = np.zeros(5 * 7 * 3 * 4, np.uint8)
+    return image_views().apply(image, np.full((1, 41), 0.5), out), out.tobytes()
+
+
+def decoded_views():
+    draws = np.full((3, 41), 0.5)
+    found, others = _native.decode_jpeg_views([*jpegs, progressive], image_views(), draws, (5, 7), 3, 1 << 20)
+    return found[:2].tolist(), others
+
+
 def decode_into(image):
     out = np.empty((16, 24, 3), np.uint8)
     return _native.decode_jpeg_into(image, out), out.tobytes() if image is not progressive else None
@@ -189,6 +213,9 @@ CASES = {
     "decode_jpegs_refused": lambda: _native.decode_jpegs([progressive], 16, 24, 3)[1],
     "decode_jpeg_into": lambda: decode_into(jpegs[0]),
     "decode_jpeg_into_refused": lambda: decode_into(progressive),
+    "ImageViews": lambda: image_views().size(16, 24),
+    "ImageViews_apply": lambda: view_of(np.ones((16, 24, 3), np.uint8)),
+    "decode_jpeg_views": lambda: decoded_views(),
     "decode_png": lambda: _native.decode_png([png, png], 16, 72, 3).tobytes(),
     "GzipInflater": inflate,
     "frame_chunks": lambda: [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from headrace._arguments import choice, whole
 from headrace.contracts.feature import ENCODINGS, SEVERAL_KINDS, Encoding
@@ -133,7 +133,7 @@ class RandomResizedCrop:
         put(self, "ratio", _parse_range(ratio, "ratio", most=1000.0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ImageOptions:
     """How :func:`headrace.open` decodes images: ``open(path, decode=ImageOptions(channels=3))``.
 
@@ -230,6 +230,10 @@ class ImageOptions:
             raise ValueError(f"std must be above 0, got {self.std}")
         put(self, "mean", mean)
         put(self, "std", std)
+
+    def __repr__(self) -> str:
+        given = [(each.name, getattr(self, each.name)) for each in fields(self) if getattr(self, each.name) != each.default]
+        return f"ImageOptions({', '.join(f'{name}={value!r}' for name, value in given)})"
 
     @property
     def is_random(self) -> bool:

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from headrace.codecs.images.decode import ImageDecoder, feature_of_images
+from headrace.codecs.images.decode import ImageDecoder
+from headrace.codecs.images.views import decoder_of, feature_of_views, given_feature
 from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.images import ImageOptions, encoding_of_all
+from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import DataError, MissingExtra, Where
-from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, stream
+from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, random_streams, stream
 from headrace.sources.stacking import row, stack
 from headrace.sources.tables import TableNode
 from headrace.sources.views import keep_features
@@ -112,20 +114,21 @@ class DecodedNode:
         found = {}
         for name, stored in self.stored.items():
             images = [image for example in sample for image in images_in(example[name])] if name in unknown else []
-            found[name] = self.given.get(name) or self._found(stored, images)
+            given = self.given.get(name)
+            found[name] = self._found(stored, images) if given is None else given_feature(given, self.options)
         return found
 
     def _found(self, stored: Feature, images: list[bytes]) -> Feature:
         try:
-            return feature_of_images(stored, images, self.options)
+            return feature_of_views(stored, images, self.options)
         except MissingExtra:  # raised when pixels are read
-            return feature_of_images(stored, [], self.options)
+            return feature_of_views(stored, [], self.options)
 
     @cached_property
     def _decoders(self) -> dict[str, ImageDecoder]:
         exact = self.options.channels is not None
         return {
-            name: ImageDecoder(feature, self.options, exact=exact or name in self.given)
+            name: decoder_of(feature, self.options, exact=exact or name in self.given)
             for name, feature in self._decoded.items()
         }
 
@@ -133,15 +136,27 @@ class DecodedNode:
         return len(self.parent)
 
     def batch(self, indices: Indices, /) -> Batch:
-        batch = self.parent.batch(indices)
-        return self._pixels(batch, lambda position: self.parent.where(int(indices[position])))
+        return self.batch_with_keys(indices, None)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        batch = read_batch(self.parent, indices, keys)
+        return self._pixels(batch, lambda position: self.parent.where(int(indices[position])), indices, keys)
+
+    def random_streams(self) -> int:
+        return int(self.options.is_random)
+
+    @cached_property
+    def _stream(self) -> int:
+        """Its own stream of random numbers: the nodes below it use those before."""
+        return random_streams(self.parent)
 
     def where(self, index: int, /) -> Where:
         return self.parent.where(index)
 
     def examples(self) -> Iterator[Example]:
         for index, example in enumerate(examples_of(self.parent)):
-            yield row(self._pixels(stack([example]), lambda _, index=index: self.parent.where(index)), 0)
+            indices = np.array([index], np.int64)
+            yield row(self._pixels(stack([example]), lambda _, index=index: self.parent.where(index), indices), 0)
 
     def stream(self, batch_size: int, /) -> Iterator[Batch] | None:
         batches = stream(self.parent, batch_size)
@@ -169,12 +184,16 @@ class DecodedNode:
         """Decoding images does not make other data of them."""
         return self.parent
 
-    def _pixels(self, batch: Batch, where: Any) -> Batch:
-        """The batch with its images decoded. ``where(position)`` is the place of one of its rows."""
+    def _pixels(self, batch: Batch, where: Any, indices: Indices, keys: RandomKeys | None = None) -> Batch:
+        """The batch with its images decoded. ``where(position)`` is the place of one of its rows, ``indices`` are their indices."""
+        draws = None
+        if count := max((decoder.draws for decoder in self._decoders.values()), default=0):
+            own = RandomKeys.of_indices(indices) if keys is None else keys
+            draws = own.skip(self._stream).uniform(count)
         columns = dict(batch)
         for name, decoder in self._decoders.items():
             try:
-                columns[name] = decoder.column(batch[name])
+                columns[name] = decoder.column(batch[name], draws)
             except DataError as error:
                 place: Where = where(error.where.record or 0)
                 raise type(error)(
@@ -185,8 +204,10 @@ class DecodedNode:
     def _decode_stream(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         first = 0
         for batch in batches:
-            yield self._pixels(batch, lambda position, first=first: self.parent.where(first + position))
-            first += len(next(iter(batch.values())))
+            rows = len(next(iter(batch.values())))
+            indices = np.arange(first, first + rows)
+            yield self._pixels(batch, lambda position, first=first: self.parent.where(first + position), indices)
+            first += rows
 
 
 def images_in(value: Any) -> list[bytes]:

@@ -44,14 +44,51 @@ void grey(const Kernels& kernels) {
     }
 }
 
+/// Every part of an image, shrunk or not, must be the part of the whole.
+void regions(const Kernels& kernels, Bytes file) {
+    const auto header = plain_header(file);
+    check(header.has_value());
+    Decoder decoder(kernels);
+    for (std::size_t shrink = 1; shrink <= most_shrink(*header); shrink *= 2) {
+        const std::size_t rows = shrunk(height, shrink), columns = shrunk(width, shrink);
+        const std::size_t channels = header->channels;
+        std::vector<std::uint8_t> whole(rows * columns * channels);
+        check(decoder.decode(file, *header, {0, 0, columns, rows, shrink}, whole.data()));
+        for (std::size_t top = 0; top < rows; ++top) {
+            for (std::size_t left = 0; left < columns; ++left) {
+                const Region region{left, top, 1 + (left * 7 + top) % (columns - left),
+                                    1 + (top * 5 + left) % (rows - top), shrink};
+                std::vector<std::uint8_t> part(region.height * region.width * channels + 1, 7);
+                check(decoder.decode(file, *header, region, part.data()) && part.back() == 7);
+                for (std::size_t row = 0; row < region.height; ++row) {
+                    const auto* const from = whole.data() + ((top + row) * columns + left) * channels;
+                    check(std::equal(from, from + region.width * channels, part.data() + row * region.width * channels),
+                          "part");
+                }
+            }
+        }
+    }
+}
+
+void every_region(const Kernels& kernels) {
+    const std::vector<std::byte> grey_file = from_hex(grey_picture.digits);
+    regions(kernels, bytes_of(grey_file));
+    for (const Picture& picture : pictures) {
+        const std::vector<std::byte> file = from_hex(picture.digits);
+        regions(kernels, bytes_of(file));
+    }
+}
+
 } // namespace
 
 int main() {
+    every_region(plain_kernels());
     grey(plain_kernels());
     pixels_are_those_of_libjpeg(plain_kernels());
     for (const Cpu& cpu : runnable_cpus())
         if (const Kernels* const vector = vector_kernels(cpu)) {
             pixels_are_those_of_libjpeg(*vector);
             grey(*vector);
+            every_region(*vector);
         }
 }

@@ -20,7 +20,7 @@ from headrace.contracts.values import Ragged
 from headrace.errors import CorruptRecord, DataError, MissingExtra, SchemaMismatch, UnsupportedData, Where
 from headrace.io.engines import engines
 
-__all__ = ["ImageDecoder", "feature_of_images"]
+__all__ = ["ImageDecoder", "feature_of_images", "image_headers"]
 
 LEFT = "decode=False leaves images as the bytes that they are stored as."
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
@@ -44,12 +44,17 @@ def feature_of_images(stored: Feature, images: Sequence[bytes], options: ImageOp
     Raises:
         MissingExtra: The packages that read images are not installed.
     """
-    found = [header for image in images if (header := _header_or_none(image, options)) is not None]
+    found = image_headers(images, options)
     sizes = {(header.height, header.width) for header in found}
     height, width = sizes.pop() if len(sizes) == 1 and not options.any_size else (None, None)
     channels = options.channels or (common_channels({header.channels for header in found}) if found else None)
     dtype = "uint16" if any(header.dtype == "uint16" for header in found) else "uint8"
     return Feature(dtype, (*stored.shape, height, width, channels), encoding=stored.encoding, steps=stored.steps)
+
+
+def image_headers(images: Sequence[bytes], options: ImageOptions) -> list[ImageHeader]:
+    """The headers of images, as far as they can be read."""
+    return [header for image in images if (header := _header_or_none(image, options)) is not None]
 
 
 def _header_or_none(image: bytes, options: ImageOptions) -> ImageHeader | None:
@@ -77,8 +82,17 @@ class ImageDecoder:
         self.exact = exact
         self.height, self.width, self.channels = feature.shape[-IMAGE_AXES:]
 
-    def column(self, column: Any) -> Any:
+    @property
+    def draws(self) -> int:
+        """How many random numbers an image needs."""
+        return 0
+
+    def column(self, column: Any, draws: npt.NDArray[np.float64] | None = None) -> Any:
         """Decode a column of images.
+
+        Args:
+            column: ``(n,)`` or ``(n, k)`` encoded images, or a :class:`Ragged` of them.
+            draws: ``float64 (n, any)``: random numbers of each record, for a decoder that uses them.
 
         Returns:
             For ``(n,)``: ``ndarray (n, height, width, channels)`` if all have the same size, else a list of ``n`` arrays. For
@@ -89,11 +103,11 @@ class ImageDecoder:
             CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the row of the first bad image.
         """
         if isinstance(column, Ragged):
-            return self._ragged(column)
+            return self._ragged(column, draws)
         flat = column.reshape(-1).tolist()
         per_row = max(1, len(flat) // max(1, len(column)))
         try:
-            decoded = self.images(flat)
+            decoded = self.images(flat, None if draws is None else np.repeat(draws, per_row, axis=0))
         except DataError as error:
             raise error.relocated(Where(record=(error.where.record or 0) // per_row)) from error.__cause__
         if column.ndim == 1:
@@ -102,9 +116,9 @@ class ImageDecoder:
             return decoded.reshape((*column.shape, *decoded.shape[1:]))
         return [decoded[start : start + per_row] for start in range(0, len(flat), per_row)]
 
-    def _ragged(self, column: Ragged) -> Any:
+    def _ragged(self, column: Ragged, draws: npt.NDArray[np.float64] | None) -> Any:
         try:
-            decoded = self.column(column.values)
+            decoded = self.column(column.values, None if draws is None else np.repeat(draws, column.lengths, axis=0))
         except DataError as error:
             row = int(np.searchsorted(column.offsets, error.where.record or 0, side="right")) - 1
             raise error.relocated(Where(record=row)) from error.__cause__
@@ -113,7 +127,11 @@ class ImageDecoder:
             return [decoded[start:stop] for start, stop in pairwise(starts)]
         return Ragged(decoded, column.offsets)
 
-    def images(self, images: Sequence[bytes]) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
+    def images(
+        self,
+        images: Sequence[bytes],
+        draws: npt.NDArray[np.float64] | None = None,  # noqa: ARG002 - for decoders that derive from this one
+    ) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
         """Decode ``n`` images: ``ndarray (n, height, width, channels)`` if they have the same size, else a list of arrays.
 
         Raises:

@@ -1,0 +1,271 @@
+"""Images that are cropped, resized, mirrored and laid out while they are decoded.
+
+Plain JPEGs go through one native call for a batch, which decodes only the blocks that are needed. Every other image is decoded whole, and
+then cropped and resized by the same native code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.codecs.images.decode import JPEG_CHANNELS, JPEG_START, ImageDecoder, feature_of_images, image_headers
+from headrace.codecs.images.encode import Pixels, common_channels
+from headrace.codecs.images.open import ImageHeader
+from headrace.contracts.feature import IMAGE_AXES, Feature
+from headrace.contracts.images import ImageOptions
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.io.engines import engines
+
+__all__ = ["ViewDecoder", "decoder_of", "feature_of_views", "given_feature"]
+
+
+def feature_of_views(stored: Feature, images: Sequence[bytes], options: ImageOptions) -> Feature:
+    """The feature type of decoded images, as found from a sample and as the options say.
+
+    Args:
+        stored: The feature of encoded images.
+        images: The sample.
+        options: The decoding options.
+
+    Returns:
+        See :func:`feature_of_images`. Cropped or resized images have the size of the result, which is ``None`` only where it depends
+        on the image. ``float32``, and channels before height and width, lose the encoding, which only whole images have.
+
+    Raises:
+        MissingExtra: The packages that read images are not installed.
+    """
+    found = feature_of_images(stored, images, options)
+    if options.is_plain:
+        return found
+    size = options.fixed_size
+    if size is None:
+        geometry = _geometry(options)
+        headers = [] if options.any_size else image_headers(images, options)
+        sizes = {geometry.size(header.height, header.width) for header in headers}
+        size = sizes.pop() if len(sizes) == 1 else None
+    return _laid_out(stored, size or (None, None), found.shape[-1], options)
+
+
+def given_feature(given: Feature, options: ImageOptions) -> Feature:
+    """The feature type of decoded images for one in a given schema, whose last axes are height, width and channels.
+
+    Raises:
+        SchemaMismatch: It says another size than the options.
+    """
+    if options.is_plain:
+        return given
+    height, width, channels = given.shape[-IMAGE_AXES:]
+    size = options.fixed_size
+    is_deeper = given.dtype == "uint16" and options.dtype != "uint8"
+    is_other = size is not None and (height not in (None, size[0]) or width not in (None, size[1]))
+    if is_other or is_deeper or options.channels not in (None, channels):
+        raise SchemaMismatch(
+            Where(),
+            expected=f"uint8 images of {size or 'any size'} and {options.channels or 'any'} channels, as ImageOptions says",
+            found=repr(given),
+        )
+    return _laid_out(given.stored, size or (height, width), channels, options)
+
+
+def _laid_out(
+    stored: Feature, size: tuple[int | None, int | None], channels: int | None, options: ImageOptions
+) -> Feature:
+    """The feature of results of one size, in the dtype and layout of the options."""
+    is_planar = options.layout == "NCHW"
+    axes = (channels, *size) if is_planar else (*size, channels)
+    dtype = options.dtype or "uint8"
+    encoding = None if is_planar or dtype != "uint8" else stored.encoding
+    return Feature(dtype, (*stored.shape, *axes), encoding=encoding, steps=stored.steps)
+
+
+def decoder_of(feature: Feature, options: ImageOptions, *, exact: bool) -> ImageDecoder:
+    """The decoder for a feature of :func:`feature_of_views` or :func:`given_feature`; see :class:`ImageDecoder`."""
+    return (ImageDecoder if options.is_plain else ViewDecoder)(feature, options, exact=exact)
+
+
+def _geometry(options: ImageOptions, values: npt.NDArray[np.float32] | None = None) -> _native.ImageViews:
+    crop = options.crop
+    return _native.ImageViews(
+        crop=None if crop is None else (crop.size, crop.scale, crop.ratio),
+        resize=options.resize,
+        center_crop=options.center_crop,  # type: ignore[arg-type]
+        flip=options.flip,
+        interpolation=options.interpolation,
+        is_planar=options.layout == "NCHW",
+        values=values,
+    )
+
+
+class ViewDecoder(ImageDecoder):
+    """Decodes the images of one feature, and crops and resizes them. Safe in threads; decoding releases the GIL.
+
+    Args:
+        feature: The type of the results.
+        options: The decoding options.
+        exact: See :class:`ImageDecoder`.
+    """
+
+    def __init__(self, feature: Feature, options: ImageOptions, *, exact: bool) -> None:
+        axes = feature.shape[-IMAGE_AXES:]
+        is_planar = options.layout == "NCHW"
+        # What is read may have any size.
+        super().__init__(
+            Feature("uint8", (None, None, axes[0] if is_planar else axes[-1]), encoding="image"), options, exact=exact
+        )
+        self.result = feature
+        height, width = axes[1:] if is_planar else axes[:2]
+        self.size = None if height is None or width is None else (height, width)
+
+    def images(
+        self, images: Sequence[bytes], draws: npt.NDArray[np.float64] | None = None
+    ) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
+        """Decode ``n`` images: ``ndarray (n, *axes)`` if the results have the same size, else a list of arrays.
+
+        Args:
+            images: Encoded images.
+            draws: ``float64 (n, draws)``: random numbers of each, in [0, 1).
+
+        Raises:
+            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the position of the first bad image.
+        """
+        if draws is None:
+            draws = np.zeros((len(images), self.draws))
+        if self.size is None or self.channels is None:
+            return self._each(images, draws)
+        plain = self._plain_jpegs_at(images, draws)
+        if plain is not None:
+            return plain
+        results = self._pooled((len(images), *self._axes(self.size, self.channels)))
+        for position, image in enumerate(images):
+            self._view(self._opened(image, position), image, draws[position], position, results[position])
+        return results
+
+    @property
+    def draws(self) -> int:
+        """How many random numbers an image needs."""
+        return _geometry(self.options).draws()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_views_by_channels"}
+
+    def _plain_jpegs_at(self, images: Sequence[bytes], draws: npt.NDArray[np.float64]) -> npt.NDArray[Any] | None:
+        """Make results of one size from plain JPEGs in native code, and of others among them one by one; ``None`` if that gains nothing."""
+        size, channels = self.size, self.channels
+        if size is None or channels not in JPEG_CHANNELS or not engines().jpeg.is_own or self.options.oriented:
+            return None
+        if not any(image.startswith(JPEG_START) for image in images):
+            return None
+        views, most = self._views(channels), self.options.most_pixels
+        rows, others = _native.decode_jpeg_views(list(images), views, draws, size, channels, most)
+        results = rows.view(self.result.dtype).reshape((len(images), *self._axes(size, channels)))
+        for position in others:
+            image = images[position]
+            self._view(self._opened(image, position), image, draws[position], position, results[position])
+        return results
+
+    def _each(self, images: Sequence[bytes], draws: npt.NDArray[np.float64]) -> list[Pixels] | Pixels:
+        """Make results of any size."""
+        results = []
+        for position, image in enumerate(images):
+            header = self._opened(image, position)
+            channels = self.channels or header.channels
+            size = self._size_of(header, position)
+            out = self._pooled(self._axes(size, channels))
+            self._view(header, image, draws[position], position, out)
+            results.append(out)
+        if not results:
+            return self._pooled((0, *self._axes(self.size or (0, 0), self.channels or 0)))
+        return np.stack(results) if len({result.shape for result in results}) == 1 else results
+
+    def _size_of(self, header: ImageHeader, position: int) -> tuple[int, int]:
+        """The size of the result for one image."""
+        size = self._views(self.channels or header.channels).size(header.height, header.width)
+        if size is None:
+            raise SchemaMismatch(
+                Where(record=position),
+                expected=f"an image of at least {self.options.center_crop}, which center_crop cuts out",
+                found=f"one of {header.height} x {header.width}",
+                hint="ImageOptions(resize=...) resizes images before they are cropped.",
+            )
+        if size[0] * size[1] > max(self.options.most_pixels, 1):
+            raise self._too_large(f"one that becomes {size[0]} x {size[1]}", position)
+        return size
+
+    def _view(
+        self, header: ImageHeader, image: bytes, draws: npt.NDArray[np.float64], position: int, out: Pixels
+    ) -> None:
+        """Make the result of one image in ``out``."""
+        channels = self.channels or header.channels
+        size = self._size_of(header, position)
+        if out.shape != self._axes(size, channels):
+            raise SchemaMismatch(
+                Where(record=position),
+                expected=f"an image that becomes one of shape {out.shape}, as the first ones or the schema say",
+                found=f"one that becomes {self._axes(size, channels)}",
+                hint="decode=ImageOptions(any_size=True) takes all sizes.",
+            )
+        pixels = np.empty((header.height, header.width, channels), np.uint8)
+        try:
+            header.pixels_into(pixels)
+        except Exception as error:
+            raise self._damaged(error, image, position) from error
+        self._views(channels).apply(pixels, draws[None], out.reshape(-1).view(np.uint8))
+
+    def _check_fit(self, header: ImageHeader, position: int) -> None:
+        if header.dtype == "uint16" and self.options.dtype != "uint8":
+            raise UnsupportedData(
+                Where(record=position),
+                expected="an image of 8-bit samples",
+                found="one of 16 bits",
+                hint="decode=ImageOptions(dtype='uint8', ...) takes the upper 8 bits.",
+            )
+        channels = self.channels
+        if channels is not None and not self.exact and common_channels({channels, header.channels}) != channels:
+            raise SchemaMismatch(
+                Where(record=position),
+                expected=f"an image of {channels} channels, as the first ones or the schema say",
+                found=f"one of {header.channels}",
+                hint="decode=ImageOptions(channels=...) makes all alike.",
+            )
+
+    def _axes(self, size: tuple[int, int], channels: int) -> tuple[int, int, int]:
+        return (channels, *size) if self.options.layout == "NCHW" else (*size, channels)
+
+    def _pooled(self, shape: tuple[int, ...]) -> Pixels:
+        dtype = np.dtype(self.result.dtype)
+        size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        return _native.pooled(size).view(dtype).reshape(shape)
+
+    def _views(self, channels: int) -> _native.ImageViews:
+        found = self._views_by_channels.get(channels)
+        if found is None:
+            found = _geometry(self.options, self._values(channels))
+            self._views_by_channels[channels] = found
+        return found
+
+    @cached_property
+    def _views_by_channels(self) -> dict[int, _native.ImageViews]:
+        return {}
+
+    def _values(self, channels: int) -> npt.NDArray[np.float32] | None:
+        """What becomes of each sample of each channel: ``float32 (channels, 256)``; ``None`` for ``uint8``."""
+        options = self.options
+        if options.dtype != "float32":
+            return None
+        mean, std = np.asarray(options.mean or (0.0,), np.float64), np.asarray(options.std or (1.0,), np.float64)
+        if any(len(each) not in (1, channels) for each in (mean, std)):
+            raise SchemaMismatch(
+                Where(),
+                expected=f"images of {max(len(mean), len(std))} channels, as mean and std have",
+                found=f"{channels}",
+                hint="decode=ImageOptions(channels=...) makes all alike.",
+            )
+        samples = np.arange(256) / 255.0
+        values = (samples[None] - mean[:, None]) / std[:, None]
+        return np.ascontiguousarray(np.broadcast_to(values, (channels, 256)), np.float32)
