@@ -215,7 +215,7 @@ CASES = {
     "decode_jpeg_into_refused": lambda: decode_into(progressive),
     "ImageViews": lambda: image_views().size(16, 24),
     "ImageViews_apply": lambda: view_of(np.ones((16, 24, 3), np.uint8)),
-    "decode_jpeg_views": lambda: decoded_views(),
+    "decode_jpeg_views": decoded_views,
     "decode_png": lambda: _native.decode_png([png, png], 16, 72, 3).tobytes(),
     "GzipInflater": inflate,
     "frame_chunks": lambda: [
