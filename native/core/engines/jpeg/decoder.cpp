@@ -82,7 +82,7 @@ void Decoder::prepare(const Header& header, const Region& region) {
     for (std::size_t i = 0; i < header.channels; ++i) {
         const Component& component = header.components[i];
         // Smaller planes are shrunk less, if that spares widening them.
-        const bool is_small = 2 * component.across <= across && 2 * component.down <= down;
+        const bool is_small = component.across < across && component.down < down;
         planes_[i].side = is_small && region.shrink > 1 ? 2 * side : side;
     }
     // Widening chroma looks at one sample on each side.
