@@ -232,7 +232,9 @@ class ImageOptions:
         put(self, "std", std)
 
     def __repr__(self) -> str:
-        given = [(each.name, getattr(self, each.name)) for each in fields(self) if getattr(self, each.name) != each.default]
+        given = [
+            (each.name, getattr(self, each.name)) for each in fields(self) if getattr(self, each.name) != each.default
+        ]
         return f"ImageOptions({', '.join(f'{name}={value!r}' for name, value in given)})"
 
     @property
