@@ -34,12 +34,13 @@ class TableNode:
         self.records = records
         self.columns = columns
         self.schema = records.schema if columns is None else records.schema.select(columns)
+        self._names = tuple(self.schema)
 
     def __len__(self) -> int:
         return len(self.records)
 
     def batch(self, indices: Indices, /) -> Batch:
-        return self.records.batch(indices, tuple(self.schema))
+        return self.records.batch(indices, self._names)
 
     def where(self, index: int, /) -> Where:
         return self.records.where(index)
@@ -49,7 +50,7 @@ class TableNode:
         if not isinstance(self.records, ReadsBlocks):
             yield from examples_by_index(self)
             return
-        for batch in self.records.blocks(tuple(self.schema), BLOCK):
+        for batch in self.records.blocks(self._names, BLOCK):
             for position in range(_length(next(iter(batch.values()), ()))):
                 yield row(batch, position)
 

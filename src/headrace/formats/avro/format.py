@@ -30,7 +30,7 @@ from headrace.formats.avro.types import (
 from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from headrace.formats.table.arrow_types import KEY, embedded_schema
-from headrace.formats.table.base import BlockTable, verify_blocks
+from headrace.formats.table.blocks import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue, column_of
 from headrace.io.local.mapped import guard_reads
 from headrace.io.local.signatures import wait_for_tick
@@ -50,7 +50,7 @@ class AvroTable(BlockTable):
     """The records of Avro files, concatenated in order.
 
     One pass finds the blocks; the result is stored in the user's cache folder. Random access decodes the blocks of the
-    requested rows and caches up to 256 MiB of columns.
+    requested rows and keeps some of the columns.
 
     Args:
         paths: The files. All must have the fields of the first one.

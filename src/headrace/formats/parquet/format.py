@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,28 +16,79 @@ from headrace.errors import CorruptFile, SchemaMismatch, Where
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
 from headrace.formats.table.arrow_types import KEY, Leaf, arrow, embedded_schema, leaves_of, misfits, schema_of_leaves
-from headrace.formats.table.base import BlockTable, verify_blocks
+from headrace.formats.table.blocks import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue
 from headrace.io.local.mapped import guard_reads
+from headrace.io.system import usable_cores
+from headrace.io.threads import FORKS
 
 __all__ = ["FORMAT", "ParquetTable"]
 
 
 MAGIC = b"PAR1"
+PART_BYTES = 16 << 20
+"""Of a large row group (encoded) that are decoded at a time."""
+MOST_ROWS = 1 << 17
+MOST_BLOCKS = 1 << 16
+"""In one row group."""
+JOINED_BYTES = 1 << 20
+"""Of small row groups (encoded) that are decoded together."""
+JOINED_ROWS = 1 << 14
+MOST_CURSORS = 8
+DIVIDED_BYTES = 1 << 20
+"""Row groups of more are decoded by several threads."""
+MOST_PARTS = 4
+COST_OF_TEXT = 256
+"""The time that a value of varying length takes to decode, where numbers take as long as they have bits."""
 
-
-class _Group(NamedTuple):
-    """One row group: its file, its number there, and the number of its first row in the file."""
+class _Block(NamedTuple):
+    """Rows that are decoded together: some small row groups, one row group, or a part of a large one."""
 
     file: int
-    number: int
+    group: int
+    """The number of its first row group."""
+    groups: int
+    """How many row groups it has."""
     first: int
+    """The number of its first row in the file."""
+    skipped: int
+    """Rows of the row group before it."""
+    rows: int
+
+
+class _Cursor:
+    """Reads the parts of a large row group in order, each as one table.
+
+    Args:
+        block: The number of the first part.
+        batches: Record batches of the row group.
+    """
+
+    def __init__(self, block: int, batches: Iterator[Any]) -> None:
+        self.block = block
+        """The part that comes next."""
+        self._batches = batches
+        self._rest: Any = None
+
+    def read(self, rows: int) -> Any:
+        """The next ``rows`` rows; fewer if the row group ends before."""
+        parts, missing = [], rows
+        while missing:
+            batch = next(self._batches, None) if self._rest is None else self._rest
+            if batch is None:
+                break
+            self._rest = batch.slice(missing) if len(batch) > missing else None
+            parts.append(batch.slice(0, missing))
+            missing -= len(parts[-1])
+        self.block += 1
+        return arrow().Table.from_batches(parts) if parts else None
 
 
 class ParquetTable(BlockTable):
     """The rows of Parquet files, concatenated in order.
 
-    Random access decodes the row groups of the requested rows, for the requested columns only, and caches up to 256 MiB.
+    Only the requested columns are decoded: in order by row group (large ones in parts); for rows from all over the files, all of them
+    once, see :class:`~headrace.formats.table.blocks.BlockTable`.
 
     Args:
         paths: The files. All must have the columns of the first one.
@@ -111,14 +162,29 @@ class ParquetTable(BlockTable):
                 )
 
     @cached_property
-    def _groups(self) -> list[_Group]:
-        groups = []
+    def _blocks(self) -> list[_Block]:
+        """Small row groups are read several at a time, because each costs time of its own; large ones in parts, to bound memory."""
+        blocks: list[_Block] = []
         for file, footer in enumerate(self._footers):
-            first = 0
+            first = size = 0
+            joins = False
             for number in range(footer.num_row_groups):
-                groups.append(_Group(file, number, first))
-                first += self._rows_of(file, number)
-        return groups
+                rows, bytes_held = self._rows_of(file, number), max(0, int(footer.row_group(number).total_byte_size))
+                # At least so many that a damaged count does not make a list without end.
+                most = max(min(MOST_ROWS, PART_BYTES * rows // max(bytes_held, 1)), rows // MOST_BLOCKS, 1)
+                size += bytes_held
+                if joins and size <= JOINED_BYTES and blocks[-1].rows + rows <= JOINED_ROWS:
+                    blocks[-1] = blocks[-1]._replace(groups=blocks[-1].groups + 1, rows=blocks[-1].rows + rows)
+                elif 2 * rows > 3 * most:
+                    for skipped in range(0, rows, most):
+                        part = min(most, rows - skipped)
+                        blocks.append(_Block(file, number, 1, first + skipped, skipped, part))
+                    joins = False
+                else:
+                    blocks.append(_Block(file, number, 1, first, 0, rows))
+                    size, joins = bytes_held, True
+                first += rows
+        return blocks
 
     def _rows_of(self, file: int, group: int) -> int:
         count = int(self._footers[file].row_group(group).num_rows)
@@ -129,32 +195,141 @@ class ParquetTable(BlockTable):
 
     @cached_property
     def _firsts(self) -> Indices:
-        counts = [self._rows_of(group.file, group.number) for group in self._groups]
-        return np.cumsum([0, *counts], dtype=np.int64)
+        return np.cumsum([0, *(block.rows for block in self._blocks)], dtype=np.int64)
+
+    @cached_property
+    def _broken(self) -> dict[tuple[int, int, int, tuple[str, ...]], CorruptFile]:
+        """Large row groups that have turned out to be damaged: reading up to the damage again and again would take long."""
+        return {}
+
+    @cached_property
+    def _cursors(self) -> dict[tuple[int, int, int, tuple[str, ...]], _Cursor]:
+        """Readers of large row groups. The one that uses a cursor has taken it out."""
+        return {}
+
+    def _group(self, block: int) -> Hashable:
+        found = self._blocks[block]
+        return found.file, found.group
+
+    @cached_property
+    def _divisions(self) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+        return {}
+
+    def _parts(self, block: int, names: tuple[str, ...]) -> Sequence[tuple[str, ...]]:  # noqa: ARG002 - the same for all
+        if len(names) == 1:
+            return [names]
+        found = self._divisions.get(names)
+        if found is None:
+            found = self._divisions[names] = self._divided(names)
+        return found
+
+    def _divided(self, names: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """The columns in parts of about equal size, fields of one struct together."""
+        blocks = max(len(self._blocks), 1)
+        if sum(map(_bytes_in, self._footers)) < blocks * DIVIDED_BYTES:
+            return [names]
+        roots: dict[str, list[str]] = {}
+        sizes: dict[str, int] = {}
+        for name in names:
+            root = self._root_of[name]
+            roots.setdefault(root, []).append(name)
+            sizes[root] = sizes.get(root, 0) + _cost_of(self._leaves[name].type)
+        parts: list[list[str]] = [[] for _ in range(min(usable_cores(), MOST_PARTS, len(roots)))]
+        filled = [0] * len(parts)
+        for root in sorted(roots, key=lambda root: -sizes[root]):
+            least = filled.index(min(filled))
+            filled[least] += sizes[root]
+            parts[least] += roots[root]
+        return [tuple(part) for part in parts]
+
+    @cached_property
+    def _root_of(self) -> dict[str, str]:
+        """The name of the column in which each leaf lies."""
+        names = self._footers[0].schema.to_arrow_schema().names
+        return {leaf.name: names[leaf.path[0]] for leaf in self._leaves.values()}
 
     def _read_block(self, block: int, names: Sequence[str]) -> Batch:
-        group = self._groups[block]
-        leaves = self._leaves_of(group.file, names)
-        table = self._table(group, leaves)
-        return self._columns(table, leaves, group.file, group.first)
+        found = self._blocks[block]
+        leaves = self._leaves_of(found.file, names)
+        is_part = found.groups == 1 and found.rows < self._rows_of(found.file, found.group)
+        table = self._part(block, found, leaves) if is_part else self._table(found, leaves)
+        return self._columns(table, leaves, found.file, found.first)
+
+    @cached_property
+    def _columns_of(self) -> dict[int, tuple[list[str], dict[str, Leaf]]]:
+        """The columns of each file, and its leaves by name."""
+        return {}
 
     def _leaves_of(self, file: int, names: Sequence[str]) -> list[Leaf]:
-        schema = self._footers[file].schema.to_arrow_schema()
-        found = {leaf.name: leaf for leaf in leaves_of(schema)}
-        self._check_held(names, found, "column", Where(path=self.paths[file]))
-        return [found[name] for name in names]
+        found = self._columns_of.get(file)
+        if found is None:
+            schema = self._footers[file].schema.to_arrow_schema()
+            found = self._columns_of[file] = (schema.names, {leaf.name: leaf for leaf in leaves_of(schema)})
+        self._check_held(names, found[1], "column", Where(path=self.paths[file]))
+        return [found[1][name] for name in names]
 
-    def _table(self, group: _Group, leaves: list[Leaf]) -> Any:
-        file = self._opened(group.file, self._footers[group.file])
-        roots = dict.fromkeys(file.schema_arrow.field(leaf.path[0]).name for leaf in leaves)
+    def _roots(self, file: int, leaves: list[Leaf]) -> list[str]:
+        """The names of the columns that hold some leaves."""
+        columns = self._columns_of[file][0]
+        return list(dict.fromkeys(columns[leaf.path[0]] for leaf in leaves))
+
+    def _table(self, block: _Block, leaves: list[Leaf]) -> Any:
+        """The rows of whole row groups."""
+        numbers = range(block.group, block.group + block.groups)
+        table = self._row_groups(block.file, numbers, leaves)
+        if len(table) != block.rows:
+            found = f"{len(table)} rows in row groups {numbers.start} to {numbers.stop - 1}"
+            raise CorruptFile(Where(path=self.paths[block.file]), expected=f"{block.rows} rows", found=found)
+        return table
+
+    def _row_groups(self, file: int, numbers: Sequence[int], leaves: list[Leaf]) -> Any:
+        opened = self._opened(file, self._footers[file])
         try:
-            with guard_reads(self._files.content(group.file).buffer):
-                return file.read_row_group(group.number, columns=list(roots), use_threads=False)
+            with guard_reads(self._files.content(file).buffer):
+                return opened.read_row_groups(numbers, columns=self._roots(file, leaves), use_threads=False)
         except (arrow().ArrowException, OSError) as error:
-            raise self._damaged(group.file, error, f"a sound row group {group.number}") from error
+            if len(numbers) > 1:  # Which of them is at fault?
+                return arrow().concat_tables([self._row_groups(file, [number], leaves) for number in numbers])
+            raise self._damaged(file, error, f"a sound row group {numbers[0]}") from error
+
+    def _part(self, block: int, found: _Block, leaves: list[Leaf]) -> Any:
+        """Part of a large row group. A reader goes through it in order, so parts before this one are decoded, too, and kept."""
+        file, group = found.file, found.group
+        key = (FORKS.count, file, group, tuple(leaf.name for leaf in leaves))
+        if key in self._broken:
+            raise self._broken[key]
+        cursor = self._cursors.pop(key, None)
+        first = block - found.skipped // self._blocks[block - (found.skipped > 0)].rows
+        try:
+            with guard_reads(self._files.content(file).buffer):
+                if cursor is None or cursor.block > block:
+                    opened, rows = self._opened(file, self._footers[file]), self._blocks[first].rows
+                    roots = self._roots(file, leaves)
+                    batches = opened.iter_batches(rows, row_groups=[group], columns=roots, use_threads=False)
+                    cursor = _Cursor(first, batches)
+                while cursor.block < block:
+                    self._keep_passed(cursor.block, cursor.read(self._blocks[cursor.block].rows), leaves)
+                table = cursor.read(found.rows)
+        except (arrow().ArrowException, OSError) as error:
+            fault = self._broken[key] = self._damaged(file, error, f"a sound row group {group}")
+            raise fault from error
+        if table is None or len(table) != found.rows:
+            where = Where(path=self.paths[file])
+            raise CorruptFile(where, expected=f"{found.rows} more rows in row group {group}", found="its end")
+        if found.skipped + found.rows < self._rows_of(file, group):
+            while len(self._cursors) >= MOST_CURSORS:
+                self._cursors.pop(next(iter(self._cursors)), None)
+            self._cursors[key] = cursor
+        return table
+
+    def _keep_passed(self, block: int, table: Any, leaves: list[Leaf]) -> None:
+        found = self._blocks[block]
+        if table is not None and len(table) == found.rows:
+            for name, column in self._columns(table, leaves, found.file, found.first).items():
+                self._kept.put(block, name, column)
 
     def _columns(self, table: Any, leaves: list[Leaf], file: int, first: int) -> Batch:
-        names = self._footers[file].schema.to_arrow_schema().names
+        names = self._columns_of[file][0]
         columns = {}
         for leaf in leaves:
             array = leaf_array(table, leaf, table.column_names.index(names[leaf.path[0]]))
@@ -171,9 +346,8 @@ class ParquetTable(BlockTable):
         for file in range(len(self.paths)):
             leaves, first = self._leaves_of(file, names), 0
             opened = self._opened(file, self._footers[file])
-            roots = list(dict.fromkeys(opened.schema_arrow.field(leaf.path[0]).name for leaf in leaves))
             try:
-                for batch in opened.iter_batches(rows, columns=roots, use_threads=False):
+                for batch in opened.iter_batches(rows, columns=self._roots(file, leaves), use_threads=False):
                     yield self._columns(arrow().Table.from_batches([batch]), leaves, file, first)
                     first += batch.num_rows
             except (arrow().ArrowException, OSError) as error:
@@ -181,9 +355,22 @@ class ParquetTable(BlockTable):
 
     def where(self, index: int) -> Where:
         """Path, and row number in its file."""
-        block = int(np.searchsorted(self._firsts, index, side="right")) - 1
-        group = self._groups[block]
-        return Where(path=self.paths[group.file], record=index - int(self._firsts[block]) + group.first)
+        number = int(np.searchsorted(self._firsts, index, side="right")) - 1
+        block = self._blocks[number]
+        return Where(path=self.paths[block.file], record=index - int(self._firsts[number]) + block.first)
+
+
+def _bytes_in(footer: Any) -> int:
+    """The size of all row groups, encoded. Asking a damaged footer for single columns would end the process."""
+    return sum(max(0, int(footer.row_group(number).total_byte_size)) for number in range(footer.num_row_groups))
+
+
+def _cost_of(kind: Any) -> int:
+    """About how long values of a type take to decode, relative to others."""
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        return COST_OF_TEXT
 
 
 def is_parquet(head: bytes) -> bool:

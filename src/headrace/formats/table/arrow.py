@@ -9,12 +9,16 @@ import numpy.typing as npt
 
 from headrace._optional import require
 from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.table.arrow_types import Leaf, arrow, arrow_type
 from headrace.formats.table.values import NAT, BadValue, fill_of, missing, point_in_time
 
 __all__ = ["from_arrow", "leaf_array", "to_arrow"]
+
+NUMBERS = range(2, 13)
+"""The ids of Arrow's integers and floats, which are part of its binary interface."""
 
 
 def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
@@ -40,25 +44,47 @@ def from_arrow(array: Any, feature: Feature) -> Any:
     Raises:
         BadValue: A value does not fit: a null without default, a list of another length, a number that is too large.
     """
-    return _column(array, feature.shape, feature, np.arange(len(array)))
+    return _column(array, feature.shape, feature, _Rows())
 
 
-def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+class _Rows:
+    """The row in which each of some values lies, for messages: found when it is asked for.
+
+    Args:
+        above: The rows of the lists that hold the values; ``None``: each value is a row.
+        lengths: Of those lists.
+    """
+
+    def __init__(self, above: _Rows | None = None, lengths: npt.NDArray[np.int64] | None = None) -> None:
+        self.above = above
+        self._lengths = lengths
+
+    def __getitem__(self, position: int) -> int:
+        if self.above is None or self._lengths is None:
+            return int(position)
+        return self.above[int(np.searchsorted(np.cumsum(self._lengths), position, side="right"))]
+
+
+def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _Rows) -> Any:
+    if not shape and array.null_count == 0 and array.type.id in NUMBERS:
+        found = array.to_numpy()
+        if found.dtype == feature.numpy_dtype:
+            return found
     array = _plain(array)
     if not shape:
         return _leaf(array, feature, rows)
     types = arrow().types
     fixed = types.is_fixed_size_list(array.type)
     if not (fixed or types.is_list(array.type) or types.is_large_list(array.type)):
-        raise BadValue(int(rows[0]) if len(rows) else 0, f"lists for the shape {feature.shape}", str(array.type))
+        raise BadValue(rows[0] if len(array) else 0, f"lists for the shape {feature.shape}", str(array.type))
     lengths = _lengths(array, fixed=fixed)
     length = shape[0]
     if length is not None and (wrong := np.flatnonzero(lengths != length)).size:
         at = int(wrong[0])
         if array[at].is_valid:
-            raise BadValue(int(rows[at]), f"{length} values", f"{lengths[at]}")
+            raise BadValue(rows[at], f"{length} values", f"{lengths[at]}")
         return _column(_with_defaults(array, feature, rows, at), shape, feature, rows)
-    inner = _column(array.flatten(), shape[1:], feature, np.repeat(rows, lengths))
+    inner = _column(array.flatten(), shape[1:], feature, _Rows(rows, lengths))
     if length is not None and not isinstance(inner, Ragged):
         return inner.reshape(len(array), length, *inner.shape[1:])
     offsets = np.zeros(len(array) + 1, np.int64)
@@ -94,16 +120,16 @@ def _lengths(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _with_defaults(array: Any, feature: Feature, rows: npt.NDArray[np.int64], at: int) -> Any:
+def _with_defaults(array: Any, feature: Feature, rows: _Rows, at: int) -> Any:
     """The same with the default in the place of nulls."""
-    if feature.default is None or len(rows) != len(array) or not feature.is_fixed:
-        raise missing(int(rows[at]))
+    if feature.default is None or rows.above is not None or not feature.is_fixed:
+        raise missing(rows[at])
     one = np.broadcast_to(np.asarray(feature.default), tuple(n or 0 for n in feature.shape)).tolist()
     values = [one if value is None else value for value in array.to_pylist()]
     return arrow().array(values, arrow_type(feature))
 
 
-def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _leaf(array: Any, feature: Feature, rows: _Rows) -> Any:
     if feature.numpy_dtype.kind in "mM":
         return _times(array, feature, rows)
     if array.null_count:
@@ -111,18 +137,16 @@ def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDAr
     if not (arrow().types.is_floating(array.type) and feature.numpy_dtype.kind == "f"):  # NumPy knows all floats.
         array = _cast(array, feature, rows)
     if feature.is_text:
-        column = np.empty(len(array), object)
         try:
-            column[:] = array.to_pylist()
-        except UnicodeDecodeError as error:
+            return Strings.from_arrow(array)
+        except ValueError as error:
             raise BadValue(_first_undecodable(array, rows), "UTF-8 text", str(error)[:120]) from error
-        return column
     found = array.to_numpy(zero_copy_only=False)
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
     return _narrow(np.ascontiguousarray(found), feature.numpy_dtype, rows)
 
 
-def _times(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _times(array: Any, feature: Feature, rows: _Rows) -> npt.NDArray[Any]:
     """Points in time, or spans of it; what is missing is NaT, or the default."""
     types, dtype = arrow().types, feature.numpy_dtype
     if array.null_count and feature.default is not None and feature.shape == ():
@@ -135,11 +159,11 @@ def _times(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDA
     try:
         found = _cast(array, feature, rows).to_numpy(zero_copy_only=False)
     except TypeError as error:  # Arrow has no such unit.
-        raise BadValue(int(rows[0]) if len(rows) else 0, str(dtype), str(array.type)) from error
+        raise BadValue(rows[0] if len(array) else 0, str(dtype), str(array.type)) from error
     return np.array(found, dtype)
 
 
-def _points_in_text(array: Any, dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _points_in_text(array: Any, dtype: np.dtype[Any], rows: _Rows) -> npt.NDArray[Any]:
     """ISO 8601 by Arrow; units and years that it does not know, by NumPy."""
     try:
         wanted = arrow_type(Feature(dtype))
@@ -151,11 +175,11 @@ def _points_in_text(array: Any, dtype: np.dtype[Any], rows: npt.NDArray[np.int64
         try:
             found[position] = point_in_time(text, dtype)
         except ValueError as error:
-            raise BadValue(int(rows[position]), str(dtype), repr(text[:60])) from error
+            raise BadValue(rows[position], str(dtype), repr(text[:60])) from error
     return found
 
 
-def _narrow(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _narrow(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: _Rows) -> npt.NDArray[Any]:
     """Floats may be rounded, but not become infinite."""
     with np.errstate(over="ignore"):
         narrow: npt.NDArray[Any] = found.astype(dtype, copy=False)
@@ -163,31 +187,31 @@ def _narrow(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: npt.NDArray[np.
         beyond = np.flatnonzero(np.isinf(narrow) & np.isfinite(found))
         if len(beyond):
             first = int(beyond[0])
-            raise BadValue(int(rows[first]), f"a number that {dtype} holds", repr(found[first].item()))
+            raise BadValue(rows[first], f"a number that {dtype} holds", repr(found[first].item()))
     return narrow
 
 
-def _first_undecodable(array: Any, rows: npt.NDArray[np.int64]) -> int:
+def _first_undecodable(array: Any, rows: _Rows) -> int:
     for position in range(len(array)):
         try:
             array[position].as_py()
         except UnicodeDecodeError:
-            return int(rows[position])
+            return rows[position]
     return 0
 
 
-def _fill_nulls(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+def _fill_nulls(array: Any, feature: Feature, rows: _Rows) -> Any:
     fill = feature.default if feature.default is not None and feature.shape == () else None
     if fill is None and feature.numpy_dtype.kind == "f":
         fill = fill_of(Feature(feature.dtype))
         array = array if arrow().types.is_floating(array.type) else array.cast(arrow().float64(), safe=False)
     if fill is None:
         at = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
-        raise missing(int(rows[at]))
+        raise missing(rows[at])
     return array.fill_null(arrow().scalar(fill, array.type))
 
 
-def _cast(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+def _cast(array: Any, feature: Feature, rows: _Rows) -> Any:
     """The array as the type of the feature, where no whole number changes by that."""
     pa = arrow()
     wanted = arrow_type(Feature(feature.dtype))
@@ -204,7 +228,7 @@ def _cast(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
         raise BadValue(_first_bad(array, wanted, rows), feature.dtype, str(error).splitlines()[0][:120]) from error
 
 
-def _first_bad(array: Any, wanted: Any, rows: npt.NDArray[np.int64]) -> int:
+def _first_bad(array: Any, wanted: Any, rows: _Rows) -> int:
     """The row of the first value that cannot be cast, by halving."""
     pa = arrow()
     low, high = 0, len(array)
@@ -216,7 +240,7 @@ def _first_bad(array: Any, wanted: Any, rows: npt.NDArray[np.int64]) -> int:
             high = middle
         else:
             low = middle
-    return int(rows[low]) if len(rows) else 0
+    return rows[low] if len(array) else 0
 
 
 def to_arrow(column: Any, feature: Feature) -> Any:

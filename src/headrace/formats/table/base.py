@@ -14,7 +14,7 @@ import numpy as np
 from headrace._native import bounds
 from headrace.contracts.records import Checked, Misfit, Skipped, Table
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.values import column_of
 from headrace.io.cache.inflate import deflater, parse_compression
@@ -27,21 +27,13 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = [
-    "BlockTable",
     "ByteFile",
     "FileTable",
-    "KeptColumns",
     "PackedFile",
     "TypedTable",
     "refuse_misfits",
-    "verify_blocks",
     "verify_rows",
 ]
-
-
-KEPT_BYTES = 256 << 20
-"""Of decoded columns that one table keeps."""
-OBJECT_BYTES = 64  # a Python bytes or str, about, besides what it holds
 
 
 class FileTable(ABC):
@@ -160,105 +152,6 @@ class TypedTable(FileTable):
                 raise SchemaMismatch(place.at(feature=name), expected=f"a {what} of that name", found=str(list(held)))
 
 
-class KeptColumns:
-    """Decoded columns by block and name. The oldest are dropped when they exceed a number of bytes.
-
-    Without a lock, which another thread could hold when the process forks: single operations on a dict are atomic, and two
-    threads may decode the same column twice.
-    """
-
-    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self.most_bytes = most_bytes
-        self._columns: dict[tuple[int, str], tuple[Any, int]] = {}
-        self._bytes = 0
-
-    def get(self, block: int, name: str) -> Any:
-        """The column, or ``None``."""
-        found = self._columns.get((block, name))
-        return None if found is None else found[0]
-
-    def put(self, block: int, name: str, column: Any) -> None:
-        """Keep a column, unless it alone exceeds the limit."""
-        size = _size_of(column)
-        if size > self.most_bytes or (block, name) in self._columns:
-            return
-        self._columns[block, name] = (column, size)
-        self._bytes += size
-        while self._bytes > self.most_bytes:
-            try:
-                oldest = next(iter(self._columns))
-            except (StopIteration, RuntimeError):  # Another thread dropped it.
-                return
-            self._bytes -= self._columns.pop(oldest, (None, 0))[1]
-
-
-class BlockTable(TypedTable):
-    """A table that finds rows in blocks. A subclass gives :attr:`_firsts` and :meth:`_read_block`."""
-
-    @cached_property
-    def _kept(self) -> KeptColumns:
-        return KeptColumns()
-
-    @property
-    @abstractmethod
-    def _firsts(self) -> Indices:
-        """``int64 (k + 1,)``: number of the first row of each block, and of all rows."""
-
-    @abstractmethod
-    def _read_block(self, block: int, names: Sequence[str]) -> Batch:
-        """These columns of a whole block."""
-
-    def __len__(self) -> int:
-        return int(self._firsts[-1])
-
-    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Decodes each needed block once, and keeps it."""
-        firsts = self._firsts
-        which = np.searchsorted(firsts, indices, side="right") - 1
-        blocks = np.unique(which).tolist()
-        if len(blocks) == 1:
-            columns = self._block(blocks[0], names)
-            return {name: take_rows(columns[name], indices - firsts[blocks[0]]) for name in names}
-        picked = [np.flatnonzero(which == block) for block in blocks]
-        order = np.argsort(np.concatenate(picked))
-        parts: dict[str, list[Any]] = {name: [] for name in names}
-        for block, mine in zip(blocks, picked, strict=True):
-            columns = self._block(block, names)
-            for name in names:
-                parts[name].append(take_rows(columns[name], indices[mine] - firsts[block]))
-        return {name: take_rows(join(columns), order) for name, columns in parts.items()}
-
-    def _block(self, block: int, names: Sequence[str]) -> Batch:
-        found = {name: self._kept.get(block, name) for name in names}
-        missing = [name for name, column in found.items() if column is None]
-        if missing:
-            for name, column in self._read_block(block, missing).items():
-                found[name] = column
-                self._kept.put(block, name, column)
-        return found
-
-
-def verify_blocks(table: BlockTable) -> Iterator[Checked]:
-    """Read every block of every file, and check every value against the schema."""
-    for path in table.paths:
-        one, size, counted = type(table)([path], given=table.given), size_on_disk(path), 0
-        try:
-            firsts, names = one._firsts, tuple(one.schema)
-        except DataError as fault:
-            yield Checked(path, 0, size, [fault])
-            continue
-        for block in range(len(firsts) - 1):
-            part = size * (block + 1) // (len(firsts) - 1) - counted
-            counted += part
-            try:
-                one._read_block(block, names)
-            except DataError as fault:
-                yield Checked(path, 0, part, [fault])
-            else:
-                yield Checked(path, int(firsts[block + 1] - firsts[block]), part)
-        yield Checked(path, 0, size - counted)
-
-
 def verify_rows(table: Table, path: str, *, step: int = 1024) -> Iterator[Checked]:
     """Read all rows of a table of one file, ``step`` at a time; where that fails, those one by one."""
     size, counted = size_on_disk(path), 0
@@ -285,14 +178,6 @@ def _faults(table: Table, names: tuple[str, ...], rows: Indices) -> list[DataErr
             return [fault]
         return [found for row in rows for found in _faults(table, names, np.array([row]))]
     return []
-
-
-def _size_of(column: Any) -> int:
-    if isinstance(column, Ragged):
-        return _size_of(column.values) + int(column.offsets.nbytes)
-    if column.dtype == object:
-        return sum(len(value) for value in column.reshape(-1)) + OBJECT_BYTES * int(column.size)
-    return int(column.nbytes)
 
 
 def refuse_misfits(path: PathLike, misfits: Sequence[Misfit]) -> None:

@@ -1,0 +1,297 @@
+"""Tables whose rows lie in blocks that are decoded as a whole."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.contracts.records import Checked
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
+from headrace.errors import DataError
+from headrace.formats.table.base import TypedTable
+from headrace.formats.table.kept import KeptColumns, ProcessLocks, WholeColumns, size_of
+from headrace.io.local.open import size_on_disk
+
+__all__ = ["BlockTable", "verify_blocks"]
+
+
+WHOLE_AT_ONCE = 32
+"""Columns that are joined in one pass: each may hold some temporary files open."""
+FEW_BLOCKS = 4
+TOUCHES = 4
+"""How often rows are picked from each block, on average, before whole columns are made."""
+
+
+class ScatterCount:
+    """How scattered the rows are that were asked for by index.
+
+    Counts are approximate: threads may count at once.
+    """
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+        """Columns that cannot be made whole."""
+        self._touched = 0
+
+    def note(self, touched: int, count: int) -> bool:
+        """Note that one call needs ``touched`` of ``count`` blocks. Returns whether all rows should be made available at once."""
+        self._touched += touched if touched > 1 else 0
+        return touched >= max(FEW_BLOCKS, count // 4) or self._touched > TOUCHES * count
+
+
+class _Recent(NamedTuple):
+    """The block that was last read in order. Its rows are found without asking for each column."""
+
+    names: tuple[str, ...]
+    first: int
+    stop: int
+    columns: list[Any]
+
+
+class BlockTable(TypedTable):
+    """A table that finds rows in blocks. A subclass gives :attr:`_firsts` and :meth:`_read_block`.
+
+    Blocks that are read in order are decoded once and kept for a while. A thread that has to wait for a block that another one decodes
+    takes another part of it, or the block after it. Rows from all over the table are read from *whole* columns, which are made of all blocks
+    as soon as enough of the blocks are needed: picking rows from hundreds of blocks would take longer than decoding them.
+    """
+
+    @cached_property
+    def _kept(self) -> KeptColumns:
+        return KeptColumns()
+
+    @cached_property
+    def _whole(self) -> WholeColumns:
+        return WholeColumns()
+
+    @cached_property
+    def _locks(self) -> ProcessLocks:
+        return ProcessLocks()
+
+    @cached_property
+    def _recent(self) -> _Recent | None:
+        return None
+
+    @cached_property
+    def _scatter(self) -> ScatterCount:
+        return ScatterCount()
+
+    @property
+    @abstractmethod
+    def _firsts(self) -> Indices:
+        """``int64 (k + 1,)``: number of the first row of each block, and of all rows."""
+
+    @abstractmethod
+    def _read_block(self, block: int, names: Sequence[str]) -> Batch:
+        """These columns of a whole block."""
+
+    def _parts(self, block: int, names: tuple[str, ...]) -> Sequence[tuple[str, ...]]:  # noqa: ARG002 - for subclasses
+        """The columns of a block in parts that several threads may decode at once."""
+        return [names]
+
+    def _group(self, block: int) -> Hashable:
+        """Two parts of blocks are decoded at the same time only if their groups differ."""
+        return block
+
+    def __len__(self) -> int:
+        return int(self._firsts[-1])
+
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        first, count = int(indices[0]), len(indices)
+        if int(indices[-1]) - first == count - 1 and (count == 1 or bool((np.diff(indices) == 1).all())):
+            return self._run(first, first + count, names)
+        firsts = self._firsts
+        which = np.searchsorted(firsts, indices, side="right") - 1
+        blocks = np.unique(which).tolist()
+        if len(blocks) > 1 and not (blocks[-1] - blocks[0] == len(blocks) - 1 and bool((np.diff(indices) > 0).all())):
+            self._gather_whole(blocks, names)
+        found = {name: take_rows(whole, indices) for name in names if (whole := self._whole.get(name)) is not None}
+        rest = tuple(name for name in names if name not in found)
+        if rest:
+            found |= self._picked(indices, which, blocks, rest)
+        return {name: found[name] for name in names}
+
+    def _run(self, start: int, stop: int, names: tuple[str, ...]) -> Batch:
+        """The rows from ``start`` to ``stop``: slices of blocks."""
+        firsts = self._firsts
+        recent = self._recent
+        if recent is None or recent.names != names or not (recent.first <= start and stop <= recent.stop):
+            block = int(firsts.searchsorted(start, side="right")) - 1
+            columns = self._block(block, names, ahead=block + 1)
+            first, end = int(firsts[block]), int(firsts[block + 1])
+            recent = self._recent = _Recent(names, first, end, [columns[name] for name in names])
+            if stop > end:
+                return self._across(start, stop, names, block, columns)
+        begin, end = start - recent.first, stop - recent.first
+        return {name: _rows_of(column, begin, end) for name, column in zip(names, recent.columns, strict=True)}
+
+    def _across(self, start: int, stop: int, names: tuple[str, ...], block: int, columns: Batch) -> Batch:
+        """The rows from ``start``, in a block of these columns, to ``stop``, in a later one."""
+        firsts = self._firsts
+        last = int(firsts.searchsorted(stop - 1, side="right")) - 1
+        parts: dict[str, list[Any]] = {name: [] for name in names}
+        for number in range(block, last + 1):
+            first, end = int(firsts[number]), int(firsts[number + 1])
+            if number > block:
+                columns = self._block(number, names, ahead=number + 1)
+            for name in names if first < end else ():
+                parts[name].append(columns[name][max(start - first, 0) : min(stop, end) - first])
+        return {name: join(pieces) for name, pieces in parts.items()}
+
+    def _picked(self, indices: Indices, which: Indices, blocks: list[int], names: tuple[str, ...]) -> Batch:
+        """Rows of single blocks."""
+        firsts = self._firsts
+        if len(blocks) == 1:
+            columns = self._block(blocks[0], names)
+            return {name: take_rows(columns[name], indices - firsts[blocks[0]]) for name in names}
+        picked = [np.flatnonzero(which == block) for block in blocks]
+        order = np.argsort(np.concatenate(picked))
+        parts: dict[str, list[Any]] = {name: [] for name in names}
+        for block, mine in zip(blocks, picked, strict=True):
+            columns = self._block(block, names)
+            for name in names:
+                parts[name].append(take_rows(columns[name], indices[mine] - firsts[block]))
+        return {name: take_rows(join(columns), order) for name, columns in parts.items()}
+
+    def _gather_whole(self, blocks: list[int], names: tuple[str, ...]) -> None:
+        """Make whole columns if these blocks and those before them show that all are going to be needed."""
+        count, refused = len(self._firsts) - 1, self._scatter.refused
+        rest = tuple(name for name in names if name not in refused and self._whole.get(name) is None)
+        if not rest or not self._scatter.note(len(blocks), count):
+            return
+        rows = int(self._firsts[blocks[0] + 1] - self._firsts[blocks[0]])
+        sample = self._block(blocks[0], rest)
+        plain = tuple(name for name in rest if _is_plain(sample[name]))
+        estimate = sum(size_of(sample[name]) for name in plain) * len(self) // max(rows, 1)
+        if plain and self._whole.has_room(estimate):
+            self._make_whole(plain, estimate)
+        refused.update(name for name in rest if self._whole.get(name) is None)
+
+    def _make_whole(self, names: tuple[str, ...], estimate: int) -> None:
+        """Each part by the first thread that comes; the others make other parts and wait at the end."""
+        bunches = [names[at : at + WHOLE_AT_ONCE] for at in range(0, len(names), WHOLE_AT_ONCE)]
+        parts = [part for bunch in bunches for part in self._parts(0, bunch)]
+        waiting = []
+        for part in parts:
+            lock = self._locks["whole", part]
+            if not lock.acquire(blocking=False):
+                waiting.append(part)
+                continue
+            try:
+                self._fill_whole(part, estimate * len(part) // len(names))
+            finally:
+                lock.release()
+        for part in waiting:
+            with self._locks["whole", part]:
+                self._fill_whole(part, estimate * len(part) // len(names))
+
+    def _fill_whole(self, names: tuple[str, ...], estimate: int) -> None:
+        if all(self._whole.get(name) is not None for name in names) or not self._whole.has_room(estimate):
+            return
+        blocks = (self._block(block, names, keep=False) for block in range(len(self._firsts) - 1))
+        if self._whole.fill(names, blocks, estimate):
+            self._kept.forget(names)
+
+    def _block(self, block: int, names: Sequence[str], *, ahead: int | None = None, keep: bool = True) -> Batch:
+        """These columns of a block, each decoded by one thread.
+
+        Args:
+            block: Its number.
+            names: The columns.
+            ahead: The block to go on with where another thread decodes this one.
+            keep: Whether to keep what is decoded.
+        """
+        found = {name: column for name in names if (column := self._kept.get(block, name)) is not None}
+        if len(found) == len(names):
+            return found
+        group, waiting = self._group(block), []
+        for part in self._parts(block, tuple(names)):
+            if all(name in found for name in part):
+                continue
+            lock = self._locks[group, part]
+            if not lock.acquire(blocking=False):
+                waiting.append(part)
+                continue
+            try:
+                found |= self._decoded(block, part, keep=keep)
+            finally:
+                lock.release()
+        for part in waiting:
+            lock = self._locks[group, part]
+            if ahead is not None and ahead < len(self._firsts) - 1:
+                self._decode_ahead(ahead, tuple(names), until=lock)
+            with lock:
+                found |= self._decoded(block, part, keep=keep)
+        return found
+
+    def _decoded(self, block: int, names: tuple[str, ...], *, keep: bool) -> Batch:
+        """Some columns of a block. The caller holds the lock of that part."""
+        found = {name: column for name in names if (column := self._kept.get(block, name)) is not None}
+        missing = [name for name in names if name not in found]
+        for name, column in (self._read_block(block, missing) if missing else {}).items():
+            found[name] = column
+            if keep:
+                self._kept.put(block, name, column)
+        return found
+
+    def _decode_ahead(self, block: int, names: tuple[str, ...], until: Any) -> None:
+        """Decode parts of a block that no thread has begun, as long as a lock is taken."""
+        group = self._group(block)
+        for part in self._parts(block, names):
+            if not until.locked():
+                return
+            lock = self._locks[group, part]
+            if any(self._kept.get(block, name) is None for name in part) and lock.acquire(blocking=False):
+                try:
+                    self._decoded(block, part, keep=True)
+                except DataError:
+                    return  # It is raised when the rows are asked for.
+                finally:
+                    lock.release()
+
+
+def _rows_of(column: Any, begin: int, end: int) -> Any:
+    """Rows of a block in memory of their own, because a batch may be written to. Text is read-only and stays a view."""
+    if type(column) is np.ndarray:
+        return column[begin:end].copy()
+    return _own(column[begin:end])
+
+
+def _own(column: Any) -> Any:
+    if type(column) is Strings:
+        return column
+    return Ragged(_own(column.values), column.offsets) if isinstance(column, Ragged) else column.copy()
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether a column consists of arrays without objects."""
+    if isinstance(column, Ragged):
+        return _is_plain(column.values)
+    return isinstance(column, Strings) or (isinstance(column, np.ndarray) and column.dtype != object)
+
+
+def verify_blocks(table: BlockTable) -> Iterator[Checked]:
+    """Read every block of every file, and check every value against the schema."""
+    for path in table.paths:
+        one, size, counted, reported = type(table)([path], given=table.given), size_on_disk(path), 0, ""
+        try:
+            firsts, names = one._firsts, tuple(one.schema)
+        except DataError as fault:
+            yield Checked(path, 0, size, [fault])
+            continue
+        for block in range(len(firsts) - 1):
+            part = size * (block + 1) // (len(firsts) - 1) - counted
+            counted += part
+            try:
+                one._read_block(block, names)
+            except DataError as fault:
+                yield Checked(path, 0, part, [fault] if str(fault) != reported else [])
+                reported = str(fault)
+            else:
+                yield Checked(path, int(firsts[block + 1] - firsts[block]), part)
+        yield Checked(path, 0, size - counted)

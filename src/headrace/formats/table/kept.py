@@ -1,0 +1,250 @@
+"""Decoded columns that a table keeps: some blocks, or all rows, in memory or in a temporary file.
+
+Nothing here holds a lock while a process may fork: single operations on a dict are atomic, and locks belong to one process.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged, join
+from headrace.io.cache.folder import cache_folder, cache_limit_bytes
+from headrace.io.system import usable_memory
+from headrace.io.threads import FORKS
+
+__all__ = ["ColumnFile", "KeptColumns", "ProcessLocks", "WholeColumns", "size_of"]
+
+
+MEMORY_SHARE = 8
+"""One part in so many of the memory of this machine or container is what one table keeps."""
+LEAST_BYTES = 64 << 20
+MOST_KEPT_BYTES = 256 << 20
+MOST_WHOLE_BYTES = 4 << 30
+OBJECT_BYTES = 64  # a Python bytes or str, about, besides what it holds
+
+
+def memory_share(most: int) -> int:
+    """The bytes of columns that one table keeps in memory: an eighth of it, at least 64 MiB, at most ``most``."""
+    return min(max((usable_memory() or 0) // MEMORY_SHARE, LEAST_BYTES), most)
+
+
+def size_of(column: Any) -> int:
+    """The bytes of a column."""
+    if isinstance(column, Ragged):
+        return size_of(column.values) + int(column.offsets.nbytes)
+    if isinstance(column, np.ndarray) and column.dtype == object:
+        return sum(len(value) for value in column.reshape(-1)) + OBJECT_BYTES * int(column.size)
+    return int(column.nbytes)
+
+
+class KeptColumns:
+    """Decoded columns by block and name. The oldest are dropped when they exceed a number of bytes.
+
+    Without a lock: two threads may keep the same column twice, which costs nothing but time.
+    """
+
+    def __init__(self, most_bytes: int | None = None) -> None:
+        self.most_bytes = memory_share(MOST_KEPT_BYTES) if most_bytes is None else most_bytes
+        self._columns: dict[tuple[int, str], tuple[Any, int]] = {}
+        self._bytes = 0
+
+    def get(self, block: int, name: str) -> Any:
+        """The column, or ``None``."""
+        found = self._columns.get((block, name))
+        return None if found is None else found[0]
+
+    def put(self, block: int, name: str, column: Any) -> None:
+        """Keep a column, unless it alone exceeds the limit."""
+        size = size_of(column)
+        if size > self.most_bytes or (block, name) in self._columns:
+            return
+        self._columns[block, name] = (column, size)
+        self._bytes += size
+        while self._bytes > self.most_bytes:
+            try:
+                oldest = next(iter(self._columns))
+            except (StopIteration, RuntimeError):  # Another thread dropped it.
+                return
+            self._drop(oldest)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop these columns of all blocks."""
+        unwanted = set(names)
+        for key in [key for key in list(self._columns) if key[1] in unwanted]:
+            self._drop(key)
+
+    def _drop(self, key: tuple[int, str]) -> None:
+        self._bytes -= self._columns.pop(key, (None, 0))[1]
+
+
+class ProcessLocks:
+    """Locks by key, for the threads of one process. A forked child has its own: a thread of its parent may hold one."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Any, Lock] = {}
+
+    def __getitem__(self, key: Any) -> Lock:
+        return self._locks.setdefault((FORKS.count, key), Lock())
+
+
+class ColumnFile:
+    """A column whose rows are appended to temporary files, which no one else sees, and then mapped.
+
+    The files have no name, so they go when the column does, however the process ends.
+
+    Args:
+        folder: Where they are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: list[IO[bytes]] = []
+        self._ends: list[int] = []
+        self._pattern: Any = None
+
+    def append(self, column: Any) -> None:
+        """Write the rows of a column.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        if self._pattern is None:
+            self._pattern = column
+        for number, array in enumerate(_arrays_in(column)):
+            if number == len(self._files):
+                self._files.append(tempfile.TemporaryFile(dir=self._folder, buffering=0))
+                self._ends.append(0)
+                if _is_offsets(number, column):
+                    _write(self._files[number], np.zeros(1, np.int64))
+            if _is_offsets(number, column):
+                moved = array[1:] + (self._ends[number] - int(array[0]))
+                self._ends[number] = int(moved[-1]) if len(moved) else self._ends[number]
+                array = moved
+            _write(self._files[number], array)
+
+    def mapped(self) -> Any:
+        """The whole column, mapped read-only."""
+        arrays = []
+        for file, pattern in zip(self._files, _arrays_in(self._pattern), strict=True):
+            size = os.fstat(file.fileno()).st_size
+            shape = (-1, *pattern.shape[1:])
+            flat = np.memmap(file, pattern.dtype, "r") if size else np.zeros(0, pattern.dtype)
+            arrays.append(np.asarray(flat).reshape(shape) if size else pattern[:0])
+        self.close()
+        return _assemble(self._pattern, iter(arrays))
+
+    def close(self) -> None:
+        """Close the files; what is mapped stays."""
+        for file in self._files:
+            file.close()
+        self._files = []
+
+
+def _arrays_in(column: Any) -> list[npt.NDArray[Any]]:
+    """The arrays that a column consists of; offsets before what they point into."""
+    if isinstance(column, Ragged):
+        return [column.offsets, *_arrays_in(column.values)]
+    if isinstance(column, Strings):
+        return [column.offsets, column.content]
+    return [column]
+
+
+def _is_offsets(number: int, column: Any) -> bool:
+    """Whether array ``number`` of a column holds offsets."""
+    while isinstance(column, Ragged) and number:
+        column, number = column.values, number - 1
+    return number == 0 and isinstance(column, (Ragged, Strings))
+
+
+def _assemble(pattern: Any, arrays: Iterator[npt.NDArray[Any]]) -> Any:
+    """A column of the kind of ``pattern`` from its arrays."""
+    first = next(arrays)
+    if isinstance(pattern, Ragged):
+        return Ragged(_assemble(pattern.values, arrays), first)
+    if isinstance(pattern, Strings):
+        inner = int(np.prod(pattern.shape[1:], dtype=np.int64))
+        rows = (len(first) - 1) // inner if inner else len(pattern)
+        return Strings.trust(next(arrays), first, pattern.is_text, (rows, *pattern.shape[1:]))
+    return first
+
+
+def _write(file: IO[bytes], array: npt.NDArray[Any]) -> None:
+    left = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    while len(left):
+        left = left[file.write(left) :]
+
+
+class WholeColumns:
+    """Columns of all rows, which random access reads from. Made by one thread each, from blocks in order.
+
+    Args:
+        most_bytes: How much of them is kept in memory. What would exceed it is written to temporary files in the cache folder, if
+            there is room for it, and mapped.
+    """
+
+    def __init__(self, most_bytes: int | None = None) -> None:
+        self.most_bytes = memory_share(MOST_WHOLE_BYTES) if most_bytes is None else most_bytes
+        self._columns: dict[str, Any] = {}
+        self._memory_bytes = 0
+        self._file_bytes = 0
+        self._refused = False
+        """Whether they have turned out to be too large."""
+
+    def get(self, name: str) -> Any:
+        """The column, or ``None``."""
+        return self._columns.get(name)
+
+    def fits_memory(self, estimate: int) -> bool:
+        """Whether columns of about so many bytes can be kept in memory."""
+        return self._memory_bytes + estimate <= self.most_bytes
+
+    def has_room(self, estimate: int) -> bool:
+        """Whether columns of about so many bytes can be kept at all."""
+        return not self._refused and (self.fits_memory(estimate) or self._fits_disk(estimate))
+
+    def _fits_disk(self, estimate: int) -> bool:
+        return self._file_bytes + estimate <= cache_limit_bytes(cache_folder("decoded"))
+
+    def fill(self, names: tuple[str, ...], blocks: Iterable[dict[str, Any]], estimate: int) -> bool:
+        """Join the columns of all blocks. Returns whether there was room for them."""
+        if self.fits_memory(estimate):
+            parts: dict[str, list[Any]] = {name: [] for name in names}
+            for block in blocks:
+                for name in names:
+                    parts[name].append(block[name])
+            for name in names:
+                self._columns[name] = join(parts.pop(name))
+                self._memory_bytes += size_of(self._columns[name])
+            return True
+        try:
+            with _column_files(names) as files:
+                for block in blocks:
+                    for name in names:
+                        files[name].append(block[name])
+                for name in names:
+                    self._columns[name] = files[name].mapped()
+                    self._file_bytes += size_of(self._columns[name])
+        except OSError:  # The disk is full, or there is no folder to write to.
+            self._refused = True
+        return not self._refused
+
+
+@contextmanager
+def _column_files(names: tuple[str, ...]) -> Iterator[dict[str, ColumnFile]]:
+    folder = cache_folder("decoded")
+    files = {name: ColumnFile(folder) for name in names}
+    try:
+        yield files
+    finally:
+        for file in files.values():
+            file.close()
