@@ -8,10 +8,19 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.loading.workers.test_workers import same
+from tests.loading.workers import test_workers
 
 import headrace as hr
 from headrace.adapters.arrow import from_arrow, to_arrow, to_reader
+
+
+def same(left, right):
+    test_workers.same(*({name: as_objects(column) for name, column in batch.items()} for batch in (left, right)))
+
+
+def as_objects(column):
+    """Text and bytes as arrays of objects, which some sources give."""
+    return np.asarray(column) if isinstance(column, hr.Strings) else column
 
 
 def text(values):

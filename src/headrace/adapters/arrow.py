@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.arrow import from_arrow as column_from_arrow
@@ -186,4 +187,6 @@ def _make_writable(column: Any) -> Any:
     """The column in memory of its own: a batch may be written to, a table may not."""
     if isinstance(column, Ragged):
         return Ragged(_make_writable(column.values), column.offsets)
+    if isinstance(column, Strings):  # never writable
+        return column
     return column if column.flags.writeable else column.copy()

@@ -8,6 +8,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.adapters.arrow import check_source, from_arrow
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.sources.source import Source
@@ -35,6 +36,8 @@ def to_pandas(source: Source) -> Any:
 
 
 def _series(pandas: Any, column: Any, names: tuple[str, ...] | None) -> Any:
+    if isinstance(column, Strings):
+        column = np.asarray(column)
     if isinstance(column, np.ndarray) and column.ndim == 1:
         if names is not None and column.dtype.kind in "iu" and ((column >= 0) & (column < len(names))).all():
             return pandas.Series(pandas.Categorical.from_codes(column, categories=list(names)))

@@ -12,6 +12,7 @@ import pytest
 import headrace as hr
 from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData
 from headrace.formats.parquet import format as parquet
+from headrace.formats.parquet import groups
 from headrace.formats.parquet.write import join_parquet
 
 
@@ -131,7 +132,7 @@ def test_a_row_group_is_decoded_once(path, monkeypatch):
     put(path, {"x": np.arange(100), "y": np.arange(100)}, row_group_size=10)
     source = hr.open(path)
     read = []
-    monkeypatch.setattr(parquet, "JOINED_ROWS", 0)
+    monkeypatch.setattr(groups, "JOINED_ROWS", 0)
     monkeypatch.setattr(
         parquet.ParquetTable,
         "_table",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,75 +13,20 @@ from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, SchemaMismatch, Where
+from headrace.formats.parquet.groups import PartReader, RowBlock, bytes_in, divide, plan_blocks
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
 from headrace.formats.table.arrow_types import KEY, Leaf, arrow, embedded_schema, leaves_of, misfits, schema_of_leaves
 from headrace.formats.table.blocks import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue
 from headrace.io.local.mapped import guard_reads
-from headrace.io.system import usable_cores
 from headrace.io.threads import FORKS
 
 __all__ = ["FORMAT", "ParquetTable"]
 
 
 MAGIC = b"PAR1"
-PART_BYTES = 16 << 20
-"""Of a large row group (encoded) that are decoded at a time."""
-MOST_ROWS = 1 << 17
-MOST_BLOCKS = 1 << 16
-"""In one row group."""
-JOINED_BYTES = 1 << 20
-"""Of small row groups (encoded) that are decoded together."""
-JOINED_ROWS = 1 << 14
 MOST_CURSORS = 8
-DIVIDED_BYTES = 1 << 20
-"""Row groups of more are decoded by several threads."""
-MOST_PARTS = 4
-COST_OF_TEXT = 256
-"""The time that a value of varying length takes to decode, where numbers take as long as they have bits."""
-
-class _Block(NamedTuple):
-    """Rows that are decoded together: some small row groups, one row group, or a part of a large one."""
-
-    file: int
-    group: int
-    """The number of its first row group."""
-    groups: int
-    """How many row groups it has."""
-    first: int
-    """The number of its first row in the file."""
-    skipped: int
-    """Rows of the row group before it."""
-    rows: int
-
-
-class _Cursor:
-    """Reads the parts of a large row group in order, each as one table.
-
-    Args:
-        block: The number of the first part.
-        batches: Record batches of the row group.
-    """
-
-    def __init__(self, block: int, batches: Iterator[Any]) -> None:
-        self.block = block
-        """The part that comes next."""
-        self._batches = batches
-        self._rest: Any = None
-
-    def read(self, rows: int) -> Any:
-        """The next ``rows`` rows; fewer if the row group ends before."""
-        parts, missing = [], rows
-        while missing:
-            batch = next(self._batches, None) if self._rest is None else self._rest
-            if batch is None:
-                break
-            self._rest = batch.slice(missing) if len(batch) > missing else None
-            parts.append(batch.slice(0, missing))
-            missing -= len(parts[-1])
-        self.block += 1
-        return arrow().Table.from_batches(parts) if parts else None
 
 
 class ParquetTable(BlockTable):
@@ -162,29 +107,12 @@ class ParquetTable(BlockTable):
                 )
 
     @cached_property
-    def _blocks(self) -> list[_Block]:
-        """Small row groups are read several at a time, because each costs time of its own; large ones in parts, to bound memory."""
-        blocks: list[_Block] = []
-        for file, footer in enumerate(self._footers):
-            first = size = 0
-            joins = False
-            for number in range(footer.num_row_groups):
-                rows, bytes_held = self._rows_of(file, number), max(0, int(footer.row_group(number).total_byte_size))
-                # At least so many that a damaged count does not make a list without end.
-                most = max(min(MOST_ROWS, PART_BYTES * rows // max(bytes_held, 1)), rows // MOST_BLOCKS, 1)
-                size += bytes_held
-                if joins and size <= JOINED_BYTES and blocks[-1].rows + rows <= JOINED_ROWS:
-                    blocks[-1] = blocks[-1]._replace(groups=blocks[-1].groups + 1, rows=blocks[-1].rows + rows)
-                elif 2 * rows > 3 * most:
-                    for skipped in range(0, rows, most):
-                        part = min(most, rows - skipped)
-                        blocks.append(_Block(file, number, 1, first + skipped, skipped, part))
-                    joins = False
-                else:
-                    blocks.append(_Block(file, number, 1, first, 0, rows))
-                    size, joins = bytes_held, True
-                first += rows
-        return blocks
+    def _blocks(self) -> list[RowBlock]:
+        return [
+            block
+            for file, footer in enumerate(self._footers)
+            for block in plan_blocks(file, footer, [self._rows_of(file, at) for at in range(footer.num_row_groups)])
+        ]
 
     def _rows_of(self, file: int, group: int) -> int:
         count = int(self._footers[file].row_group(group).num_rows)
@@ -203,7 +131,7 @@ class ParquetTable(BlockTable):
         return {}
 
     @cached_property
-    def _cursors(self) -> dict[tuple[int, int, int, tuple[str, ...]], _Cursor]:
+    def _cursors(self) -> dict[tuple[int, int, int, tuple[str, ...]], PartReader]:
         """Readers of large row groups. The one that uses a cursor has taken it out."""
         return {}
 
@@ -220,27 +148,9 @@ class ParquetTable(BlockTable):
             return [names]
         found = self._divisions.get(names)
         if found is None:
-            found = self._divisions[names] = self._divided(names)
+            wanted = [(self._root_of[name], self._leaves[name]) for name in names]
+            found = self._divisions[names] = divide(wanted, bytes_in(self._footers) // max(len(self._blocks), 1))
         return found
-
-    def _divided(self, names: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """The columns in parts of about equal size, fields of one struct together."""
-        blocks = max(len(self._blocks), 1)
-        if sum(map(_bytes_in, self._footers)) < blocks * DIVIDED_BYTES:
-            return [names]
-        roots: dict[str, list[str]] = {}
-        sizes: dict[str, int] = {}
-        for name in names:
-            root = self._root_of[name]
-            roots.setdefault(root, []).append(name)
-            sizes[root] = sizes.get(root, 0) + _cost_of(self._leaves[name].type)
-        parts: list[list[str]] = [[] for _ in range(min(usable_cores(), MOST_PARTS, len(roots)))]
-        filled = [0] * len(parts)
-        for root in sorted(roots, key=lambda root: -sizes[root]):
-            least = filled.index(min(filled))
-            filled[least] += sizes[root]
-            parts[least] += roots[root]
-        return [tuple(part) for part in parts]
 
     @cached_property
     def _root_of(self) -> dict[str, str]:
@@ -273,7 +183,7 @@ class ParquetTable(BlockTable):
         columns = self._columns_of[file][0]
         return list(dict.fromkeys(columns[leaf.path[0]] for leaf in leaves))
 
-    def _table(self, block: _Block, leaves: list[Leaf]) -> Any:
+    def _table(self, block: RowBlock, leaves: list[Leaf]) -> Any:
         """The rows of whole row groups."""
         numbers = range(block.group, block.group + block.groups)
         table = self._row_groups(block.file, numbers, leaves)
@@ -292,7 +202,7 @@ class ParquetTable(BlockTable):
                 return arrow().concat_tables([self._row_groups(file, [number], leaves) for number in numbers])
             raise self._damaged(file, error, f"a sound row group {numbers[0]}") from error
 
-    def _part(self, block: int, found: _Block, leaves: list[Leaf]) -> Any:
+    def _part(self, block: int, found: RowBlock, leaves: list[Leaf]) -> Any:
         """Part of a large row group. A reader goes through it in order, so parts before this one are decoded, too, and kept."""
         file, group = found.file, found.group
         key = (FORKS.count, file, group, tuple(leaf.name for leaf in leaves))
@@ -306,7 +216,7 @@ class ParquetTable(BlockTable):
                     opened, rows = self._opened(file, self._footers[file]), self._blocks[first].rows
                     roots = self._roots(file, leaves)
                     batches = opened.iter_batches(rows, row_groups=[group], columns=roots, use_threads=False)
-                    cursor = _Cursor(first, batches)
+                    cursor = PartReader(first, batches)
                 while cursor.block < block:
                     self._keep_passed(cursor.block, cursor.read(self._blocks[cursor.block].rows), leaves)
                 table = cursor.read(found.rows)
@@ -358,19 +268,6 @@ class ParquetTable(BlockTable):
         number = int(np.searchsorted(self._firsts, index, side="right")) - 1
         block = self._blocks[number]
         return Where(path=self.paths[block.file], record=index - int(self._firsts[number]) + block.first)
-
-
-def _bytes_in(footer: Any) -> int:
-    """The size of all row groups, encoded. Asking a damaged footer for single columns would end the process."""
-    return sum(max(0, int(footer.row_group(number).total_byte_size)) for number in range(footer.num_row_groups))
-
-
-def _cost_of(kind: Any) -> int:
-    """About how long values of a type take to decode, relative to others."""
-    try:
-        return int(kind.bit_width)
-    except ValueError:
-        return COST_OF_TEXT
 
 
 def is_parquet(head: bytes) -> bool:

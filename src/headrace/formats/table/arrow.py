@@ -17,6 +17,8 @@ from headrace.formats.table.values import NAT, BadValue, fill_of, missing, point
 
 __all__ = ["from_arrow", "leaf_array", "to_arrow"]
 
+MOST_OFFSET = 2**31 - 1
+"""What Arrow counts to in lists and text that are not large."""
 NUMBERS = range(2, 13)
 """The ids of Arrow's integers and floats, which are part of its binary interface."""
 
@@ -134,16 +136,24 @@ def _leaf(array: Any, feature: Feature, rows: _Rows) -> Any:
         return _times(array, feature, rows)
     if array.null_count:
         array = _fill_nulls(array, feature, rows)
+    if feature.is_text:
+        return _text(array, feature, rows)
     if not (arrow().types.is_floating(array.type) and feature.numpy_dtype.kind == "f"):  # NumPy knows all floats.
         array = _cast(array, feature, rows)
-    if feature.is_text:
-        try:
-            return Strings.from_arrow(array)
-        except ValueError as error:
-            raise BadValue(_first_undecodable(array, rows), "UTF-8 text", str(error)[:120]) from error
     found = array.to_numpy(zero_copy_only=False)
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
     return _narrow(np.ascontiguousarray(found), feature.numpy_dtype, rows)
+
+
+def _text(array: Any, feature: Feature, rows: _Rows) -> Strings:
+    """Text or bytes, which share Arrow's memory."""
+    large = arrow().large_string() if feature.dtype == "str" else arrow().large_binary()
+    if array.type != large:
+        array = _cast(array, feature, rows)
+    try:
+        return Strings.from_arrow(array)
+    except ValueError as error:
+        raise BadValue(_first_undecodable(array, rows), "UTF-8 text", str(error)[:120]) from error
 
 
 def _times(array: Any, feature: Feature, rows: _Rows) -> npt.NDArray[Any]:
@@ -251,22 +261,37 @@ def to_arrow(column: Any, feature: Feature) -> Any:
 def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: Any) -> Any:
     pa = arrow()
     if not shape:
-        flat = column if feature.is_text else np.ascontiguousarray(column, feature.numpy_dtype)
+        if feature.is_text:
+            return _text_array(column, feature, kind)
+        flat = np.ascontiguousarray(column, feature.numpy_dtype)
         if pa.types.is_date32(kind):
             _check_days(flat)
-        return pa.array(flat.tolist() if feature.is_text else flat, kind)
+        return pa.array(flat, kind)
     if isinstance(column, list):
         column = _as_ragged(column)
     if shape[0] is not None:
-        flat = column.values if isinstance(column, Ragged) else _flat(np.asarray(column))
-        return pa.FixedSizeListArray.from_arrays(_array(flat, shape[1:], feature, kind.value_type), shape[0])
+        inner = column.values if isinstance(column, Ragged) else _flat(_as_rows(column))
+        return pa.FixedSizeListArray.from_arrays(_array(inner, shape[1:], feature, kind.value_type), shape[0])
     if not isinstance(column, Ragged):
-        rows = np.asarray(column)
+        rows = _as_rows(column)
         column = Ragged(_flat(rows), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
-    if column.offsets[-1] > np.iinfo(np.int32).max:
+    if column.offsets[-1] > MOST_OFFSET:
         raise BadValue(0, "less than 2**31 values in one block", f"{column.offsets[-1]}")
     inner = _array(column.values, shape[1:], feature, kind.value_type)
     return pa.ListArray.from_arrays(pa.array(column.offsets.astype(np.int32)), inner)
+
+
+def _text_array(column: Any, feature: Feature, kind: Any) -> Any:
+    """The array of some text or bytes, which are not looked at one by one where they are a column without objects."""
+    pa = arrow()
+    if not isinstance(column, Strings) or column.is_text != (feature.dtype == "str") or column.nbytes > MOST_OFFSET:
+        return pa.array(column.tolist(), kind)
+    offsets = (column.offsets - column.offsets[0]).astype(np.int32)
+    return pa.Array.from_buffers(kind, column.size, [None, pa.py_buffer(offsets), pa.py_buffer(column.content)], 0)
+
+
+def _as_rows(column: Any) -> Any:
+    return column if isinstance(column, Strings) else np.asarray(column)
 
 
 def _check_days(days: npt.NDArray[Any]) -> None:
@@ -278,7 +303,7 @@ def _check_days(days: npt.NDArray[Any]) -> None:
         raise UnsupportedData(Where(), expected="days that 32 bits can count", found=str(days[beyond[0]]))
 
 
-def _flat(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _flat(rows: Any) -> Any:
     return rows.reshape(-1, *rows.shape[2:]) if rows.size else rows.reshape(0, *rows.shape[2:])
 
 

@@ -121,16 +121,18 @@ class ColumnFile:
         if self._pattern is None:
             self._pattern = column
         for number, array in enumerate(_arrays_in(column)):
+            is_offsets = _is_offsets(number, column)
             if number == len(self._files):
-                self._files.append(tempfile.TemporaryFile(dir=self._folder, buffering=0))
+                self._files.append(tempfile.TemporaryFile(dir=self._folder, buffering=0))  # noqa: SIM115 - see close()
                 self._ends.append(0)
-                if _is_offsets(number, column):
+                if is_offsets:
                     _write(self._files[number], np.zeros(1, np.int64))
-            if _is_offsets(number, column):
+            if not is_offsets:
+                _write(self._files[number], array)
+            elif len(array) > 1:
                 moved = array[1:] + (self._ends[number] - int(array[0]))
-                self._ends[number] = int(moved[-1]) if len(moved) else self._ends[number]
-                array = moved
-            _write(self._files[number], array)
+                self._ends[number] = int(moved[-1])
+                _write(self._files[number], moved)
 
     def mapped(self) -> Any:
         """The whole column, mapped read-only."""
@@ -179,8 +181,8 @@ def _assemble(pattern: Any, arrays: Iterator[npt.NDArray[Any]]) -> Any:
 
 
 def _write(file: IO[bytes], array: npt.NDArray[Any]) -> None:
-    left = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    while len(left):
+    left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    while left:
         left = left[file.write(left) :]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, Where
 
@@ -118,7 +119,7 @@ def _nest(values: list[Any], shape: tuple[int | None, ...], feature: Feature, ro
     return Ragged(inner, offsets)
 
 
-def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
     if feature.is_text:
         return _texts(values, feature, rows)
     wanted = feature.numpy_dtype
@@ -133,14 +134,17 @@ def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) ->
     return found.astype(wanted, copy=False)
 
 
-def _texts(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _texts(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
     kind = str if feature.dtype == "str" else bytes
-    column = np.empty(len(values), object)
     for position, value in enumerate(values):
         if not isinstance(value, kind):
             raise BadValue(int(rows[position]), kind.__name__, repr(value)[:40])
-        column[position] = value
-    return column
+    try:
+        return Strings.from_values(values, is_text=kind is str)
+    except ValueError:  # Half a character, which UTF-8 cannot hold.
+        column = np.empty(len(values), object)
+        column[:] = values
+        return column
 
 
 def _fits(found: npt.NDArray[Any], wanted: np.dtype[Any]) -> bool:

@@ -1,0 +1,143 @@
+"""Row groups as blocks: small ones joined, large ones in parts; and their columns in parts for several threads.
+
+A row group may hold one row or all rows of a file. Reading one costs time of its own for each column, so small ones are read several at a
+time. A large one is read in parts, so that memory stays bounded and the first rows come soon. Parquet has no way into the middle of a row
+group that pyarrow offers, so its parts are read in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from headrace.formats.table.arrow_types import Leaf, arrow
+from headrace.io.system import usable_cores
+
+__all__ = ["PartReader", "RowBlock", "bytes_in", "divide", "plan_blocks"]
+
+
+PART_BYTES = 16 << 20
+"""Of a large row group (encoded) that are decoded at a time."""
+MOST_ROWS = 1 << 17
+MOST_BLOCKS = 1 << 16
+"""In one row group."""
+JOINED_BYTES = 1 << 20
+"""Of small row groups (encoded) that are decoded together."""
+JOINED_ROWS = 1 << 14
+DIVIDED_BYTES = 1 << 20
+"""Blocks of more are decoded by several threads."""
+MOST_PARTS = 4
+COST_OF_TEXT = 256
+"""The time that a value of varying length takes to decode, where numbers take as long as they have bits."""
+
+
+class RowBlock(NamedTuple):
+    """Rows that are decoded together: some small row groups, one row group, or a part of a large one."""
+
+    file: int
+    group: int
+    """The number of its first row group."""
+    groups: int
+    """How many row groups it has."""
+    first: int
+    """The number of its first row in the file."""
+    skipped: int
+    """Rows of the row group before it."""
+    rows: int
+
+
+class PartReader:
+    """Reads the parts of a large row group in order, each as one table.
+
+    Args:
+        block: The number of the first part.
+        batches: Record batches of the row group.
+    """
+
+    def __init__(self, block: int, batches: Iterator[Any]) -> None:
+        self.block = block
+        """The part that comes next."""
+        self._batches = batches
+        self._rest: Any = None
+
+    def read(self, rows: int) -> Any:
+        """The next ``rows`` rows; fewer if the row group ends before, ``None`` at its end."""
+        parts, missing = [], rows
+        while missing:
+            batch = next(self._batches, None) if self._rest is None else self._rest
+            if batch is None:
+                break
+            self._rest = batch.slice(missing) if len(batch) > missing else None
+            parts.append(batch.slice(0, missing))
+            missing -= len(parts[-1])
+        self.block += 1
+        return arrow().Table.from_batches(parts) if parts else None
+
+
+def plan_blocks(file: int, footer: Any, counts: Sequence[int]) -> list[RowBlock]:
+    """The blocks of a file.
+
+    Args:
+        file: Its number.
+        footer: Its metadata.
+        counts: The rows of each row group.
+    """
+    blocks: list[RowBlock] = []
+    first = size = 0
+    joins = False  # whether the last block may grow
+    for number, rows in enumerate(counts):
+        encoded = _encoded_bytes(footer, number)
+        # At least so many rows that a damaged count does not make a list without end.
+        most = max(min(MOST_ROWS, PART_BYTES * rows // max(encoded, 1)), rows // MOST_BLOCKS, 1)
+        size += encoded
+        if joins and size <= JOINED_BYTES and blocks[-1].rows + rows <= JOINED_ROWS:
+            blocks[-1] = blocks[-1]._replace(groups=blocks[-1].groups + 1, rows=blocks[-1].rows + rows)
+        elif 2 * rows > 3 * most:
+            for skipped in range(0, rows, most):
+                blocks.append(RowBlock(file, number, 1, first + skipped, skipped, min(most, rows - skipped)))
+            joins = False
+        else:
+            blocks.append(RowBlock(file, number, 1, first, 0, rows))
+            size, joins = encoded, True
+        first += rows
+    return blocks
+
+
+def _encoded_bytes(footer: Any, group: int) -> int:
+    return max(0, int(footer.row_group(group).total_byte_size))
+
+
+def bytes_in(footers: Sequence[Any]) -> int:
+    """The size of all row groups, encoded. Asking a damaged footer for single columns would end the process, so this does not."""
+    return sum(_encoded_bytes(footer, number) for footer in footers for number in range(footer.num_row_groups))
+
+
+def divide(leaves: Sequence[tuple[str, Leaf]], encoded: int) -> list[tuple[str, ...]]:
+    """The names of some columns in parts that take about equally long to decode.
+
+    Args:
+        leaves: Each with the name of the column that it lies in. Fields of one struct stay together.
+        encoded: The size of a block with all columns. Small ones stay whole.
+    """
+    if encoded < DIVIDED_BYTES:
+        return [tuple(leaf.name for _, leaf in leaves)]
+    roots: dict[str, list[str]] = {}
+    costs: dict[str, int] = {}
+    for root, leaf in leaves:
+        roots.setdefault(root, []).append(leaf.name)
+        costs[root] = costs.get(root, 0) + _cost_of(leaf.type)
+    parts: list[list[str]] = [[] for _ in range(min(usable_cores(), MOST_PARTS, len(roots)))]
+    filled = [0] * len(parts)
+    for root in sorted(roots, key=lambda root: -costs[root]):
+        least = filled.index(min(filled))
+        filled[least] += costs[root]
+        parts[least] += roots[root]
+    return [tuple(part) for part in parts]
+
+
+def _cost_of(kind: Any) -> int:
+    """About how long values of a type take to decode, relative to others."""
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        return COST_OF_TEXT

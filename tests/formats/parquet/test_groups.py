@@ -1,0 +1,244 @@
+"""Row groups as blocks: small ones joined, large ones in parts, against rows as pyarrow gives them."""
+
+import os
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.errors import CorruptFile, SchemaMismatch
+from headrace.formats.parquet import format as parquet
+from headrace.formats.parquet import groups
+from headrace.formats.table import blocks, kept
+
+
+def table_of(rows):
+    rng = np.random.default_rng(rows)
+    return pa.table(
+        {
+            "i": pa.array(range(rows), pa.int16()),
+            "f": pa.array([None if k % 7 == 3 else k / 3 for k in range(rows)], pa.float32()),
+            "yes": [k % 3 == 0 for k in range(rows)],
+            "text": [f"{'é' * (k % 4)}{k}" for k in range(rows)],
+            "few": pa.array([["a", "bb", ""][k % 3] for k in range(rows)]).dictionary_encode(),
+            "raw": pa.array([rng.bytes(k % 5) for k in range(rows)], pa.large_binary()),
+            "list": pa.array([list(range(k % 4)) for k in range(rows)], pa.list_(pa.int32())),
+            "words": pa.array([[str(k)] * (k % 3) for k in range(rows)], pa.list_(pa.string())),
+            "pair": pa.array([[k, -k] for k in range(rows)], pa.list_(pa.int64(), 2)),
+            "when": pa.array([k * 86_400_000_000 for k in range(rows)], pa.timestamp("us")),
+            "deep": [{"a": k, "b": str(k)} for k in range(rows)],
+        }
+    )
+
+
+def rows_of(batch, count):
+    """Rows as ``to_pylist`` gives them, structs opened."""
+
+    def plain(value):
+        value = value.to_list() if isinstance(value, (hr.Ragged, hr.Strings)) else value
+        value = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+        return None if isinstance(value, float) and value != value else value
+
+    return [{name: plain(column[row]) for name, column in batch.items()} for row in range(count)]
+
+
+def expected_rows(table):
+    found = []
+    for row in table.to_pylist():
+        deep = row.pop("deep", None)
+        found.append({**row, **({f"deep/{name}": value for name, value in deep.items()} if deep else {})})
+    return [{**row, "f": None if row["f"] is None else float(np.float32(row["f"]))} for row in found]
+
+
+@given(
+    data=st.data(),
+    rows=st.lists(st.integers(1, 60), min_size=1, max_size=3),
+    group=st.integers(1, 60),
+    part=st.sampled_from([1, 3, 8, 1 << 20]),
+    joined=st.sampled_from([1, 10, 1 << 20]),
+    limit=st.sampled_from([500, 1 << 30]),
+    compression=st.sampled_from(["none", "snappy", "zstd"]),
+    use_dictionary=st.booleans(),
+)
+def test_rows_are_those_of_pyarrow(
+    tmp_path_factory, data, rows, group, part, joined, limit, compression, use_dictionary
+):
+    folder = tmp_path_factory.mktemp("blocks")
+    tables = [table_of(count) for count in rows]
+    for number, table in enumerate(tables):
+        options = {"compression": compression, "use_dictionary": use_dictionary}
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=group, **options)
+    truth = [row for table in tables for row in expected_rows(table)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "MOST_ROWS", part)
+        patch.setattr(groups, "JOINED_ROWS", joined)
+        patch.setattr(groups, "DIVIDED_BYTES", 1)
+        patch.setattr(groups, "usable_cores", lambda: 3)
+        for name in ("MOST_KEPT_BYTES", "MOST_WHOLE_BYTES"):
+            patch.setattr(kept, name, limit)
+        source = hr.open(folder / "*.parquet")
+        assert len(source) == len(truth)
+        for _ in range(4):
+            if data.draw(st.booleans()):
+                start = data.draw(st.integers(0, len(truth) - 1))
+                indices = list(range(start, data.draw(st.integers(start, len(truth)))))
+            else:
+                indices = data.draw(st.lists(st.integers(0, len(truth) - 1), max_size=20))
+            assert rows_of(source.batch(indices), len(indices)) == [truth[index] for index in indices]
+        name = data.draw(st.sampled_from(list(truth[0])))
+        index = data.draw(st.integers(0, len(truth) - 1))
+        assert rows_of(source.select(name).batch([index]), 1) == [{name: truth[index][name]}]
+        file = next(number for number in range(len(rows)) if index < sum(rows[: number + 1]))
+        where = source.where(index)
+        assert (os.path.basename(where.path), where.record) == (f"{file}.parquet", index - sum(rows[:file]))
+
+
+def counted(monkeypatch):
+    """Calls of ``_read_block`` as (block, names)."""
+    read, whole = [], parquet.ParquetTable._read_block
+
+    def note(table, block, names):
+        read.append((block, tuple(names)))
+        return whole(table, block, names)
+
+    monkeypatch.setattr(parquet.ParquetTable, "_read_block", note)
+    return read
+
+
+def test_small_row_groups_are_read_together(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"x": np.arange(1000)}), tmp_path / "x.parquet", row_group_size=1)
+    read = counted(monkeypatch)
+    source = hr.open(tmp_path / "x.parquet")
+    assert [batch["x"][0] for batch in hr.Loader(source, 100, threads=0)] == list(range(0, 1000, 100))
+    assert read == [(0, ("x",))]
+
+
+@pytest.fixture
+def large(tmp_path, monkeypatch):
+    """One row group of 1,000 rows that is read in ten parts."""
+    monkeypatch.setattr(groups, "MOST_ROWS", 100)
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"x": np.arange(1000), "t": [str(k) for k in range(1000)]}), path, compression="none")
+    return path
+
+
+def test_a_large_row_group_is_read_in_parts_once(large, monkeypatch):
+    opened, whole = [], parquet.ParquetTable._opened
+    monkeypatch.setattr(parquet.ParquetTable, "_opened", lambda *given: (opened.append(given[1:]), whole(*given))[1])
+    source = hr.open(large)
+    del opened[:]
+    found = [batch["x"].tolist() for batch in hr.Loader(source, 70, threads=0)]
+    assert sum(found, []) == list(range(1000))
+    assert len(opened) == 1
+    backwards = source.batch(np.arange(999, -1, -1))
+    assert backwards["t"].to_list() == [str(k) for k in range(999, -1, -1)]
+    assert len(opened) == 1  # what was decoded is kept
+
+
+def test_going_back_in_a_large_row_group(large, monkeypatch):
+    monkeypatch.setattr(kept, "MOST_KEPT_BYTES", 0)
+    monkeypatch.setattr(kept, "LEAST_BYTES", 0)
+    source = hr.open(large)
+    for start in (950, 40, 500, 0, 999, 120):
+        stop = min(start + 30, 1000)
+        assert source.batch(np.arange(start, stop))["t"].to_list() == [str(k) for k in range(start, stop)]
+
+
+def test_damage_in_a_large_row_group(large):
+    whole = bytearray(large.read_bytes())
+    at = whole.index(b"\x03\0\0\x00500") + 4 if b"\x03\0\0\x00500" in whole else len(whole) // 3
+    for damaged in (at, len(whole) // 3):
+        broken = whole.copy()
+        broken[damaged : damaged + 3000] = b"\xff" * 3000
+        large.write_bytes(broken)
+        source = hr.open(large)
+        for _ in range(2):
+            with pytest.raises((CorruptFile, SchemaMismatch), match=r"x\.parquet"):
+                source.batch(np.arange(1000))
+        report = hr.verify(large)
+        assert not report.ok
+        assert len(report.faults) < 10
+
+
+def test_a_footer_that_counts_other_rows(tmp_path):
+    """The count of rows is bounded before anything is made of it."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"x": np.arange(1000)}), path)
+    sound = path.read_bytes()
+    footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
+    for at in range(footer, len(sound) - 8):
+        for value in (0xFF, 0x7F, 0):
+            path.write_bytes(sound[:at] + bytes([value]) + sound[at + 1 :])
+            try:
+                source = hr.open(path, format="parquet")
+                if len(source) == 1000:
+                    source.batch(np.arange(1000))
+                elif len(source):
+                    source.batch([len(source) - 1])
+            except (hr.DataError, IndexError):
+                pass
+
+
+def test_shuffled_beyond_what_is_kept(tmp_path, monkeypatch):
+    """Rows then come from temporary files, and no block is decoded more than about twice."""
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(kept, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(kept, "MOST_KEPT_BYTES", 1000)
+    monkeypatch.setattr(kept, "MOST_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(groups, "JOINED_ROWS", 0)
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"x": np.arange(2000), "t": [f"row {k}" for k in range(2000)]}), path, row_group_size=50)
+    read = counted(monkeypatch)
+    batches = list(hr.Loader(hr.open(path), 16, shuffle=True, threads=2))
+    assert sorted(np.concatenate([batch["x"] for batch in batches]).tolist()) == list(range(2000))
+    for batch in batches:
+        assert batch["t"].to_list() == [f"row {k}" for k in batch["x"]]
+    assert len(read) <= 3 * 40
+    assert not [name for _, _, names in os.walk(tmp_path / "cache") for name in names]
+
+
+def test_without_room_for_temporary_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "10")
+    monkeypatch.setattr(kept, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(kept, "MOST_KEPT_BYTES", 1000)
+    monkeypatch.setattr(kept, "MOST_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(groups, "JOINED_ROWS", 0)
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"x": np.arange(500)}), path, row_group_size=50)
+    source = hr.open(path)
+    order = np.random.default_rng(0).permutation(500)
+    assert source.batch(order)["x"].tolist() == order.tolist()
+    assert source.node.records._scatter.refused == {"x"}
+
+
+def test_only_the_selected_columns_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "FEW_BLOCKS", 1)
+    path = tmp_path / "x.parquet"
+    pq.write_table(table_of(60), path, row_group_size=20)
+    read = counted(monkeypatch)
+    source = hr.open(path).select("i", "text")
+    source.batch([50, 3])
+    source.batch(np.arange(60))
+    assert {name for _, names in read for name in names} == {"i", "text"}
+
+
+def test_pickled_in_the_middle(large):
+    source = hr.open(large)
+    source.batch(np.arange(150))
+    again = pickle.loads(pickle.dumps(source))
+    assert again.batch(np.arange(140, 260))["x"].tolist() == list(range(140, 260))
+
+
+def test_text_that_is_no_text(tmp_path):
+    path = tmp_path / "x.parquet"
+    raw = pa.array([b"fine", b"\xff\xfe", b"ok"] * 10, pa.binary())
+    pq.write_table(pa.table({"t": pa.Array.from_buffers(pa.string(), 30, raw.buffers())}), path)
+    with pytest.raises(SchemaMismatch, match="UTF-8") as raised:
+        hr.open(path).batch([0])
+    assert (raised.value.where.path, raised.value.where.record, raised.value.where.feature) == (str(path), 1, "t")

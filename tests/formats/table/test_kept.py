@@ -1,0 +1,131 @@
+"""Columns that are kept: in memory up to a limit, and in temporary files."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.contracts.values import join
+from headrace.formats.table import kept
+from headrace.formats.table.kept import ColumnFile, KeptColumns, ProcessLocks, WholeColumns, memory_share, size_of
+from headrace.io.threads import FORKS
+
+
+def plain(column):
+    return column.to_list() if isinstance(column, (hr.Ragged, hr.Strings)) else column.tolist()
+
+
+COLUMNS = {
+    "numbers": lambda n: np.arange(n, dtype=np.int16),
+    "rows": lambda n: np.arange(n * 6, dtype=np.float32).reshape(n, 2, 3),
+    "times": lambda n: np.arange(n).astype("M8[s]"),
+    "text": lambda n: hr.Strings.from_values([f"{'ü' * (k % 3)}{k}" for k in range(n)], is_text=True),
+    "bytes": lambda n: hr.Strings.from_values([b"\0" * (k % 5) for k in range(n)], is_text=False),
+    "words": lambda n: hr.Strings.from_values([f"{k}" for k in range(2 * n)], is_text=True).reshape(n, 2),
+    "ragged": lambda n: hr.Ragged(np.arange(n * (n - 1) // 2, dtype=np.int64), np.cumsum([0, *range(n)])),
+    "texts": lambda n: hr.Ragged(
+        hr.Strings.from_values([f"{k}" for k in range(n * (n - 1) // 2)], is_text=True), np.cumsum([0, *range(n)])
+    ),
+    "nested": lambda n: hr.Ragged(
+        hr.Ragged(np.arange(n * (n - 1) // 2), np.cumsum([0, *range(n)])), np.arange(n + 1, dtype=np.int64)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(COLUMNS))
+@given(lengths=st.lists(st.integers(0, 6), min_size=1, max_size=5), skipped=st.integers(0, 3))
+def test_a_mapped_column_is_the_joined_one(tmp_path_factory, kind, lengths, skipped):
+    parts = [COLUMNS[kind](skipped + n)[skipped:] for n in lengths]
+    file = ColumnFile(tmp_path_factory.getbasetemp())
+    for part in parts:
+        file.append(part)
+    found, expected = file.mapped(), join(parts)
+    assert (type(found), len(found), found.dtype) == (type(expected), len(expected), expected.dtype)
+    assert plain(found) == plain(expected)
+
+
+def test_a_mapped_column_leaves_no_file(tmp_path):
+    file = ColumnFile(tmp_path)
+    file.append(np.arange(5))
+    assert not list(tmp_path.iterdir())
+    column = file.mapped()
+    file.close()
+    assert column.tolist() == [0, 1, 2, 3, 4]
+    assert not column.flags.writeable
+
+
+def test_the_oldest_columns_are_dropped():
+    columns = KeptColumns(most_bytes=100)
+    for block in range(4):
+        columns.put(block, "x", np.zeros(30, np.uint8))
+    assert [columns.get(block, "x") is not None for block in range(4)] == [False, True, True, True]
+    columns.put(9, "x", np.zeros(101, np.uint8))
+    assert columns.get(9, "x") is None
+    columns.put(1, "y", np.zeros(10, np.uint8))
+    columns.forget(["x"])
+    assert [columns.get(block, "x") for block in range(4)] == [None] * 4
+    assert columns.get(1, "y") is not None
+
+
+def test_sizes():
+    objects = np.array(["abc", "d"], object)
+    assert size_of(np.zeros((3, 2), np.int32)) == 24
+    assert size_of(hr.Strings.from_values(["abc", "d"])) == 4 + 3 * 8
+    assert size_of(hr.Ragged(np.zeros(4, np.int8), np.array([0, 4]))) == 4 + 16
+    assert size_of(objects) > 4
+
+
+def test_a_share_of_memory(monkeypatch):
+    for memory, most, expected in ((None, 1 << 40, 64 << 20), (8 << 30, 1 << 40, 1 << 30), (8 << 30, 5, 5)):
+        monkeypatch.setattr(kept, "usable_memory", lambda memory=memory: memory)
+        assert memory_share(most) == expected
+
+
+def test_locks_belong_to_one_process(monkeypatch):
+    locks = ProcessLocks()
+    assert locks["a"] is locks["a"]
+    assert locks["a"] is not locks["b"]
+    held = locks["a"]
+    monkeypatch.setattr(FORKS, "count", FORKS.count + 1)
+    assert locks["a"] is not held
+
+
+def blocks(*sizes):
+    return [{name: make(n) for name, make in COLUMNS.items()} for n in sizes]
+
+
+@pytest.mark.parametrize("most", [0, 1 << 30])
+def test_whole_columns(monkeypatch, tmp_path, most):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
+    whole, names = WholeColumns(most), tuple(COLUMNS)
+    assert whole.has_room(1000)
+    assert whole.fits_memory(1000) is (most > 0)
+    assert whole.fill(names, blocks(3, 0, 4), 1000)
+    for name in names:
+        assert plain(whole.get(name)) == plain(join([COLUMNS[name](3), COLUMNS[name](0), COLUMNS[name](4)]))
+    assert not [path for _, _, files in os.walk(tmp_path) for path in files]
+
+
+def test_no_room_for_whole_columns(monkeypatch, tmp_path):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "500")
+    whole = WholeColumns(100)
+    assert [whole.has_room(size) for size in (100, 400, 501)] == [True, True, False]
+
+
+def test_a_full_disk(monkeypatch, tmp_path):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
+    whole, written = WholeColumns(0), []
+
+    def fail(file, array):
+        written.append(array)
+        if len(written) > 3:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept, "_write", fail)
+    assert not whole.fill(("numbers",), blocks(3, 3, 3, 3, 3), 10)
+    assert whole.get("numbers") is None
+    assert not whole.has_room(1)
