@@ -93,8 +93,8 @@ def plan_blocks(file: int, footer: Any, counts: Sequence[int]) -> list[RowBlock]
         if joins and size <= JOINED_BYTES and blocks[-1].rows + rows <= JOINED_ROWS:
             blocks[-1] = blocks[-1]._replace(groups=blocks[-1].groups + 1, rows=blocks[-1].rows + rows)
         elif 2 * rows > 3 * most:
-            for skipped in range(0, rows, most):
-                blocks.append(RowBlock(file, number, 1, first + skipped, skipped, min(most, rows - skipped)))
+            starts = range(0, rows, most)
+            blocks += [RowBlock(file, number, 1, first + at, at, min(most, rows - at)) for at in starts]
             joins = False
         else:
             blocks.append(RowBlock(file, number, 1, first, 0, rows))
