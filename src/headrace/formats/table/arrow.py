@@ -46,10 +46,10 @@ def from_arrow(array: Any, feature: Feature) -> Any:
     Raises:
         BadValue: A value does not fit: a null without default, a list of another length, a number that is too large.
     """
-    return _column(array, feature.shape, feature, _Rows())
+    return _column(array, feature.shape, feature, _RowOrigins())
 
 
-class _Rows:
+class _RowOrigins:
     """The row in which each of some values lies, for messages: found when it is asked for.
 
     Args:
@@ -57,7 +57,7 @@ class _Rows:
         lengths: Of those lists.
     """
 
-    def __init__(self, above: _Rows | None = None, lengths: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(self, above: _RowOrigins | None = None, lengths: npt.NDArray[np.int64] | None = None) -> None:
         self.above = above
         self._lengths = lengths
 
@@ -67,7 +67,7 @@ class _Rows:
         return self.above[int(np.searchsorted(np.cumsum(self._lengths), position, side="right"))]
 
 
-def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _Rows) -> Any:
+def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _RowOrigins) -> Any:
     if not shape and array.null_count == 0 and array.type.id in NUMBERS:
         found = array.to_numpy()
         if found.dtype == feature.numpy_dtype:
@@ -86,7 +86,7 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _
         if array[at].is_valid:
             raise BadValue(rows[at], f"{length} values", f"{lengths[at]}")
         return _column(_with_defaults(array, feature, rows, at), shape, feature, rows)
-    inner = _column(array.flatten(), shape[1:], feature, _Rows(rows, lengths))
+    inner = _column(array.flatten(), shape[1:], feature, _RowOrigins(rows, lengths))
     if length is not None and not isinstance(inner, Ragged):
         return inner.reshape(len(array), length, *inner.shape[1:])
     offsets = np.zeros(len(array) + 1, np.int64)
@@ -122,7 +122,7 @@ def _lengths(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _with_defaults(array: Any, feature: Feature, rows: _Rows, at: int) -> Any:
+def _with_defaults(array: Any, feature: Feature, rows: _RowOrigins, at: int) -> Any:
     """The same with the default in the place of nulls."""
     if feature.default is None or rows.above is not None or not feature.is_fixed:
         raise missing(rows[at])
@@ -131,7 +131,7 @@ def _with_defaults(array: Any, feature: Feature, rows: _Rows, at: int) -> Any:
     return arrow().array(values, arrow_type(feature))
 
 
-def _leaf(array: Any, feature: Feature, rows: _Rows) -> Any:
+def _leaf(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
     if feature.numpy_dtype.kind in "mM":
         return _times(array, feature, rows)
     if array.null_count:
@@ -145,7 +145,7 @@ def _leaf(array: Any, feature: Feature, rows: _Rows) -> Any:
     return _narrow(np.ascontiguousarray(found), feature.numpy_dtype, rows)
 
 
-def _text(array: Any, feature: Feature, rows: _Rows) -> Strings:
+def _text(array: Any, feature: Feature, rows: _RowOrigins) -> Strings:
     """Text or bytes, which share Arrow's memory."""
     large = arrow().large_string() if feature.dtype == "str" else arrow().large_binary()
     if array.type != large:
@@ -156,7 +156,7 @@ def _text(array: Any, feature: Feature, rows: _Rows) -> Strings:
         raise BadValue(_first_undecodable(array, rows), "UTF-8 text", str(error)[:120]) from error
 
 
-def _times(array: Any, feature: Feature, rows: _Rows) -> npt.NDArray[Any]:
+def _times(array: Any, feature: Feature, rows: _RowOrigins) -> npt.NDArray[Any]:
     """Points in time, or spans of it; what is missing is NaT, or the default."""
     types, dtype = arrow().types, feature.numpy_dtype
     if array.null_count and feature.default is not None and feature.shape == ():
@@ -173,7 +173,7 @@ def _times(array: Any, feature: Feature, rows: _Rows) -> npt.NDArray[Any]:
     return np.array(found, dtype)
 
 
-def _points_in_text(array: Any, dtype: np.dtype[Any], rows: _Rows) -> npt.NDArray[Any]:
+def _points_in_text(array: Any, dtype: np.dtype[Any], rows: _RowOrigins) -> npt.NDArray[Any]:
     """ISO 8601 by Arrow; units and years that it does not know, by NumPy."""
     try:
         wanted = arrow_type(Feature(dtype))
@@ -189,7 +189,7 @@ def _points_in_text(array: Any, dtype: np.dtype[Any], rows: _Rows) -> npt.NDArra
     return found
 
 
-def _narrow(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: _Rows) -> npt.NDArray[Any]:
+def _narrow(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: _RowOrigins) -> npt.NDArray[Any]:
     """Floats may be rounded, but not become infinite."""
     with np.errstate(over="ignore"):
         narrow: npt.NDArray[Any] = found.astype(dtype, copy=False)
@@ -201,7 +201,7 @@ def _narrow(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: _Rows) -> npt.N
     return narrow
 
 
-def _first_undecodable(array: Any, rows: _Rows) -> int:
+def _first_undecodable(array: Any, rows: _RowOrigins) -> int:
     for position in range(len(array)):
         try:
             array[position].as_py()
@@ -210,7 +210,7 @@ def _first_undecodable(array: Any, rows: _Rows) -> int:
     return 0
 
 
-def _fill_nulls(array: Any, feature: Feature, rows: _Rows) -> Any:
+def _fill_nulls(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
     fill = feature.default if feature.default is not None and feature.shape == () else None
     if fill is None and feature.numpy_dtype.kind == "f":
         fill = fill_of(Feature(feature.dtype))
@@ -221,7 +221,7 @@ def _fill_nulls(array: Any, feature: Feature, rows: _Rows) -> Any:
     return array.fill_null(arrow().scalar(fill, array.type))
 
 
-def _cast(array: Any, feature: Feature, rows: _Rows) -> Any:
+def _cast(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
     """The array as the type of the feature, where no whole number changes by that."""
     pa = arrow()
     wanted = arrow_type(Feature(feature.dtype))
@@ -238,7 +238,7 @@ def _cast(array: Any, feature: Feature, rows: _Rows) -> Any:
         raise BadValue(_first_bad(array, wanted, rows), feature.dtype, str(error).splitlines()[0][:120]) from error
 
 
-def _first_bad(array: Any, wanted: Any, rows: _Rows) -> int:
+def _first_bad(array: Any, wanted: Any, rows: _RowOrigins) -> int:
     """The row of the first value that cannot be cast, by halving."""
     pa = arrow()
     low, high = 0, len(array)
