@@ -259,13 +259,13 @@ def _rows_of(column: Any, begin: int, end: int) -> Any:
     """Rows of a block in memory of their own, because a batch may be written to. Text is read-only and stays a view."""
     if type(column) is np.ndarray:
         return column[begin:end].copy()
-    return _own(column[begin:end])
+    return _detach(column[begin:end])
 
 
-def _own(column: Any) -> Any:
+def _detach(column: Any) -> Any:
     if type(column) is Strings:
         return column
-    return Ragged(_own(column.values), column.offsets) if isinstance(column, Ragged) else column.copy()
+    return Ragged(_detach(column.values), column.offsets) if isinstance(column, Ragged) else column.copy()
 
 
 def _is_plain(column: Any) -> bool:
