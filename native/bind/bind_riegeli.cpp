@@ -24,6 +24,12 @@ struct HeldChunks {
 
 const MappedFile* mapped_of(const HeldChunks& chunks) { return chunks.file.mapped(); }
 
+std::span<const Bytes> records_of(nb::handle chunks) {
+    const auto& held = nb::cast<const HeldChunks&>(chunks);
+    if (GuardedRead* const guard = GuardedRead::current()) guard->touch(mapped_of(held));
+    return held.chunks->records();
+}
+
 namespace {
 
 // Bytes exposed through the buffer protocol, while their owner lives.

@@ -122,7 +122,8 @@ struct HeldSpans {
 
     Spans spans;
     std::vector<Pool::Block> blocks;
-    nb::object parent; ///< The Buffers or Spans that contain these spans.
+    nb::object parent;                             ///< The Buffers or Spans that contain these spans.
+    std::vector<std::shared_ptr<const void>> kept; ///< Decoded chunks that contain them.
     std::vector<nb::object>
         whole;              ///< The bytes object behind each payload, if there is one. May be empty: none at all.
     nb::object wanted;      ///< The BytesWanted to notify of `to_bytes`.
@@ -132,6 +133,8 @@ struct HeldSpans {
 /// Chunks of a Riegeli file, in bind_riegeli.cpp.
 struct HeldChunks;
 [[nodiscard]] const MappedFile* mapped_of(const HeldChunks& chunks);
+/// The records of a `Chunks`, with its file in the guard of this call. Throws TypeError for another object.
+[[nodiscard]] std::span<const Bytes> records_of(nb::handle chunks);
 
 /// A copy of these bytes if they are from `file` and users must not get views of mapped files
 /// (HEADRACE_MAPPED_BYTES=0). Else nothing.
@@ -215,6 +218,7 @@ void register_recordio(nb::module_& module);
 void register_sagemaker_record(nb::module_& module);
 void register_riegeli(nb::module_& module);
 void register_riegeli_single(nb::module_& module);
+void register_riegeli_grouped(nb::module_& module);
 void register_read(nb::module_& module);
 void register_spans(nb::module_& module);
 void register_strings(nb::module_& module);

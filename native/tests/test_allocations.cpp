@@ -26,6 +26,7 @@
 #include "core/protobuf/record/scan.hpp"
 #include "core/riegeli/array_record.hpp"
 #include "core/riegeli/read.hpp"
+#include "core/riegeli/recent.hpp"
 #include "riegeli/files.hpp"
 #include "samples.hpp"
 
@@ -356,6 +357,24 @@ void open_chunks(unsigned threads) {
     check(chunks.records().size() == 602 && chunks.records()[0].size() == 400 && chunks.records()[601].size() == 6);
 }
 
+void open_grouped(unsigned threads) {
+    const auto& file = riegeli_file().file;
+    std::vector<riegeli::GroupedPart> parts;
+    for (const riegeli::ChunkHeader& header : riegeli::scan_chunks(file, 0, 1000, false).chunks)
+        if (header.num_records != 0)
+            parts.push_back({file, header.begin, header.num_records, true, header.num_records - 1});
+    riegeli::open_parts(pool, parts, UINT64_MAX, threads);
+    riegeli::reach_parts(parts, false, threads);
+    riegeli::RecentChunks recent(20'000);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        check(parts[i].is_here);
+        recent.note_sound(i);
+        recent.keep(i, parts[i].chunk);
+        check(recent.reserve(parts[i].chunk.get()));
+    }
+    check(recent.size() > 5 && recent.find(parts.size() - 1) != nullptr);
+}
+
 void open_transposed() {
     static const auto data = from_hex(transposed_chunk);
     riegeli::Transposed chunk(data);
@@ -473,6 +492,8 @@ const std::vector<Use> uses = {
     {"jpeg", read_jpeg},
     {"chunks", [] { open_chunks(1); }},
     {"chunks on threads", [] { open_chunks(3); }, true},
+    {"chunks of many records", [] { open_grouped(1); }},
+    {"chunks of many records on threads", [] { open_grouped(3); }, true},
     {"transposed chunk", open_transposed},
     {"chunks written", write_chunks},
     {"gzip", [] { inflate_gzip(1); }, true},

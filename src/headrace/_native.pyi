@@ -506,6 +506,46 @@ def gather_singles(buffers: Buffers | list[Any], which: numpy.typing.NDArray[num
     The records of chunks of one each, which begin there in those buffers, and the numbers of those chunks that have to be opened instead, if there are any: which are damaged, hold another number of records or more than 128 KiB, or are not of the usual kind. Up to so many threads work on it. Where bytes are wanted, records are decoded into bytes objects.
     """
 
+class PinnedChunks:
+    """Decoded chunks that stay in memory."""
+
+class ChunkStore:
+    """
+    Where the chunks of some files are, and the chunks read last, up to most_bytes. A chunk's hash is checked once in each process.
+    """
+
+    def __init__(self, firsts: numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], *, most_bytes: int, verify: bool) -> None: ...
+
+    def chunks_of(self, records: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int64]:
+        """The chunk of each record."""
+
+    def gather(self, buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, chunks: numpy.typing.NDArray[numpy.int64], records: numpy.typing.NDArray[numpy.int64], bytes_wanted: BytesWanted, pinned: PinnedChunks | None = None, *, in_order: bool, whole: bool, most_packed: int, threads: int) -> tuple[Spans, numpy.typing.NDArray[numpy.int64] | None]:
+        """
+        These records, which are in these chunks of these buffers, and the places of those in the request that the general path must read, if there are any. Chunks are decompressed as far as needed, or wholly. In order, finished chunks are not kept. Compressed chunks of more than most_packed bytes are left.
+        """
+
+    def chunk_of(self, record: int) -> int:
+        """The chunk of a record."""
+
+    def take(self, data: Buffer, chunk: int, record: int, most_packed: int) -> memoryview | None:
+        """
+        A copy of one record, which is in this chunk of the data; nothing if the general path must read it.
+        """
+
+    def pin(self, chunks: numpy.typing.NDArray[numpy.int64]) -> tuple[PinnedChunks, numpy.typing.NDArray[numpy.int64]]:
+        """
+        Those of these chunks that are in memory, and the numbers of the others.
+        """
+
+    def put(self, chunks: numpy.typing.NDArray[numpy.int64], decoded: Chunks) -> None:
+        """Keep chunks that were decoded elsewhere."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory of the kept chunks, in bytes."""
+
+    def __len__(self) -> int: ...
+
 def frame_chunks(position: int, codec: int, values: Sequence[Buffer], sizes: numpy.typing.NDArray[numpy.int64], *, group_size: int, packed_sizes: Sequence[Buffer] | None = None, pad: bool = False) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]:
     """
     Simple chunks of group_size records as the bytes of a file from a position on, where each begins, and where they end. Values: the records (one by one, or joined in one buffer), or, with a codec, what each group compresses to.

@@ -105,6 +105,22 @@ std::uint64_t hash_portable(Bytes data) {
     return finish(state);
 }
 
+std::uint64_t hash_pieces_portable(std::span<const Bytes> pieces) {
+    State state;
+    std::array<std::byte, packet_size> room{};
+    std::size_t held = 0;
+    for (const Bytes piece : pieces) {
+        for (const std::byte byte : piece) { // slow, but plain
+            room[held++] = byte;
+            if (held < packet_size) continue;
+            update(state, load(room.data()));
+            held = 0;
+        }
+    }
+    if (held != 0) update_tail(state, Bytes(room).first(held));
+    return finish(state);
+}
+
 #ifdef HEADRACE_X86
 
 #define HEADRACE_AVX2 __attribute__((target("avx2"), always_inline)) inline
@@ -148,6 +164,27 @@ HEADRACE_AVX2 std::uint64_t finish(Vectors s, Bytes data, std::size_t at) {
 
 __attribute__((target("avx2"))) std::uint64_t hash_avx2(Bytes data) { return finish(initial(), data, 0); }
 
+__attribute__((target("avx2"))) std::uint64_t hash_pieces_avx2(std::span<const Bytes> pieces) {
+    Vectors state = initial();
+    std::array<std::byte, packet_size> room{};
+    std::size_t held = 0;
+    for (Bytes piece : pieces) {
+        if (held != 0) {
+            const std::size_t more = std::min(packet_size - held, piece.size());
+            if (more != 0) std::memcpy(room.data() + held, piece.data(), more);
+            held += more;
+            piece = piece.subspan(more);
+            if (held < packet_size) continue;
+            update(state, get(room.data()));
+        }
+        const std::size_t whole = piece.size() / packet_size * packet_size;
+        for (std::size_t at = 0; at < whole; at += packet_size) update(state, get(piece.data() + at));
+        held = piece.size() - whole;
+        if (held != 0) std::memcpy(room.data(), piece.data() + whole, held);
+    }
+    return finish(state, Bytes(room).first(held), 0);
+}
+
 // Each step depends on the previous one, so two inputs in parallel take hardly longer than one.
 __attribute__((target("avx2"))) std::array<std::uint64_t, 2> hash_pair_avx2(Bytes first, Bytes second) {
     Vectors one = initial(), other = initial();
@@ -169,6 +206,13 @@ std::uint64_t riegeli_hash(Bytes data, [[maybe_unused]] const Cpu& cpu) noexcept
     if (cpu.avx2) return hash_avx2(data);
 #endif
     return hash_portable(data);
+}
+
+std::uint64_t riegeli_hash_pieces(std::span<const Bytes> pieces, [[maybe_unused]] const Cpu& cpu) noexcept {
+#ifdef HEADRACE_X86
+    if (cpu.avx2) return hash_pieces_avx2(pieces);
+#endif
+    return hash_pieces_portable(pieces);
 }
 
 std::array<std::uint64_t, 2> riegeli_hash_pair(Bytes first, Bytes second, [[maybe_unused]] const Cpu& cpu) noexcept {

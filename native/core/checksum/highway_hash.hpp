@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "core/base/cpu.hpp"
 #include "core/base/cursor.hpp"
@@ -15,5 +16,8 @@ namespace headrace {
 /// The hashes of two inputs, computed in parallel.
 [[nodiscard]] std::array<std::uint64_t, 2> riegeli_hash_pair(Bytes first, Bytes second,
                                                              const Cpu& cpu = this_cpu) noexcept;
+
+/// The hash of several pieces, as if they were joined.
+[[nodiscard]] std::uint64_t riegeli_hash_pieces(std::span<const Bytes> pieces, const Cpu& cpu = this_cpu) noexcept;
 
 } // namespace headrace

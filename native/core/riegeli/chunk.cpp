@@ -11,13 +11,6 @@ namespace {
 constexpr std::uint64_t most_zstd_block = 128 << 10; // per four bytes or more
 constexpr std::uint64_t most_snappy_ratio = 22;      // three bytes copy up to 64
 
-void check_decoded_size(Codec codec, std::uint64_t stored, std::uint64_t decoded_size, std::uint64_t most_bytes) {
-    std::uint64_t limit = most_bytes; // Brotli: its ratio has no bound
-    if (codec == Codec::zstd) limit = std::min(limit, (stored / 4 + 1) * most_zstd_block);
-    if (codec == Codec::snappy) limit = std::min(limit, stored * most_snappy_ratio);
-    if (decoded_size > limit) throw FormatError(Fault::range, 0, limit, decoded_size);
-}
-
 // What valid block headers reveal about chunks from a position in a damaged one on.
 struct Sighted {
     std::uint64_t from;  // The damaged chunk extends at least to here.
@@ -57,6 +50,13 @@ bool leads_to(Bytes file, std::uint64_t position, std::uint64_t target) noexcept
 }
 
 } // namespace
+
+void check_decoded_size(Codec codec, std::uint64_t stored, std::uint64_t decoded_size, std::uint64_t most_bytes) {
+    std::uint64_t limit = most_bytes; // Brotli: its ratio has no bound
+    if (codec == Codec::zstd) limit = std::min(limit, (stored / 4 + 1) * most_zstd_block);
+    if (codec == Codec::snappy) limit = std::min(limit, stored * most_snappy_ratio);
+    if (decoded_size > limit) throw FormatError(Fault::range, 0, limit, decoded_size);
+}
 
 ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin) {
     if (begin > file.size() || file.size() > most_bytes)

@@ -55,6 +55,9 @@ struct Part {
     Bytes decoded;                  ///< Set once decoded.
 };
 
+/// Throws `range` if `stored` compressed bytes cannot decode to `decoded_size`, or if that is more than `most_bytes`.
+void check_decoded_size(Codec codec, std::uint64_t stored, std::uint64_t decoded_size, std::uint64_t most_bytes);
+
 /// The codec of a chunk, from its first byte. Throws `structure` for an unknown one.
 [[nodiscard]] Codec read_codec(Cursor& data);
 

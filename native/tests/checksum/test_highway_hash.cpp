@@ -33,6 +33,22 @@ void every_length_on_every_cpu() {
     }
 }
 
+void pieces_hash_like_the_whole() {
+    std::vector<std::byte> data(200);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 59 + (i >> 2));
+    const Bytes all(data);
+    for (std::size_t size = 0; size <= data.size(); size += 3) {
+        const std::uint64_t hash = riegeli_hash(all.first(size), Cpu{});
+        for (std::size_t first = 0; first <= size; first += 7) {
+            for (std::size_t second = first; second <= size; second += 13) {
+                const std::array<Bytes, 4> pieces = {all.first(first), Bytes{}, all.subspan(first, second - first),
+                                                     all.subspan(second, size - second)};
+                for (const Cpu& cpu : runnable_cpus()) check(riegeli_hash_pieces(pieces, cpu) == hash);
+            }
+        }
+    }
+}
+
 void every_bit_counts() {
     std::vector<std::byte> data(67);
     const std::uint64_t before = riegeli_hash(data);
@@ -48,5 +64,6 @@ void every_bit_counts() {
 int main() {
     constants_of_the_format();
     every_length_on_every_cpu();
+    pieces_hash_like_the_whole();
     every_bit_counts();
 }

@@ -290,21 +290,9 @@ def test_bytes_are_decoded_into_only_while_they_are_wanted(tmp_path):
     assert not shares()
 
 
-def test_large_chunks_are_kept_up_to_a_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "KEPT_BYTES", 20_000)
-    payloads = [bytes([i]) * 1000 for i in range(100)]
-    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=10)])
-    kept = records._open()[1]._kept
-    for index in (5, 6, 15, 25, 5):
-        assert bytes(records[index]) == payloads[index]
-    assert list(kept) == [0] or len(kept) <= 2
-    assert sum(chunks.held_bytes for chunks in kept.values()) <= 20_000
-    assert list(kept)[-1] == 0  # the newest
-
-
 def test_more_than_is_held_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "HELD_BYTES", 5_000)
-    monkeypatch.setattr(reader, "KEPT_BYTES", 0)
+    monkeypatch.setattr(reader, "MOST_KEPT_BYTES", 0)
     payloads = some_payloads(300, most=500)
     order = np.random.default_rng(0).permutation(300)
     for group_size in (1, 3, 20):
@@ -317,7 +305,7 @@ def test_few_records_of_a_large_chunk_do_not_hold_it(tmp_path):
     records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=200)])
     before = _native.pool_stats()["used_bytes"]
     spans = records.spans(np.array([7, 100]))
-    records._open()[1]._kept.clear()
+    records._opened = None  # with all chunks that it keeps
     assert _native.pool_stats()["used_bytes"] - before < 50_000
     assert spans.to_bytes() == [payloads[7], payloads[100]]
 

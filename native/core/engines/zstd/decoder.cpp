@@ -114,7 +114,25 @@ bool Decoder::finish() noexcept {
 bool Decoder::start_block() noexcept {
     const BlockHeader header = frame_.block();
     const Bytes stored = frame_.take(header.type == BlockType::run ? 1 : header.size);
-    if (!frame_.fits) return false;
+    return frame_.fits && open_block(header, stored);
+}
+
+void Decoder::begin(std::span<std::byte> target, std::size_t most_block) noexcept {
+    frame_ = Frame{};
+    frame_.most_block = most_block;
+    code_.forget();
+    sequences_.reset();
+    begin_ = target.data();
+    target_ = target;
+}
+
+std::size_t Decoder::decompress_block(const BlockHeader& header, Bytes stored) noexcept {
+    if (!open_block(header, stored) || !read_code() || !finish_block()) return unsound;
+    target_ = target_.subspan(block_.size);
+    return block_.size;
+}
+
+bool Decoder::open_block(const BlockHeader& header, Bytes stored) noexcept {
     block_ = {};
     block_.last = header.last;
     block_.is_done = true;
@@ -172,7 +190,7 @@ bool Decoder::open_streams(std::size_t description) noexcept {
 bool Decoder::finish_block() noexcept {
     if (block_.waits && !code_.decode_four(four_, cpu_)) return false;
     if (block_.is_done) return true;
-    block_.size = sequences_.decompress(block_.section, block_.literals, begin_, block_.target);
+    block_.size = sequences_.decompress(block_.section, block_.literals, begin_, block_.target, cpu_);
     return block_.size != Sequences::unsound;
 }
 

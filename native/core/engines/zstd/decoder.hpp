@@ -69,6 +69,19 @@ class Decoder {
     static void decompress_pair(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames,
                                 const std::array<std::span<std::byte>, 2>& targets, std::array<bool, 2>& done) noexcept;
 
+    /// Starts a frame whose blocks the caller cuts out and hands over. `most_block` bounds them.
+    void begin(std::span<std::byte> target, std::size_t most_block) noexcept;
+
+    /// Decompresses the next block of that frame, behind the ones before it. Returns its size in bytes, or `unsound`.
+    /// Sixteen bytes before `stored` must be readable.
+    [[nodiscard]] std::size_t decompress_block(const BlockHeader& header, Bytes stored) noexcept;
+
+    static constexpr std::size_t unsound = ~std::size_t{0};
+
+    /// Memory for the literals of a block. A decoder that waits for more blocks can lend it to another.
+    using Room = std::unique_ptr<std::byte[]>;
+    void exchange_room(Room& room) noexcept { literals_.swap(room); }
+
   private:
     // A block between its literals and its sequences.
     struct Block {
@@ -88,6 +101,7 @@ class Decoder {
 
     [[nodiscard]] bool start(Bytes frame, std::span<std::byte> target) noexcept;
     [[nodiscard]] bool start_block() noexcept;
+    [[nodiscard]] bool open_block(const BlockHeader& header, Bytes stored) noexcept;
     [[nodiscard]] bool start_literals(Bytes coded) noexcept;
     [[nodiscard]] bool read_code() noexcept;
     [[nodiscard]] bool open_streams(std::size_t description) noexcept;
@@ -103,7 +117,7 @@ class Decoder {
     HuffmanTable code_;
     HuffmanTable::Four four_;
     Sequences sequences_;
-    std::unique_ptr<std::byte[]> literals_; // allocated at first use
+    Room literals_; // allocated at first use
 };
 
 } // namespace headrace::zstd

@@ -64,7 +64,7 @@ namespace {
 enum class Mode : std::uint8_t { predefined, run, counted, repeated };
 
 // Copies 16 bytes at a time, up to 15 bytes more than `size`.
-inline void copy_rough(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+HEADRACE_INLINE void copy_rough(std::byte* to, const std::byte* from, std::size_t size) noexcept {
     std::byte* const end = to + size;
     do {
         std::memcpy(to, from, 16);
@@ -74,14 +74,20 @@ inline void copy_rough(std::byte* to, const std::byte* from, std::size_t size) n
 }
 
 // Copies a match byte by byte: it may read what it has just written.
-inline void copy_match(std::byte* to, std::size_t offset, std::size_t size) noexcept {
+HEADRACE_INLINE void copy_match(std::byte* to, std::size_t offset, std::size_t size) noexcept {
     const std::byte* from = to - offset;
     for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
 }
 
 // The same, with room for `slack` more bytes behind the match.
-inline void copy_match_rough(std::byte* to, std::size_t offset, std::size_t size) noexcept {
-    if (offset >= 16) return copy_rough(to, to - offset, size);
+HEADRACE_INLINE void copy_match_rough(std::byte* to, std::size_t offset, std::size_t size) noexcept {
+    if (offset >= 16) { // Most matches are shorter than two vectors: copying both takes no branch.
+        const std::byte* const from = to - offset;
+        std::memcpy(to, from, 16);
+        std::memcpy(to + 16, from + 16, 16);
+        if (size > 32) copy_rough(to + 32, from + 32, size - 32);
+        return;
+    }
     if (offset == 1) {
         std::memset(to, std::to_integer<int>(to[-1]), size);
         return;
@@ -112,7 +118,7 @@ bool read_count(Bytes& section, std::size_t& count) noexcept {
 }
 
 // The distance of a match: a new one, or one of the last three. 0 if it is unsound.
-inline std::size_t distance(std::array<std::size_t, 3>& recent, std::size_t value, bool no_literals) noexcept {
+HEADRACE_INLINE std::size_t distance(std::array<std::size_t, 3>& recent, std::size_t value, bool no_literals) noexcept {
     if (value > 3) {
         recent = {value - 3, recent[0], recent[1]};
         return recent[0];
@@ -133,7 +139,7 @@ struct State {
     State(const Sequences::Cell* table, unsigned log, BackwardBits& bits) noexcept
         : cells(table),
           now(table + bits.take(log)) {}
-    void next(BackwardBits& bits) noexcept { now = cells + now->base + bits.take(now->bits); }
+    HEADRACE_INLINE void next(BackwardBits& bits) noexcept { now = cells + now->base + bits.take(now->bits); }
 };
 
 } // namespace
@@ -189,14 +195,78 @@ std::size_t count_between(const std::byte* from, const std::byte* to) noexcept {
 
 } // namespace
 
-std::size_t Sequences::decompress(Bytes section, Literals literals, const std::byte* begin,
-                                  std::span<std::byte> target) noexcept {
+// The sequences of a block, between its tables and its end.
+struct Sequences::Run {
+    BackwardBits bits;
+    State lengths, distances, matches;
+    std::size_t count;
+    const std::byte* literal;
+    const std::byte* literals_end;
+    const std::byte* readable_end;
+    const std::byte* begin;
+    std::byte* to;
+    std::byte* end;
+    std::array<std::size_t, 3> recent;
+
+    // Compiled for several processors. The bits of one sequence fit two loads of 56 bits, and mostly one.
+    HEADRACE_INLINE bool execute() noexcept {
+        constexpr unsigned most_state_bits = 9 + 9 + 8;
+        constexpr unsigned loaded = 56;
+        BackwardBits in = bits;
+        State length_state = lengths, distance_state = distances, match_state = matches;
+        std::array<std::size_t, 3> recent_distances = recent;
+        std::byte* at = to;
+        const std::byte* from = literal;
+        for (std::size_t left = count;;) {
+            if (!in.refill()) return false;
+            const unsigned extra = match_state.now->extra + length_state.now->extra; // up to 32
+            const unsigned distance_extra = distance_state.now->extra;               // up to 31
+            const std::uint64_t value = distance_state.now->value + in.take(distance_extra);
+            const bool is_long = distance_extra + extra > loaded - most_state_bits;
+            if (is_long) in.refill();
+            const std::size_t match = match_state.now->value + in.take(match_state.now->extra);
+            const std::size_t length = length_state.now->value + in.take(length_state.now->extra);
+            const std::size_t back = distance(recent_distances, value, length == 0);
+            const std::size_t room = count_between(at, end);
+            if (length > count_between(from, literals_end) || length > room || match > room - length || back == 0 ||
+                back > count_between(begin, at) + length)
+                return false;
+            if (--left != 0) {
+                if (is_long) in.refill();
+                length_state.next(in);
+                match_state.next(in);
+                distance_state.next(in);
+            }
+            if (room - length - match >= slack && count_between(from, readable_end) - length >= 16) {
+                copy_rough(at, from, length);
+                copy_match_rough(at + length, back, match);
+            } else {
+                if (length != 0) std::memcpy(at, from, length);
+                copy_match(at + length, back, match);
+            }
+            from += length;
+            at += length + match;
+            if (left == 0) break;
+        }
+        literal = from;
+        to = at;
+        recent = recent_distances;
+        return in.left() == 0;
+    }
+
+#ifdef HEADRACE_X86
+    HEADRACE_FOR_BMI2 bool execute_bmi2() noexcept { return execute(); }
+#endif
+};
+
+std::size_t Sequences::decompress(Bytes section, Literals literals, const std::byte* begin, std::span<std::byte> target,
+                                  [[maybe_unused]] const Cpu& cpu) noexcept {
     std::size_t count = 0;
     if (!read_count(section, count)) return unsound;
+    const std::byte* const literals_end = literals.bytes.data() + literals.bytes.size();
+    const std::byte* literal = literals.bytes.data();
     std::byte* to = target.data();
     std::byte* const end = to + target.size();
-    const std::byte* literal = literals.bytes.data();
-    const std::byte* const literals_end = literal + literals.bytes.size();
     if (count != 0) {
         if (section.empty()) return unsound;
         const auto modes = std::to_integer<unsigned>(section[0]);
@@ -207,38 +277,20 @@ std::size_t Sequences::decompress(Bytes section, Literals literals, const std::b
             return unsound;
         BackwardBits bits;
         if (!bits.open(section)) return unsound;
-        State lengths(literal_length_.cells.data(), literal_length_.log, bits);
-        State distances(offset_.cells.data(), offset_.log, bits);
-        State matches(match_length_.cells.data(), match_length_.log, bits);
-        const std::byte* const readable_end = literal + literals.readable;
-        for (;;) {
-            if (!bits.refill()) return unsound;
-            const std::uint64_t value = distances.now->value + bits.take(distances.now->extra); // up to 31 bits
-            const unsigned extra = matches.now->extra + lengths.now->extra;                     // up to 32
-            if (extra > 20) bits.refill();
-            const std::size_t match = matches.now->value + bits.take(matches.now->extra);
-            const std::size_t length = lengths.now->value + bits.take(lengths.now->extra);
-            const std::size_t back = distance(recent_, value, length == 0);
-            if (length > count_between(literal, literals_end) || length > count_between(to, end) ||
-                match > count_between(to, end) - length || back == 0 || back > count_between(begin, to) + length)
-                return unsound;
-            if (count_between(to, end) - length - match >= slack &&
-                count_between(literal, readable_end) - length >= 16) {
-                copy_rough(to, literal, length);
-                copy_match_rough(to + length, back, match);
-            } else {
-                if (length != 0) std::memcpy(to, literal, length);
-                copy_match(to + length, back, match);
-            }
-            literal += length;
-            to += length + match;
-            if (--count == 0) break;
-            bits.refill();
-            lengths.next(bits);
-            matches.next(bits);
-            distances.next(bits);
-        }
-        if (bits.left() != 0) return unsound;
+        const State lengths(literal_length_.cells.data(), literal_length_.log, bits);
+        const State distances(offset_.cells.data(), offset_.log, bits);
+        const State matches(match_length_.cells.data(), match_length_.log, bits);
+        Run run{bits,  lengths, distances, matches, count, literal, literals_end, literal + literals.readable,
+                begin, to,      end,       recent_};
+#ifdef HEADRACE_X86
+        const bool fits = cpu.bmi2 ? run.execute_bmi2() : run.execute();
+#else
+        const bool fits = run.execute();
+#endif
+        if (!fits) return unsound;
+        recent_ = run.recent;
+        literal = run.literal;
+        to = run.to;
     } else if (!section.empty()) {
         return unsound;
     }

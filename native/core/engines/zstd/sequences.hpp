@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/base/cpu.hpp"
 #include "core/base/cursor.hpp"
 
 namespace headrace::zstd {
@@ -22,7 +23,7 @@ class Sequences {
     /// Decompresses a block into `target`. `section` follows the literals in the block, and the eight bytes before it
     /// must be readable. Matches reach back to `begin`. Returns the size of the block in bytes, or `unsound`.
     [[nodiscard]] std::size_t decompress(Bytes section, Literals literals, const std::byte* begin,
-                                         std::span<std::byte> target) noexcept;
+                                         std::span<std::byte> target, const Cpu& cpu = this_cpu) noexcept;
 
     static constexpr std::size_t unsound = ~std::size_t{0};
     /// Literals with so many `readable` bytes behind them are copied faster.
@@ -46,6 +47,7 @@ class Sequences {
     };
 
     struct Kind;
+    struct Run;
     static const Kind literal_lengths, offsets, match_lengths;
 
     [[nodiscard]] static bool read_table(Bytes& section, unsigned mode, const Kind& kind, Table& table) noexcept;
@@ -98,14 +100,14 @@ class BackwardBits {
     }
 
     /// The next `count` bits; 0 for none. At most 56 may be taken between two calls of `refill`.
-    [[nodiscard]] std::uint64_t take(unsigned count) noexcept {
+    [[nodiscard]] HEADRACE_INLINE std::uint64_t take(unsigned count) noexcept {
         const std::uint64_t bits = word_ << used_ >> 1 >> (63 - count);
         used_ += count;
         return bits;
     }
 
     /// Loads the next 56 bits. False if more were taken than there were; then nothing is left.
-    bool refill() noexcept {
+    HEADRACE_INLINE bool refill() noexcept {
         at_ -= used_ >> 3;
         used_ &= 7;
         if (at_ - begin_ < -readable_before) {

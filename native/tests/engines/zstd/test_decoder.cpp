@@ -52,6 +52,40 @@ void compressed_frames() {
         check(byte >= std::byte{65} && byte <= std::byte{105});
 }
 
+// The caller cuts the blocks out, and lends the memory for literals.
+void frames_block_by_block() {
+    for (const Example& example : {text, letters, four}) {
+        const std::vector<std::byte> packed = from_hex(example.frame), whole = decompress(packed, example.size);
+        zstd::Decoder decoder(cpu);
+        zstd::Decoder::Room room;
+        for (int turn = 0; turn < 2; ++turn) {
+            std::vector<std::byte> out(example.size);
+            zstd::Frame frame{packed};
+            check(frame.header().value_or(example.size) == example.size);
+            decoder.begin(out, frame.most_block);
+            decoder.exchange_room(room);
+            std::size_t size = 0;
+            for (bool last = false; !last;) {
+                const zstd::BlockHeader header = frame.block();
+                const Bytes stored = frame.take(header.type == zstd::BlockType::run ? 1 : header.size);
+                check(frame.fits);
+                const std::size_t more = decoder.decompress_block(header, stored);
+                check(more != zstd::Decoder::unsound);
+                size += more;
+                last = header.last;
+            }
+            decoder.exchange_room(room);
+            check(size == example.size && out == whole);
+        }
+        std::vector<std::byte> small(example.size - 1);
+        zstd::Frame frame{packed};
+        (void)frame.header();
+        decoder.begin(small, frame.most_block);
+        const zstd::BlockHeader header = frame.block();
+        check(decoder.decompress_block(header, frame.take(header.size)) == zstd::Decoder::unsound);
+    }
+}
+
 void only_what_fills_the_target() {
     for (const Example& example : {text, letters, four})
         for (const std::size_t size : {std::size_t{0}, std::size_t{1}, example.size - 1, example.size + 1})
@@ -124,6 +158,7 @@ int main() {
     for (const Cpu& each : runnable_cpus()) {
         cpu = each;
         compressed_frames();
+        frames_block_by_block();
         only_what_fills_the_target();
         damage();
         a_pair_is_decompressed_as_two();

@@ -1,9 +1,12 @@
-"""Reading records from chunks. Each call reads, checks and decompresses a chunk once; large chunks are cached for later calls."""
+"""Reading records from chunks. Chunks of one record are read, checked and decompressed in one native call. Chunks of many are
+decompressed as far as needed, and the recent ones are kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -14,20 +17,22 @@ from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord
 from headrace.formats.array_record.codecs import BROTLI, ZSTD
 from headrace.formats.array_record.footer import ChunkTable, Reached, reach, reached_in_order
-from headrace.formats.array_record.unpack import BadChunk, open_chunks, parallel_map, read_record
+from headrace.formats.array_record.unpack import BadChunk, most_own, open_chunks, parallel_map, read_record
 from headrace.io.engines import engines
 from headrace.io.local.fileset import FileSet
-from headrace.io.system import spare_cores
+from headrace.io.system import spare_cores, usable_memory
 
 __all__ = ["ChunkReader"]
 
 
 SLOW = (ZSTD, BROTLI)  # slow enough to be worth another core: microseconds a record, spent without the GIL
 LEAST_CHUNKS = 32
-KEPT_BYTES = 64 << 20  # decoded chunks cached between calls
-KEPT_RECORDS = 8  # smaller chunks are not cached: they are decoded again, several at once
+KEPT_SHARE = 1 / 32  # of the memory of this machine or container, for recent chunks of many records
+MOST_KEPT_BYTES = 1 << 30
+LEAST_KEPT_BYTES = 16 << 20
 USUAL_AT_ONCE = 2048  # single-record chunks of at most 128 KiB each
 HELD_BYTES = 256 << 20  # decoded chunks held at a time before records are taken from them
+WORTH_A_THREAD = 64 << 10  # decoded bytes
 
 
 class _Opened(NamedTuple):
@@ -51,15 +56,24 @@ class ChunkReader:
         self._set = files
         self._files: FileSet | Reached = files
         self._ends = ends
-        self._pinned: dict[int, _native.Chunks] = {}
         self._table = table
         self._verify = verify
-        self._keeps = len(table) >= KEPT_RECORDS * max(1, len(table.begins))
         self._is_slow = False
         self._is_usual = table.single and engines().zstd.is_own  # until proven otherwise
+        # The largest compressed chunks, in decoded bytes, to decompress natively. Taking part of one is faster natively, taking all of a
+        # large one by the library.
+        is_own = engines().zstd.is_own
+        self._most_packed = 1 << 62 if is_own else 0
+        self._most_packed_in_order = most_own(is_own=is_own)
+        self._chunk_bytes = HELD_BYTES  # of a decoded chunk, once one was decoded
         self._bytes_wanted = _native.BytesWanted()
-        # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
-        self._kept: dict[int, _native.Chunks] = {}
+
+    @cached_property
+    def _store(self) -> _native.ChunkStore:
+        """The recent chunks of many records. It has no lock that another thread could hold when we are forked."""
+        return _native.ChunkStore(
+            self._table.firsts, self._table.begins, most_bytes=_most_kept_bytes(), verify=self._verify
+        )
 
     def spans(self, indices: Indices) -> _native.Spans:
         """The payloads of these records, in the given order.
@@ -67,10 +81,11 @@ class ChunkReader:
         Raises:
             CorruptRecord: A chunk is damaged; the error gives the number of its first record in the file.
         """
-        wanted = self._table.chunks_of(indices)
+        if not self._table.single:
+            return self._grouped_spans(indices)
         if self._fetches:
-            return self._reaching(np.unique(wanted)).spans(indices)
-        return self._usual_spans(indices) if self._is_usual else self._opened_spans(indices, wanted)
+            return self._near(self._reach(np.unique(indices)))._opened_spans(indices, indices)
+        return self._usual_spans(indices) if self._is_usual else self._opened_spans(indices, indices)
 
     def _usual_spans(self, indices: Indices) -> _native.Spans:
         """The usual case: chunks of one small record each, as writers of training data make them. Other chunks take the general path."""
@@ -80,7 +95,7 @@ class ChunkReader:
         return parts[0] if len(parts) == 1 else _native.join_spans(parts)
 
     def _singles(self, indices: Indices) -> _native.Spans:
-        which = None if len(self._files) == 1 else self._table.file_of[indices].astype(np.int32)
+        which = None if len(self._files) == 1 else self._table.file_of[indices]
         buffers, which = self._set.buffers(which)
         spans, left = _native.gather_singles(
             buffers,
@@ -96,12 +111,37 @@ class ChunkReader:
             opened = self._opened_spans(indices, indices)
             self._is_usual = len(indices) < LEAST_CHUNKS  # No damage; a small sample says little about the rest.
             return opened
-        others = self._opened_spans(indices[left], indices[left])
-        part_of, place_in = np.zeros(len(indices), np.int32), np.arange(len(indices))
-        part_of[left], place_in[left] = 1, np.arange(len(left))
-        return _native.pick_spans([spans, others], part_of, place_in)
+        return _filled(spans, left, self._opened_spans(indices[left], indices[left]))
 
-    def _opened_spans(self, indices: Indices, wanted: Indices) -> _native.Spans:
+    def _grouped_spans(self, indices: Indices) -> _native.Spans:
+        """From chunks of many records. Those of unusual kinds, and damaged ones, take the general path."""
+        chunks = self._store.chunks_of(indices)
+        if not self._fetches:
+            return self._gathered(indices, chunks)
+        pinned, missing = self._store.pin(np.unique(chunks))
+        return self._near(self._reach(missing))._gathered(indices, chunks, pinned)
+
+    def _gathered(self, indices: Indices, chunks: Indices, pinned: _native.PinnedChunks | None = None) -> _native.Spans:
+        in_order = len(indices) > 1 and int(indices[-1]) - int(indices[0]) == len(indices) - 1
+        buffers, which = self._files.buffers(None if len(self._files) == 1 else self._table.file_of[chunks])
+        spans, left = self._store.gather(
+            buffers,
+            which,
+            chunks,
+            indices,
+            self._bytes_wanted,
+            pinned,
+            in_order=in_order,
+            whole=self._files is not self._set,
+            most_packed=self._most_packed_in_order if in_order else self._most_packed,
+            threads=spare_cores(),
+        )
+        if left is None:
+            return spans
+        others = self._opened_spans(indices[left], chunks[left], in_order=in_order)
+        return others if len(left) == len(indices) else _filled(spans, left, others)
+
+    def _opened_spans(self, indices: Indices, wanted: Indices, *, in_order: bool = False) -> _native.Spans:
         if self._table.single and len(self._files) == 1:
             return self._spans_of_singles(wanted)
         chunks, inverse = np.unique(wanted, return_inverse=True)
@@ -116,7 +156,16 @@ class ChunkReader:
             part = _native.gather_chunks([one.chunks for one in opened], source[numbers], first[numbers] + within[mine])
             part_of[mine], place_in[mine] = len(parts), np.arange(len(mine))
             parts.append(part)
+            if not self._table.single:
+                self._remember(chunks[start:stop], opened, until=int(indices[-1]) if in_order else None)
         return parts[0] if len(parts) == 1 else _native.pick_spans(parts, part_of, place_in)
+
+    def _remember(self, chunks: Indices, opened: list[_Opened], *, until: int | None) -> None:
+        """Keep decoded chunks. After reading in order ``until`` a record, only a chunk that has further ones."""
+        for one in opened:
+            mine, chunks = chunks[: one.number], chunks[one.number :]
+            if until is None or (len(mine) == 1 and int(self._table.firsts[mine[0] + 1]) - 1 > until):
+                self._store.put(mine, one.chunks)
 
     def one(self, index: int) -> memoryview:
         """The payload of one record.
@@ -124,13 +173,21 @@ class ChunkReader:
         Raises:
             CorruptRecord: Its chunk is damaged.
         """
-        if self._fetches or not self._table.single:
+        if self._fetches:
             return self.spans(np.array([index], np.int64)).view(0)
+        if not self._table.single:
+            return self._grouped_one(index)
         file = 0 if len(self._files) == 1 else int(self._table.file_of[index])
         try:
             return read_record(self._files.content(file), self._table.begins.item(index), verify=self._verify)
         except BadChunk as error:
             raise self._placed(error, index) from error
+
+    def _grouped_one(self, index: int) -> memoryview:
+        chunk = self._store.chunk_of(index)
+        file = 0 if len(self._files) == 1 else int(self._table.file_of[chunk])
+        found = self._store.take(self._files.content(file).buffer, chunk, index, self._most_packed)
+        return self.spans(np.array([index], np.int64)).view(0) if found is None else found
 
     def runs(self, max_bytes: int) -> Iterator[_native.Spans]:
         """The payloads of all records in file order, about ``max_bytes`` at a time.
@@ -140,7 +197,7 @@ class ChunkReader:
         """
         if self._fetches and self._ends is not None:
             for start, stop, files in reached_in_order(self._set, self._table, self._ends):
-                yield from self._near(files, {})._runs(start, stop, max_bytes)
+                yield from self._near(files)._runs(start, stop, max_bytes)
         else:
             yield from self._runs(0, len(self._table.begins), max_bytes)
 
@@ -163,17 +220,16 @@ class ChunkReader:
     def _fetches(self) -> bool:
         return self._ends is not None and self._files is self._set and self._set.worth_fetching()
 
-    def _reaching(self, chunks: Indices) -> ChunkReader:
-        """A reader with these chunks in memory: cached ones, and the rest fetched now."""
-        pinned = {chunk: self._kept[chunk] for chunk in chunks.tolist() if chunk in self._kept}
-        missing = chunks[~np.isin(chunks, list(pinned))] if pinned else chunks
+    def _reach(self, chunks: Indices) -> Reached:
+        """The files with these chunks fetched now."""
         if self._ends is None:
             raise AssertionError("asked only where chunks are fetched")
-        return self._near(reach(self._set, self._table, self._ends, missing), pinned)
+        return reach(self._set, self._table, self._ends, chunks)
 
-    def _near(self, files: Reached, pinned: dict[int, _native.Chunks]) -> ChunkReader:
+    def _near(self, files: Reached) -> ChunkReader:
+        """This reader on files with some chunks in memory."""
         near = copy(self)
-        near._files, near._pinned, near._is_usual = files, pinned, False
+        near._files, near._is_usual = files, False
         return near
 
     def _spans_of_singles(self, chunks: Indices) -> _native.Spans:
@@ -202,49 +258,39 @@ class ChunkReader:
         several: list[_Opened] = []
         held = 0
         while at < len(chunks):
-            opened = self._opened(chunks[at:])
-            several.append(opened)
-            at += opened.number
-            held += opened.chunks.held_bytes
+            for opened in self._opened(chunks[at:]):
+                several.append(opened)
+                at += opened.number
+                held += opened.chunks.held_bytes
             if held >= HELD_BYTES:
                 yield start, at, several
                 start, several, held = at, [], 0
         if several:
             yield start, at, several
 
-    def _opened(self, chunks: Indices) -> _Opened:
-        """Decode the first of these chunks, and as many of the following ones as fit the same call."""
-        first = int(chunks[0])
-        if self._keeps:
-            return _Opened(self._kept_or_opened(first), 1)
-        file = self._table.file_of[chunks]
-        others = np.flatnonzero(file != file[0])
+    def _opened(self, chunks: Indices) -> list[_Opened]:
+        """Decode the first of these chunks, and as many of the following ones as may be held."""
+        others = np.flatnonzero(self._table.file_of[chunks] != self._table.file_of[chunks[0]])
         together = chunks[: others[0]] if len(others) else chunks
-        try:
-            return self._open(together)
-        except BadChunk as error:
-            raise self._placed(error, int(together[error.number])) from error
+        fitting = together[: max(1, HELD_BYTES // self._chunk_bytes)]
 
-    def _kept_or_opened(self, chunk: int) -> _native.Chunks:
-        found = self._pinned.get(chunk) or self._kept.pop(chunk, None)
-        if found is None:
-            try:
-                found = self._open(np.array([chunk], np.int64)).chunks
-            except BadChunk as error:
-                raise self._placed(error, chunk) from error
-        if found.held_bytes <= KEPT_BYTES:
-            self._kept[chunk] = found  # as the most recent
-            self._let_go()
-        return found
+        def opened(start: int, stop: int) -> list[_Opened]:
+            parts = []
+            while start < stop:
+                try:
+                    parts.append(self._open(fitting[start:stop]))
+                except BadChunk as error:
+                    raise self._placed(error, int(fitting[start + error.number])) from error
+                start += parts[-1].number
+            return parts
 
-    def _let_go(self) -> None:
-        kept = list(self._kept.items())
-        held = sum(chunks.held_bytes for _, chunks in kept)
-        for chunk, chunks in kept:
-            if held <= KEPT_BYTES:
-                return
-            held -= chunks.held_bytes
-            self._kept.pop(chunk, None)
+        if self._is_slow:
+            parts = parallel_map(opened, len(fitting), least=max(1, WORTH_A_THREAD // self._chunk_bytes))
+        else:
+            parts = opened(0, len(fitting))
+        self._is_slow = parts[0].chunks.needed in SLOW
+        self._chunk_bytes = max(1, *(part.chunks.held_bytes // part.number for part in parts))
+        return parts
 
     def _open(self, chunks: Indices, *, most_bytes: int = HELD_BYTES) -> _Opened:
         """Decode chunks of one file.
@@ -271,6 +317,20 @@ class ChunkReader:
         fault = error.fault
         place = self._table.where(int(self._table.firsts[chunk]))
         return CorruptRecord(place, expected=fault.expected, found=fault.found, hint=fault.hint)
+
+
+def _most_kept_bytes() -> int:
+    """How much memory recent chunks may take: no more than an even share where several processes read."""
+    memory = usable_memory()
+    share = LEAST_KEPT_BYTES if memory is None else int(memory * KEPT_SHARE)
+    return min(max(share, LEAST_KEPT_BYTES), MOST_KEPT_BYTES)
+
+
+def _filled(spans: _native.Spans, missing: Indices, others: _native.Spans) -> _native.Spans:
+    """The spans with ``others`` in the ``missing`` places."""
+    part_of, place_in = np.zeros(len(spans), np.int32), np.arange(len(spans))
+    part_of[missing], place_in[missing] = 1, np.arange(len(missing))
+    return _native.pick_spans([spans, others], part_of, place_in)
 
 
 def _number_chunks(opened: list[_Opened], counts: Indices) -> tuple[npt.NDArray[np.int32], Indices]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.records import Skipped
@@ -140,7 +142,7 @@ class ChunkTable:
         begins: ``int64 (k,)``: offset of each chunk in its file.
         firsts: ``int64 (k + 1,)``: number of the first record of each chunk, then the number of records.
         file_firsts: ``int64 (files + 1,)``: number of the first chunk of each file, then the number of chunks.
-        file_of: ``int64 (k,)``: the file of each chunk.
+        file_of: ``int32 (k,)``: the file of each chunk.
         records: Total number of records.
         single: Whether every chunk holds exactly one record.
         skipped: What was left out.
@@ -150,7 +152,7 @@ class ChunkTable:
     begins: Indices
     firsts: Indices
     file_firsts: Indices
-    file_of: Indices
+    file_of: npt.NDArray[np.int32]
     records: int
     single: bool
     skipped: Skipped
@@ -167,7 +169,7 @@ class ChunkTable:
             np.ascontiguousarray(np.concatenate(begins)),
             np.concatenate(([0], np.cumsum(every))).astype(np.int64),
             np.concatenate(([0], np.cumsum(chunks))).astype(np.int64),
-            np.repeat(np.arange(len(paths)), chunks),
+            np.repeat(np.arange(len(paths), dtype=np.int32), chunks),
             int(every.sum()),
             bool((every == 1).all()),
             skipped,
@@ -229,6 +231,18 @@ class Reached:
         """File ``number`` as memory."""
         found = self._near.get(number)
         return self._files.content(number) if found is None else found
+
+    def buffers(self, which: npt.NDArray[np.int32] | None) -> tuple[list[Any], npt.NDArray[np.int32] | None]:
+        """Buffers for native code, and the buffer of each chunk in files ``which`` (``None``: all in file 0). Files of which nothing
+        was fetched are empty.
+        """
+        if which is None:
+            return [self._buffer(0)], None
+        numbers, renumbered = np.unique(which, return_inverse=True)
+        return [self._buffer(number) for number in numbers.tolist()], renumbered.astype(np.int32)
+
+    def _buffer(self, number: int) -> Any:
+        return b"" if number not in self._near and self._files.by_range(number) else self.content(number).buffer
 
     def touched(self, size: int, *, scattered: int = 0) -> None:
         """Nothing to do: fetched parts are freed with their buffers."""
