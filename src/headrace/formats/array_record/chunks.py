@@ -111,7 +111,7 @@ class ChunkReader:
             opened = self._opened_spans(indices, indices)
             self._is_usual = len(indices) < LEAST_CHUNKS  # No damage; a small sample says little about the rest.
             return opened
-        return _filled(spans, left, self._opened_spans(indices[left], indices[left]))
+        return _fill_places(spans, left, self._opened_spans(indices[left], indices[left]))
 
     def _grouped_spans(self, indices: Indices) -> _native.Spans:
         """From chunks of many records. Those of unusual kinds, and damaged ones, take the general path."""
@@ -139,7 +139,7 @@ class ChunkReader:
         if left is None:
             return spans
         others = self._opened_spans(indices[left], chunks[left], in_order=in_order)
-        return others if len(left) == len(indices) else _filled(spans, left, others)
+        return others if len(left) == len(indices) else _fill_places(spans, left, others)
 
     def _opened_spans(self, indices: Indices, wanted: Indices, *, in_order: bool = False) -> _native.Spans:
         if self._table.single and len(self._files) == 1:
@@ -326,7 +326,7 @@ def _most_kept_bytes() -> int:
     return min(max(share, LEAST_KEPT_BYTES), MOST_KEPT_BYTES)
 
 
-def _filled(spans: _native.Spans, missing: Indices, others: _native.Spans) -> _native.Spans:
+def _fill_places(spans: _native.Spans, missing: Indices, others: _native.Spans) -> _native.Spans:
     """The spans with ``others`` in the ``missing`` places."""
     part_of, place_in = np.zeros(len(spans), np.int32), np.arange(len(spans))
     part_of[missing], place_in[missing] = 1, np.arange(len(missing))
