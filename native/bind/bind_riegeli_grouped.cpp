@@ -4,7 +4,6 @@
 
 #include "bind/support.hpp"
 #include "core/base/thread_team.hpp"
-#include "core/riegeli/read.hpp"
 #include "core/riegeli/recent.hpp"
 
 namespace headrace::bind {

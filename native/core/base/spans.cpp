@@ -90,6 +90,21 @@ void check_places(std::span<const Bytes> files, const std::int32_t* which, std::
     }
 }
 
+constexpr std::size_t least_cut = 8 << 10; // bytes of a piece that is worth prefetching whole
+constexpr std::size_t most_cut = 64 << 10; // From here on the hardware prefetcher does as well.
+constexpr std::size_t cut_bytes = 1 << 10;
+
+// Copies a piece, and meanwhile prefetches the next one: a stretch of each in turn.
+void copy_and_prefetch(const std::byte* from, const std::byte* next, std::size_t size, std::byte* out) {
+    std::size_t at = 0;
+    for (; size - at >= cut_bytes; at += cut_bytes) {
+        prefetch(next + at, cut_bytes);
+        std::memcpy(out + at, from + at, cut_bytes);
+    }
+    prefetch(next + at, size - at);
+    std::memcpy(out + at, from + at, size - at);
+}
+
 /// Copies `count` pieces of `size` bytes; piece i is at `from(i)`. Copies adjacent pieces together.
 template <typename From> void copy_pieces(std::size_t count, std::size_t size, const From& from, std::byte* out) {
     if (size == 0) return;
@@ -98,8 +113,13 @@ template <typename From> void copy_pieces(std::size_t count, std::size_t size, c
     for (std::size_t i = 0; i < count;) {
         std::size_t run = 1;
         while (i + run < count && from(i + run) == from(i) + run * size) ++run;
-        if (i + run - 1 + ahead < count) prefetch(from(i + run - 1 + ahead), size);
-        std::memcpy(out, from(i), run * size);
+        const std::size_t next = i + run - 1 + ahead;
+        if (run == 1 && next < count && size > least_cut && size < most_cut) {
+            copy_and_prefetch(from(i), from(next), size, out);
+        } else {
+            if (next < count) prefetch(from(next), size);
+            std::memcpy(out, from(i), run * size);
+        }
         out += run * size;
         i += run;
     }

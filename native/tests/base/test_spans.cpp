@@ -93,14 +93,16 @@ void rows_are_taken() {
     check(fault_of([&] { (void)take_places({0, 0}, {0, INT64_MAX}); }).fault == Fault::range);
 
     // Many long rows, in runs and out of order: prefetching must not change the result.
-    std::string many(3000 * 700, '?');
-    for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<char>(i / 700 * 31 + i % 700);
-    std::vector<std::int64_t> order;
-    for (std::int64_t i = 0; i < 500; ++i) order.push_back(i % 10 < 5 ? 100 + i % 10 : i * 37 % 3000);
-    std::string out(order.size() * 700, '?');
-    take_rows({bytes_of(many), 700, 3000}, order, reinterpret_cast<std::byte*>(out.data()));
-    for (std::size_t i = 0; i < order.size(); ++i)
-        check(out.compare(i * 700, 700, many, static_cast<std::size_t>(order[i]) * 700, 700) == 0);
+    for (const std::size_t size : {700UL, 8191UL, 8193UL, 12'288UL, 65'535UL, 65'537UL}) {
+        std::string many(300 * size, '?');
+        for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<char>(i / size * 31 + i % size);
+        std::vector<std::int64_t> order;
+        for (std::int64_t i = 0; i < 50; ++i) order.push_back(i % 10 < 5 ? 100 + i % 10 : i * 37 % 300);
+        std::string out(order.size() * size, '?');
+        take_rows({bytes_of(many), size, 300}, order, reinterpret_cast<std::byte*>(out.data()));
+        for (std::size_t i = 0; i < order.size(); ++i)
+            check(out.compare(i * size, size, many, static_cast<std::size_t>(order[i]) * size, size) == 0);
+    }
 }
 
 } // namespace
