@@ -228,7 +228,8 @@ def _random_shape(rng: random.Random) -> Shape:
         columns = "+".join(_random_columns(rng, format))
     text = f"{format} {columns}"
     most = max(1, min(4096, int(16e6 / Shape.parse(text).row_bytes)))
-    text += f" batch={_log(rng, 1, most)}"
+    # Tables of text are beside libraries that return one whole table.
+    text += f" batch={_log(rng, 64 if format in ('csv', 'jsonl') else 1, most)}"
     if format not in ("csv", "jsonl", "sequence") and rng.random() < 0.5:
         text += " shuffled"
     if format == "tfrecord" and rng.random() < 0.3:
@@ -238,15 +239,19 @@ def _random_shape(rng: random.Random) -> Shape:
     return Shape.parse(text)
 
 
+_SINGLE = ("tfrecord", "sequence")
+"""Formats that store floats of 32 bits only."""
+
+
 def _random_columns(rng: random.Random, format: str) -> Iterator[str]:
     for _ in range(rng.randint(1, 3)):
         if rng.random() < 0.5:
-            yield _random_numbers(rng, _log(rng, 1, 60), 200 if format != "csv" else 1, narrow=format == "tfrecord")
+            yield _random_numbers(rng, _log(rng, 1, 60), 200 if format != "csv" else 1, narrow=format in _SINGLE)
         else:
             yield _random_text(rng, _log(rng, 1, 30))
     if format in ("tfrecord", "jsonl", "parquet", "sequence") and rng.random() < 0.5:
         low = rng.randint(1, 30)
-        yield f"{rng.randint(1, 3)}{rng.choice(('i7', 'i16', 'i31', 'f32' if format == 'tfrecord' else 'f64'))}[{low}-{low + _log(rng, 1, 400)}]"
+        yield f"{rng.randint(1, 3)}{rng.choice(('i7', 'i16', 'i31', 'f32' if format in _SINGLE else 'f64'))}[{low}-{low + _log(rng, 1, 400)}]"
 
 
 def _random_numbers(rng: random.Random, count: int, longest: int, *, narrow: bool = True) -> str:
