@@ -208,12 +208,11 @@ HEADRACE_PEXT std::size_t size_pext(const std::byte* numbers, std::size_t count)
     for (; i + 8 <= count; i += 8) {
         const std::byte* const at = numbers + i * word;
         const __m256i first = get(at), second = get(at + window / 2);
-        __m256i high = _mm256_or_si256(first, second); // zero once no number goes on
         for (int shift = 7; shift < 64; shift += 7) {
             const __m128i by = _mm_cvtsi32_si128(shift);
             const __m256i one = _mm256_srl_epi64(first, by), two = _mm256_srl_epi64(second, by);
-            high = _mm256_or_si256(one, two);
-            if (_mm256_testz_si256(high, high) != 0) break;
+            const __m256i rest = _mm256_or_si256(one, two);
+            if (_mm256_testz_si256(rest, rest) != 0) break;
             more = _mm256_add_epi64(more, _mm256_set1_epi64x(2)); // one for each number, unless it is zero
             more =
                 _mm256_add_epi64(more, _mm256_add_epi64(_mm256_cmpeq_epi64(one, zero), _mm256_cmpeq_epi64(two, zero)));
@@ -241,8 +240,8 @@ HEADRACE_PEXT_INLINE std::uint64_t low_bytes(__m256i first, __m256i second) {
 HEADRACE_PEXT_INLINE std::byte* write_one(std::byte* to, std::uint64_t value) {
     if (value >= std::uint64_t{1} << 56) [[unlikely]]
         return write_varint(to, value);
-    const auto more = (70 - static_cast<unsigned>(_lzcnt_u64(value | 1))) / 7 - 1; // bytes after the first
-    store_le(to, _pdep_u64(value, sevens) | _bzhi_u64(marks, 8 * more));
+    const auto more = (70 - static_cast<std::size_t>(_lzcnt_u64(value | 1))) / 7 - 1; // bytes after the first
+    store_le(to, _pdep_u64(value, sevens) | _bzhi_u64(marks, static_cast<unsigned>(8 * more)));
     return to + more + 1;
 }
 

@@ -14,6 +14,7 @@ from headrace.contracts.values import Batch
 from headrace.io.threads import FORKS
 from headrace.loading.jobs import BatchMaker, BatchRun, Block, Cursor, JobSizer, RoundPlan, bytes_of, check_rows
 from headrace.loading.prefetch import Prefetcher
+from headrace.loading.thread_choice import ThreadChoice
 from headrace.loading.workers.pool import StartMethod
 from headrace.loading.workers.processes import WorkerPrefetcher
 from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
@@ -104,6 +105,8 @@ class RunPlan:
     """Whether a single rank reads in the source's own order."""
     seed: int | None
     """The seed of the random numbers that the source draws; ``None`` if it draws none."""
+    choice: ThreadChoice | None
+    """Whether to use the threads; ``None``: always."""
 
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
@@ -116,9 +119,13 @@ class RunPlan:
 
         Epochs without a batch end at once instead of repeating forever.
         """
+
+        def batches() -> int:
+            return pace.batches if self.choice is None or self.choice.uses_threads else pace.inline_batches
+
         n = len(self.order())
         while stop_epoch is None or start.epoch < stop_epoch:
-            yield from self.layout.runs(start, n, self.shard.rank, lambda: pace.batches)
+            yield from self.layout.runs(start, n, self.shard.rank, batches)
             if stop_epoch is None and self.layout.rounds_left(0, n) == 0:
                 return
             start = Cursor(start.epoch + 1, 0)
@@ -151,10 +158,11 @@ class RunPlan:
             return self._processes(self.runs(start, stop_epoch, pace)), stop_epoch
         if self.can_stream and start.position == 0 and (stream := self._stream(start.epoch)) is not None:
             # A stream is sequential: one thread reads it, and the consumer waits.
-            ahead = Prefetcher(stream.jobs(), threads=min(self.threads, 1), ahead=max(self.ahead, 2), helping=False)
-            return ahead, start.epoch + 1
-        jobs = self._jobs(self.runs(start, stop_epoch, pace))
-        return Prefetcher(jobs, threads=self.threads, ahead=self.ahead), stop_epoch
+            threads, ahead = min(self.threads, 1), max(self.ahead, 2)
+            jobs = Prefetcher(stream.jobs(), threads=threads, ahead=ahead, helping=False, choice=self.choice)
+            return jobs, start.epoch + 1
+        runs = self._jobs(self.runs(start, stop_epoch, pace))
+        return Prefetcher(runs, threads=self.threads, ahead=self.ahead, choice=self.choice), stop_epoch
 
     def _stream(self, epoch: int) -> EpochStream | None:
         batches = cast("Streams", self.source).stream(self.layout.batch_size)
@@ -181,6 +189,12 @@ class Batches(Iterator[Any]):
         self._blocks: Prefetcher[Block] | WorkerPrefetcher | None = None
         self._blocks_end: int | None = None
         self._pace = recipe.pace()
+        self._requested_ns = 0
+        """When the consumer requested the block that it is using; 0 before the first."""
+        self._used = 0
+        """Examples in that block."""
+        self._by_threads = False
+        """Whether it was given to threads."""
         self._forks = FORKS.count
         self._is_open = True
 
@@ -199,15 +213,23 @@ class Batches(Iterator[Any]):
         """Fetch the next batches, or raise the error in place of the next one."""
         entered = perf_counter_ns()
         self._end_epoch(entered)
+        self._note(entered - self._requested_ns, self._used)
         try:
             while not self._ready:
                 self._fetch_block(entered)
         except BaseException:
             self.close()
+            self._note(perf_counter_ns() - entered, 0)  # Ending threads is part of their cost.
             raise
+        self._requested_ns = entered
         times = self._progress.running
         assert times is not None
         times.waiting_ns += perf_counter_ns() - entered
+
+    def _note(self, spent_ns: int, examples: int) -> None:
+        """Note the cost of the block that the consumer has used up, or more time that it cost."""
+        if self._recipe.choice is not None and self._requested_ns:
+            self._recipe.choice.note(spent_ns, examples, by_threads=self._by_threads)
 
     def _fetch_block(self, entered: int) -> None:
         if not self._is_open:
@@ -224,6 +246,7 @@ class Batches(Iterator[Any]):
             self._times(block.run.epoch, entered).add(block, helped_ns)
             self._fetched = block.run.after(len(block.batches))
             self._progress.run, self._progress.given = block.run, 0
+            self._used = block.run.size * len(block.batches)
         self._ready = block.batches[::-1]
         self._error = block.error
 
@@ -248,6 +271,7 @@ class Batches(Iterator[Any]):
                     raise self._endless() from None
                 self._fetched = Cursor(self._blocks_end, 0)
             else:
+                self._by_threads = isinstance(self._blocks, Prefetcher) and self._blocks.by_threads
                 return block, self._blocks.helped_ns - helped_before
 
     def _endless(self) -> ValueError:

@@ -30,6 +30,7 @@ from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
 from headrace.loading.jobs import Cursor, RoundPlan
 from headrace.loading.report import LoaderReport
+from headrace.loading.thread_choice import ThreadChoice, remembered_choice
 from headrace.loading.workers.pool import START_METHODS, StartMethod
 from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
@@ -68,12 +69,13 @@ class Loader(Iterable[Any]):
         drop_last: Drop an incomplete round of ``world * batch_size``, so that all batches have the same size.
         map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls.
         threads: How many threads make batches while the consumer works; a consumer that has to wait helps them. By default
-            one fewer than the number of cores (1 to 16). 0: every batch is made when it is requested.
+            up to one fewer than the number of cores (1 to 16), and none while trials show that they do not pay. 0: every batch
+            is made when it is requested.
         workers: How many processes make batches, instead of threads: for functions in pure Python (``source.map``,
             ``map_batch``), which run one at a time within a process. They start and end with each loop.
         start_method: How workers are started. By default ``"fork"`` if that is safe, else ``"forkserver"``, which requires
             source, order and functions to be picklable.
-        prefetch: How far ahead each thread or worker works, in jobs of about a third of a millisecond (3 ms in workers; one
+        prefetch: How far ahead each thread or worker works, in jobs of up to about a millisecond (3 ms in workers; one
             batch, or several small ones). 0 is the same as ``threads=0``; with workers it counts as 1.
         to: Return batches as NumPy arrays, torch tensors (no copy) or JAX arrays.
         device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``). Copies start
@@ -129,6 +131,7 @@ class Loader(Iterable[Any]):
         self._workers = _workers(workers, threads, start_method)
         self._start_method = start_method
         self._threads = 0 if self._workers else _threads(threads)
+        self._requests_threads = threads is not None
         self._prefetch = whole(prefetch, "prefetch")
         self._to: To = to
         self._device = device
@@ -256,6 +259,7 @@ class Loader(Iterable[Any]):
     def _recipe(self) -> RunPlan:
         is_plain = self._sampler is None and self._seed is None and self._random_seed is None
         convert, arrive = handover(self._to, self._device)
+        ahead = self._prefetch * (self._workers or self._threads + 1)
         return RunPlan(
             source=self._source,
             order=lambda: self.sampler,
@@ -268,10 +272,19 @@ class Loader(Iterable[Any]):
             threads=self._threads,
             workers=self._workers,
             start_method=self._start_method,
-            ahead=self._prefetch * (self._workers or self._threads + 1),
+            ahead=ahead,
             can_stream=is_plain and self._shard.world == 1 and defines(self._source, Streams),
             seed=self._random_seed,
+            choice=self._choice(ahead),
         )
+
+    def _choice(self, ahead: int) -> ThreadChoice | None:
+        """The choice between threads and none; ``None`` if the caller made it, or if batches are copied to a device."""
+        if self._requests_threads or not self._threads or not ahead or self._device is not None:
+            return None
+        # The code, not the function: that may refer to the source, and would keep it alive.
+        settings = (self.batch_size, self._seed is None, self._to, getattr(self._map_batch, "__code__", None))
+        return remembered_choice(self._source, settings, ahead)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the clocks."""

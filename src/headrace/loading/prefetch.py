@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from headrace.io.system import as_pool_thread
 from headrace.io.threads import FORKS, start_thread
+from headrace.loading.thread_choice import ThreadChoice
 
 __all__ = ["Prefetcher"]
 
@@ -133,31 +134,46 @@ class Prefetcher(Iterator[T]):
         threads: The number of threads. 0: everything happens in ``next()``.
         ahead: How many jobs may start before their results are requested.
         helping: Whether the consumer works instead of waiting. Off if jobs must run sequentially.
+        choice: Decides for each job whether it is given to the threads. ``None``: all are.
     """
 
-    def __init__(self, jobs: Iterator[Job[T]], *, threads: int, ahead: int, helping: bool = True) -> None:
+    def __init__(
+        self,
+        jobs: Iterator[Job[T]],
+        *,
+        threads: int,
+        ahead: int,
+        helping: bool = True,
+        choice: ThreadChoice | None = None,
+    ) -> None:
         self._jobs = jobs
         self._threads = threads if ahead else 0
         self._ahead = ahead
         self._helping = helping
+        self._choice = choice
         self._crew: ThreadCrew[T] | None = None
         self._given: deque[Task[T]] = deque()
         self.blocked_ns = 0
         """How long the consumer has slept."""
         self.helped_ns = 0
         """How long the consumer itself has worked."""
+        self.by_threads = False
+        """Whether the last result is that of a job given to the threads."""
 
     def __next__(self) -> T:
-        if not self._threads:
-            return self._inline()
+        gives = self._threads and (self._choice is None or self._choice.uses_threads)
         if not self._given:
-            self._give(1)
-            if not self._threads:
+            if gives:
+                self._give(1)
+            if not gives or not self._threads:
+                self.by_threads = False
                 return self._inline()
             if not self._given:
                 raise StopIteration
         task = self._given.popleft()
-        self._give(self._ahead)
+        self.by_threads = True
+        if gives:
+            self._give(self._ahead)
         self._finish(task)
         return task.result()
 
