@@ -8,8 +8,10 @@ import struct
 import numpy as np
 import pytest
 from PIL import Image as Pillow
+from tests.contracts.test_random_keys import stated
 from tests.datasets.test_opening import make
 from tests.reference.tf_example import parse
+from tests.reference.views import view
 
 import headrace as hr
 from headrace.contracts.values import Ragged
@@ -362,3 +364,46 @@ def test_a_skipped_sound_is_its_file(tmp_path):
     )
     assert data_source(folder, "train", SKIP)[0]["x"] == buffer.getvalue()
     assert json.loads((folder / "features.json").read_text())["featuresDict"]["features"]["x"]["audio"]["lazyDecode"]
+
+
+def photos(folder):
+    """Photos in two places of each example, of several sizes."""
+    rows = [{"photo": image(i, 20 + i), "pair": {"left": image(i + 9, 30)}, "label": i % 2} for i in range(6)]
+    features = {"photo": Image(shape=(None, None, 3)), "pair": {"left": Image()}, "label": ClassLabel(num_classes=2)}
+    make(folder, [2, 4], features=FeaturesDict(features), rows=rows)
+    return rows
+
+
+def test_images_are_cropped_and_resized(tmp_path):
+    rows = photos(tmp_path)
+    train = hr.ImageOptions(crop=hr.RandomResizedCrop((3, 4)), flip=True)
+    plain = hr.ImageOptions(resize=(5, 6), layout="NCHW")
+    source = data_source(tmp_path, "train", decoders={"photo": train, "pair": {"left": plain}})
+    assert source.schema["photo"] == hr.Feature("uint8", (3, 4, 3), encoding="image")
+    assert source.schema["pair/left"] == hr.Feature("uint8", (3, 5, 6))
+    batch = source.batch([2, 0, 5])
+    for k, index in enumerate([2, 0, 5]):
+        draws = stated(0, 0, index).random(41)
+        np.testing.assert_array_equal(batch["photo"][k], view(rows[index]["photo"], train, draws))
+        left = view(rows[index]["pair"]["left"], plain, draws)
+        np.testing.assert_array_equal(batch["pair/left"][k], left.transpose(2, 0, 1))
+    assert source[1:].encoded()[0]["photo"].startswith(b"\x89PNG")
+    assert source[1:].encoded()[0]["pair/left"].startswith(b"\x89PNG")
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(source))[2]["photo"], batch["photo"][0])
+    some = data_source(tmp_path, "train[:50%]", decoders=PartialDecoding(["photo"], {"photo": train}))
+    assert list(some.schema) == ["photo"]
+    np.testing.assert_array_equal(some[2]["photo"], batch["photo"][0])
+
+
+@pytest.mark.parametrize(
+    ("decoders", "kind", "message"),
+    [
+        (hr.ImageOptions(), TypeError, r"for one feature: decoders=\{'image': ImageOptions\(\)\}"),
+        ({"label": hr.ImageOptions()}, UnsupportedData, "an image, which ImageOptions decodes, found Feature"),
+        ({"phto": hr.ImageOptions()}, NoSuchFeature, "phto"),
+    ],
+)
+def test_image_options_of_what_is_no_image(tmp_path, decoders, kind, message):
+    photos(tmp_path)
+    with pytest.raises(kind, match=message):
+        data_source(tmp_path, "train", decoders=decoders)

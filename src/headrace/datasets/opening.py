@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from headrace.contracts.images import ImageOptions
 from headrace.contracts.records import Records
 from headrace.datasets.codec import FeaturesCodec
 from headrace.datasets.decoders import PartialDecoding, SkipDecoding, wanted_keys
@@ -19,6 +21,7 @@ from headrace.formats.parquet.payloads import ParquetPayloads
 from headrace.formats.registry import format_named
 from headrace.io.faults import name_in_errors
 from headrace.io.progress import say
+from headrace.sources.decoded import DecodedNode
 from headrace.sources.node import Node
 from headrace.sources.splits import SplitLike, resolve_split, split_names
 from headrace.sources.views import Chosen, concatenate
@@ -125,7 +128,7 @@ def data_source(
             :func:`~headrace.even_splits`; a list or dict of those; ``None`` for all splits.
         decoders: Alternatives to the default decoding: ``{"image": SkipDecoding()}``,
             ``SkipDecoding()`` for all of them, or :class:`~headrace.datasets.PartialDecoding` for only some (from
-            :mod:`headrace.datasets`).
+            :mod:`headrace.datasets`). ``{"image": ImageOptions(crop=...)}`` decodes images as :func:`headrace.open` does.
         data_dir: Folder to search for names, in place of ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
         download: Whether to download and prepare a missing dataset that is known by name (``headrace datasets`` lists them).
             ``None``: unless the environment variable ``HEADRACE_DOWNLOAD`` is ``0``.
@@ -141,8 +144,10 @@ def data_source(
         CorruptFile: The description in the folder is damaged, or contradicts the files.
     """
     prepared = read_prepared(_folder(name_or_folder, data_dir, download=download))
+    decoders, images = _image_options(decoders)
     codec = _codec(prepared, decoders)
-    splits = _Splits(prepared, codec)
+    _check_images(codec, images)
+    splits = _Splits(prepared, codec, images)
     return _map_splits(dict.fromkeys(prepared.splits) if split is None else split, splits, all_names=split is None)
 
 
@@ -166,6 +171,34 @@ def _map_splits(split: Any, splits: _Splits, *, all_names: bool = False) -> Any:
     return splits.source(split)
 
 
+def _image_options(decoders: Decoders | None) -> tuple[Decoders | None, dict[str, ImageOptions]]:
+    """Decoders that leave some images encoded, and how those are decoded then, by path."""
+    images: dict[str, ImageOptions] = {}
+
+    def without(value: Any, path: str) -> Any:
+        if isinstance(value, ImageOptions):
+            images[path] = value
+            return SkipDecoding()
+        if isinstance(value, Mapping):
+            return {name: without(each, f"{path}/{name}" if path else str(name)) for name, each in value.items()}
+        return value
+
+    if isinstance(decoders, ImageOptions):
+        raise TypeError(f"ImageOptions are for one feature: decoders={{'image': {decoders!r}}}")
+    if isinstance(decoders, PartialDecoding):
+        return replace(decoders, decoders=without(decoders.decoders, "")), images
+    return without(decoders, ""), images
+
+
+def _check_images(codec: FeaturesCodec, images: Mapping[str, ImageOptions]) -> None:
+    for name in images:
+        feature = codec.schema.get(name)
+        if name in codec.schema and (feature is None or feature.encoding is None):
+            raise UnsupportedData(
+                Where(feature=name), expected="an image, which ImageOptions decodes", found=repr(codec.schema[name])
+            )
+
+
 def _codec(prepared: Prepared, decoders: Decoders | None) -> FeaturesCodec:
     if not isinstance(decoders, PartialDecoding):
         return FeaturesCodec(prepared.features, decoders=decoders)
@@ -178,9 +211,10 @@ def _codec(prepared: Prepared, decoders: Decoders | None) -> FeaturesCodec:
 class _Splits:
     """The splits of one dataset, each opened once."""
 
-    def __init__(self, prepared: Prepared, codec: FeaturesCodec) -> None:
+    def __init__(self, prepared: Prepared, codec: FeaturesCodec, images: Mapping[str, ImageOptions]) -> None:
         self.prepared = prepared
         self.codec = codec
+        self.images = images
         self.opened: dict[str, SplitNode] = {}
 
     def source(self, split: SplitLike) -> PreparedSource:
@@ -195,6 +229,10 @@ class _Splits:
         return self.named(str(split), concatenate([self.part(name, start, stop) for name, start, stop in pieces]))
 
     def named(self, split: str, node: Node) -> PreparedSource:
+        stored = {name: node.schema[name] for name in self.images if name in node.schema}
+        for options in dict.fromkeys(self.images[name] for name in stored):
+            alike = {name: feature for name, feature in stored.items() if self.images[name] == options}
+            node = DecodedNode(node, options, {}, alike)
         return PreparedSource(node, self.codec, self.prepared, split)
 
     def check_names(self, split: SplitLike) -> None:

@@ -19,7 +19,7 @@ from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import DataError, MissingExtra, Where
-from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, random_streams, stream
+from headrace.sources.node import Node, OverFiles, cuts_cleanly, encoded_node, examples_of, narrow, random_streams, stream
 from headrace.sources.stacking import row, stack
 from headrace.sources.tables import TableNode
 from headrace.sources.views import keep_features
@@ -173,7 +173,7 @@ class DecodedNode:
         return narrowed
 
     def encoded(self) -> Node:
-        return self.parent
+        return encoded_node(self.parent)
 
     def cuts_cleanly(self) -> bool:
         return cuts_cleanly(self.parent) and all(
