@@ -19,7 +19,16 @@ from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import DataError, MissingExtra, Where
-from headrace.sources.node import Node, OverFiles, cuts_cleanly, encoded_node, examples_of, narrow, random_streams, stream
+from headrace.sources.node import (
+    Node,
+    OverFiles,
+    cuts_cleanly,
+    encoded_node,
+    examples_of,
+    narrow,
+    random_streams,
+    stream,
+)
 from headrace.sources.stacking import row, stack
 from headrace.sources.tables import TableNode
 from headrace.sources.views import keep_features
