@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from headrace.formats.table.arrow_types import (
     misfits,
     schema_of_leaves,
 )
+from headrace.formats.table.blocks import RowBlocks
 from headrace.formats.table.values import BadValue
 from headrace.sources.node import Node
 from headrace.sources.source import Source
@@ -32,6 +33,9 @@ from headrace.sources.source import Source
 __all__ = ["ArrowNode", "check_source", "from_arrow", "read_columns", "to_arrow", "to_reader"]
 
 BLOCK = 8192
+BLOCK_ROWS = 1 << 16
+STATE = ("table", "schema", "_leaves", "_names", "_has_misfits")
+"""What of a node is pickled."""
 GIVE_TABLES = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__", "columns")
 
 
@@ -125,23 +129,33 @@ def _kind(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
-class ArrowNode:
-    """Rows of an Arrow table.
+class ArrowNode(RowBlocks):
+    """Rows of an Arrow table, which share its memory until they are picked.
+
+    A column that holds something that does not fit its feature, such as a null, is read row by row instead: it is an error only
+    where it is asked for.
 
     Args:
         table: A ``pyarrow.Table``.
+        schema: The features of its columns, structs opened. Default: those of their types.
     """
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, schema: Schema | None = None) -> None:
         self.table = table
         self._leaves = list(leaves_of(table.schema))
-        text = (table.schema.metadata or {}).get(KEY.encode())
-        self.schema = schema_of_leaves(self._leaves, Where(), embedded=embedded_schema(text))
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
+        if schema is None:
+            text = (table.schema.metadata or {}).get(KEY.encode())
+            schema = schema_of_leaves(self._leaves, Where(), embedded=embedded_schema(text))
+        self.schema = schema
+        self._names = tuple(schema)
+        self._has_misfits = False
 
     def batch(self, indices: Indices, /) -> Batch:
+        if len(indices) and not self._has_misfits:
+            try:
+                return self._rows(indices, self._names)
+            except BadValue:
+                self._has_misfits = True
         return read_columns(self._take(indices), self._leaves, self.schema, indices)
 
     def where(self, index: int, /) -> Where:
@@ -149,11 +163,37 @@ class ArrowNode:
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
         """Without the columns that nothing reads; a struct of which one field is wanted stays."""
-        roots = [leaf.path[0] for leaf in self._leaves if leaf.name in names]
-        return ArrowNode(self.table.select(sorted(set(roots)))) if roots else self
+        roots = sorted({leaf.path[0] for leaf in self._leaves if leaf.name in names})
+        if not roots:
+            return self
+        kept = tuple(leaf.name for leaf in self._leaves if leaf.path[0] in roots)
+        return ArrowNode(self.table.select(roots), self.schema.select(kept))
 
     def cuts_cleanly(self) -> bool:
         return True
+
+    @cached_property
+    def _firsts(self) -> Indices:
+        return np.array([*range(0, self.table.num_rows, BLOCK_ROWS), self.table.num_rows], np.int64)
+
+    @cached_property
+    def _leaf_of(self) -> dict[str, Leaf]:
+        return {leaf.name: leaf for leaf in self._leaves}
+
+    def _read_block(self, block: int, names: Sequence[str]) -> Batch:
+        first, stop = self._firsts[block : block + 2].tolist()
+        return self._columns(self.table.slice(first, stop - first), names)
+
+    def _whole_columns(self, names: tuple[str, ...]) -> Batch:
+        single = [name for name in names if self.table.column(self._leaf_of[name].path[0]).num_chunks == 1]
+        return self._columns(self.table, single)
+
+    def _columns(self, table: Any, names: Sequence[str]) -> Batch:
+        leaves = [self._leaf_of[name] for name in names]
+        return {
+            leaf.name: column_from_arrow(leaf_array(table, leaf, leaf.path[0]), self.schema[leaf.name])
+            for leaf in leaves
+        }
 
     @cached_property
     def _combined(self) -> Any:
@@ -166,7 +206,7 @@ class ArrowNode:
         return self._combined.take(arrow().array(indices))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_combined"}
+        return {name: value for name, value in self.__dict__.items() if name in STATE}
 
 
 def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indices) -> Batch:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from headrace._optional import require
-from headrace.adapters.arrow import check_source, read_columns, to_arrow
+from headrace.adapters.arrow import ArrowNode, check_source, read_columns, to_arrow
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
@@ -72,11 +73,29 @@ class HfNode:
     def __len__(self) -> int:
         return len(self.dataset)
 
+    @cached_property
+    def _backing(self) -> tuple[ArrowNode, Any] | None:
+        """The rows of the dataset's own table, and which of them are the dataset's (``None``: all). ``None``: it does not show them."""
+        table = getattr(getattr(self.dataset, "data", None), "table", None)
+        if not (isinstance(table, arrow().Table) and hasattr(self.dataset, "_indices")):
+            return None
+        if table.column_names != self.dataset.column_names:
+            return None
+        chosen = self.dataset._indices
+        rows = ArrowNode(_plain(table, self._files), self.schema)
+        return rows, None if chosen is None else np.asarray(chosen.column(0)).astype(np.int64)
+
     def batch(self, indices: Indices, /) -> Batch:
+        if len(indices) and self._backing is not None:
+            rows, chosen = self._backing
+            return rows.batch(indices if chosen is None else chosen[indices])
         is_run = len(indices) > 0 and bool((np.diff(indices) == 1).all())
         key = slice(int(indices[0]), int(indices[-1]) + 1) if is_run else indices.tolist()
         table = self.dataset[key] if len(indices) else self.dataset[:0]
         return read_columns(_plain(table, self._files), self._leaves, self.schema, indices)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_backing"}
 
     def where(self, index: int, /) -> Where:
         return Where(record=index)

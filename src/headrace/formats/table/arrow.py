@@ -29,7 +29,11 @@ def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
     column = table.column(root)
     if len(leaf.path) > 1:
         column = arrow_compute().struct_field(column, list(leaf.path[1:]))
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:  # Combining copies even one.
+        return column.chunk(0)
+    array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # Without any chunk there is nothing to combine.
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     return array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,9 +15,10 @@ from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
 from headrace.errors import DataError
 from headrace.formats.table.base import TypedTable
 from headrace.formats.table.kept import KeptColumns, ProcessLocks, WholeColumns, size_of
+from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk
 
-__all__ = ["BlockTable", "verify_blocks"]
+__all__ = ["BlockTable", "RowBlocks", "verify_blocks"]
 
 
 WHOLE_AT_ONCE = 32
@@ -53,11 +54,11 @@ class _Recent(NamedTuple):
     columns: list[Any]
 
 
-class BlockTable(TypedTable):
-    """A table that finds rows in blocks. A subclass gives :attr:`_firsts` and :meth:`_read_block`.
+class RowBlocks(ABC):
+    """Rows that lie in blocks. A subclass gives :attr:`_firsts` and :meth:`_read_block`.
 
     Blocks that are read in order are decoded once and kept for a while. A thread that has to wait for a block that another one decodes
-    takes another part of it, or the block after it. Rows from all over the table are read from *whole* columns, which are made of all blocks
+    takes another part of it, or the block after it. Rows from all over are read from *whole* columns, which are made of all blocks
     as soon as enough of the blocks are needed: picking rows from hundreds of blocks would take longer than decoding them.
     """
 
@@ -97,6 +98,10 @@ class BlockTable(TypedTable):
     def _group(self, block: int) -> Hashable:
         """Two parts of blocks are decoded at the same time only if their groups differ."""
         return block
+
+    def _whole_columns(self, names: tuple[str, ...]) -> Batch:  # noqa: ARG002 - for subclasses
+        """Those of some columns that need not be joined, because they are in one piece."""
+        return {}
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
@@ -168,8 +173,11 @@ class BlockTable(TypedTable):
         sample = self._block(blocks[0], rest)
         plain = tuple(name for name in rest if _is_plain(sample[name]))
         estimate = sum(size_of(sample[name]) for name in plain) * len(self) // max(rows, 1)
-        if plain and self._whole.has_room(estimate):
-            self._make_whole(plain, estimate)
+        try:
+            if plain and self._whole.has_room(estimate):
+                self._make_whole(plain, estimate)
+        except (DataError, BadValue):
+            pass  # It may lie in a block that nobody asks for.
         refused.update(name for name in rest if self._whole.get(name) is None)
 
     def _make_whole(self, names: tuple[str, ...], estimate: int) -> None:
@@ -192,6 +200,11 @@ class BlockTable(TypedTable):
 
     def _fill_whole(self, names: tuple[str, ...], estimate: int) -> None:
         if all(self._whole.get(name) is not None for name in names) or not self._whole.has_room(estimate):
+            return
+        for name, column in self._whole_columns(names).items():
+            self._whole.put(name, column)
+        names = tuple(name for name in names if self._whole.get(name) is None)
+        if not names:
             return
         blocks = (self._block(block, names, keep=False) for block in range(len(self._firsts) - 1))
         if self._whole.fill(names, blocks, estimate):
@@ -249,10 +262,14 @@ class BlockTable(TypedTable):
             if any(self._kept.get(block, name) is None for name in part) and lock.acquire(blocking=False):
                 try:
                     self._decoded(block, part, keep=True)
-                except DataError:
+                except (DataError, BadValue):
                     return  # It is raised when the rows are asked for.
                 finally:
                     lock.release()
+
+
+class BlockTable(RowBlocks, TypedTable):
+    """A table that finds rows in blocks."""
 
 
 def _rows_of(column: Any, begin: int, end: int) -> Any:

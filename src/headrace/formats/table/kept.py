@@ -206,6 +206,10 @@ class WholeColumns:
         """The column, or ``None``."""
         return self._columns.get(name)
 
+    def put(self, name: str, column: Any) -> None:
+        """Keep a column that is in memory anyway."""
+        self._columns[name] = column
+
     def fits_memory(self, estimate: int) -> bool:
         """Whether columns of about so many bytes can be kept in memory."""
         return self._memory_bytes + estimate <= self.most_bytes
