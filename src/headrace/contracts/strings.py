@@ -213,14 +213,17 @@ class Strings(Sequence[Any]):
         """One value, or a column: of a row that holds several, of a slice (a view if its step is 1), or of indices or a mask
         (a copy). Indices work as in NumPy.
         """
-        if isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_)):
-            return self._row(int(index))
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
+        if type(index) is slice:  # first, because every batch makes many slices
+            start, stop, step = index.indices(self.shape[0])
             if step == 1:
+                stop = max(start, stop)
+                if len(self.shape) == 1:
+                    return self.trust(self.data, self.offsets[start : stop + 1], self.is_text, (stop - start,))
                 inner = self._inner()
-                offsets = self.offsets[start * inner : max(start, stop) * inner + 1]
-                return self.trust(self.data, offsets, self.is_text, (max(start, stop) - start, *self.shape[1:]))
+                offsets = self.offsets[start * inner : stop * inner + 1]
+                return self.trust(self.data, offsets, self.is_text, (stop - start, *self.shape[1:]))
+        elif isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_)):
+            return self._row(int(index))
         elif isinstance(index, (list, np.ndarray)):
             rows = np.asarray(index) if len(index) or isinstance(index, np.ndarray) else np.zeros(0, np.int64)
             if rows.shape == self.shape[:1] and rows.dtype == bool:

@@ -30,6 +30,7 @@ import numpy as np
 
 from headrace.contracts.protocols import Locates, ReadsBatches, Sampler, offers
 from headrace.contracts.random_keys import RandomKeys, read_batch
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
 
@@ -198,7 +199,7 @@ def bytes_of(batch: Batch) -> int:
 
 
 def _bytes_of(column: Any) -> int:
-    if isinstance(column, np.ndarray):
+    if isinstance(column, (np.ndarray, Strings)):
         return column.nbytes
     if isinstance(column, Ragged):
         return _bytes_of(column.values) + column.offsets.nbytes
