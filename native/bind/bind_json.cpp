@@ -1,7 +1,79 @@
+#include <nanobind/stl/string.h>
+
 #include "bind/support.hpp"
 #include "core/framing/json_depth.hpp"
+#include "core/json/decode.hpp"
 
 namespace headrace::bind {
+namespace {
+
+/// (key, kind, is a list, least, most, exact, may miss)
+json::Spec spec_of(nb::handle item) {
+    const auto parts = nb::cast<nb::tuple>(item);
+    const int kind = nb::cast<int>(parts[1]);
+    if (kind < 1 || kind > static_cast<int>(json::Kind::text))
+        throw nb::value_error("kind is 1 (int64), 2 (uint64), 3 (float64), 4 (bool) or 5 (text)");
+    json::Spec spec;
+    spec.key = nb::cast<std::string>(parts[0]);
+    spec.kind = static_cast<json::Kind>(kind);
+    spec.is_list = nb::cast<bool>(parts[2]);
+    spec.least = nb::cast<std::int64_t>(parts[3]);
+    spec.most = nb::cast<std::uint64_t>(parts[4]);
+    spec.exact = nb::cast<bool>(parts[5]);
+    spec.may_miss = nb::cast<bool>(parts[6]);
+    const bool can_miss = spec.is_list || spec.kind == json::Kind::float64;
+    if (spec.may_miss && !can_miss) throw nb::value_error("only lists and floats may miss");
+    return spec;
+}
+
+nb::object values_of(json::Column& column, json::Kind kind) {
+    if (kind == json::Kind::text) {
+        const std::size_t size = column.texts.size, count = column.texts.count;
+        return nb::make_tuple(to_numpy(std::move(column.texts.data), nb::dtype<std::uint8_t>(), {size}),
+                              to_numpy(std::move(column.texts.offsets), nb::dtype<std::int64_t>(), {count + 1}));
+    }
+    const nb::dlpack::dtype dtype = kind == json::Kind::int64     ? nb::dtype<std::int64_t>()
+                                    : kind == json::Kind::uint64  ? nb::dtype<std::uint64_t>()
+                                    : kind == json::Kind::float64 ? nb::dtype<double>()
+                                                                  : nb::dtype<std::uint8_t>();
+    return to_numpy(std::move(column.numbers), dtype, {column.values});
+}
+
+nb::object decode(const json::Decoder& decoder, nb::object buffers, std::optional<Which> which, Indices begins,
+                  Indices ends) {
+    const nb::object held = hold_buffers(std::move(buffers));
+    const auto& all = nb::cast<const HeldBuffers&>(held);
+    const std::size_t count = begins.shape(0);
+    if (ends.shape(0) != count || (which && which->shape(0) != count))
+        throw nb::value_error("which, begins and ends differ in length");
+    (void)all.mapped(which ? which->data() : nullptr, count);
+    std::vector<Bytes> lines(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto number = which ? static_cast<std::size_t>(which->data()[i]) : 0;
+        const std::int64_t begin = begins.data()[i], end = ends.data()[i];
+        if (number >= all.bytes.size() || begin < 0 || end < begin ||
+            static_cast<std::uint64_t>(end) > all.bytes[number].size())
+            throw nb::index_error("a range that is not in its buffer");
+        lines[i] = all.bytes[number].subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    }
+    std::optional<std::vector<json::Column>> columns;
+    {
+        const nb::gil_scoped_release release;
+        columns = decoder.decode(lines, batch_pool());
+    }
+    if (!columns) return nb::none();
+    nb::list out;
+    for (std::size_t k = 0; k < columns->size(); ++k) {
+        const json::Spec& spec = decoder.specs()[k];
+        json::Column& column = (*columns)[k];
+        const nb::object offsets =
+            spec.is_list ? to_numpy(std::move(column.offsets), nb::dtype<std::int64_t>(), {count + 1}) : nb::none();
+        out.append(nb::make_tuple(values_of(column, spec.kind), offsets));
+    }
+    return out;
+}
+
+} // namespace
 
 void register_json(nb::module_& module) {
     module.def("json_too_deep", guarded([](nb::object text, std::uint64_t most) {
@@ -12,6 +84,27 @@ void register_json(nb::module_& module) {
                nb::sig("def json_too_deep(text: collections.abc.Buffer, most: int) -> int"),
                "The first byte of JSON text at which lists and objects are nested more than `most` levels deep; -1 "
                "where none is.");
+    nb::class_<json::Decoder>(
+        module, "JsonDecoder",
+        "Decodes lines of JSON into columns. Specs are (key, kind, is a list, least, most, exact, may miss), kinds 1 "
+        "int64, 2 uint64, 3 float64, 4 bool, 5 text.")
+        .def(
+            "__init__",
+            [](json::Decoder* self, nb::list specs) {
+                std::vector<json::Spec> wanted;
+                for (nb::handle item : specs) wanted.push_back(spec_of(item));
+                new (self) json::Decoder(std::move(wanted));
+            },
+            nb::arg("specs"),
+            nb::sig("def __init__(self, specs: list[tuple[str, int, bool, int, int, bool, bool]]) -> None"))
+        .def(
+            "decode", guarded(&decode), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::arg("ends"),
+            nb::sig("def decode(self, buffers: Buffers | list[typing.Any], which: "
+                    "numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: "
+                    "numpy.typing.NDArray[numpy.int64]) -> list[tuple[typing.Any, typing.Any]] | None"),
+            "For each spec its values (of texts, data and offsets) and, of lists, where each begins. The lines are the "
+            "bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then "
+            "another reader must look at it.");
 }
 
 } // namespace headrace::bind

@@ -18,6 +18,7 @@
 #include "core/framing/npy_header.hpp"
 #include "core/framing/recordio.hpp"
 #include "core/framing/tfrecord.hpp"
+#include "core/json/decode.hpp"
 #include "core/protobuf/example/decode.hpp"
 #include "core/protobuf/example/encode.hpp"
 #include "core/protobuf/example/scan.hpp"
@@ -280,6 +281,19 @@ void read_csv() {
     check(csv::fields_of(spans.payloads[0], dialect).size() == 3);
 }
 
+void read_json() {
+    std::vector<json::Spec> specs(3);
+    specs[0].key = "a key that is longer than a short string";
+    specs[0].is_list = true;
+    specs[1].key = "x";
+    specs[1].kind = json::Kind::float64;
+    specs[2].key = "t";
+    constexpr auto line =
+        R"({"t": "an \u00e9scaped text of some length", "x": 1.5, "a key that is longer than a short string": ["b"]})"sv;
+    const auto columns = json::Decoder(specs).decode({bytes_of(line), bytes_of(line)}, pool);
+    check(columns && columns->front().values == 2);
+}
+
 void write_csv() {
     csv::Source source;
     source.texts = {"a", "b,c"};
@@ -486,6 +500,7 @@ const std::vector<Use> uses = {
     {"sagemaker_record read", read_sagemaker_records, true},
     {"sagemaker_record written", write_sagemaker_records},
     {"csv read", read_csv},
+    {"json read", read_json},
     {"csv written", write_csv},
     {"npy header", read_npy_header},
     {"png", read_png},

@@ -599,6 +599,18 @@ def json_too_deep(text: Buffer, most: int) -> int:
     The first byte of JSON text at which lists and objects are nested more than `most` levels deep; -1 where none is.
     """
 
+class JsonDecoder:
+    """
+    Decodes lines of JSON into columns. Specs are (key, kind, is a list, least, most, exact, may miss), kinds 1 int64, 2 uint64, 3 float64, 4 bool, 5 text.
+    """
+
+    def __init__(self, specs: list[tuple[str, int, bool, int, int, bool, bool]]) -> None: ...
+
+    def decode(self, buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[tuple[Any, Any]] | None:
+        """
+        For each spec its values (of texts, data and offsets) and, of lists, where each begins. The lines are the bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then another reader must look at it.
+        """
+
 def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, int], Any, bool, tuple[int, ...], int]:
     """
     Version, descr, fortran_order, shape and data offset of the .npy file that begins here.

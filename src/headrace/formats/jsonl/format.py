@@ -1,4 +1,4 @@
-"""JSON Lines: one JSON object per line, read by pyarrow. Blank lines do not count."""
+"""JSON Lines: one JSON object per line, read by native code and pyarrow. Blank lines do not count."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from headrace.formats.framed.scan import Framing
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers
+from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
 from headrace.formats.jsonl.types import BadLine, Found, array_at, damaged_lines, infer, misfits, parse, parse_types
 from headrace.formats.jsonl.write import JsonLinesWriter
 from headrace.formats.table.arrow import from_arrow
 from headrace.formats.table.base import TypedTable, verify_rows
 from headrace.formats.table.values import BadValue
 from headrace.io.cache.inflate import parse_compression
-from headrace.io.local.fileset import FileSet
+from headrace.io.local.fileset import Buffers, FileSet
 from headrace.io.local.mapped import guard_reads
 
 __all__ = ["FORMAT", "JsonLinesTable", "LineFraming"]
@@ -202,15 +203,30 @@ class JsonLinesTable(TypedTable):
         return self._lines_at(indices if self._kept is None else self._kept[indices])
 
     def _lines_at(self, indices: Indices) -> list[bytes]:
+        return _native.copy_ranges(*self._places_of(indices))
+
+    def _places_of(self, indices: Indices) -> tuple[Buffers, npt.NDArray[np.int32] | None, Indices, Indices]:
+        """The buffers, the buffer of each line, and where each begins and ends in it."""
         index = self.index
         which, starts = index.locate(indices)
         index.compare_content(self._files, indices, which, starts)
         ends = index.ends(indices, lambda number: self._files.content(number).size)
         buffers, which = self._files.buffers(which)
-        return _native.copy_ranges(buffers, which, starts, ends)
+        return buffers, which, starts, ends
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Parse the lines. Nothing is cached."""
+        """Parse the lines. Nothing is cached.
+
+        Native code decodes plain lines. If any other is among them, pyarrow's reader takes them all, and reports damage.
+        """
+        if names not in self._decoders:
+            self._decoders[names] = plain_decoder(self.schema, names, self._found, exact=self.given is None)
+        decoder = self._decoders[names]
+        if decoder is not None:
+            places = self._places_of(indices if self._kept is None else self._kept[indices])
+            plain = decoder.decode(*places)
+            if plain is not None:
+                return plain
         lines = self._lines(indices)
         try:
             table = parse(lines, self._types(names))
@@ -221,6 +237,11 @@ class JsonLinesTable(TypedTable):
             for name in names:
                 self._column(table, name, indices, check=lines)
         return columns
+
+    @cached_property
+    def _decoders(self) -> dict[tuple[str, ...], PlainDecoder | None]:
+        """For each set of names what decodes plain lines; ``None`` where nothing does."""
+        return {}
 
     @cached_property
     def _types_of(self) -> dict[tuple[str, ...], Any]:
@@ -240,7 +261,7 @@ class JsonLinesTable(TypedTable):
         try:
             if check is not None:
                 check_numbers(array, check, keys, rounds=self.given is not None)
-            return from_arrow(array, self.schema[name])
+            return as_strings(from_arrow(array, self.schema[name]))
         except BadValue as bad:
             raise bad.at(self.where(int(indices[bad.row])).at(feature=name)) from bad
 

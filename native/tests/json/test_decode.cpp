@@ -1,0 +1,181 @@
+#include "core/json/decode.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "check.hpp"
+#include "json/lines.hpp"
+
+using namespace headrace;
+using headrace::testing::bytes_of;
+using headrace::testing::check;
+using headrace::testing::fault_of;
+
+namespace {
+
+const std::shared_ptr<Pool> pool = std::make_shared<Pool>(1 << 20);
+
+json::Spec spec(std::string key, json::Kind kind, bool is_list = false) {
+    json::Spec out;
+    out.key = std::move(key);
+    out.kind = kind;
+    out.is_list = is_list;
+    if (kind == json::Kind::uint64) out.most = UINT64_MAX;
+    out.may_miss = is_list || kind == json::Kind::float64;
+    return out;
+}
+
+std::optional<std::vector<json::Column>> decode(const std::vector<json::Spec>& specs,
+                                                const std::vector<std::string>& lines) {
+    std::vector<Bytes> views;
+    for (const std::string& line : lines) views.push_back(bytes_of(line));
+    return json::Decoder(specs).decode(views, pool);
+}
+
+bool is_plain(const json::Spec& wanted, const std::string& line) { return decode({wanted}, {line}).has_value(); }
+
+template <typename T> T number_at(const json::Column& column, std::size_t i) {
+    return load_le<T>(column.numbers.data() + i * sizeof(T));
+}
+
+std::string text_at(const json::Column& column, std::size_t i) {
+    const Bytes value = column.texts.view().at(i);
+    return {reinterpret_cast<const char*>(value.data()), value.size()};
+}
+
+std::int64_t offset_at(const json::Column& column, std::size_t i) {
+    return load_le<std::int64_t>(column.offsets.data() + i * sizeof(std::int64_t));
+}
+
+void test_values() {
+    const auto columns =
+        decode({spec("i", json::Kind::int64), spec("x", json::Kind::float64), spec("b", json::Kind::boolean),
+                spec("t", json::Kind::text), spec("l", json::Kind::uint64, true)},
+               {R"({"i": -5, "x": 1.5, "b": true, "t": "a\u00e9\ud83d\ude00\n", "l": [1, 18446744073709551615]})",
+                R"( {"l":[],"t":"","b":false,"i":9223372036854775807,"z":{"y":[1,{}]}} )"
+                "\r\n\n",
+                R"({"x": null, "l": null, "t": "plain text", "b": true, "i": 0})"});
+    check(columns.has_value());
+    const auto& [i, x, b, t, l] = std::tie((*columns)[0], (*columns)[1], (*columns)[2], (*columns)[3], (*columns)[4]);
+    check(number_at<std::int64_t>(i, 0) == -5 && number_at<std::int64_t>(i, 1) == INT64_MAX);
+    check(number_at<double>(x, 0) == 1.5 && std::isnan(number_at<double>(x, 1)) && std::isnan(number_at<double>(x, 2)));
+    check(number_at<std::uint8_t>(b, 0) == 1 && number_at<std::uint8_t>(b, 1) == 0);
+    check(text_at(t, 0) == "a\xc3\xa9\xf0\x9f\x98\x80\n" && text_at(t, 1).empty() && text_at(t, 2) == "plain text");
+    check(l.values == 2 && number_at<std::uint64_t>(l, 1) == UINT64_MAX);
+    check(offset_at(l, 0) == 0 && offset_at(l, 1) == 2 && offset_at(l, 2) == 2 && offset_at(l, 3) == 2);
+}
+
+void test_lines_that_are_not_plain() {
+    const json::Spec whole = spec("i", json::Kind::int64), real = spec("x", json::Kind::float64);
+    check(is_plain(whole, R"({"i":1})") && is_plain(real, R"({"x":1})") && is_plain(real, "{}"));
+    for (const char* line : {"",
+                             "{",
+                             "{}",
+                             "[]",
+                             R"({"i")",
+                             R"({"i":)",
+                             R"({"i":1)",
+                             R"({"i":1,)",
+                             R"({"i":1,})",
+                             R"({"i":1}})",
+                             R"({"i":1}x)",
+                             R"({"i":01})",
+                             R"({"i":-})",
+                             R"({"i":+1})",
+                             R"({"i":1.0})",
+                             R"({"i":1e1})",
+                             R"({"i":9223372036854775808})",
+                             R"({"i":null})",
+                             R"({"i":"1"})",
+                             R"({"i":1,"i":1})",
+                             R"({"\u0069":1})",
+                             "{\"i\":\n1}",
+                             "{\"i\":1,\"\xff\":1}",
+                             R"({"i":1,"z":"\ud800"})",
+                             R"({"i":1,"z":"\q"})",
+                             R"({"i":1,"z":"\)",
+                             R"({"i":1,"z":"\u00)",
+                             "{\"i\":1,\"z\":\"\x1f\"}",
+                             R"({"i":1,"z":[1,]})",
+                             R"({"i":1,"z":{1:2}})",
+                             R"({"i":1,"z":{"a"}})",
+                             R"({"i":1,"z":tru})",
+                             R"({"i":1,"z":1.})",
+                             R"({"i":1,"z":.1})",
+                             R"({"i":1,"z":1e})",
+                             R"({"i":1,"z":00})"})
+        check(!is_plain(whole, line), line);
+    for (const char* line : {R"({"x":1e400})", R"({"x":1e-400})", R"({"x":4.9e-324})", R"({"x":NaN})", R"({"x":0.e1})",
+                             R"({"x":1e1234567})", R"({"x":"1"})", R"({"x":[1]})"})
+        check(!is_plain(real, line), line);
+    json::Spec exact = real;
+    exact.exact = true;
+    for (const char* line :
+         {R"({"x":9007199254740993})", R"({"x":-9007199254740993})", R"({"x":123456789012345678901})"})
+        check(!is_plain(exact, line) && is_plain(real, line), line);
+    for (const char* line : {R"({"x":9007199254740992})", R"({"x":9007199254740993.0})", R"({"x":1e300})"})
+        check(is_plain(exact, line), line);
+    json::Spec small = whole;
+    small.least = -128;
+    small.most = 127;
+    check(is_plain(small, R"({"i":-128})") && is_plain(small, R"({"i":127})"));
+    check(!is_plain(small, R"({"i":-129})") && !is_plain(small, R"({"i":128})"));
+    check(!is_plain(spec("t", json::Kind::text), "{\"t\":\"\xc3\"}"));
+    check(!is_plain(spec("t", json::Kind::text, true), "{\"t\":[\"\xc3\",\"\xa9\"]}"), "each value is text by itself");
+    check(!is_plain(spec("u", json::Kind::uint64), R"({"u":-1})"));
+    check(fault_of([&] { json::Decoder({whole, whole}); }).fault == Fault::range);
+}
+
+void test_depth() {
+    const json::Spec whole = spec("i", json::Kind::int64);
+    for (const unsigned depth : {json::Decoder::most_depth, json::Decoder::most_depth + 1, 1'000'000U})
+        for (const bool is_list : {true, false}) {
+            std::string value;
+            for (unsigned i = 0; i < depth; ++i) value += is_list ? "[" : R"({"a":)";
+            value += is_list ? "" : "1";
+            for (unsigned i = 0; i < depth; ++i) value += is_list ? "]" : "}";
+            check(is_plain(whole, R"({"z":)" + value + R"(,"i":1})") == (depth <= json::Decoder::most_depth));
+        }
+}
+
+/// Every line that differs in one byte is decoded or refused; what follows it is not touched.
+void test_changed_bytes() {
+    std::mt19937 random(15);
+    std::vector<json::Spec> specs = {spec("i", json::Kind::int64),     spec("u", json::Kind::uint64),
+                                     spec("x", json::Kind::float64),   spec("b", json::Kind::boolean),
+                                     spec("t", json::Kind::text),      spec("l", json::Kind::int64, true),
+                                     spec("s", json::Kind::text, true)};
+    for (int round = 0; round < 300; ++round) {
+        std::vector<std::string> lines;
+        for (int i = 0; i < 5; ++i) lines.push_back(headrace::testing::random_line(random));
+        check(decode(specs, lines).has_value(), lines[0]);
+        for (int change = 0; change < 100; ++change) {
+            std::vector<std::string> other = lines;
+            std::string& line = other[random() % other.size()];
+            const std::size_t at = random() % line.size();
+            if (random() % 3 == 0) line.resize(at);
+            else line[at] = static_cast<char>(random() % 2 == 0 ? random() : "\"\\{}[]:,0-e\n"[random() % 12]);
+            std::vector<std::vector<char>>
+                exact; // without room behind the lines, so that a sanitizer sees every byte too many
+            std::vector<Bytes> views;
+            for (const std::string& each : other) exact.emplace_back(each.begin(), each.end());
+            for (const auto& each : exact) views.push_back(std::as_bytes(std::span(each)));
+            const auto columns = json::Decoder(specs).decode(views, pool);
+            if (!columns) continue;
+            for (std::size_t k = 0; k < specs.size(); ++k)
+                check(specs[k].is_list
+                          ? offset_at((*columns)[k], other.size()) == static_cast<std::int64_t>((*columns)[k].values)
+                          : (*columns)[k].values == other.size());
+        }
+    }
+}
+
+} // namespace
+
+int main() {
+    test_values();
+    test_lines_that_are_not_plain();
+    test_depth();
+    test_changed_bytes();
+}

@@ -1,0 +1,286 @@
+"""Lines that native code decodes, held against pyarrow's reader and against Python's json."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.contracts.values import Ragged
+from headrace.formats.jsonl import format as jsonl_format
+from headrace.formats.jsonl.format import JsonLinesTable
+from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
+
+SCHEMA = {
+    "i": hr.Feature("int64"),
+    "small": hr.Feature("int8"),
+    "u": hr.Feature("uint64"),
+    "x": hr.Feature("float64"),
+    "half": hr.Feature("float32"),
+    "b": hr.Feature("bool"),
+    "t": hr.Feature("str"),
+    "li": hr.Feature("int64", (None,)),
+    "lx": hr.Feature("float64", (2,)),
+    "lt": hr.Feature("str", (None,)),
+    "lb": hr.Feature("bool", (None,)),
+    "pair": hr.Feature("str", (2,)),
+}
+ROW = {
+    "i": -(2**63), "small": -128, "u": 2**64 - 1, "x": -0.5, "half": 0.1, "b": True, "t": 'a "quoted" \n é 😀', "li": [1, -2],
+    "lx": [1, 2.5], "lt": ["", "ü"], "lb": [True, False], "pair": ["k", "\\"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def both(tmp_path, monkeypatch):
+    """Reads lines with native code and without it."""
+
+    def read(content, schema=None, *, native=True):
+        path = tmp_path / "x.jsonl"
+        path.write_bytes(content)
+        used = []
+
+        def decoder(*arguments, **options):
+            made = plain_decoder(*arguments, **options) if native else None
+            used.append(made)
+            return made
+
+        monkeypatch.setattr(jsonl_format, "plain_decoder", decoder)
+        table = JsonLinesTable([str(path)], given=None if schema is None else hr.Schema(schema))
+        try:
+            return table.batch(np.arange(len(table)), tuple(table.schema)), used
+        except hr.DataError as error:
+            return (type(error), str(error)), used
+
+    return read
+
+
+def same(one, other):
+    """Whether two outcomes are the same: columns of the same types and values, or the same error."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return one == other
+    return one.keys() == other.keys() and all(same_column(one[name], other[name]) for name in one)
+
+
+def same_column(one, other):
+    if isinstance(one, Ragged):
+        return (
+            isinstance(other, Ragged)
+            and one.offsets.tolist() == other.offsets.tolist()
+            and same_column(one.values, other.values)
+        )
+    if isinstance(one, hr.Strings):
+        return isinstance(other, hr.Strings) and one.shape == other.shape and one.tolist() == other.tolist()
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def check_both(both, content, schema=None):
+    native, _ = both(content, schema)
+    plain, _ = both(content, schema, native=False)
+    assert same(native, plain), (content, native, plain)
+    return native
+
+
+def lines_of(*rows):
+    return b"".join(json.dumps(row, ensure_ascii=number % 2 == 0).encode() + b"\n" for number, row in enumerate(rows))
+
+
+def test_every_kind_of_value(both):
+    batch = check_both(both, lines_of(ROW, ROW), SCHEMA)
+    for name, feature in SCHEMA.items():
+        column = batch[name]
+        value = column[1].tolist() if feature.shape else column[1]
+        expected = ROW[name] if name != "half" else np.float32(0.1)
+        assert value == expected, name
+    assert isinstance(batch["t"], hr.Strings)
+    assert isinstance(batch["lt"].values, hr.Strings)
+    assert batch["pair"].shape == (2, 2)
+
+
+def test_plain_lines_do_not_reach_the_other_reader(both, monkeypatch):
+    monkeypatch.setattr(jsonl_format, "parse", None)
+    batch, used = both(lines_of(ROW, dict(reversed(ROW.items())), {"more": [{"deep": None}], **ROW}), SCHEMA)
+    assert [type(decoder) for decoder in used] == [PlainDecoder]
+    assert batch["i"].tolist() == [-(2**63)] * 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{}", b"", b"{", b"[]", b"1", b'{"i": 1', b'{"i": 1}}', b'{"i": 1} {"i": 2}', b'{"i": 1,}', b'{"i" 1}', b'{"i"}',
+        b'{"i": 01}', b'{"i": -}', b'{"i": +1}', b'{"i": 1.0}', b'{"i": 1e2}', b'{"i": 9223372036854775808}', b'{"i": 1e400}',
+        b'{"i": -9223372036854775808}', b'{"i": -9223372036854775809}', b'{"i": "1"}', b'{"i": null}', b'{"i": true}',
+        b'{"i": 1, "i": 2}', b'{"i": [1]}', b'{"i": {"j": 1}}', b'{"\\u0069": 1}', b'{"i\\u0000": 1, "i": 2}', b'{"i":\t 1 }\r',
+        b'{"i": 1, "z": [1, {"y": "\\ud83d\\ude00"}, null, -0.5e-7, ""]}', b'{"i": 1, "z": "\\ud83d"}', b'{"i": 1, "z": "\\x"}',
+        b'{"i": 1, "z": "a\tb"}', b'{"i": 1, "z": "\xff"}', b'{"i": 1, "\xff": 1}', b'{"i": 1, "z": 01}', b'{"i": 1, "z": [1,]}',
+        b'{"i": 1, "z": NaN}', b'{"i": 1, "z": .5}', b'{"i": 1, "z": 1.}', b'{"i": 1, "z": 1e}', b'{"i": 1, "z": nul}',
+        b'{"i": 1, "z": ' + b"[" * 150 + b"]" * 150 + b"}", b'{"i": 1, "z": ' + b"[" * 300 + b"]" * 300 + b"}",
+        b'{"i": 1, "z": 1' + b"0" * 400 + b"}", b'{"i": -0}', b'{"i": 1}\x00', b'{"i": 1, "z": "\x00"}', b'{"i": 1, "" : 2}',
+    ],
+)  # fmt: skip
+def test_lines_of_every_kind(both, line):
+    for content in (line + b"\n", line, b'{"i": 5}\n' + line + b'\n{"i": 6}\n'):
+        check_both(both, content, {"i": hr.Feature("int64")})
+        check_both(both, content)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "0.0", "-0.0", "-0", "0", "5", "1e22", "1.7976931348623157e308", "1.7976931348623159e308", "4.9e-324", "2.2250738585072014e-308",
+        "1e-400", "9007199254740992", "9007199254740993", "-9007199254740993", "9007199254740993.0", "12345678901234567890",
+        "123456789012345678901234567890", "0.1000000000000000055511151231257827021181583404541015625", "1e5", "1E+5", "3.5e38",
+        "0.30000000000000000000000001", "null", '"1.5"', "true", "[1.5]", "NaN", "Infinity", "1e9999999", "65520", "1e-50",
+    ],
+)  # fmt: skip
+def test_floats(both, value):
+    for dtype in ("float64", "float32", "float16"):
+        check_both(both, b'{"x": 1.5}\n{"x": %s}\n' % value.encode(), {"x": hr.Feature(dtype)})
+        check_both(both, b'{"x": [1.5]}\n{"x": [%s, 2]}\n' % value.encode(), {"x": hr.Feature(dtype, (None,))})
+    check_both(both, b'{"x": 1.5}\n{"x": %s}\n' % value.encode())
+    check_both(both, b'{"x": [1.5]}\n{"x": [%s, 2]}\n' % value.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\\u00e9", b"\\ud83d\\ude00", b"\\ud83d", b"\\ude00\\ud83d", b"\\ud83dx", b"\\ud83d\\u0041", b"\\u0000", b"\\u12", b"\\uZZZZ",
+        b"\\/\\b\\f\\n\\r\\t\\\"\\\\", b"\\a", b"\\", b"a\x1fb", b"\x7f", b"\xc3\xa9", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+        b"x" * 1000 + b"\\n", b"\\uFFFF", b"\\uFeFF",
+    ],
+)  # fmt: skip
+def test_texts(both, text):
+    for content in (
+        b'{"t": "a"}\n{"t": "%s"}\n' % text,
+        b'{"t": ["%s", "b"]}\n' % text,
+        b'{"t": "a", "%s": 1}\n' % text,
+    ):
+        check_both(both, content)
+
+
+def test_missing_keys_and_nulls(both):
+    rows = ({"x": 1.5, "l": [1], "t": ["a"]}, {"x": None, "l": None}, {}, {"l": [], "t": None, "x": 2})
+    schema = {"x": hr.Feature("float32"), "l": hr.Feature("int64", (None,)), "t": hr.Feature("str", (None,))}
+    batch = check_both(both, lines_of(*rows), schema)
+    assert batch["l"].offsets.tolist() == [0, 1, 1, 1, 1]
+    assert [math.isnan(x) for x in batch["x"]] == [False, True, True, False]
+    for feature in (hr.Feature("int64"), hr.Feature("str"), hr.Feature("bool"), hr.Feature("int64", (1,))):
+        check_both(both, lines_of(*rows), {"l" if feature.shape else "x": feature})
+        check_both(both, b'{"x": null}\n', {"x": feature})
+    schema = {"x": hr.Feature("float64", default=7), "l": hr.Feature("int64", (1,), default=[4])}
+    check_both(both, lines_of({"x": None, "l": [5]}, {"l": None}), schema)
+
+
+def test_lists_of_another_length(both):
+    for rows in (({"v": [1, 2]}, {"v": [3]}), ({"v": [1, 2]}, {"v": [3, 4]}), ({"v": []},)):
+        for length in (2, None):
+            check_both(both, lines_of(*rows), {"v": hr.Feature("int32", (length,))})
+            check_both(
+                both, lines_of(*({"v": list(map(str, row["v"]))} for row in rows)), {"v": hr.Feature("str", (length,))}
+            )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_the_ends_of_integers(both, dtype):
+    limits = np.iinfo(dtype)
+    inside = {"v": [limits.min, 0, limits.max]}
+    batch = check_both(both, lines_of(inside), {"v": hr.Feature(dtype, (None,))})
+    assert batch["v"].values.tolist() == inside["v"]
+    for beyond in (limits.min - 1, limits.max + 1, 10**19, 10**20, 10**30):
+        outcome = check_both(both, lines_of({"v": [beyond]}), {"v": hr.Feature(dtype, (None,))})
+        assert isinstance(outcome, tuple) or outcome["v"].values.tolist() == [beyond]
+
+
+def test_keys_in_any_order_and_many(both):
+    names = [f"k{number}" for number in range(50)]
+    random = np.random.default_rng(1)
+    rows = [{names[k]: int(k) * row for k in random.permutation(50)} for row in range(30)]
+    batch = check_both(both, lines_of(*rows))
+    assert all(batch[name].tolist() == [number * row for row in range(30)] for number, name in enumerate(names))
+
+
+def test_what_native_code_leaves_alone():
+    flat = {"a": hr.Feature("int64"), "b": hr.Feature("str", (None,))}
+    assert plain_decoder(hr.Schema(flat), ("b", "a"), {}, exact=True) is not None
+    assert plain_decoder(hr.Schema(flat), (), {}, exact=True) is None
+    assert plain_decoder(hr.Schema(flat), ("a",), {"a": (("outer", "a"), flat["a"])}, exact=True) is None
+    others = (
+        hr.Feature("int64", (None, 2)),
+        hr.Feature("datetime64[s]"),
+        hr.Feature("int64", default=1),
+        hr.Feature("bytes"),
+    )
+    for feature in others:
+        assert plain_decoder(hr.Schema({"a": feature}), ("a",), {}, exact=True) is None
+
+
+def test_text_of_objects_becomes_strings():
+    texts = np.array(["a", "b"], object)
+    assert as_strings(texts).tolist() == ["a", "b"]
+    assert isinstance(as_strings(Ragged(texts, np.array([0, 1, 2]))).values, hr.Strings)
+    assert as_strings(np.arange(2)).tolist() == [0, 1]
+
+
+def test_damage_anywhere_is_reported_as_before(both):
+    row = {"i": -12, "t": 'é\n"', "l": [1, 23], "x": -1.5e-3, "b": True, "z": {"y": [None]}}
+    schema = {
+        "i": hr.Feature("int64"),
+        "t": hr.Feature("str"),
+        "l": hr.Feature("int64", (None,)),
+        "x": hr.Feature("float64"),
+    }
+    whole = lines_of(row, row)
+    for position in range(len(whole) // 2):
+        for byte in ((0x22, 0x5C, 0xFF), (0x2C, 0x31, 0), (0x7D, 0x20, 0x2E))[position % 3]:
+            check_both(both, whole[:position] + bytes([byte]) + whole[position + 1 :], schema)
+    for cut in range(len(whole)):
+        check_both(both, whole[:cut], schema)
+
+
+NUMBERS = st.one_of(
+    st.integers(-(2**70), 2**70), st.integers(-300, 300), st.floats(allow_nan=False, allow_infinity=False)
+)
+VALUES = st.one_of(
+    NUMBERS,
+    st.booleans(),
+    st.none(),
+    st.text(max_size=12),
+    st.lists(NUMBERS, max_size=4),
+    st.lists(st.text(max_size=4), max_size=3),
+)
+ROWS = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "é"]), VALUES, max_size=4), min_size=1, max_size=4)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ROWS, st.booleans(), st.sampled_from([(",", ":"), (" ,\t", " : ")]))
+@example([{"a": 1.5, "b": "x"}, {"b": "y", "a": 2}], True, (",", ":"))
+def test_any_rows(both, rows, ascii_only, marks):
+    try:
+        content = b"".join(json.dumps(row, ensure_ascii=ascii_only, separators=marks).encode() + b"\n" for row in rows)
+    except UnicodeEncodeError:
+        return
+    check_both(both, content)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1), st.text(), st.lists(st.floats(allow_nan=False, allow_infinity=False))
+        )
+    )
+)
+def test_values_against_json(both, rows):
+    try:
+        content = lines_of(*({"i": i, "t": t, "l": numbers} for i, t, numbers in rows))
+    except UnicodeEncodeError:
+        return
+    schema = {"i": hr.Feature("int64"), "t": hr.Feature("str"), "l": hr.Feature("float64", (None,))}
+    outcome, _ = both(content, schema)
+    expected = [json.loads(line) for line in content.splitlines()]
+    assert outcome["i"].tolist() == [row["i"] for row in expected]
+    assert outcome["t"].tolist() == [row["t"] for row in expected]
+    assert [row.tolist() for row in outcome["l"]] == [row["l"] for row in expected]
