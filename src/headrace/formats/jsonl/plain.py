@@ -109,7 +109,8 @@ def _column(feature: Feature, values: Any, offsets: Any) -> Any:
     """The batch column of decoded values; ``None`` if the feature cannot hold them."""
     column: Any
     if feature.is_text:
-        column = Strings.trust(*values, True)  # noqa: FBT003
+        data, text_offsets = values
+        column = Strings.trust(data, text_offsets, is_text=True)
     else:
         column = _narrow(feature, values)
         if column is None:
