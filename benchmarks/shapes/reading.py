@@ -14,7 +14,6 @@ from benchmarks.compare.tasks import Timing, expect
 from benchmarks.shapes.files import ShapeFiles, grid_of
 from benchmarks.shapes.values import Cells, cells_of, digest_rows
 
-_MOST_RECORDS = 40_000  # decoded in an epoch at random, with all records of their chunks
 TOLERANCE = 4.0  # of a mean colour from 0 to 255: decoders differ by rounding, other images by far more
 
 
@@ -108,35 +107,38 @@ class Reading:
 
 @dataclass(slots=True, kw_only=True)
 class Records:
-    """Read records in a random order, several in a call.
+    """Read records, several in a call.
 
     Attributes:
         files: What is read.
-        read: Returns the records at these indices; only their number is looked at while the clock runs.
-        payloads: The records of such a result as bytes.
+        open: Opens the files: a function that returns the records at these indices. Only their number is looked at while the clock
+            runs. Every epoch opens them anew, before the clock starts, so that chunks kept from earlier epochs do not count.
     """
 
     files: ShapeFiles
-    read: Callable[[np.ndarray], Any]
-    payloads: Callable[[Any], Iterable[bytes]] = list
+    open: Callable[[], Callable[[np.ndarray], Any]]
     epochs: int = field(default=0, init=False)
 
     def calls(self) -> list[np.ndarray]:
-        """The indices of each call of one epoch: where the order is random, another sample in every epoch."""
-        rows, batch = self.files.rows, self.files.shape.batch
+        """The indices of each call of one epoch: where the order is random, another sample in every epoch.
+
+        Of chunks of several records, half as many records as chunks: as in a dataset far larger than memory, few of them meet
+        a chunk that was read before.
+        """
+        rows, shape = self.files.rows, self.files.shape
         self.epochs += 1
         order = np.arange(rows)
-        if self.files.shape.shuffled:
-            some = min(rows, _MOST_RECORDS // self.files.shape.group)
-            order = np.random.default_rng(self.epochs).permutation(rows)[: max(some, batch)]
-        return [order[start : start + batch] for start in range(0, len(order), batch)]
+        if shape.shuffled:
+            some = rows if shape.group == 1 else rows // shape.group // 2
+            order = np.random.default_rng(self.epochs).permutation(rows)[: max(some, shape.batch)]
+        return [order[start : start + shape.batch] for start in range(0, len(order), shape.batch)]
 
     def check(self) -> None:
         """Every byte of an epoch's records, in the order asked for."""
         ((name, column),) = self.files.shape.names
-        expected = self.files.digests()
+        expected, read = self.files.digests(), self.open()
         for indices in self.calls():
-            cells = cells_of(list(self.payloads(self.read(indices))), column)
+            cells = cells_of(list(read(indices)), column)
             expect(
                 np.array_equal(digest_rows({name: cells}, len(indices)), expected[indices]),
                 "the records asked for",
@@ -144,11 +146,11 @@ class Records:
 
     def run(self) -> Timing:
         """Read, counting records only."""
+        rows, calls, read = 0, self.calls(), self.open()
         gc.collect()
-        rows, calls = 0, self.calls()
         cpu, start = time.process_time(), time.perf_counter()
         for indices in calls:
-            rows += len(self.read(indices))
+            rows += len(read(indices))
         wall = time.perf_counter() - start
         expect(rows == sum(map(len, calls)), "as many records as asked for")
         return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=time.process_time() - cpu, rows=rows)

@@ -182,13 +182,13 @@ class Shape:
 
     def rows(self, size: str, times: float = 1.0) -> int:
         """How many rows a run of this size reads, ``times`` as many for growth."""
-        # Records in chunks: more than Headrace keeps in memory. Arrays: enough for epochs that can be timed.
-        whole = 4 * _BYTES if self.format in ("array_record", "npy") else _BYTES
+        # Chunks of several records: far more than readers keep in memory. Arrays: enough for epochs that can be timed.
+        whole = _BYTES * (16 if self.group > 1 else 4 if self.format in ("array_record", "npy") else 1)
         full = self.full_rows or min(
-            _MOST_IMAGES if self.image else _MOST_ROWS * (4 if self.format == "npy" else 1),
+            _MOST_IMAGES if self.image else _MOST_ROWS * (4 if self.format in ("array_record", "npy") else 1),
             round(whole / self.row_bytes),
         )
         least = 24 if size == "tiny" else max(32, 2 * self.batch if self.batch * self.row_bytes < 1e6 else 0)
         shards = min(self.shards, 5) if size == "tiny" else self.shards
-        share = max(FACTORS[size], 0.6) if size == "quick" and self.format in ("array_record", "npy") else FACTORS[size]
+        share = 0.6 if size == "quick" and self.format in ("array_record", "npy") else FACTORS[size]
         return max(least, shards, round(full * share)) * round(times)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -39,7 +39,12 @@ def array_record(files: ShapeFiles) -> Records:
     """``ArrayRecordDataSource``: ``__getitems__``, or ``[i]`` where a call is one record."""
     from array_record.python.array_record_data_source import ArrayRecordDataSource
 
-    source = ArrayRecordDataSource(files.paths)
-    if files.shape.batch == 1:
-        return Records(files=files, read=lambda indices: [source[int(indices[0])]])
-    return Records(files=files, read=lambda indices: source.__getitems__(indices.tolist()))
+    def read_one() -> Callable[[np.ndarray], list[bytes]]:
+        source = ArrayRecordDataSource(files.paths)
+        return lambda indices: [source[int(indices[0])]]
+
+    def read_many() -> Callable[[np.ndarray], list[bytes]]:
+        source = ArrayRecordDataSource(files.paths)
+        return lambda indices: source.__getitems__(indices.tolist())
+
+    return Records(files=files, open=read_one if files.shape.batch == 1 else read_many)

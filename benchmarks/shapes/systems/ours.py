@@ -38,10 +38,16 @@ def loader_joined(files: ShapeFiles) -> Reading:
 
 def records(files: ShapeFiles) -> Records:
     """``records(path)``, the records of one call at a time."""
-    opened = hr.records(files.path)
-    if files.shape.batch == 1:
-        return Records(files=files, read=lambda indices: [bytes(opened[int(indices[0])])])
-    return Records(files=files, read=lambda indices: opened.spans(indices).to_bytes())
+
+    def read_one() -> Callable[[np.ndarray], list[bytes]]:
+        opened = hr.records(files.path)
+        return lambda indices: [bytes(opened[int(indices[0])])]
+
+    def read_many() -> Callable[[np.ndarray], list[bytes]]:
+        opened = hr.records(files.path)
+        return lambda indices: opened.spans(indices).to_bytes()
+
+    return Records(files=files, open=read_one if files.shape.batch == 1 else read_many)
 
 
 def _reading(files: ShapeFiles, options: dict[str, Any], *, once: bool = False) -> Reading:
@@ -58,8 +64,6 @@ def _reading(files: ShapeFiles, options: dict[str, Any], *, once: bool = False) 
 
 def _opened(files: ShapeFiles) -> hr.Source:
     if files.shape.crop:
-        if not hasattr(hr, "RandomResizedCrop"):
-            raise LookupError("this Headrace has no RandomResizedCrop")
         crop = {"crop": hr.RandomResizedCrop(files.shape.crop), "flip": True}
         return hr.open(files.path, decode=hr.ImageOptions(**crop))
     return hr.open(files.path)
