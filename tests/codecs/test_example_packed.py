@@ -170,3 +170,68 @@ def test_a_step_with_another_number_of_values():
     cut = wire.message(2, wire.entry("t", usual * 3 + usual[:-1]))
     with pytest.raises(CorruptRecord):
         ExampleCodec(STEPS.select(["t"])).decode(cut)
+
+
+INT_STEPS = Schema({"s": Feature("int64", (None, None)), "t": Feature("int64", (None, 2), steps=True)})
+
+
+def int_step(values, form):
+    """A step of integers: packed as usual, with a longer length, unpacked, or after an unknown field."""
+    run = b"".join(wire.varint(value) for value in values)
+    if form == 1:
+        return wire.field(1, 2, wire.varint(len(run) + 4, 1)) + wire.message(3, wire.message(1, run))
+    if form == 2:
+        return wire.message(1, wire.message(3, b"".join(wire.field(1, 0, wire.varint(value)) for value in values)))
+    if form == 3:
+        return wire.message(1, wire.field(9, 0, b"\x07") + wire.message(3, wire.message(1, run)))
+    return wire.message(1, wire.message(3, wire.message(1, run)))
+
+
+FORMS = st.sampled_from([0, 0, 0, 0, 1, 2, 3])
+SIZES = st.one_of(st.integers(0, 127), st.integers(0, 50_000), st.integers(-(2**63), 2**63 - 1))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.lists(SIZES, min_size=1, max_size=25), FORMS), max_size=6),
+            st.lists(st.tuples(st.lists(SIZES, min_size=2, max_size=2), FORMS), max_size=6),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_steps_of_integers(records):
+    payloads = [
+        wire.message(
+            2,
+            b"".join(
+                wire.entry(key, b"".join(int_step(*one) for one in steps))
+                for key, steps in zip("st", record, strict=True)
+            ),
+        )
+        for record in records
+    ]
+    codec = ExampleCodec(INT_STEPS)
+    batch = codec.decode_batch(_native.spans_of_buffers(payloads))
+    for i, (varying, pairs) in enumerate(records):
+        assert [row.tolist() for row in batch["s"][i]] == [values for values, _ in varying]
+        assert batch["t"][i].tolist() == [values for values, _ in pairs]
+
+
+@given(st.lists(SIZES, min_size=2, max_size=2), st.data())
+def test_damaged_steps_of_integers(values, data):
+    """What one record gives with damage is an error, or what it gives when nothing was learned or guessed before."""
+    usual = wire.message(2, wire.entry("t", int_step(values, 0) * 3))
+    damaged = bytearray(usual)
+    for _ in range(data.draw(st.integers(1, 2))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    codec = ExampleCodec(INT_STEPS.select(["t"]))
+
+    def decoded(payloads):
+        try:
+            return codec.decode_batch(_native.spans_of_buffers(payloads))["t"][len(payloads) - 1].tolist()
+        except (CorruptRecord, SchemaMismatch) as error:
+            return type(error), error.where.offset, error.expected, error.found
+
+    assert decoded([usual, bytes(damaged)]) == decoded([bytes(damaged)])

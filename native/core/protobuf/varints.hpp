@@ -17,6 +17,20 @@ inline constexpr std::size_t irregular = SIZE_MAX;
 [[nodiscard]] std::size_t decode_varints(Bytes run, std::byte* to, std::size_t room,
                                          const Cpu& cpu = this_cpu) noexcept;
 
+/// Decodes a run of one varint of up to three bytes to `to`. False, with nothing done, for any other.
+[[nodiscard]] inline bool decode_one(Bytes run, std::byte* to) noexcept {
+    if (run.empty() || run.size() > 3) return false;
+    std::uint32_t value = 0, marks = 0;
+    for (std::size_t i = 0; i < run.size(); ++i) {
+        const auto byte = std::to_integer<std::uint32_t>(run[i]);
+        value |= (byte & 0x7F) << 7 * i;
+        marks |= (byte >> 7) << i;
+    }
+    if (marks != (1U << (run.size() - 1)) - 1) return false;
+    store_le<std::uint64_t>(to, value);
+    return true;
+}
+
 /// The size of `count` 64-bit integers as varints.
 [[nodiscard]] std::size_t varints_size(const std::byte* numbers, std::size_t count, const Cpu& cpu = this_cpu) noexcept;
 

@@ -31,6 +31,10 @@ struct Tag {
 /// Removes the length at the start of `bytes` if it is the number of bytes after it, as for the last field of a
 /// message.
 [[nodiscard]] inline bool strip_length(Bytes& bytes) noexcept {
+    if (!bytes.empty() && bytes.size() <= 0x80 && std::to_integer<std::size_t>(bytes[0]) == bytes.size() - 1) {
+        bytes = bytes.subspan(1);
+        return true;
+    }
     std::uint64_t length = 0;
     for (std::size_t i = 0; i < bytes.size() && i < 9; ++i) {
         const auto byte = std::to_integer<std::uint64_t>(bytes[i]);

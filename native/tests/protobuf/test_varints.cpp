@@ -60,6 +60,10 @@ void same_on_every_cpu(Bytes bytes) {
     const auto expected = decode_slowly(run);
     const auto ends = static_cast<std::size_t>(
         std::ranges::count_if(run, [](std::byte byte) { return std::to_integer<int>(byte) < 0x80; }));
+    std::byte one[8] = {};
+    const bool is_one = proto::decode_one(run, one);
+    check(is_one == (run.size() <= 3 && expected && expected->size() == 1));
+    if (is_one) check(load_le<std::uint64_t>(one) == expected->front());
     Numbers numbers;
     for (const Cpu& cpu : runnable_cpus()) {
         check(proto::count_varints(run, cpu) == ends);

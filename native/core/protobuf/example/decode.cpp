@@ -23,6 +23,10 @@ std::size_t size_of_number(Kind kind) { return kind == Kind::float32 ? sizeof(fl
 /// Sets `run` to the only packed run of a list, the usual form; false for any other form.
 bool sole_packed_run(const List& list, Part& run) {
     if (!list.more.empty() || list.piece.bytes.empty() || list.piece.bytes[0] != std::byte{0x0A}) return false;
+    if (Bytes rest = list.piece.bytes.subspan(1); proto::strip_length(rest)) {
+        run = list.piece.of(rest);
+        return true;
+    }
     Cursor cursor = list.piece.cursor();
     cursor.skip(1);
     const std::uint64_t length = cursor.varint();
@@ -141,9 +145,20 @@ class Run {
     /// The key that was at this position in the last record, and the bytes of its entry up to the length of the value.
     struct Guess {
         std::string key;
-        std::vector<std::byte> head;
+        std::string head;
         bool list;
         int spec;
+
+        [[nodiscard]] bool begins(Bytes entry) const noexcept {
+            const std::size_t size = head.size();
+            const auto* const expected = reinterpret_cast<const std::byte*>(head.data());
+            if (entry.size() <= size) return false;
+            if (size < 8 || size > 16) return std::memcmp(entry.data(), expected, size) == 0;
+            const auto differ = [&](std::size_t at) {
+                return load_le<std::uint64_t>(entry.data() + at) ^ load_le<std::uint64_t>(expected + at);
+            };
+            return (differ(0) | differ(size - 8)) == 0;
+        }
     };
 
     void entry(bool in_lists, Part bytes) {
@@ -171,9 +186,7 @@ class Run {
     bool usual_entry(bool in_lists, Part bytes) {
         if (guess_ >= guesses_.size()) return false;
         const Guess& guess = guesses_[guess_];
-        if (guess.list != in_lists || bytes.bytes.size() <= guess.head.size() ||
-            std::memcmp(bytes.bytes.data(), guess.head.data(), guess.head.size()) != 0)
-            return false;
+        if (guess.list != in_lists || !guess.begins(bytes.bytes)) return false;
         Part value = bytes.of(bytes.bytes.subspan(guess.head.size()));
         if (!proto::strip_length(value.bytes)) return false;
         if (guess.spec < 0) {
@@ -207,11 +220,11 @@ class Run {
         return spec;
     }
 
-    static std::vector<std::byte> head_of(Bytes key) {
-        std::vector<std::byte> head(1 + proto::varint_size(key.size()));
-        proto::write_head(head.data(), 1, key.size());
-        head.insert(head.end(), key.begin(), key.end());
-        head.push_back(std::byte{0x12});
+    static std::string head_of(Bytes key) {
+        std::array<std::byte, 11> length{};
+        const std::byte* const end = proto::write_head(length.data(), 1, key.size());
+        std::string head(reinterpret_cast<const char*>(length.data()), static_cast<std::size_t>(end - length.data()));
+        head.append(as_text(key)).push_back('\x12');
         return head;
     }
 
@@ -225,6 +238,12 @@ class Run {
             check_count(spec, append_texts(column, list));
         } else {
             const auto count = static_cast<std::size_t>(spec.count);
+            Part run;
+            if (count == 1 && spec.kind == Kind::int64 && sole_packed_run(list, run) &&
+                proto::decode_one(run.bytes, column.numbers.data() + i * sizeof(std::int64_t))) {
+                ++column.number_count;
+                return;
+            }
             check_count(spec, read_numbers(list, spec.kind, count,
                                            column.numbers.data() + i * count * size_of_number(spec.kind), cpu()));
             column.number_count += count;
@@ -256,6 +275,12 @@ class Run {
                     steps += static_cast<std::int64_t>(count);
                     continue;
                 }
+                if (Bytes run; small_step(spec, cursor, run) && put_run(spec, column, list.of(run))) {
+                    if (spec.kind == Kind::float32) usual.learn(cursor.position(), run);
+                    cursor.skip(static_cast<std::size_t>(run.data() - cursor.position()) + run.size());
+                    ++steps;
+                    continue;
+                }
                 const std::byte* const at = cursor.position();
                 const proto::Tag tag = proto::read_tag(cursor);
                 if (tag.field != 1 || tag.wire != proto::Wire::bytes) {
@@ -270,6 +295,33 @@ class Run {
             }
         }
         column.steps.push_back(steps);
+    }
+
+    /// Finds the packed run of a step whose lengths all take one byte: each then follows from the first one. False for
+    /// any other step, and for texts.
+    static bool small_step(const Spec& spec, const Cursor& cursor, Bytes& run) {
+        constexpr std::size_t head = 6;
+        if (cursor.remaining() < 8 || (spec.kind != Kind::float32 && spec.kind != Kind::int64)) return false;
+        const auto found = load_le<std::uint64_t>(cursor.position());
+        const std::uint64_t size = found >> 8 & 0xFF;
+        if (size < head - 2 || size > 0x7F || size + 2 > cursor.remaining()) return false;
+        const std::uint64_t tag = static_cast<std::uint64_t>(spec.kind) << 3 | static_cast<std::uint64_t>(2);
+        const std::uint64_t expected =
+            0x0A | size << 8 | tag << 16 | (size - 2) << 24 | std::uint64_t{0x0A} << 32 | (size - 4) << 40;
+        if ((found & 0xFFFFFFFFFFFF) != expected) return false;
+        run = {cursor.position() + head, static_cast<std::size_t>(size) + 2 - head};
+        return true;
+    }
+
+    /// Appends the values of a step. False, with nothing done, if its run or their number is not as expected.
+    bool put_run(const Spec& spec, Column& column, Part run) {
+        std::size_t found = 1;
+        if (spec.kind != Kind::int64 || !proto::decode_one(run.bytes, room_for(column, sizeof(std::int64_t), 1)))
+            found = append_run(spec, column, run);
+        if (found == proto::irregular || (spec.count >= 0 && std::cmp_not_equal(found, spec.count))) return false;
+        column.number_count += found;
+        if (spec.count < 0) column.offsets.push_back(end_of(spec, column));
+        return true;
     }
 
     void copy_steps(const Spec& spec, Column& column, const std::byte* steps, std::size_t count,

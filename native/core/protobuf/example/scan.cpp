@@ -9,18 +9,6 @@
 
 namespace headrace::example {
 
-bool sole_list(Part feature, List& list) noexcept {
-    if (feature.bytes.empty()) return false;
-    const auto tag = std::to_integer<unsigned>(feature.bytes[0]);
-    if (tag != 0x0A && tag != 0x12 && tag != 0x1A) return false;
-    Bytes rest = feature.bytes.subspan(1);
-    if (!proto::strip_length(rest)) return false;
-    list.kind = static_cast<Kind>(tag >> 3);
-    list.piece = feature.of(rest);
-    list.more.clear();
-    return true;
-}
-
 void merge_feature(Part feature, List& list) {
     if (list.kind == Kind::none && sole_list(feature, list)) return;
     Cursor cursor = feature.cursor();

@@ -52,7 +52,17 @@ struct List {
 };
 
 /// Sets `list` to the only list of an encoded Feature. False, with nothing done, for one written in another way.
-[[nodiscard]] bool sole_list(Part feature, List& list) noexcept;
+[[nodiscard]] inline bool sole_list(Part feature, List& list) noexcept {
+    if (feature.bytes.empty()) return false;
+    const auto tag = std::to_integer<unsigned>(feature.bytes[0]);
+    if (tag != 0x0A && tag != 0x12 && tag != 0x1A) return false;
+    Bytes rest = feature.bytes.subspan(1);
+    if (!proto::strip_length(rest)) return false;
+    list.kind = static_cast<Kind>(tag >> 3);
+    list.piece = feature.of(rest);
+    list.more.clear();
+    return true;
+}
 
 /// Merges an encoded Feature into `list`.
 void merge_feature(Part feature, List& list);
