@@ -37,11 +37,11 @@ CALLS = {
         ("open convert", {"columns": "x"}, "columns must be several names, such as ['x'], got 'x'"),
         ("open convert", {"columns": [1]}, "columns must be several names, got [1]"),
         ("open", {"image_columns": "x"}, "image_columns must be several names"),
-        ("convert write Writer", {"shards": "4"}, "shards must be a whole number, got '4'"),
-        ("convert write Writer", {"shards": 2.0}, "shards must be a whole number, got 2.0"),
+        ("convert write Writer", {"shards": "4"}, "shards must be an integer, got '4'"),
+        ("convert write Writer", {"shards": 2.0}, "shards must be an integer, got 2.0"),
         ("convert", {"allow_loss": "yes"}, "allow_loss must be True or False, got 'yes'"),
         ("convert", {"overwrite": 1}, "overwrite must be True or False, got 1"),
-        ("convert", {"threads": "all"}, "threads must be a whole number, got 'all'"),
+        ("convert", {"threads": "all"}, "threads must be an integer, got 'all'"),
         ("convert write verify", {"progress": "bar"}, "progress must be True or False, got 'bar'"),
         ("verify", {"images": "all"}, "images must be True or False, got 'all'"),
     ],
@@ -72,7 +72,7 @@ def test_numpys_values_are_as_good(path):
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"shards": True}, TypeError, "shards must be a whole number, got True"),
+        ({"shards": True}, TypeError, "shards must be an integer, got True"),
         ({"shards": 0}, ValueError, "shards must be at least 1, got 0"),
         ({"threads": 0}, ValueError, "threads must be at least 1, got 0"),
         ({"on_corrupt": "skip", "columns": ("x", 1)}, TypeError, "columns must be several names, got ('x', 1)"),

@@ -184,15 +184,15 @@ void register_array_record(nb::module_& module) {
                 "collections.abc.Sequence[collections.abc.Buffer] | None = None, pad: bool = False) -> "
                 "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]"),
         "Simple chunks of group_size records as the bytes of a file from a position on, where each begins, and where "
-        "they end. "
-        "Values: the records (one by one, or joined in one buffer), or, with a codec, what each group compresses to.");
+        "they end. Values: the records (separate, or joined in one buffer), or, with a codec, each compressed group.");
     module.def(
         "frame_signature",
         [] {
             const ChunkToWrite chunk{riegeli::ChunkType::signature, 0, 0, {}};
             return framed_whole(0, chunk.end(0), [&](std::byte* to) { riegeli::write_chunk(chunk, 0, to); });
         },
-        nb::sig("def frame_signature() -> numpy.typing.NDArray[numpy.uint8]"), "What every Riegeli file begins with.");
+        nb::sig("def frame_signature() -> numpy.typing.NDArray[numpy.uint8]"),
+        "The first bytes of every Riegeli file.");
     module.def(
         "frame_padding",
         [](std::uint64_t position) {
@@ -202,22 +202,21 @@ void register_array_record(nb::module_& module) {
                                 [&](std::byte* to) { riegeli::write_padding(position, to); });
         },
         nb::arg("position"), nb::sig("def frame_padding(position: int) -> numpy.typing.NDArray[numpy.uint8]"),
-        "What fills a file up to a block boundary.");
+        "The padding that fills a file up to a block boundary.");
     module.def(
         "copy_chunks", guarded(&copy_chunks), nb::arg("data"), nb::arg("begins"), nb::arg("position"),
         nb::sig("def copy_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], position: "
                 "int) -> "
                 "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]"),
-        "Sound chunks as the bytes of another file from a position on, where each begins there, and where they end.");
+        "Intact chunks as the bytes of another file from a position on, where each begins there, and where they end.");
     module.def(
         "size_block", [](Indices sizes) { return bytes_of(riegeli::encode_sizes({sizes.data(), sizes.shape(0)})); },
         nb::arg("sizes"), nb::sig("def size_block(sizes: numpy.typing.NDArray[numpy.int64]) -> bytes"),
-        "Sizes of records as chunks hold them.");
-    module.def(
-        "parse_footer", guarded(&parse_footer), nb::arg("spans"),
-        nb::sig("def parse_footer(spans: Spans) -> tuple[bytes, numpy.typing.NDArray[numpy.int64], "
-                "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
-        "The writer's options, and of each chunk where it begins, what it decodes to and how many records it holds.");
+        "Record sizes as chunks store them.");
+    module.def("parse_footer", guarded(&parse_footer), nb::arg("spans"),
+               nb::sig("def parse_footer(spans: Spans) -> tuple[bytes, numpy.typing.NDArray[numpy.int64], "
+                       "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
+               "The writer's options, and for each chunk its position, decoded size and number of records.");
     module.def("encode_footer", &encode_footer, nb::arg("offsets"), nb::arg("decoded_sizes"), nb::arg("counts"),
                nb::arg("options"),
                nb::sig("def encode_footer(offsets: numpy.typing.NDArray[numpy.int64], decoded_sizes: "

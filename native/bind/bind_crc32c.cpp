@@ -109,9 +109,8 @@ void register_crc32c(nb::module_& module) {
                 "numpy.typing.NDArray[numpy.int64], sums: numpy.typing.NDArray[numpy.uint32], sound: "
                 "numpy.typing.NDArray[numpy.bool_], "
                 "block_bytes: int) -> tuple[int, bool]"),
-        "Compares the blocks that ranges of some bytes are in with their CRC-32C, those that are not marked as sound, "
-        "and marks them. Gives "
-        "the first that differs, or -1, and whether there were any.");
+        "Compare the CRC-32C of the blocks around some byte ranges, except blocks marked as sound, and mark those that "
+        "agree. Returns the first that differs, or -1, and whether any was compared.");
     module.def(
         "crc32c_engine", [] { return crc32c_engine(); }, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
 }

@@ -260,10 +260,9 @@ void register_csv(nb::module_& module) {
                nb::sig("def scan_csv(data: collections.abc.Buffer, start: int, stop: int, dialect: tuple[str, str, "
                        "str], *, width: int, "
                        "utf8: bool, last: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
-               "Starts of the rows that begin in [start, stop), and where to go on. A dialect is (delimiter, quote or "
-               "'', decimal mark). "
-               "Where width is not 0, rows must have so many fields. A FormatError carries the starts found before it "
-               "as `starts`.");
+               "Starts of the rows that begin in [start, stop), and where to continue. A dialect is (delimiter, quote "
+               "or '', decimal mark). If width is not 0, every row must have that many fields. A FormatError has the "
+               "starts found before it as `starts`.");
     module.def("find_csv", guarded([](nb::object data, std::uint64_t start) {
                    const Buffer buffer(data);
                    const nb::gil_scoped_release release;
@@ -271,7 +270,7 @@ void register_csv(nb::module_& module) {
                }),
                nb::arg("data"), nb::arg("start"),
                nb::sig("def find_csv(data: collections.abc.Buffer, start: int) -> int"),
-               "Where the first line from start on begins; -1 if there is none.");
+               "Where the first line at or after start begins; -1 if there is none.");
     module.def("gather_csv", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
                nb::arg("dialect"),
                nb::sig("def gather_csv(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | "
@@ -281,13 +280,12 @@ void register_csv(nb::module_& module) {
     module.def("values_of_csv", guarded(&values_of), nb::arg("row"), nb::arg("dialect"),
                nb::sig("def values_of_csv(row: collections.abc.Buffer, dialect: tuple[str, str, str]) -> list[bytes]"),
                "The values of one row, without quotes.");
-    module.def(
-        "examine_csv", guarded(&examine), nb::arg("spans"), nb::arg("dialect"), nb::arg("width"), nb::arg("missing"),
-        nb::arg("until_text") = false, nb::arg("threads") = 1,
-        nb::sig("def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str], "
-                "until_text: bool = False, threads: int = 1) -> list[dict[str, int]]"),
-        "What the values of each column are: how many are whole numbers, texts, ... With until_text, a column is "
-        "examined only until it is text.");
+    module.def("examine_csv", guarded(&examine), nb::arg("spans"), nb::arg("dialect"), nb::arg("width"),
+               nb::arg("missing"), nb::arg("until_text") = false, nb::arg("threads") = 1,
+               nb::sig("def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str], "
+                       "until_text: bool = False, threads: int = 1) -> list[dict[str, int]]"),
+               "The kinds of values in each column: how many are integers, texts, ... With until_text, a column is "
+               "examined only until its first text.");
     nb::class_<csv::Decoder>(
         module, "CsvDecoder",
         "Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, "

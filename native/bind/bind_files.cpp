@@ -109,9 +109,8 @@ nb::list copies_of(nb::object buffers, std::optional<Which> which, Indices begin
 void register_guards(nb::module_& module) {
     nb::class_<PythonGuard>(
         module, "GuardedRead",
-        "While entered, this thread may read these buffers where they are of mapped files that are cut off: leaving "
-        "raises the error "
-        "then. Nothing that is read inside may be used before it was left, and no generator may yield inside.")
+        "Inside this context, the thread may read buffers of mapped files even if such a file is truncated; leaving "
+        "the context then raises the error. Use nothing that was read before leaving, and do not yield inside.")
         .def(nb::init<nb::args>(), nb::sig("def __init__(self, *buffers: collections.abc.Buffer | Spans) -> None"))
         .def("__enter__", [](PythonGuard& self) { self.enter(); })
         .def(
@@ -119,7 +118,7 @@ void register_guards(nb::module_& module) {
             nb::sig("def __exit__(self, *args: object) -> None"));
     module.def("copy_bytes", guarded(&copy_of), nb::arg("data"), nb::arg("offset") = 0, nb::arg("size") = SIZE_MAX,
                nb::sig("def copy_bytes(data: collections.abc.Buffer, offset: int = 0, size: int = ...) -> bytes"),
-               "`size` bytes from `offset`, fewer where there are no more.");
+               "`size` bytes from `offset`, or fewer at the end.");
     module.def("copy_ranges", guarded(&copies_of), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"),
                nb::arg("ends"),
                nb::sig("def copy_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] "
@@ -133,8 +132,8 @@ void register_guards(nb::module_& module) {
             make_error = function.release().ptr();
         },
         nb::arg("function"), nb::sig("def on_lost_file(function: typing.Any) -> None"),
-        "Set what makes the exception for a mapped file that was cut off while it was read, of its name, the path that "
-        "was opened, and its size.");
+        "Set the function that makes the exception for a mapped file that was truncated during a read, from its name, "
+        "its opened path, and its size.");
 }
 
 } // namespace
@@ -344,19 +343,18 @@ void register_files(nb::module_& module) {
                         "A file's bytes as read-only memory, through the buffer protocol.")
         .def(nb::init<int, std::optional<std::size_t>, nb::str, nb::str, bool>(), nb::arg("fd"),
              nb::arg("size") = nb::none(), nb::arg("name") = "", nb::arg("opened") = "", nb::arg("private") = false,
-             "Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError when the "
-             "file "
-             "has fewer, or is no regular file. The name is what errors "
-             "call it, `opened` its absolute path. Of a private one, users get copies only.")
+             "Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError if the "
+             "file is shorter, or not a regular file. `name` is the file's name in errors, `opened` its absolute path. "
+             "Users get only copies of a private one.")
         .def("__len__", &Mapping::size)
         .def("signature", &Mapping::signature, nb::arg("block_bytes"),
              nb::sig("def signature(self, block_bytes: int) -> tuple[int, int, int, int]"),
-             "As `read_signature`, of the file when it was mapped whole.")
+             "As `read_signature`, for a file that is mapped completely.")
         .def(
             "drop",
             [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_DONTNEED); },
             nb::arg("offset"), nb::arg("size"),
-            "Let go of the resident pages of a range; they are read again when touched.")
+            "Release the resident pages of a range; they are read again when touched.")
         .def(
             "prefetch",
             [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_WILLNEED); },
@@ -366,18 +364,16 @@ void register_files(nb::module_& module) {
             [](const Mapping& self, bool scattered) {
                 self.advise(0, self.size(), scattered ? MADV_RANDOM : MADV_NORMAL);
             },
-            nb::arg("scattered"), "Whether a page that is missing is read alone, without those around it.");
+            nb::arg("scattered"), "Whether a missing page is read alone, without its neighbours.");
     register_guards(module);
     module.attr("HAS_MAPPED_FILE") = true;
     module.def("read_signature", &read_signature, nb::arg("fd"), nb::arg("block_bytes"),
                nb::sig("def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]"),
-               "Of an open file: size, time of the last change of its bytes, CRC-32C of its first and last block, and "
-               "time of the last change of "
-               "anything about it (both in nanoseconds). Its position stays where it is.");
+               "For an open file: size, mtime in nanoseconds, CRC-32C of its first and last block, and ctime in "
+               "nanoseconds. Its position does not change.");
     module.def("start_writing_back", &start_writing_back, nb::arg("fd"), nb::arg("offset"), nb::arg("size"),
                nb::call_guard<nb::gil_scoped_release>(),
-               "Have the system begin to bring what was written of a range to the disk, and wait for none of it. False "
-               "where it knows no such advice.");
+               "Ask the system to start writing a range to the disk, without waiting. False if it cannot.");
 }
 #else
 void register_files(nb::module_& module) {

@@ -73,16 +73,16 @@ void register_gzip(nb::module_& module) {
             "The number of compressed bytes that the next part owns: few at first, so that the first bytes come soon.")
         .def_prop_ro(
             "most_own", [](const HeldInflater& held) { return held.inflater.most_own(); },
-            "The most bytes that a part ever owns.")
+            "The most compressed bytes that a part owns.")
         .def_prop_ro(
             "margin", [](const HeldInflater& held) { return held.inflater.margin(); },
-            "The number of bytes that it needs behind its own.")
+            "The number of bytes that a part needs after its own.")
         .def_prop_ro(
             "most_waiting", [](const HeldInflater& held) { return held.inflater.parts_at_once(); },
             "The most parts that may wait to be taken.")
         .def_prop_ro(
             "waiting", [](const HeldInflater& held) { return held.inflater.waiting(); },
-            "The number of parts that were given and not taken.")
+            "The number of parts given and not yet taken.")
         .def_prop_ro(
             "has_room", [](const HeldInflater& held) { return held.inflater.has_room(); },
             "Whether another part may be given.")
@@ -91,13 +91,13 @@ void register_gzip(nb::module_& module) {
             "'going', 'done' or 'refused', as far as parts were taken.")
         .def("give", &HeldInflater::give, nb::arg("data"), nb::arg("own"), nb::arg("last"),
              nb::sig("def give(self, data: collections.abc.Buffer, own: int, last: bool) -> None"),
-             "Give the next part: its own bytes, which follow those of the part before, and the margin. They must not "
-             "change until the part is taken.")
+             "Give the next part: its own bytes, which follow those of the previous part, and the margin. They must "
+             "not change until the part is taken.")
         .def("take", &HeldInflater::take, nb::sig("def take(self) -> list[memoryview]"),
              "Take the oldest part: views of its inflated bytes.")
         .def_prop_ro(
             "taken_crc", [](const HeldInflater& held) { return held.inflater.taken_crc(); },
-            "The CRC-32 of all that was taken.");
+            "The CRC-32 of all bytes taken.");
     module.def("crc32", guarded([](nb::object data, std::uint32_t before) {
                    const Buffer buffer(data);
                    const nb::gil_scoped_release release;
@@ -105,7 +105,7 @@ void register_gzip(nb::module_& module) {
                }),
                nb::arg("data"), nb::arg("before") = 0,
                nb::sig("def crc32(data: collections.abc.Buffer, before: int = 0) -> int"),
-               "CRC-32 of the bytes, as GZIP has it.");
+               "CRC-32 of the bytes, as GZIP defines it.");
 }
 
 } // namespace headrace::bind

@@ -60,19 +60,17 @@ bool decode_jpeg_into(nb::handle image, const Pixels& out) {
 void register_jpeg(nb::module_& module) {
     module.def(
         "jpeg_is_fast", [] { return jpeg::vector_kernels() != nullptr; },
-        "Whether this machine decodes plain JPEGs faster here than libjpeg-turbo does.");
+        "Whether this decoder is faster for plain JPEGs on this machine than libjpeg-turbo.");
     module.def("decode_jpegs", guarded(&decode_jpegs), nb::arg("images"), nb::arg("height"), nb::arg("width"),
                nb::arg("channels"),
                nb::sig("def decode_jpegs(images: list[typing.Any], height: int, width: int, channels: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], list[int]]"),
-               "Pixels of JPEGs of one shape, uint8 (n, height, width, channels), and the positions of those that have "
-               "another, or are "
-               "not plain or not sound: their pixels are left to others.");
+               "Pixels of JPEGs of one shape, uint8 (n, height, width, channels), and the positions of images that "
+               "have another shape, are not plain, or are damaged. Their pixels are not written.");
     module.def("decode_jpeg_into", guarded(&decode_jpeg_into), nb::arg("image"), nb::arg("out"),
                nb::sig("def decode_jpeg_into(image: typing.Any, out: numpy.typing.NDArray[numpy.uint8]) -> bool"),
-               "The pixels of one JPEG into their place (height, width, channels). False where `decode_jpegs` would "
-               "pass it over; what "
-               "is in `out` then means nothing.");
+               "Decode one JPEG into `out` (height, width, channels). False if `decode_jpegs` would skip it; the "
+               "content of `out` is then undefined.");
 }
 
 } // namespace headrace::bind

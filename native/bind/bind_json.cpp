@@ -82,8 +82,8 @@ void register_json(nb::module_& module) {
                }),
                nb::arg("text"), nb::arg("most"),
                nb::sig("def json_too_deep(text: collections.abc.Buffer, most: int) -> int"),
-               "The first byte of JSON text at which lists and objects are nested more than `most` levels deep; -1 "
-               "where none is.");
+               "The first byte of JSON text where lists and objects are nested more than `most` levels deep; -1 if "
+               "there is none.");
     nb::class_<json::Decoder>(
         module, "JsonDecoder",
         "Decodes lines of JSON into columns. Specs are (key, kind, is a list, least, most, exact, may miss), kinds 1 "

@@ -73,7 +73,7 @@ void register_npy(nb::module_& module) {
     module.def("parse_npy_header", guarded(&parse_header), nb::arg("data"), nb::arg("max_header") = 10000,
                nb::sig("def parse_npy_header(data: collections.abc.Buffer, max_header: int = 10000) -> "
                        "tuple[tuple[int, int], typing.Any, bool, tuple[int, ...], int]"),
-               "Version, descr, fortran_order, shape and data offset of the .npy file that begins here.");
+               "Version, descr, fortran_order, shape and data offset of the .npy file with this beginning.");
     module.def(
         "take_rows", guarded(&take), nb::arg("data"), nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"),
         nb::arg("indices"),

@@ -68,7 +68,7 @@ void register_permutation(nb::module_& module) {
                "Indices at the given positions of that order.");
     module.def("bounds", &bounds, nb::arg("numbers"),
                nb::sig("def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]"),
-               "The least and the largest of them.");
+               "The smallest and the largest number.");
 }
 
 } // namespace headrace::bind

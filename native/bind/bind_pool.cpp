@@ -33,13 +33,12 @@ void register_pool(nb::module_& module) {
             return out;
         },
         nb::sig("def pool_stats() -> dict[str, int]"),
-        "Bytes idle and in use, blocks taken and recycled, of the batch memory.");
+        "Statistics of the batch memory: idle bytes, bytes in use, blocks taken and recycled.");
     module.def(
         "pooled",
         [](std::size_t size) { return to_numpy(batch_pool()->take(size), nb::dtype<std::uint8_t>(), {size}); },
         nb::arg("size"), nb::sig("def pooled(size: int) -> numpy.typing.NDArray[numpy.uint8]"),
-        "Batch memory of `size` bytes, with whatever it held before; it goes back to the pool when the last view of it "
-        "dies.");
+        "Uninitialised batch memory of `size` bytes. It returns to the pool when its last view is deleted.");
     module.def(
         "pool_keep",
         [](std::size_t bytes) {
@@ -54,7 +53,7 @@ void register_pool(nb::module_& module) {
             // Leaked on purpose: blocks that the child inherited may still point to the old pool.
             new std::shared_ptr<Pool>(std::exchange(pool_slot(), std::make_shared<Pool>(idle_limit)));
         },
-        "Start over with an empty pool in a forked child.");
+        "Replace the pool by an empty one, in a forked child.");
 }
 
 } // namespace headrace::bind

@@ -147,9 +147,8 @@ void register_read(nb::module_& module) {
     module.def("read_files", &read_files, nb::arg("paths"), nb::arg("head"), nb::arg("size"),
                nb::sig("def read_files(paths: list[bytes], head: bytes, size: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]"),
-               "Many small files that should all be `head` and `size` bytes behind it: those bytes, uint8 (n, size), "
-               "and of each file "
-               "0, an errno, or -1 where its head or its size is another (its bytes are then of no meaning).");
+               "Read many small files, each of `head` and `size` bytes: those bytes, uint8 (n, size), and for each "
+               "file 0, an errno, or -1 if its head or size differs (its bytes are then undefined).");
     module.def("read_ranges", &read_ranges, nb::arg("fds"), nb::arg("which").none(), nb::arg("offsets"),
                nb::arg("sizes"),
                nb::sig("def read_ranges(fds: list[int], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "

@@ -112,14 +112,14 @@ void register_recordio(nb::module_& module) {
         "make them walk over the same parts for each of many records. Not for several threads at once.")
         .def(nb::init<>())
         .def_prop_ro("looked", &recordio::Walks::looked, "How many parts were looked at.");
-    module.def("scan_recordio", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(),
-               nb::arg("max_records"), nb::arg("walks").none() = nb::none(),
-               nb::sig("def scan_recordio(data: collections.abc.Buffer, start: int, stop: int, *, max_records: int, "
-                       "walks: RecordIOWalks | "
-                       "None = None) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
-               "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError "
-               "carries the starts "
-               "found before it as `starts`; a wrong magic word right behind the last of them is one.");
+    module.def(
+        "scan_recordio", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(),
+        nb::arg("max_records"), nb::arg("walks").none() = nb::none(),
+        nb::sig("def scan_recordio(data: collections.abc.Buffer, start: int, stop: int, *, max_records: int, "
+                "walks: RecordIOWalks | "
+                "None = None) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
+        "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError has the "
+        "starts found before it as `starts`; a wrong magic word directly after the last record is also an error.");
     module.def(
         "find_recordio", guarded([](nb::object data, std::uint64_t start, recordio::Walks* walks) {
             const Buffer buffer(data);
@@ -129,7 +129,7 @@ void register_recordio(nb::module_& module) {
         nb::arg("data"), nb::arg("start"), nb::arg("walks").none() = nb::none(),
         nb::sig(
             "def find_recordio(data: collections.abc.Buffer, start: int, walks: RecordIOWalks | None = None) -> int"),
-        "First multiple of 4 from start on at which a whole record stands; -1 if there is none.");
+        "The first multiple of 4 at or after start where a complete record begins; -1 if there is none.");
     module.def(
         "gather_recordio", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
         nb::kw_only(), nb::arg("join") = "auto",
@@ -151,13 +151,12 @@ void register_recordio(nb::module_& module) {
         nb::sig("def frame_recordio(block: numpy.typing.NDArray[numpy.uint8], starts: "
                 "numpy.typing.NDArray[numpy.int64], sizes: "
                 "numpy.typing.NDArray[numpy.int64]) -> int"),
-        "Frame payloads with 8 bytes before and their padding behind each, move them together where more is free, and "
-        "return how "
-        "much of the block is used.");
+        "Frame payloads with 8 bytes before and padding after each, close larger gaps, and return how much of the "
+        "block is used.");
     module.def("frame_recordio_payloads", guarded(&frame_all), nb::arg("payloads"),
                nb::sig("def frame_recordio_payloads(payloads: collections.abc.Sequence[collections.abc.Buffer]) -> "
                        "numpy.typing.NDArray[numpy.uint8]"),
-               "Whole framed records, joined.");
+               "Complete framed records, concatenated.");
 }
 
 } // namespace headrace::bind

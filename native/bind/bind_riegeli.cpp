@@ -266,16 +266,15 @@ void register_riegeli(nb::module_& module) {
             nb::arg("chunk"), "Where a chunk begins.")
         .def_prop_ro(
             "ready", [](const HeldChunks& self) { return self.chunks->jobs().empty(); },
-            "Whether the records are there.")
+            "Whether all records are decoded.")
         .def("jobs", &jobs_of, nb::sig("def jobs(self) -> list[tuple[int, memoryview, memoryview, int]]"),
-             "What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard where it is not "
-             "of the usual "
-             "kind), from where, into where (which must be filled exactly), and for which chunk.")
+             "The data to decompress before `advance`: codec (98 Brotli, 115 Snappy, 122 unusual Zstandard), source, "
+             "destination (which must be filled exactly), and number of the chunk.")
         .def("advance", guarded([](HeldChunks& self) {
                  const nb::gil_scoped_release release;
                  self.chunks->advance();
              }),
-             "Go on after all jobs were done.")
+             "Continue after all jobs are done.")
         .def(
             "view",
             [](nb::handle self, std::size_t record) {
@@ -293,10 +292,10 @@ void register_riegeli(nb::module_& module) {
             "All records, in order.")
         .def_prop_ro(
             "needed", [](const HeldChunks& self) { return static_cast<int>(self.chunks->needed()); },
-            "The codec of the last job that there was; 0 if there was none.")
+            "The codec of the last job; 0 without any.")
         .def_prop_ro(
             "held_bytes", [](const HeldChunks& self) { return self.chunks->held_bytes(); },
-            "Memory held besides the file, in bytes.");
+            "Memory held in addition to the file, in bytes.");
     module.def(
         "open_chunks",
         guarded([](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes,
@@ -314,10 +313,8 @@ void register_riegeli(nb::module_& module) {
         nb::sig("def open_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: "
                 "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, "
                 "most_own: int = ...) -> Chunks"),
-        "Open chunks of records, with so many records each, that begin in the data: as many as decode to at most "
-        "most_bytes, but at "
-        "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a "
-        "library.");
+        "Open chunks with these numbers of records: as many as decode to at most most_bytes, but at least one, with up "
+        "to `threads` threads. Zstandard frames of more than most_own bytes become jobs for a library.");
     module.def(
         "open_chunk",
         guarded([](nb::object data, std::int64_t begin, std::int64_t count, bool verify, std::uint64_t most_own) {
@@ -339,33 +336,31 @@ void register_riegeli(nb::module_& module) {
                        "numpy.typing.NDArray[numpy.int64]) -> Spans"),
                "Record positions[i] of parts[which[i]], for every i, over the same bytes.");
     module.def("join_spans", &join, nb::arg("parts"), nb::sig("def join_spans(parts: list[Spans]) -> Spans"),
-               "The records of several spans, one behind the other, over the same bytes.");
-    module.def(
-        "scan_chunks", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::kw_only(), nb::arg("most"),
-        nb::arg("verify"),
-        nb::sig("def scan_chunks(data: collections.abc.Buffer, start: int, *, most: int, verify: bool) -> "
-                "tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]"),
-        "Hop from chunk to chunk. Returns a row for each (begin, end, type, records, decoded size), where the next one "
-        "begins, and what is wrong with it, if that is why it ended.");
-    module.def(
-        "find_chunk", guarded([](nb::object data, std::uint64_t position) {
-            const Buffer buffer(data);
-            const nb::gil_scoped_release release;
-            return riegeli::find_chunk(buffer.bytes(), position);
-        }),
-        nb::arg("data"), nb::arg("position"),
-        nb::sig("def find_chunk(data: collections.abc.Buffer, position: int) -> int"),
-        "Where the next chunk at or behind a position in damage begins; the size of the data when there is none.");
+               "The records of several spans, concatenated, over the same bytes.");
+    module.def("scan_chunks", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::kw_only(), nb::arg("most"),
+               nb::arg("verify"),
+               nb::sig("def scan_chunks(data: collections.abc.Buffer, start: int, *, most: int, verify: bool) -> "
+                       "tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]"),
+               "Scan chunk headers. Returns a row for each chunk (begin, end, type, records, decoded size), where the "
+               "next one begins, and its fault if one ended the scan.");
+    module.def("find_chunk", guarded([](nb::object data, std::uint64_t position) {
+                   const Buffer buffer(data);
+                   const nb::gil_scoped_release release;
+                   return riegeli::find_chunk(buffer.bytes(), position);
+               }),
+               nb::arg("data"), nb::arg("position"),
+               nb::sig("def find_chunk(data: collections.abc.Buffer, position: int) -> int"),
+               "Where the next chunk at or after a damaged position begins; the size of the data if there is none.");
     module.def("bad_block_headers", guarded([](nb::object data) {
                    const Buffer buffer(data);
                    const nb::gil_scoped_release release;
                    return riegeli::bad_block_headers(buffer.bytes());
                }),
                nb::arg("data"), nb::sig("def bad_block_headers(data: collections.abc.Buffer) -> list[int]"),
-               "Where block headers with wrong hashes stand.");
+               "The positions of block headers with wrong hashes.");
     module.def("riegeli_hash", guarded([](nb::object data) { return riegeli_hash(Buffer(data).bytes()); }),
                nb::arg("data"), nb::sig("def riegeli_hash(data: collections.abc.Buffer) -> int"),
-               "HighwayHash-64 under Riegeli's key.");
+               "HighwayHash-64 with Riegeli's key.");
 }
 
 } // namespace headrace::bind

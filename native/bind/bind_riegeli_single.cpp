@@ -118,11 +118,10 @@ void register_riegeli_single(nb::module_& module) {
                        "numpy.typing.NDArray[numpy.int64], *, verify: bool, threads: int, bytes_wanted: BytesWanted) "
                        "-> tuple[Spans, "
                        "numpy.typing.NDArray[numpy.int64] | None]"),
-               "The records of chunks of one each, which begin there in those buffers, and the numbers of those chunks "
-               "that have to be opened instead, if "
-               "there are any: which are damaged, hold another number of records or more than 128 KiB, or are not of "
-               "the usual kind. Up to so many "
-               "threads work on it. Where bytes are wanted, records are decoded into bytes objects.");
+               "The records of chunks of one record each, which begin at these offsets, and the numbers of the chunks "
+               "that must be opened instead: damaged ones, those with another number of records or more than 128 KiB, "
+               "and those of unusual kinds. Works with up to `threads` threads. With `bytes_wanted`, records are "
+               "decoded into bytes objects.");
 }
 
 } // namespace headrace::bind

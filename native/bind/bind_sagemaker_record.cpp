@@ -282,21 +282,20 @@ void register_sagemaker_record(nb::module_& module) {
              nb::sig("def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> "
                      "list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, typing.Any, int, "
                      "numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]"),
-             "Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis "
-             "lengths, records "
-             "that lack it. Up to so many threads work on it where a column is sparse, each on least_bytes of payloads "
-             "or more.");
-    nb::class_<sagemaker::Scanner>(module, "RecordScanner", "Gathers what some Records hold, for finding their schema.")
+             "For each spec: concatenated values (an array, or a list of bytes), offsets, keys (int32 or int64), "
+             "width, axis lengths, and the records without it. Sparse columns are decoded by up to `threads` threads, "
+             "each on least_bytes of payloads or more.");
+    nb::class_<sagemaker::Scanner>(module, "RecordScanner", "Collects the features in Records, to infer a schema.")
         .def(nb::init<>())
         .def("add", guarded([](sagemaker::Scanner& self, const HeldSpans& held) {
                  const nb::gil_scoped_release release;
                  self.add(held.spans);
              }),
-             nb::arg("spans"), "Look at some records.")
-        .def_prop_ro("records", &sagemaker::Scanner::records, "How many Records were looked at.")
-        .def_prop_ro("rejected", &sagemaker::Scanner::rejected, "How many payloads were no Records.")
+             nb::arg("spans"), "Add some records.")
+        .def_prop_ro("records", &sagemaker::Scanner::records, "The number of Records added.")
+        .def_prop_ro("rejected", &sagemaker::Scanner::rejected, "The number of payloads that are not Records.")
         .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")),
-                     "Facts on every place and key.");
+                     "What was found for every place and key.");
     module.def(
         "encode_records", guarded(&encode), nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"),
         nb::arg("align") = 1,
@@ -312,9 +311,8 @@ void register_sagemaker_record(nb::module_& module) {
                nb::sig("def parse_record(payload: collections.abc.Buffer) -> tuple[dict[bytes, typing.Any], "
                        "dict[bytes, typing.Any], bytes | None, "
                        "bytes | None, bytes | None]"),
-               "One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes "
-               "(4, values, content "
-               "type, None)), uid, metadata, configuration.");
+               "One Record: features and label (each key to (kind, values, keys, shape), with None for missing parts; "
+               "for bytes (4, values, content type, None)), uid, metadata, configuration.");
     module.def(
         "record_payloads", guarded([](const HeldSpans& held) {
             std::vector<Bytes> readings;
@@ -328,10 +326,10 @@ void register_sagemaker_record(nb::module_& module) {
             return bytes_list(readings);
         }),
         nb::arg("spans"), nb::sig("def record_payloads(spans: Spans) -> list[bytes]"),
-        "Every payload, copied: where the frame leaves two readings, the one that is a Record. Checksums are checked.");
+        "Every payload, copied. If the frame allows two readings, the one that is a Record. Checksums are checked.");
     module.def("is_record", guarded([](nb::object payload) { return sagemaker::is_record(Buffer(payload).bytes()); }),
                nb::arg("payload"), nb::sig("def is_record(payload: collections.abc.Buffer) -> bool"),
-               "Whether a payload is a Record to its last byte.");
+               "Whether a whole payload is one Record.");
 }
 
 } // namespace headrace::bind

@@ -31,7 +31,7 @@ nb::object to_bytes(const HeldSpans& self) {
 
 void register_spans(nb::module_& module) {
     nb::class_<HeldBuffers>(module, "Buffers",
-                            "Buffers that records are taken from in many calls; they stay alive as long as this does.")
+                            "Buffers from which many calls take records. This object keeps them alive.")
         .def(nb::init<nb::sequence>(), nb::arg("buffers"),
              nb::sig("def __init__(self, buffers: collections.abc.Sequence[collections.abc.Buffer]) -> None"))
         .def("__len__", [](const HeldBuffers& self) { return self.bytes.size(); });
@@ -67,7 +67,7 @@ void register_spans(nb::module_& module) {
                 return held;
             },
             nb::arg("start"), nb::arg("stop"), nb::sig("def part(self, start: int, stop: int) -> Spans"),
-            "Records `start` up to `stop`, over the same bytes.")
+            "Records from `start` to `stop`, over the same bytes.")
         .def_prop_ro(
             "total_bytes",
             [](const HeldSpans& self) {

@@ -143,10 +143,10 @@ nb::tuple from_list(nb::list values, bool is_text) {
 } // namespace
 
 void register_strings(nb::module_& module) {
-    module.def(
-        "check_strings", guarded(&check), nb::arg("data"), nb::arg("offsets"), nb::arg("is_text"),
-        nb::sig("def check_strings(" STRINGS ", is_text: bool) -> tuple[int, int]"),
-        "The first value whose offsets fall or lie outside the data, and the first that is not UTF-8; -1: none.");
+    module.def("check_strings", guarded(&check), nb::arg("data"), nb::arg("offsets"), nb::arg("is_text"),
+               nb::sig("def check_strings(" STRINGS ", is_text: bool) -> tuple[int, int]"),
+               "The first value with decreasing or out-of-range offsets, and the first that is not UTF-8; -1 if there "
+               "is none.");
     module.def("take_strings", guarded(&take), nb::arg("data"), nb::arg("offsets"), nb::arg("indices"),
                nb::sig("def take_strings(" STRINGS ", indices: numpy.typing.NDArray[numpy.int64]) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]"),

@@ -212,20 +212,20 @@ void register_tf_example(nb::module_& module) {
              nb::sig(
                  "def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "
                  "numpy.typing.NDArray[numpy.int64] | None]]"),
-             "Per spec: values end to end (an array, or a list of bytes), step offsets of feature lists, value offsets "
-             "where counts vary.");
-    nb::class_<example::Scanner>(module, "ExampleScanner",
-                                 "Gathers what the records of some files hold, for finding their schema.")
+             "For each spec: concatenated values (an array, or a list of bytes), step offsets of feature lists, and "
+             "value offsets if counts vary.");
+    nb::class_<example::Scanner>(module, "ExampleScanner", "Collects the features in records, to infer a schema.")
         .def(nb::init<>())
         .def("add", guarded([](example::Scanner& self, const HeldSpans& held) {
                  const nb::gil_scoped_release release;
                  self.add(held.spans);
              }),
-             nb::arg("spans"), "Look at some records.")
-        .def_prop_ro("is_message", &example::Scanner::is_message, "False once a payload was no protobuf message.")
-        .def_prop_ro("records", &example::Scanner::records, "How many records were looked at.")
+             nb::arg("spans"), "Add some records.")
+        .def_prop_ro("is_message", &example::Scanner::is_message,
+                     "False as soon as a payload is not a protobuf message.")
+        .def_prop_ro("records", &example::Scanner::records, "The number of records added.")
         .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")),
-                     "Facts on every key.");
+                     "What was found for every key.");
     module.def(
         "encode_examples", guarded(&encode), nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"),
         nb::arg("align") = 1,

@@ -64,13 +64,12 @@ void register_tfrecord(nb::module_& module) {
                nb::sig("def scan_tfrecord(data: collections.abc.Buffer, start: int, stop: int, *, verify: bool, "
                        "max_records: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.int64], int]"),
-               "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError "
-               "carries the starts "
-               "found before it as `starts`.");
+               "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError has "
+               "the starts found before it as `starts`.");
     nb::class_<tfrecord::Patience>(
         module, "Patience",
-        "How many bytes of a buffer may still be summed in vain, at first 64 times all of them: what bounds the work "
-        "that a hostile file can make. Not for several threads at once.")
+        "The number of bytes that may still be checksummed without finding a record: 64 times the buffer at first. It "
+        "bounds the work that a hostile file can cause. Not thread-safe.")
         .def(
             "__init__",
             [](tfrecord::Patience* self, std::uint64_t size) {
@@ -87,13 +86,13 @@ void register_tfrecord(nb::module_& module) {
         }),
         nb::arg("data"), nb::arg("start"), nb::arg("patience").none() = nb::none(),
         nb::sig("def find_tfrecord(data: collections.abc.Buffer, start: int, patience: Patience | None = None) -> int"),
-        "First offset from start on at which a whole, sound record stands; -1 if there is none.");
+        "The first offset at or after start where a complete, intact record begins; -1 if there is none.");
     module.def("gather_tfrecord", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
                nb::kw_only(), nb::arg("verify"),
                nb::sig("def gather_tfrecord(buffers: Buffers | list[typing.Any], which: "
                        "numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans"),
-               "Spans over the records that begin at the offsets; payload checksums are left to whoever reads them.");
+               "Spans over the records that begin at the offsets. Reading a payload checks its checksum.");
     module.def(
         "frame_tfrecord",
         [](nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> block, Indices starts, Indices sizes) {
@@ -106,11 +105,11 @@ void register_tfrecord(nb::module_& module) {
         nb::sig("def frame_tfrecord(block: numpy.typing.NDArray[numpy.uint8], starts: "
                 "numpy.typing.NDArray[numpy.int64], sizes: "
                 "numpy.typing.NDArray[numpy.int64]) -> None"),
-        "Fill in, in place, the 12 bytes before and the 4 behind each payload.");
+        "Fill in the 12 bytes before and the 4 after each payload, in place.");
     module.def("frame_tfrecords", guarded(&frame_all), nb::arg("payloads"),
                nb::sig("def frame_tfrecords(payloads: collections.abc.Sequence[collections.abc.Buffer]) -> "
                        "numpy.typing.NDArray[numpy.uint8]"),
-               "Whole framed records, joined.");
+               "Complete framed records, concatenated.");
 }
 
 } // namespace headrace::bind

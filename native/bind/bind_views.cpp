@@ -223,7 +223,8 @@ nb::tuple decode_jpeg_views(nb::list images, const ImageViews& views, const Draw
 } // namespace
 
 void register_views(nb::module_& module) {
-    nb::class_<ImageViews>(module, "ImageViews", "What to do with images, and how their pixels stand in a batch.")
+    nb::class_<ImageViews>(module, "ImageViews",
+                           "How to crop, resize and flip images, and the layout of their pixels in a batch.")
         .def(nb::init<nb::object, nb::object, nb::object, bool, std::string_view, bool, std::optional<Values>>(),
              nb::kw_only(), nb::arg("crop").none(), nb::arg("resize").none(), nb::arg("center_crop").none(),
              nb::arg("flip"), nb::arg("interpolation"), nb::arg("is_planar"), nb::arg("values").none(),
@@ -249,8 +250,8 @@ void register_views(nb::module_& module) {
                nb::sig("def decode_jpeg_views(images: list[typing.Any], views: ImageViews, draws: "
                        "numpy.typing.NDArray[numpy.float64], size: tuple[int, int], channels: int, most_pixels: int) "
                        "-> tuple[numpy.typing.NDArray[numpy.uint8], list[int]]"),
-               "Views of JPEGs as the bytes of each, uint8 (n, bytes), and the positions of those that are not plain "
-               "or not sound, or whose view has another size: their bytes are left to others.");
+               "Views of JPEGs as bytes, uint8 (n, bytes), and the positions of images that are not plain, are "
+               "damaged, or have a view of another size. Their bytes are not written.");
 }
 
 } // namespace headrace::bind

@@ -32,7 +32,7 @@ def whole(value: Any, name: str, *, least: int = 0) -> int:
             raise TypeError  # noqa: TRY301 - handled below, like other types
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
     return number

@@ -44,7 +44,7 @@ def describe(error: NativeFault, where: Where, features: Sequence[str] = ()) -> 
 
 
 def _describe_unknown(error: NativeFault, where: Where) -> DataError:
-    return CorruptRecord(where, expected="sound data", found=f"fault {error.fault!r}", hint=VERIFY_HINT)
+    return CorruptRecord(where, expected="intact data", found=f"fault {error.fault!r}", hint=VERIFY_HINT)
 
 
 def _describe_truncation(error: NativeFault, where: Where) -> DataError:

@@ -27,11 +27,13 @@ class FormatError(ValueError):
     starts: numpy.typing.NDArray[numpy.int64]
 
 def pool_stats() -> dict[str, int]:
-    """Bytes idle and in use, blocks taken and recycled, of the batch memory."""
+    """
+    Statistics of the batch memory: idle bytes, bytes in use, blocks taken and recycled.
+    """
 
 def pooled(size: int) -> numpy.typing.NDArray[numpy.uint8]:
     """
-    Batch memory of `size` bytes, with whatever it held before; it goes back to the pool when the last view of it dies.
+    Uninitialised batch memory of `size` bytes. It returns to the pool when its last view is deleted.
     """
 
 def pool_keep(bytes: int) -> None:
@@ -41,11 +43,11 @@ def pool_clear() -> None:
     """Free the batch memory that is not in use."""
 
 def pool_after_fork() -> None:
-    """Start over with an empty pool in a forked child."""
+    """Replace the pool by an empty one, in a forked child."""
 
 class Buffers:
     """
-    Buffers that records are taken from in many calls; they stay alive as long as this does.
+    Buffers from which many calls take records. This object keeps them alive.
     """
 
     def __init__(self, buffers: Sequence[Buffer]) -> None: ...
@@ -68,7 +70,7 @@ class Spans:
         """
 
     def part(self, start: int, stop: int) -> Spans:
-        """Records `start` up to `stop`, over the same bytes."""
+        """Records from `start` to `stop`, over the same bytes."""
 
     @property
     def total_bytes(self) -> int:
@@ -79,7 +81,7 @@ def spans_of_buffers(buffers: Sequence[Buffer]) -> Spans:
 
 def check_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], is_text: bool) -> tuple[int, int]:
     """
-    The first value whose offsets fall or lie outside the data, and the first that is not UTF-8; -1: none.
+    The first value with decreasing or out-of-range offsets, and the first that is not UTF-8; -1 if there is none.
     """
 
 def take_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
@@ -109,28 +111,28 @@ class MappedFile:
 
     def __init__(self, fd: int, size: int | None = None, name: str = '', opened: str = '', private: bool = False) -> None:
         """
-        Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError when the file has fewer, or is no regular file. The name is what errors call it, `opened` its absolute path. Of a private one, users get copies only.
+        Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError if the file is shorter, or not a regular file. `name` is the file's name in errors, `opened` its absolute path. Users get only copies of a private one.
         """
 
     def __len__(self) -> int: ...
 
     def signature(self, block_bytes: int) -> tuple[int, int, int, int]:
-        """As `read_signature`, of the file when it was mapped whole."""
+        """As `read_signature`, for a file that is mapped completely."""
 
     def drop(self, offset: int, size: int) -> None:
         """
-        Let go of the resident pages of a range; they are read again when touched.
+        Release the resident pages of a range; they are read again when touched.
         """
 
     def prefetch(self, offset: int, size: int) -> None:
         """Ask for the pages of a range to be read ahead."""
 
     def expect_scattered_reads(self, scattered: bool) -> None:
-        """Whether a page that is missing is read alone, without those around it."""
+        """Whether a missing page is read alone, without its neighbours."""
 
 class GuardedRead:
     """
-    While entered, this thread may read these buffers where they are of mapped files that are cut off: leaving raises the error then. Nothing that is read inside may be used before it was left, and no generator may yield inside.
+    Inside this context, the thread may read buffers of mapped files even if such a file is truncated; leaving the context then raises the error. Use nothing that was read before leaving, and do not yield inside.
     """
 
     def __init__(self, *buffers: Buffer | Spans) -> None: ...
@@ -140,7 +142,7 @@ class GuardedRead:
     def __exit__(self, *args: object) -> None: ...
 
 def copy_bytes(data: Buffer, offset: int = 0, size: int = ...) -> bytes:
-    """`size` bytes from `offset`, fewer where there are no more."""
+    """`size` bytes from `offset`, or fewer at the end."""
 
 def copy_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[bytes]:
     """
@@ -149,19 +151,19 @@ def copy_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.
 
 def on_lost_file(function: Any) -> None:
     """
-    Set what makes the exception for a mapped file that was cut off while it was read, of its name, the path that was opened, and its size.
+    Set the function that makes the exception for a mapped file that was truncated during a read, from its name, its opened path, and its size.
     """
 
 HAS_MAPPED_FILE: bool = True
 
 def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]:
     """
-    Of an open file: size, time of the last change of its bytes, CRC-32C of its first and last block, and time of the last change of anything about it (both in nanoseconds). Its position stays where it is.
+    For an open file: size, mtime in nanoseconds, CRC-32C of its first and last block, and ctime in nanoseconds. Its position does not change.
     """
 
 def start_writing_back(fd: int, offset: int, size: int) -> bool:
     """
-    Have the system begin to bring what was written of a range to the disk, and wait for none of it. False where it knows no such advice.
+    Ask the system to start writing a range to the disk, without waiting. False if it cannot.
     """
 
 class InflatedPiece:
@@ -182,11 +184,11 @@ class GzipInflater:
 
     @property
     def most_own(self) -> int:
-        """The most bytes that a part ever owns."""
+        """The most compressed bytes that a part owns."""
 
     @property
     def margin(self) -> int:
-        """The number of bytes that it needs behind its own."""
+        """The number of bytes that a part needs after its own."""
 
     @property
     def most_waiting(self) -> int:
@@ -194,7 +196,7 @@ class GzipInflater:
 
     @property
     def waiting(self) -> int:
-        """The number of parts that were given and not taken."""
+        """The number of parts given and not yet taken."""
 
     @property
     def has_room(self) -> bool:
@@ -206,7 +208,7 @@ class GzipInflater:
 
     def give(self, data: Buffer, own: int, last: bool) -> None:
         """
-        Give the next part: its own bytes, which follow those of the part before, and the margin. They must not change until the part is taken.
+        Give the next part: its own bytes, which follow those of the previous part, and the margin. They must not change until the part is taken.
         """
 
     def take(self) -> list[memoryview]:
@@ -214,10 +216,10 @@ class GzipInflater:
 
     @property
     def taken_crc(self) -> int:
-        """The CRC-32 of all that was taken."""
+        """The CRC-32 of all bytes taken."""
 
 def crc32(data: Buffer, before: int = 0) -> int:
-    """CRC-32 of the bytes, as GZIP has it."""
+    """CRC-32 of the bytes, as GZIP defines it."""
 
 def crc32c(data: Buffer) -> int:
     """CRC-32C of the bytes."""
@@ -233,7 +235,7 @@ def crc32c_blocks(data: Buffer, block_bytes: int) -> numpy.typing.NDArray[numpy.
 
 def compare_blocks(data: Buffer, starts: numpy.typing.NDArray[numpy.int64], stops: numpy.typing.NDArray[numpy.int64], sums: numpy.typing.NDArray[numpy.uint32], sound: numpy.typing.NDArray[numpy.bool_], block_bytes: int) -> tuple[int, bool]:
     """
-    Compares the blocks that ranges of some bytes are in with their CRC-32C, those that are not marked as sound, and marks them. Gives the first that differs, or -1, and whether there were any.
+    Compare the CRC-32C of the blocks around some byte ranges, except blocks marked as sound, and mark those that agree. Returns the first that differs, or -1, and whether any was compared.
     """
 
 def crc32c_engine() -> str:
@@ -241,12 +243,12 @@ def crc32c_engine() -> str:
 
 def scan_tfrecord(data: Buffer, start: int, stop: int, *, verify: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
     """
-    Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts found before it as `starts`.
+    Starts of the records that begin in [start, stop), and where the next one begins. A FormatError has the starts found before it as `starts`.
     """
 
 class Patience:
     """
-    How many bytes of a buffer may still be summed in vain, at first 64 times all of them: what bounds the work that a hostile file can make. Not for several threads at once.
+    The number of bytes that may still be checksummed without finding a record: 64 times the buffer at first. It bounds the work that a hostile file can cause. Not thread-safe.
     """
 
     def __init__(self, size: int) -> None: ...
@@ -258,22 +260,24 @@ class Patience:
 
 def find_tfrecord(data: Buffer, start: int, patience: Patience | None = None) -> int:
     """
-    First offset from start on at which a whole, sound record stands; -1 if there is none.
+    The first offset at or after start where a complete, intact record begins; -1 if there is none.
     """
 
 def gather_tfrecord(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans:
     """
-    Spans over the records that begin at the offsets; payload checksums are left to whoever reads them.
+    Spans over the records that begin at the offsets. Reading a payload checks its checksum.
     """
 
 def frame_tfrecord(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typing.NDArray[numpy.int64], sizes: numpy.typing.NDArray[numpy.int64]) -> None:
-    """Fill in, in place, the 12 bytes before and the 4 behind each payload."""
+    """Fill in the 12 bytes before and the 4 after each payload, in place."""
 
 def frame_tfrecords(payloads: Sequence[Buffer]) -> numpy.typing.NDArray[numpy.uint8]:
-    """Whole framed records, joined."""
+    """Complete framed records, concatenated."""
 
 class ImageViews:
-    """What to do with images, and how their pixels stand in a batch."""
+    """
+    How to crop, resize and flip images, and the layout of their pixels in a batch.
+    """
 
     def __init__(self, *, crop: tuple[tuple[int, int], tuple[float, float], tuple[float, float]] | None, resize: int | tuple[int, int] | None, center_crop: tuple[int, int] | None, flip: bool, interpolation: str, is_planar: bool, values: numpy.typing.NDArray[numpy.float32] | None) -> None: ...
 
@@ -292,7 +296,7 @@ class ImageViews:
 
 def decode_jpeg_views(images: list[Any], views: ImageViews, draws: numpy.typing.NDArray[numpy.float64], size: tuple[int, int], channels: int, most_pixels: int) -> tuple[numpy.typing.NDArray[numpy.uint8], list[int]]:
     """
-    Views of JPEGs as the bytes of each, uint8 (n, bytes), and the positions of those that are not plain or not sound, or whose view has another size: their bytes are left to others.
+    Views of JPEGs as bytes, uint8 (n, bytes), and the positions of images that are not plain, are damaged, or have a view of another size. Their bytes are not written.
     """
 
 RECORDIO_MAGIC: int = 3470205706
@@ -310,12 +314,12 @@ class RecordIOWalks:
 
 def scan_recordio(data: Buffer, start: int, stop: int, *, max_records: int, walks: RecordIOWalks | None = None) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
     """
-    Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts found before it as `starts`; a wrong magic word right behind the last of them is one.
+    Starts of the records that begin in [start, stop), and where the next one begins. A FormatError has the starts found before it as `starts`; a wrong magic word directly after the last record is also an error.
     """
 
 def find_recordio(data: Buffer, start: int, walks: RecordIOWalks | None = None) -> int:
     """
-    First multiple of 4 from start on at which a whole record stands; -1 if there is none.
+    The first multiple of 4 at or after start where a complete record begins; -1 if there is none.
     """
 
 def gather_recordio(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], *, join: str = 'auto') -> Spans:
@@ -325,19 +329,19 @@ def gather_recordio(buffers: Buffers | list[Any], which: numpy.typing.NDArray[nu
 
 def frame_recordio(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typing.NDArray[numpy.int64], sizes: numpy.typing.NDArray[numpy.int64]) -> int:
     """
-    Frame payloads with 8 bytes before and their padding behind each, move them together where more is free, and return how much of the block is used.
+    Frame payloads with 8 bytes before and padding after each, close larger gaps, and return how much of the block is used.
     """
 
 def frame_recordio_payloads(payloads: Sequence[Buffer]) -> numpy.typing.NDArray[numpy.uint8]:
-    """Whole framed records, joined."""
+    """Complete framed records, concatenated."""
 
 def scan_csv(data: Buffer, start: int, stop: int, dialect: tuple[str, str, str], *, width: int, utf8: bool, last: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
     """
-    Starts of the rows that begin in [start, stop), and where to go on. A dialect is (delimiter, quote or '', decimal mark). Where width is not 0, rows must have so many fields. A FormatError carries the starts found before it as `starts`.
+    Starts of the rows that begin in [start, stop), and where to continue. A dialect is (delimiter, quote or '', decimal mark). If width is not 0, every row must have that many fields. A FormatError has the starts found before it as `starts`.
     """
 
 def find_csv(data: Buffer, start: int) -> int:
-    """Where the first line from start on begins; -1 if there is none."""
+    """Where the first line at or after start begins; -1 if there is none."""
 
 def gather_csv(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str]) -> Spans:
     """
@@ -349,7 +353,7 @@ def values_of_csv(row: Buffer, dialect: tuple[str, str, str]) -> list[bytes]:
 
 def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str], until_text: bool = False, threads: int = 1) -> list[dict[str, int]]:
     """
-    What the values of each column are: how many are whole numbers, texts, ... With until_text, a column is examined only until it is text.
+    The kinds of values in each column: how many are integers, texts, ... With until_text, a column is examined only until its first text.
     """
 
 class CsvDecoder:
@@ -379,28 +383,28 @@ class RecordDecoder:
 
     def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, Any, int, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
         """
-        Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, records that lack it. Up to so many threads work on it where a column is sparse, each on least_bytes of payloads or more.
+        For each spec: concatenated values (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, and the records without it. Sparse columns are decoded by up to `threads` threads, each on least_bytes of payloads or more.
         """
 
 class RecordScanner:
-    """Gathers what some Records hold, for finding their schema."""
+    """Collects the features in Records, to infer a schema."""
 
     def __init__(self) -> None: ...
 
     def add(self, spans: Spans) -> None:
-        """Look at some records."""
+        """Add some records."""
 
     @property
     def records(self) -> int:
-        """How many Records were looked at."""
+        """The number of Records added."""
 
     @property
     def rejected(self) -> int:
-        """How many payloads were no Records."""
+        """The number of payloads that are not Records."""
 
     @property
     def keys(self) -> list[dict[str, Any]]:
-        """Facts on every place and key."""
+        """What was found for every place and key."""
 
 def encode_records(columns: list[tuple[int, bytes, int, int, Any, Any, Any, int, tuple[int, ...], Any]], n: int, head: int, tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
     """
@@ -409,16 +413,16 @@ def encode_records(columns: list[tuple[int, bytes, int, int, Any, Any, Any, int,
 
 def parse_record(payload: Buffer) -> tuple[dict[bytes, Any], dict[bytes, Any], bytes | None, bytes | None, bytes | None]:
     """
-    One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes (4, values, content type, None)), uid, metadata, configuration.
+    One Record: features and label (each key to (kind, values, keys, shape), with None for missing parts; for bytes (4, values, content type, None)), uid, metadata, configuration.
     """
 
 def record_payloads(spans: Spans) -> list[bytes]:
     """
-    Every payload, copied: where the frame leaves two readings, the one that is a Record. Checksums are checked.
+    Every payload, copied. If the frame allows two readings, the one that is a Record. Checksums are checked.
     """
 
 def is_record(payload: Buffer) -> bool:
-    """Whether a payload is a Record to its last byte."""
+    """Whether a whole payload is one Record."""
 
 class View:
     """Bytes, through the buffer protocol."""
@@ -433,15 +437,15 @@ class Chunks:
 
     @property
     def ready(self) -> bool:
-        """Whether the records are there."""
+        """Whether all records are decoded."""
 
     def jobs(self) -> list[tuple[int, memoryview, memoryview, int]]:
         """
-        What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard where it is not of the usual kind), from where, into where (which must be filled exactly), and for which chunk.
+        The data to decompress before `advance`: codec (98 Brotli, 115 Snappy, 122 unusual Zstandard), source, destination (which must be filled exactly), and number of the chunk.
         """
 
     def advance(self) -> None:
-        """Go on after all jobs were done."""
+        """Continue after all jobs are done."""
 
     def view(self, record: int) -> memoryview:
         """One record, as a view that keeps these chunks alive."""
@@ -451,15 +455,15 @@ class Chunks:
 
     @property
     def needed(self) -> int:
-        """The codec of the last job that there was; 0 if there was none."""
+        """The codec of the last job; 0 without any."""
 
     @property
     def held_bytes(self) -> int:
-        """Memory held besides the file, in bytes."""
+        """Memory held in addition to the file, in bytes."""
 
 def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ...) -> Chunks:
     """
-    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.
+    Open chunks with these numbers of records: as many as decode to at most most_bytes, but at least one, with up to `threads` threads. Zstandard frames of more than most_own bytes become jobs for a library.
     """
 
 def open_chunk(data: Buffer, begin: int, count: int, *, verify: bool, most_own: int = ...) -> Chunks:
@@ -476,25 +480,23 @@ def pick_spans(parts: list[Spans], which: numpy.typing.NDArray[numpy.int32], pos
     """
 
 def join_spans(parts: list[Spans]) -> Spans:
-    """
-    The records of several spans, one behind the other, over the same bytes.
-    """
+    """The records of several spans, concatenated, over the same bytes."""
 
 def scan_chunks(data: Buffer, start: int, *, most: int, verify: bool) -> tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]:
     """
-    Hop from chunk to chunk. Returns a row for each (begin, end, type, records, decoded size), where the next one begins, and what is wrong with it, if that is why it ended.
+    Scan chunk headers. Returns a row for each chunk (begin, end, type, records, decoded size), where the next one begins, and its fault if one ended the scan.
     """
 
 def find_chunk(data: Buffer, position: int) -> int:
     """
-    Where the next chunk at or behind a position in damage begins; the size of the data when there is none.
+    Where the next chunk at or after a damaged position begins; the size of the data if there is none.
     """
 
 def bad_block_headers(data: Buffer) -> list[int]:
-    """Where block headers with wrong hashes stand."""
+    """The positions of block headers with wrong hashes."""
 
 def riegeli_hash(data: Buffer) -> int:
-    """HighwayHash-64 under Riegeli's key."""
+    """HighwayHash-64 with Riegeli's key."""
 
 class BytesWanted:
     """Whether the records of a reader are made into bytes objects."""
@@ -503,7 +505,7 @@ class BytesWanted:
 
 def gather_singles(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], *, verify: bool, threads: int, bytes_wanted: BytesWanted) -> tuple[Spans, numpy.typing.NDArray[numpy.int64] | None]:
     """
-    The records of chunks of one each, which begin there in those buffers, and the numbers of those chunks that have to be opened instead, if there are any: which are damaged, hold another number of records or more than 128 KiB, or are not of the usual kind. Up to so many threads work on it. Where bytes are wanted, records are decoded into bytes objects.
+    The records of chunks of one record each, which begin at these offsets, and the numbers of the chunks that must be opened instead: damaged ones, those with another number of records or more than 128 KiB, and those of unusual kinds. Works with up to `threads` threads. With `bytes_wanted`, records are decoded into bytes objects.
     """
 
 class PinnedChunks:
@@ -548,26 +550,26 @@ class ChunkStore:
 
 def frame_chunks(position: int, codec: int, values: Sequence[Buffer], sizes: numpy.typing.NDArray[numpy.int64], *, group_size: int, packed_sizes: Sequence[Buffer] | None = None, pad: bool = False) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]:
     """
-    Simple chunks of group_size records as the bytes of a file from a position on, where each begins, and where they end. Values: the records (one by one, or joined in one buffer), or, with a codec, what each group compresses to.
+    Simple chunks of group_size records as the bytes of a file from a position on, where each begins, and where they end. Values: the records (separate, or joined in one buffer), or, with a codec, each compressed group.
     """
 
 def frame_signature() -> numpy.typing.NDArray[numpy.uint8]:
-    """What every Riegeli file begins with."""
+    """The first bytes of every Riegeli file."""
 
 def frame_padding(position: int) -> numpy.typing.NDArray[numpy.uint8]:
-    """What fills a file up to a block boundary."""
+    """The padding that fills a file up to a block boundary."""
 
 def copy_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], position: int) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]:
     """
-    Sound chunks as the bytes of another file from a position on, where each begins there, and where they end.
+    Intact chunks as the bytes of another file from a position on, where each begins there, and where they end.
     """
 
 def size_block(sizes: numpy.typing.NDArray[numpy.int64]) -> bytes:
-    """Sizes of records as chunks hold them."""
+    """Record sizes as chunks store them."""
 
 def parse_footer(spans: Spans) -> tuple[bytes, numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
     """
-    The writer's options, and of each chunk where it begins, what it decodes to and how many records it holds.
+    The writer's options, and for each chunk its position, decoded size and number of records.
     """
 
 def encode_footer(offsets: numpy.typing.NDArray[numpy.int64], decoded_sizes: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64], options: bytes) -> tuple[bytes, numpy.typing.NDArray[numpy.int64]]:
@@ -581,22 +583,22 @@ def encode_postscript(footer: int) -> bytes:
 
 def jpeg_is_fast() -> bool:
     """
-    Whether this machine decodes plain JPEGs faster here than libjpeg-turbo does.
+    Whether this decoder is faster for plain JPEGs on this machine than libjpeg-turbo.
     """
 
 def decode_jpegs(images: list[Any], height: int, width: int, channels: int) -> tuple[numpy.typing.NDArray[numpy.uint8], list[int]]:
     """
-    Pixels of JPEGs of one shape, uint8 (n, height, width, channels), and the positions of those that have another, or are not plain or not sound: their pixels are left to others.
+    Pixels of JPEGs of one shape, uint8 (n, height, width, channels), and the positions of images that have another shape, are not plain, or are damaged. Their pixels are not written.
     """
 
 def decode_jpeg_into(image: Any, out: numpy.typing.NDArray[numpy.uint8]) -> bool:
     """
-    The pixels of one JPEG into their place (height, width, channels). False where `decode_jpegs` would pass it over; what is in `out` then means nothing.
+    Decode one JPEG into `out` (height, width, channels). False if `decode_jpegs` would skip it; the content of `out` is then undefined.
     """
 
 def json_too_deep(text: Buffer, most: int) -> int:
     """
-    The first byte of JSON text at which lists and objects are nested more than `most` levels deep; -1 where none is.
+    The first byte of JSON text where lists and objects are nested more than `most` levels deep; -1 if there is none.
     """
 
 class JsonDecoder:
@@ -613,7 +615,7 @@ class JsonDecoder:
 
 def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, int], Any, bool, tuple[int, ...], int]:
     """
-    Version, descr, fortran_order, shape and data offset of the .npy file that begins here.
+    Version, descr, fortran_order, shape and data offset of the .npy file with this beginning.
     """
 
 def take_rows(data: Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
@@ -638,11 +640,11 @@ def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[nu
     """Indices at the given positions of that order."""
 
 def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]:
-    """The least and the largest of them."""
+    """The smallest and the largest number."""
 
 def read_files(paths: list[bytes], head: bytes, size: int) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     """
-    Many small files that should all be `head` and `size` bytes behind it: those bytes, uint8 (n, size), and of each file 0, an errno, or -1 where its head or its size is another (its bytes are then of no meaning).
+    Read many small files, each of `head` and `size` bytes: those bytes, uint8 (n, size), and for each file 0, an errno, or -1 if its head or size differs (its bytes are then undefined).
     """
 
 def read_ranges(fds: list[int], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], sizes: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
@@ -660,28 +662,28 @@ class ExampleDecoder:
 
     def decode(self, spans: Spans) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
         """
-        Per spec: values end to end (an array, or a list of bytes), step offsets of feature lists, value offsets where counts vary.
+        For each spec: concatenated values (an array, or a list of bytes), step offsets of feature lists, and value offsets if counts vary.
         """
 
 class ExampleScanner:
-    """Gathers what the records of some files hold, for finding their schema."""
+    """Collects the features in records, to infer a schema."""
 
     def __init__(self) -> None: ...
 
     def add(self, spans: Spans) -> None:
-        """Look at some records."""
+        """Add some records."""
 
     @property
     def is_message(self) -> bool:
-        """False once a payload was no protobuf message."""
+        """False as soon as a payload is not a protobuf message."""
 
     @property
     def records(self) -> int:
-        """How many records were looked at."""
+        """The number of records added."""
 
     @property
     def keys(self) -> list[dict[str, Any]]:
-        """Facts on every key."""
+        """What was found for every key."""
 
 def encode_examples(columns: list[tuple[str, int, int, bool, Any, Any, Any]], n: int, head: int, tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
     """

@@ -142,7 +142,7 @@ def archive(path, *names):
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "code", "message"),
     [
         (["serve", "nothing.tar.gz"], 2, "nothing.tar.gz"),
         (["serve", "damaged.tar.gz"], 1, "damaged.tar.gz"),
@@ -162,10 +162,10 @@ def archive(path, *names):
         (["transform", "plain.tar.gz", "--input", "nothing", "--output", "out"], 2, "nothing"),
     ],
 )
-def test_refusals(run, args, code, said):
+def test_refusals(run, args, code, message):
     Path("damaged.tar.gz").write_bytes(b"\x1f\x8b no archive")
     archive("plain.tar.gz", "model.joblib")
     archive("coded.tar.gz", "code/inference.py")
     done = run(*args)
     assert done.code == code, done.err
-    assert said in done.err
+    assert message in done.err

@@ -19,8 +19,8 @@ from pathlib import Path
 base = Path(os.environ["SM_INPUT_DIR"]) / "data"
 host = os.environ["SM_CURRENT_HOST"]
 found = {}
-for name, told in json.loads(os.environ["SM_INPUT_DATA_CONFIG"]).items():
-    if told["TrainingInputMode"] == "Pipe":
+for name, channel in json.loads(os.environ["SM_INPUT_DATA_CONFIG"]).items():
+    if channel["TrainingInputMode"] == "Pipe":
         found[name] = (base / f"{name}_0").read_bytes().hex()
     else:
         found[name] = {path.name: path.read_text() for path in sorted((base / name).rglob("*")) if path.is_file()}
@@ -93,20 +93,20 @@ def test_content_types_keep_their_parameters(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (";compresion=Gzip", "no setting 'compresion'; the settings are " + ", ".join(SETTINGS)),
         (";compression=gz", "compression must be one of None, Gzip, got 'gz'"),
         (";text/csv;distribution=Half", "distribution must be one of FullyReplicated, ShardedByS3Key, got 'Half'"),
-        (";shuffle_seed=-1", "shuffle_seed is a whole number, got '-1'"),
+        (";shuffle_seed=-1", "shuffle_seed is an integer, got '-1'"),
         (";input_mode=pipe", "input_mode must be one of File, FastFile, Pipe, got 'pipe'"),
     ],
 )
-def test_refusals(run, text, said):
+def test_refusals(run, text, message):
     put("data", a="1")
     done = run("train", "none.py", "--channel", f"train=data{text}")
     assert done.code == 2
-    assert said in done.err.replace("\n", " ")
+    assert message in done.err.replace("\n", " ")
 
 
 def test_only_the_main_thread_handles_signals():

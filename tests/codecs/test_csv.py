@@ -325,7 +325,7 @@ def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
     assert types(source) == {"a": "int64", "b": "int64"}
     for read in (lambda: source.batch([3, 1000]), lambda: source[1000], lambda: list(iter(source))):
         with pytest.raises(
-            SchemaMismatch, match=r"whole number.*' x7'.*record 1000.*'b'.*types=\{'b': 'str'\}"
+            SchemaMismatch, match=r"an integer.*' x7'.*record 1000.*'b'.*types=\{'b': 'str'\}"
         ) as raised:
             read()
         assert raised.value.where.offset == len(text) - 4
@@ -434,7 +434,7 @@ def test_options_are_validated():
             hr.CSV.parse(bad)
 
 
-# ----------------------------------------------------------------------------------- whole numbers that no float64 is
+# ----------------------------------------------------------------------------------- integers that no float64 is
 
 BIG = 9007199254740993
 
@@ -453,7 +453,7 @@ def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
     monkeypatch.setattr("headrace.sources.records._sample", lambda records: [records.spans(np.arange(10))])
     text = "k,x\n" + "1,1.5\n" * 100 + f"2,{value}\n"
     for source in (opened(tmp_path, text), opened(tmp_path, text).select("x")):
-        with pytest.raises(SchemaMismatch, match=r"whole number that float64 holds exactly.*record 100,.*feature 'x'"):
+        with pytest.raises(SchemaMismatch, match=r"an integer that float64 holds exactly.*record 100,.*feature 'x'"):
             source.batch([0, 100])
     assert hr.open(tmp_path / "x.csv", schema={"x": hr.Feature("float64")})[100]["x"] == float(value.strip(' "'))
 

@@ -142,7 +142,7 @@ def test_whole_numbers_in_some_records_and_floats_in_others():
 
 def test_bytes_and_numbers_under_one_name():
     records = [example({"x": ints(1), "y": ints(2)}), example({"x": texts(b"a"), "y": ints(2)})]
-    with pytest.raises(SchemaMismatch, match="found bytes in 1, floats in 0, whole numbers in 1 - at feature 'x'"):
+    with pytest.raises(SchemaMismatch, match="found bytes in 1, floats in 0, integers in 1 - at feature 'x'"):
         infer_payloads(records)
     given = Schema({"y": Feature("int64")})
     assert infer_schema([_native.spans_of_buffers(records)], given=given).schema is given

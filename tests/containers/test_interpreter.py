@@ -133,7 +133,7 @@ def test_a_package_is_built_in_isolation_where_nothing_here_can(monkeypatch, the
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "expected"),
     [
         (["WARNING: old", "ERROR: no such package", "ERROR: none"], "ERROR: no such package"),
         (
@@ -145,5 +145,5 @@ def test_a_package_is_built_in_isolation_where_nothing_here_can(monkeypatch, the
         ([], "no output"),
     ],
 )  # fmt: skip
-def test_errors_of_pip(lines, said):
-    assert of_interpreter._find_error(lines) == said
+def test_errors_of_pip(lines, expected):
+    assert of_interpreter._find_error(lines) == expected

@@ -79,7 +79,7 @@ TRACE = ["Traceback (most recent call last):", '  File "a.py", line 1, in <modul
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "expected"),
     [
         ([], ""),
         (["", "  "], ""),
@@ -103,8 +103,8 @@ TRACE = ["Traceback (most recent call last):", '  File "a.py", line 1, in <modul
         (["usage: a.py [-h]", "a.py: error: unrecognized arguments: --x"], "a.py: error: unrecognized arguments: --x"),
     ],
 )
-def test_the_log_line(lines, said):
-    assert summary(lines) == said
+def test_the_log_line(lines, expected):
+    assert summary(lines) == expected
 
 
 def test_reasons():

@@ -206,9 +206,9 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN)
-def test_scripts_that_do_not_load(write_script, tmp_path, text, said):
-    with pytest.raises(JobFailed, match=said):
+@pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)
+def test_scripts_that_do_not_load(write_script, tmp_path, text, message):
+    with pytest.raises(JobFailed, match=message):
         ScriptContainer(entry_point=write_script(text)).handler(tmp_path)
 
 

@@ -185,7 +185,7 @@ def test_images(tmp_path):
     frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:])
     animation = Image(shape=(None, None, None, 3))
     assert through(animation, buffer.getvalue()).shape == (3, 2, 3, 3)
-    with pytest.raises(CorruptRecord, match="a sound animation"):
+    with pytest.raises(CorruptRecord, match="an intact animation"):
         through(animation, buffer.getvalue()[:20])
     with pytest.raises(SchemaMismatch, match="images of shape"):
         through(Image(shape=(2, 5, 3)), file)

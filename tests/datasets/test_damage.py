@@ -93,7 +93,7 @@ def test_whatever_is_in_the_description(tmp_path, name, file):
         ),
         ({"pythonClassName": "x.Tensor", "tensor": {"shape": {}, "dtype": "1" * 5000}}, "a NumPy dtype"),
         ({"pythonClassName": "x.Tensor", "tensor": {"shape": {}, "dtype": "2i4"}}, "a NumPy dtype"),
-        ({"pythonClassName": "x.ClassLabel", "classLabel": {"numClasses": 1.5}}, "numClasses is a whole number"),
+        ({"pythonClassName": "x.ClassLabel", "classLabel": {"numClasses": 1.5}}, "numClasses is an integer"),
         ({"pythonClassName": "x.ClassLabel", "classLabel": {"names": "abc"}}, "names are a list of texts"),
         ({"pythonClassName": "x.Translation", "translation": {"languages": ["\ud800"]}}, "surrogates not allowed"),
     ],
@@ -206,11 +206,11 @@ def test_two_splits_of_one_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "found"), [(["3", "1"], "2"), (["1", "3"], "2"), (["2", "3"], "2"), (["0", "4"], "2")]
+    ("lengths", "found"), [(["3", "1"], "2"), (["1", "3"], "2"), (["2", "3"], "2"), (["0", "4"], "2")]
 )
-def test_files_with_other_numbers_of_examples(tmp_path, said, found):
+def test_files_with_other_numbers_of_examples(tmp_path, lengths, found):
     folder = make(tmp_path / "1.0.0", [2, 2])
-    change_info(folder, lambda info: info["splits"][0].update(shardLengths=said))
+    change_info(folder, lambda info: info["splits"][0].update(shardLengths=lengths))
     source = data_source(folder, "train")
     for read in (
         lambda: source[0],

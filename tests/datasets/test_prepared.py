@@ -83,9 +83,9 @@ def test_names_of_the_protobuf_message_are_taken_too(tmp_path):
         ("{\xff", CorruptFile, "expected JSON"),
         ({"splits": {"train": 1}}, CorruptFile, "splits as a list"),
         ({"splits": [{"shardLengths": ["1"]}]}, CorruptFile, "a split with a name"),
-        ({"splits": [{"name": "t", "shardLengths": ["x"]}]}, CorruptFile, "shardLengths of t as whole numbers"),
-        ({"splits": [{"name": "t", "shardLengths": ["-1"]}]}, CorruptFile, "shardLengths of t as whole numbers"),
-        ({"splits": [{"name": "t", "shardLengths": [1.5]}]}, CorruptFile, "shardLengths of t as whole numbers"),
+        ({"splits": [{"name": "t", "shardLengths": ["x"]}]}, CorruptFile, "shardLengths of t as integers"),
+        ({"splits": [{"name": "t", "shardLengths": ["-1"]}]}, CorruptFile, "shardLengths of t as integers"),
+        ({"splits": [{"name": "t", "shardLengths": [1.5]}]}, CorruptFile, "shardLengths of t as integers"),
         ({"splits": [{"name": "t", "shardLengths": 5}]}, CorruptFile, "shardLengths of t as a list"),
         (
             {"splits": [{"name": "t", "shardLengthz": ["1"], "numBytes": "9"}]},

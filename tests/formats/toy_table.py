@@ -43,7 +43,7 @@ class Toy:
                     columns[name].append(int(self.rows[index][self.names.index(name)]))
                 except ValueError as error:
                     place = self.where(index).at(feature=name)
-                    raise CorruptFile(place, expected="a whole number", found=str(error)) from error
+                    raise CorruptFile(place, expected="an integer", found=str(error)) from error
         return {name: np.array(values, np.int64) for name, values in columns.items()}
 
     def where(self, index):
@@ -69,7 +69,7 @@ class ToyWriter:
 
 def misfits(schema):
     return [
-        Misfit(feature=name, expected="whole numbers", found=repr(feature))
+        Misfit(feature=name, expected="integers", found=repr(feature))
         for name, feature in schema.items()
         if (feature.dtype, feature.shape) != ("int64", ())
     ]

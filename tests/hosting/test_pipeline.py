@@ -182,7 +182,7 @@ class Telling:
 
     def __call__(self, request):
         reported = [request.content_type, request.accept, dict(request.headers), request.body.decode()]
-        return Response(body=json.dumps(reported).encode(), content_type=f"{request.accept}; told")
+        return Response(body=json.dumps(reported).encode(), content_type=f"{request.accept}; reported")
 
     def answer_many(self, requests):
         return [self(request) for request in requests]

@@ -13,13 +13,13 @@ from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.stage import load_handler, script_stage
 
 SCRIPT = """
-import said
+import words
 
 def model_fn(model_dir):
     return None
 
 def transform_fn(model, body, content_type, accept):
-    return said.WORD, "text/plain"
+    return words.WORD, "text/plain"
 """
 
 
@@ -40,7 +40,7 @@ def script(tmp_path):
 
 
 def dependency(tmp_path, word):
-    path = tmp_path / "said.py"
+    path = tmp_path / "words.py"
     path.write_text(f"WORD = {word!r}\n")
     return path
 
@@ -55,14 +55,14 @@ def test_a_script_with_dependencies_is_put_together_once(tmp_path, temporary, sc
         (folder,) = temporary.iterdir()
         assert answer(ready) == answer(ready) == b"one"
         assert list(temporary.iterdir()) == [folder]
-        assert sorted(path.name for path in folder.glob("*.py")) == ["said.py", "script.py"]
+        assert sorted(path.name for path in folder.glob("*.py")) == ["words.py", "script.py"]
     assert not list(temporary.iterdir())
 
 
 def test_a_script_in_an_archive_is_put_into_the_folder_that_was_given(tmp_path, temporary):
     archive = tmp_path / "code.tar.gz"
     with tarfile.open(archive, "w:gz") as opened:
-        for name, text in (("script.py", SCRIPT), ("said.py", "WORD = 'two'\n")):
+        for name, text in (("script.py", SCRIPT), ("words.py", "WORD = 'two'\n")):
             member = tarfile.TarInfo(name)
             member.size = len(text)
             opened.addfile(member, io.BytesIO(text.encode()))
@@ -73,7 +73,7 @@ def test_a_script_in_an_archive_is_put_into_the_folder_that_was_given(tmp_path, 
     with prepare_stages([sample("echo"), stage], place) as (echo, ready):
         assert echo == sample("echo")
         assert ready.arguments["source_dir"] == str(place / "2" / "code")
-        assert sorted(path.name for path in (place / "2" / "code").iterdir()) == ["said.py", "script.py"]
+        assert sorted(path.name for path in (place / "2" / "code").iterdir()) == ["words.py", "script.py"]
         assert answer(ready) == b"two"
     assert not list(temporary.iterdir())
 

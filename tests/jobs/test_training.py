@@ -26,10 +26,10 @@ from headrace.jobs.tree import as_json, pack, unpack
 
 TELL = """
     import json, os, sys
-    told = {"env": dict(os.environ), "args": sys.argv[1:], "cwd": os.getcwd()}
-    told["files"] = {n: sorted(os.listdir(os.environ["SM_CHANNEL_" + n.upper()])) for n in json.loads(os.environ["SM_CHANNELS"])}
-    with open(os.path.join(os.environ["SM_MODEL_DIR"], "told.json"), "w") as file:
-        json.dump(told, file)
+    found = {"env": dict(os.environ), "args": sys.argv[1:], "cwd": os.getcwd()}
+    found["files"] = {n: sorted(os.listdir(os.environ["SM_CHANNEL_" + n.upper()])) for n in json.loads(os.environ["SM_CHANNELS"])}
+    with open(os.path.join(os.environ["SM_MODEL_DIR"], "found.json"), "w") as file:
+        json.dump(found, file)
 """
 
 
@@ -84,7 +84,7 @@ def test_variables_of_a_script(run, script, store, model, tmp_path):
         environment={"THEIRS": "2"},
     )
     assert (record.status, record.secondary_status) == ("Completed", "Completed")
-    reported = json.loads(model(record)["told.json"])
+    reported = json.loads(model(record)["found.json"])
     env, base = reported["env"], tmp_path / "jobs" / "job" / "hosts" / "algo-1"
     assert reported["files"] == {"train": ["a.csv", "b"], "my-test.x": ["a.csv"]}
     assert reported["cwd"] == str(base / "code")
@@ -212,7 +212,7 @@ def test_logs_are_live_kept_and_of_both_streams(run, script):
             "AlgorithmError: train.py failed with exit code 1: KeyError: 'SM_CHANNEL_X'",
         ),
         ("import sys; sys.exit(3)", "AlgorithmError: train.py failed with exit code 3"),
-        ("import sys; sys.exit('told you')", "AlgorithmError: train.py failed with exit code 1: told you"),
+        ("import sys; sys.exit('as expected')", "AlgorithmError: train.py failed with exit code 1: as expected"),
         (
             "raise ValueError('a\\nb' + 'c' * 5000)",
             "AlgorithmError: train.py failed with exit code 1: ValueError: a bccc",
@@ -236,12 +236,12 @@ def test_logs_are_live_kept_and_of_both_streams(run, script):
 def test_failures_say_why_in_one_line(run, script, store, text, reason):
     with pytest.raises(JobFailed) as error:
         run(script(text))
-    said = str(error.value)
-    assert reason in said
-    assert "\n" not in said
-    assert len(said) <= 1024
+    message = str(error.value)
+    assert reason in message
+    assert "\n" not in message
+    assert len(message) <= 1024
     record = read_job(run.work_dir, "job")
-    assert (record.status, record.failure_reason) == ("Failed", said)
+    assert (record.status, record.failure_reason) == ("Failed", message)
     assert not store.resolve("s3://out/models/job/output/model.tar.gz").exists()
     failure = (record.files.base_dir("algo-1") / "output" / "failure").read_text()
     assert failure
@@ -651,8 +651,8 @@ def test_the_toolkit_s_environment_in_a_script(run, script, store, model):
         env = environment.Environment()
         assert dict(env)["model_dir"] == env.model_dir == framework_env.model_dir
         assert sagemaker_containers.training_env().hyperparameters == {"n": 3}
-        open(env.model_dir + "/told", "w").write(json.dumps([env.channel_input_dirs, env.job_name, env.is_master]))
+        open(env.model_dir + "/found", "w").write(json.dumps([env.channel_input_dirs, env.job_name, env.is_master]))
     """
     record = run(script(text), channels={"train": "s3://in/a"}, hyperparameters={"n": "3"})
-    directories, name, is_master = json.loads(model(record)["told"])
+    directories, name, is_master = json.loads(model(record)["found"])
     assert (list(directories), name, is_master) == (["train"], "job", True)

@@ -55,7 +55,7 @@ class Damaged(Numbers):
     def batch(self, indices):
         for i in indices:
             if int(i) in self.bad:
-                raise CorruptRecord(self.where(int(i)), expected="a sound record", found="a damaged one")
+                raise CorruptRecord(self.where(int(i)), expected="an intact record", found="a damaged one")
         return super().batch(indices)
 
 
@@ -83,7 +83,7 @@ class Streaming(Numbers):
         for start in range(0, self.n, batch_size):
             self.threads.add(threading.current_thread())
             if self.bad_at is not None and start <= self.bad_at < start + batch_size:
-                raise CorruptRecord(self.where(self.bad_at), expected="a sound record", found="a damaged one")
+                raise CorruptRecord(self.where(self.bad_at), expected="an intact record", found="a damaged one")
             yield self.batch(np.arange(start, min(start + batch_size, self.n)))
         self.length_known = True
 

@@ -460,22 +460,22 @@ class Stateless:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 4.0}, "batch_size must be a whole number, got 4.0"),
-        ({"batch_size": "4"}, "batch_size must be a whole number, got '4'"),
-        ({"batch_size": True}, "batch_size must be a whole number, got True"),
+        ({"batch_size": 4.0}, "batch_size must be an integer, got 4.0"),
+        ({"batch_size": "4"}, "batch_size must be an integer, got '4'"),
+        ({"batch_size": True}, "batch_size must be an integer, got True"),
         ({"shuffle": "blocks"}, "shuffle must be True or False, got 'blocks'"),
         ({"shuffle": 1}, "shuffle must be True or False, got 1"),
-        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
-        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"seed": 1.5}, "seed must be an integer, got 1.5"),
+        ({"seed": None}, "seed must be an integer, got None"),
         ({"sampler": Stateless()}, "a sampler has len"),
-        ({"epochs": "all"}, "epochs must be a whole number, got 'all'"),
+        ({"epochs": "all"}, "epochs must be an integer, got 'all'"),
         ({"shard": (0, 2)}, r"shard must be a headrace.Shard\(rank, world\), got \(0, 2\)"),
         ({"drop_last": "no"}, "drop_last must be True or False, got 'no'"),
         ({"map_batch": "double"}, "map_batch must be a function, got 'double'"),
-        ({"threads": "auto"}, "threads must be a whole number, got 'auto'"),
-        ({"workers": 1.0}, "workers must be a whole number, got 1.0"),
+        ({"threads": "auto"}, "threads must be an integer, got 'auto'"),
+        ({"workers": 1.0}, "workers must be an integer, got 1.0"),
         ({"start_method": 3}, "start_method must be 'fork'"),
-        ({"prefetch": None}, "prefetch must be a whole number, got None"),
+        ({"prefetch": None}, "prefetch must be an integer, got None"),
         ({"to": np.ndarray}, "to must be 'numpy', 'torch' or 'jax'"),
         ({"source": Stateless()}, "a source has len"),
         ({"source": None}, "a source has len"),
@@ -496,7 +496,7 @@ def test_numpys_numbers_and_truth_values_are_as_good():
 
 @pytest.mark.parametrize("values", [(0.0, 2), ("0", 2), (0, "2"), (None, 1), (True, 2)])
 def test_a_shard_is_made_of_whole_numbers(values):
-    with pytest.raises(TypeError, match="must be a whole number"):
+    with pytest.raises(TypeError, match="must be an integer"):
         Shard(*values)
     assert Shard(np.int64(1), np.int64(2)) == Shard(1, 2)
 

@@ -266,7 +266,7 @@ def test_quotas_where_an_epoch_ends():
 
 def test_quotas_that_cannot_be():
     a, b = Tagged("a", 10), Tagged("b", 10)
-    with pytest.raises(ValueError, match=r"a quota is a whole number of examples from 1, got 0\.5"):
+    with pytest.raises(ValueError, match=r"a quota is an integer of at least 1, got 0\.5"):
         Mixture({a: 0.5, b: 0.5}, quotas=True)
     with pytest.raises(ValueError, match="got 0"):
         Mixture({a: 1, b: 0}, quotas=True)

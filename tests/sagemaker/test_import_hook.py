@@ -68,7 +68,7 @@ def test_not_over_the_sdk_itself(monkeypatch):
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "message"),
     [
         ("from sagemaker import KMeans", "sagemaker.KMeans is not on this machine: .* only Linear Learner"),
         ("from sagemaker.amazon.kmeans import KMeans", "sagemaker.amazon.kmeans is not on this machine"),
@@ -96,8 +96,8 @@ def test_not_over_the_sdk_itself(monkeypatch):
         ("import sagemaker.nothing", "has no module 'nothing'"),
     ],
 )
-def test_missing_names_give_the_reason(statement, said):
-    with pytest.raises(ImportError, match=said):
+def test_missing_names_give_the_reason(statement, message):
+    with pytest.raises(ImportError, match=message):
         run(statement)
 
 

@@ -49,7 +49,7 @@ def test_texts(session):
 
 
 @pytest.mark.parametrize(
-    ("uri", "said"),
+    ("uri", "message"),
     [
         ("s3://my-bucket/../x", "'..'"),
         ("s3://my-bucket/a/../../x", "'..'"),
@@ -59,8 +59,8 @@ def test_texts(session):
         ("x.csv", "s3://"),
     ],
 )
-def test_uris_that_lead_elsewhere(session, uri, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_uris_that_lead_elsewhere(session, uri, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         session.resolve(uri)
 
 

@@ -146,8 +146,8 @@ def refused_as_data(folder):
 @pytest.mark.parametrize("ending", ["tfrecord", "npy", "csv", "npz"])
 def test_data_that_cannot_be_written_is_refused_with_a_message(tmp_path, ending):
     (tmp_path / "out").mkdir()
-    for given, said in refused_as_data(tmp_path):
-        with pytest.raises((TypeError, SchemaMismatch), match=said.replace("(path, records)", "")):
+    for given, message in refused_as_data(tmp_path):
+        with pytest.raises((TypeError, SchemaMismatch), match=message.replace("(path, records)", "")):
             hr.write(tmp_path / "out" / f"x.{ending}", given)
         assert list((tmp_path / "out").iterdir()) == []
 
@@ -173,8 +173,8 @@ def refused_as_path():
 @pytest.mark.parametrize("call", [hr.open, hr.records, hr.verify, lambda path: hr.convert(path, "out.npz")])
 def test_non_paths_are_refused_with_a_message(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
-    for given, said in refused_as_path():
-        with pytest.raises(TypeError, match=said):
+    for given, message in refused_as_path():
+        with pytest.raises(TypeError, match=message):
             call(given)
     with pytest.raises(NoFiles, match="a path, found an empty text"):
         call("")

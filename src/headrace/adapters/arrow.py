@@ -66,7 +66,7 @@ def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     """All examples as a ``pyarrow.RecordBatchReader``, which holds one block at a time: for data larger than memory."""
     pa, schema = arrow(), check_source(source).schema
     if type(block) is not int or block < 1:
-        raise ValueError(f"block is a whole number of rows, at least 1, got {block!r}")
+        raise ValueError(f"block must be an integer of at least 1, got {block!r}")
     for misfit in misfits(schema):
         raise UnsupportedData(
             Where(feature=misfit.feature), expected=misfit.expected, found=misfit.found, hint=misfit.hint

@@ -33,7 +33,7 @@ class GrainShuffled:
 
     Grain cuts the examples into consecutive shards and shuffles each, so a rank sees the same examples in every
     epoch. ``Loader(source, batch_size, sampler=GrainShuffled(len(source), seed=s, shard=Shard(rank, world)), shard=Shard())``
-    reads what that rank of Grain reads. :class:`headrace.Shuffled` shuffles all examples anew in every epoch.
+    reads what that rank of Grain reads. :class:`headrace.Shuffled` shuffles all examples differently in every epoch.
 
     Grain's index shuffle is a cipher of four rounds over ``[0, 2^b)``, applied until the result is in ``[0, n)``, with keys from
     C++'s ``std::seed_seq`` of ``(seed + epoch) mod 2^32``.

@@ -86,7 +86,7 @@ def _value(setting: str, text: str) -> str | int | tuple[str, ...]:
     if setting != "shuffle_seed":
         return text
     if not text.isdecimal():
-        raise ValueError(f"shuffle_seed is a whole number, got {text!r}")
+        raise ValueError(f"shuffle_seed is an integer, got {text!r}")
     return int(text)
 
 

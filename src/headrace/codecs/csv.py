@@ -33,8 +33,8 @@ INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT, EXACT_FLOAT64 = 1, 2, 3, 4, 5, 6, 7
 WIRES = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", BOOL: "bool"}
 WIRES_AS_DECODED = frozenset(WIRES.values()) - {"bool"}  # types that native code returns in their final form
 KINDS = {
-    INT64: "a whole number",
-    UINT64: "a whole number",
+    INT64: "an integer",
+    UINT64: "an integer",
     FLOAT64: "a number",
     FLOAT32: "a number",
     BOOL: "true or false",
@@ -181,7 +181,7 @@ class CsvCodec:
             hint = f"Give the column a default, types={{{name!r}: hr.Feature({feature.dtype!r}, default=0)}}, or read floats."
             return SchemaMismatch(place, expected="a value", found=f"none, {_shorten(value)}", hint=hint)
         rounded = error.expected == FLOAT64 and name in self.inferred and value.strip().lstrip(b"+-").isdigit()
-        kind = "a whole number that float64 holds exactly" if rounded else KINDS[error.expected]
+        kind = "an integer that float64 holds exactly" if rounded else KINDS[error.expected]
         return SchemaMismatch(
             place,
             expected=f"{kind}, as the column is {feature.dtype}",
@@ -282,8 +282,8 @@ def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
     ===========================================================  ===========
     values                                                       type
     ===========================================================  ===========
-    whole numbers                                                ``int64``, or ``uint64`` if needed
-    numbers, or whole numbers and missing values                 ``float64``, or the dialect's ``floats``
+    integers                                                     ``int64``, or ``uint64`` if needed
+    numbers, or integers and missing values                      ``float64``, or the dialect's ``floats``
     ``true`` and ``false``                                       ``bool``
     anything else, or nothing at all                             ``str``
     ===========================================================  ===========

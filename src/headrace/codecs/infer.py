@@ -132,7 +132,7 @@ def _dtype(name: str, key: dict[str, Any]) -> tuple[str, Any]:
         raise SchemaMismatch(
             Where(feature=name),
             expected="one kind of values in all records",
-            found=f"bytes in {kinds[BYTES]}, floats in {kinds[FLOAT]}, whole numbers in {kinds[INT]}",
+            found=f"bytes in {kinds[BYTES]}, floats in {kinds[FLOAT]}, integers in {kinds[INT]}",
             hint="Give a schema without it, or read the records with codec='raw'.",
         )
     if not kinds[BYTES]:

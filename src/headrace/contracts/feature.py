@@ -42,7 +42,7 @@ class Feature:
         sparse: The feature is a sparse vector: rows are ``scipy.sparse`` rows, batches ``csr_array``.
         steps: The first axis counts the steps of a sequence. tf.Example files store such a feature as a feature list of a
             SequenceExample.
-        names: The names of whole numbers from 0: the classes of a label.
+        names: The names of integers from 0: the classes of a label.
         keys: The lists of a tf.Example that hold the feature, if there are several: :class:`SparseKeys`, or :class:`RaggedKeys`.
             They also give the shape.
 
@@ -140,7 +140,7 @@ class Feature:
         if self.names is None:
             return
         if not np.issubdtype(self.numpy_dtype, np.integer):
-            raise ValueError(f"names go with whole numbers, got {self.dtype!r}")
+            raise ValueError(f"names go with integers, got {self.dtype!r}")
         if len(set(self.names)) != len(self.names) or not all(isinstance(name, str) for name in self.names):
             raise ValueError(f"names are different strings, got {self.names}")
 
@@ -244,7 +244,7 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
 
 
 def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
-    """Whether a dtype can hold the values of a default: whole numbers by their size, others by their kind."""
+    """Whether a dtype can hold the values of a default: integers by their size, others by their kind."""
     wanted = np.dtype(dtype)
     if wanted.kind in "iu" and values.dtype.kind in "iu":
         limits = np.iinfo(wanted)

@@ -147,7 +147,7 @@ def _parse_partition(given: Any) -> tuple[Partition, str | int]:
         raise ValueError(f"a partition is one of {PARTITIONS}, got {kind!r}")
     if kind == UNIFORM:
         if isinstance(key, bool) or not isinstance(key, int) or key < 1:
-            raise ValueError(f"a uniform row length is a whole number of at least 1, got {key!r}")
+            raise ValueError(f"a uniform row length is an integer of at least 1, got {key!r}")
     elif not isinstance(key, str):
         raise TypeError(f"a partition by {kind} has a key, which is a string, got {key!r}")
     return kind, key

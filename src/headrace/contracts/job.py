@@ -30,7 +30,7 @@ class Channel:
         compression: ``"Gzip"`` inflates while feeding a pipe.
         data_type: What ``uri`` names: all objects under a prefix, a manifest of objects, or a file of JSON lines.
         attribute_names: Which keys of an augmented manifest's lines are fed, in order.
-        shuffle_seed: Shuffles objects (lines of an augmented manifest), anew for each epoch of a pipe.
+        shuffle_seed: Shuffles objects (lines of an augmented manifest), differently for each epoch of a pipe.
     """
 
     uri: str

@@ -51,7 +51,7 @@ class Skipped:
 
     Args:
         records: Damaged stretches. One stretch is one record where its length can be trusted; where it cannot,
-            everything up to the next sound record is one stretch.
+            everything up to the next intact record is one stretch.
         bytes: Their size in the file (in the decompressed stream of a compressed file).
     """
 
@@ -83,8 +83,8 @@ class Checked:
         records: Sound records in the stretch.
         bytes: How many bytes of the file on disk were checked since the last stretch.
         faults: What was found since the last stretch.
-        spans: ``_native.Spans`` of the sound records, for checks by a codec; ``None`` where there are none.
-        run: Has ``where(position)``, the place of a sound record.
+        spans: ``_native.Spans`` of the intact records, for checks by a codec; ``None`` where there are none.
+        run: Has ``where(position)``, the place of an intact record.
     """
 
     path: str
@@ -95,7 +95,7 @@ class Checked:
     run: Any = None
 
     def where(self, position: int) -> Where:
-        """The place of a sound record of the stretch."""
+        """The place of an intact record of the stretch."""
         found: Where = Where(path=self.path) if self.run is None else self.run.where(position)
         return found
 
@@ -339,7 +339,7 @@ class Shard:
 
     Raises:
         ValueError: ``rank`` is not in ``[0, world)``.
-        TypeError: One of them is not a whole number.
+        TypeError: One of them is not an integer.
 
     >>> Shard(1, 4)
     Shard(rank=1, world=4)

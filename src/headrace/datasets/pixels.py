@@ -184,7 +184,7 @@ def _animation(file: bytes, shape: Shape, position: int) -> npt.NDArray[Any]:
         raise
     except Exception as error:
         raise CorruptRecord(
-            Where(record=position), expected="a sound animation", found=str(error) or type(error).__name__
+            Where(record=position), expected="an intact animation", found=str(error) or type(error).__name__
         ) from error
     return _check_shape(_convert(np.stack(frames), shape[-1], "uint8")[None], shape, position)[0]  # type: ignore[no-any-return]
 

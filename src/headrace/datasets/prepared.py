@@ -263,7 +263,7 @@ class _InfoReader:
         is_text = isinstance(value, str) and len(value) < MOST_DIGITS and value.isdecimal()
         found = int(value) if is_number or is_text else -1
         if not 0 <= found < MOST_EXAMPLES:
-            raise CorruptFile(self.where, expected=f"{what} as whole numbers below 2^62", found=repr(value)[:60])
+            raise CorruptFile(self.where, expected=f"{what} as integers below 2^62", found=repr(value)[:60])
         if what.startswith("numShards") and found > MOST_SHARDS:
             raise CorruptFile(self.where, expected=f"at most {MOST_SHARDS} files of a split", found=str(found))
         return found

@@ -1,4 +1,4 @@
-"""From what people pass to records: finds the files and their format (by content first, then by name), opens and verifies them."""
+"""From the paths of a caller to records: finds the files and their format (by content, then by name), opens and verifies them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ __all__ = ["detect", "open_records", "records", "verify_records"]
 
 
 HEAD_BYTES = 4096
-"""Of a file, decompressed: what the marks of formats are looked for in."""
+"""The decompressed bytes in which the marks of formats are searched."""
 SHOWN_BYTES = 12
 SHOWN_TEXT = 40
 LISTED = 1000
-"""Objects that are listed to see what a folder in a store is: one answer of the store."""
+"""Objects listed to see what a folder in a store is: one answer of the store."""
 DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "on_corrupt": ("raise",),
     "verify": (True,),
     "compression": (None, "none", ""),
 }
-"""The values of options of reading that every format supports."""
+"""The values of reading options that every format supports."""
 HINTS = {
     "compression": "Its files are not compressed as a whole. How they are compressed inside is found from them.",
     "on_corrupt": "In this format, damage cannot be told from the data after it: `headrace verify` lists it.",
@@ -61,7 +61,7 @@ FOREIGN = {
     b"7z\xbc\xaf": "a 7z archive",
     b"%PDF": "a PDF",
 }
-"""First bytes of files that people have and Headrace does not read."""
+"""First bytes of common files that Headrace does not read."""
 
 
 def records(
@@ -107,7 +107,7 @@ def open_records(
     on_corrupt: OnCorrupt = "raise",
     verify: bool = True,
 ) -> Records:
-    """As :func:`records`; of formats of tables, the table, whose rows need not be bytes."""
+    """As :func:`records`, but also opens tables, whose rows need not be bytes."""
     word(format, "format", CSV)
     word(compression, "compression")
     choice(on_corrupt, "on_corrupt", ("raise", "skip"))
@@ -125,7 +125,7 @@ def open_records(
 
 
 def _find_format(given: list[PathLike]) -> tuple[Format, list[str]]:
-    """The format of what was given, and the files; or the folders themselves, where each is, as a whole, one thing."""
+    """The format of the given paths, and the files; or the folders themselves, if each of them is one data set."""
     folders = _folders(given)
     for format in each_format(installed=False) if folders else ():
         if _claims(format, folders):
@@ -144,13 +144,13 @@ def _find_format(given: list[PathLike]) -> tuple[Format, list[str]]:
 
 
 def _claims(format: Format, folders: list[tuple[str, Lister]]) -> bool:
-    """Whether each of some folders is, as a whole, one thing of a format."""
+    """Whether each of some folders is one data set of a format."""
     claims = format.folder
     return claims is not None and all(claims(folder, look) for folder, look in folders)
 
 
 def _folders(given: list[PathLike]) -> list[tuple[str, Lister]]:
-    """Each of some folders and how to look into it; empty where something else is among them."""
+    """The folders, each with a listing; empty if one of the paths is not a folder."""
     found = []
     for path in given:
         folder = os.path.expanduser(path)
@@ -162,7 +162,7 @@ def _folders(given: list[PathLike]) -> list[tuple[str, Lister]]:
 
 
 def _look_into(path: str) -> Lister | None:
-    """How to look into a folder; ``None`` where it is none. Of one in a store, only some objects are listed."""
+    """A listing of a folder; ``None`` if the path is not one. In a store, only some objects are listed."""
     if "://" not in path or not is_listing(path):
         return Listing.of if is_folder(path) else None
     if is_url_pattern(path) or format_of_name(path, installed=False) is not None:
@@ -174,7 +174,7 @@ def _look_into(path: str) -> Lister | None:
 
 
 def _check_options(format: Format, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of reading that a format supports.
+    """The reading options that a format supports.
 
     Raises:
         UnsupportedData: One that it does not support has another value than its default.
@@ -192,9 +192,9 @@ def _check_options(format: Format, path: str, given: Mapping[str, Any]) -> dict[
 
 
 def _check_alike(paths: list[str], first: Format) -> None:
-    """Refuse a mixture: the files of a folder are read as what the first of them is.
+    """Refuse files of several formats: a folder is read in the format of its first file.
 
-    A file whose name means another format is looked into; its content decides.
+    If a name suggests another format, the content of that file decides.
     """
     endings: dict[str, str] = {}
     for path in paths:
@@ -213,7 +213,7 @@ def _check_alike(paths: list[str], first: Format) -> None:
 
 
 def detect(path: str) -> Format:
-    """The format of one file: by the marks in its content; then by its name, unless it is text in rows; then by those rows.
+    """The format of one file: by marks in its content, then by its name unless it contains rows of text, then by those rows.
 
     Raises:
         UnknownFormat: Neither its content nor its name shows a format; the message shows both.
@@ -250,7 +250,7 @@ def _check_compressible(found: Format, path: str, wrapper: str) -> Format:
 
 
 def _holds_rows(file: File, wrapper: Compression) -> bool:
-    """Whether a file is text in rows, whatever its name says. Binary files are known by their first bytes."""
+    """Whether a file contains rows of text, whatever its name. Its first bytes show whether it is binary."""
     if wrapper == "none" and not is_text(bytes(file.read(0, HEAD_BYTES))):
         return False
     content = bytes(file.read(0, SNIFFED_BYTES))
@@ -266,7 +266,7 @@ def _by_name(path: str, head: bytes, size: int | None) -> Format:
 
 
 def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
-    """Says what the file seems to be, and what to do about it."""
+    """The error for a file of unknown format: what it seems to be, and what to do."""
     kind = encoding_of(head, size)
     foreign = next((name for mark, name in FOREIGN.items() if head.startswith(mark)), None)
     hint = "If you know the format, name it: format='tfrecord'."

@@ -51,7 +51,7 @@ OWN = {
     "webdataset": "webdataset.format:FORMAT",
     "csv": "csv.format:FORMAT",
 }
-"""Where each format of this package is, from here. The order is that in which detection asks them."""
+"""The module of each format of this package, in the order of detection."""
 GROUP = "headrace.formats"
 """The group of entry points."""
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -59,15 +59,15 @@ SHARD_END = re.compile(r"-\d{5,}-of-\d{5,}$")
 NUMBER_END = re.compile(r"[-_.]\d+$")
 
 _loaded: dict[str, Format] = {}
-"""The formats of :data:`OWN` that were needed so far."""
+"""The formats of :data:`OWN` loaded so far."""
 _registered: dict[str, Format] = {}
-"""Those that :func:`register` added."""
+"""The formats that :func:`register` added."""
 
 
 def register(format: Format, *, replace: bool = False) -> None:
-    """Add a format of your own: everything that opens, writes, converts, verifies or inspects files then knows it, in this process.
+    """Add a format of your own. From then on this process opens, writes, converts, verifies and inspects its files.
 
-    A distribution adds one for every process by an entry point of the group ``headrace.formats``.
+    To add one to every process, a distribution declares an entry point in the group ``headrace.formats``.
 
     Args:
         format: The format. Our own formats are asked first, so its files must not look like theirs.
@@ -133,14 +133,14 @@ def _load_own(name: str) -> Format:
 
 
 def names() -> list[str]:
-    """The names of all formats, also of those whose entry points are broken."""
+    """The names of all formats, including those with broken entry points."""
     return list(dict.fromkeys([*OWN, *_registered, *_entries()]))
 
 
 def each_format(*, installed: bool = True) -> Iterator[Format]:
     """All formats: our own, those that were registered, and then, if ``installed``, those of other distributions that load.
 
-    A format is loaded when it is its turn.
+    Each format is loaded when the iteration reaches it.
     """
     yield from map(_load_own, OWN)
     yield from list(_registered.values())
@@ -150,7 +150,7 @@ def each_format(*, installed: bool = True) -> Iterator[Format]:
 
 
 def broken_entries() -> list[str]:
-    """What is wrong with the entry points of installed distributions that give no format."""
+    """The faults of installed entry points that cannot be loaded."""
     return [str(found) for name in _entries() if isinstance(found := _try_entry(name), UnknownFormat)]
 
 
@@ -205,7 +205,7 @@ def _broken(by: str | None, expected: str, found: str, hint: str) -> UnknownForm
 
 
 def csv_options(name: str | CSV | None) -> CSV | None:
-    """The options of CSV in what a caller named; ``None`` where there are none."""
+    """The CSV options in the format that a caller gave; ``None`` without any."""
     if isinstance(name, CSV) or name is None:
         return name
     format, mark, options = name.partition(":")
@@ -213,7 +213,7 @@ def csv_options(name: str | CSV | None) -> CSV | None:
 
 
 def format_of_content(head: bytes, *, installed: bool = True) -> Format | None:
-    """The format that the first bytes of a file show; ``None`` where they show none. ``installed``: as of :func:`format_of_name`."""
+    """The format that the first bytes of a file identify, or ``None``. ``installed`` is as in :func:`format_of_name`."""
     if head:
         for found in each_format(installed=installed):
             if found.knows(head):
@@ -222,7 +222,7 @@ def format_of_content(head: bytes, *, installed: bool = True) -> Format | None:
 
 
 def format_of_name(path: str | os.PathLike[str], *, installed: bool = True) -> str | None:
-    """The format that a file name means; ``None`` where it means none.
+    """The format that a file name suggests, or ``None``.
 
     Args:
         path: The name.
@@ -243,5 +243,5 @@ def format_of_name(path: str | os.PathLike[str], *, installed: bool = True) -> s
 
 
 def endings() -> list[str]:
-    """One ending of a file name for each format that has some, as ``.tfrecord``."""
+    """One file suffix, such as ``.tfrecord``, for each format that has any."""
     return [found.suffixes[0] for found in each_format() if found.suffixes]

@@ -32,10 +32,10 @@ def load_json(text: str | bytes, *, parse_int: Callable[[str], Any] | None = Non
 
     Args:
         text: Text, or bytes in UTF-8.
-        parse_int: Converts the digits of a whole number; ``None``: to an ``int``.
+        parse_int: Converts the digits of an integer; ``None``: to an ``int``.
 
     Raises:
-        ValueError: Not JSON, not UTF-8, nested too deeply, or a whole number of thousands of digits.
+        ValueError: Not JSON, not UTF-8, nested too deeply, or an integer of thousands of digits.
     """
     encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     at = too_deep(encoded)

@@ -221,7 +221,7 @@ def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether other libraries have this dtype: none has numbers of 80 or 128 bits."""
+    """Whether other libraries have this dtype: no other library has 80-bit or 128-bit numbers."""
     return dtype.kind in "biufc" and dtype.char not in "gG"
 
 

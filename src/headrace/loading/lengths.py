@@ -24,7 +24,7 @@ class Pad:
     """Pads features to one length: ``Loader(..., map_batch=Pad("tokens"))``.
 
     Each feature of shape ``(None, *inner)`` becomes an array ``(n, length, *inner)`` of its dtype, rows followed by ``fill``, and
-    ``<feature>_length``, ``int64 (n,)``, says how long each row is. Other features stay as they are.
+    ``<feature>_length``, ``int64 (n,)``, gives the length of each row. Other features stay unchanged.
 
     Args:
         features: A name, or several.
@@ -82,8 +82,8 @@ class Bucket:
     """Sorts the rows of a batch by length into buckets, each padded to its bound.
 
     A batch becomes a list of batches, one for every bucket that is not empty, shortest bound first; within a bucket rows keep
-    their order. A row goes into the first bucket whose bound it does not exceed. Read large batches (``batch_size=4096``) and go
-    through the list: little is padded, and a compiled step sees at most as many shapes of rows as there are bounds.
+    their order. A row goes into the first bucket whose bound it does not exceed. Read large batches (``batch_size=4096``) and iterate
+    over the list: little is padded, and a compiled step sees at most one row shape for each bound.
 
     Args:
         feature: The feature whose lengths count. It is padded as by :class:`Pad`, with ``<feature>_length``.
@@ -127,7 +127,7 @@ class Bucket:
 class Pack:
     """Packs the rows of a batch into rows of one length, with little padding.
 
-    Row after row goes into the first packed row that has room for all of it (first fit), behind what is there. Of features of
+    Each row goes into the first packed row with enough room (first fit), after its present content. Of features of
     shape ``(None, *inner)`` come:
 
     - the features themselves, ``(m, length, *inner)``, filled up with ``fill``;
@@ -135,8 +135,7 @@ class Pack:
     - ``<first feature>_position``, ``int32 (m, length)``: the place within its row, from 0;
     - every other feature as a :class:`Ragged` of ``m`` rows: its values for the rows in each packed row, in order.
 
-    Nothing is carried from one batch to the next, so what a batch gives depends on that batch alone; the larger it is, the less is
-    filled up.
+    Nothing is carried from one batch to the next, so the result depends on that batch alone. Larger batches need less padding.
 
     Args:
         features: A name, or several whose rows have the same lengths (tokens and their labels).
@@ -214,7 +213,7 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """What is packed: parts of rows, in order."""
+    """The pieces to pack: parts of rows, in order."""
 
     row: Indices
     begin: Indices
@@ -222,7 +221,7 @@ class _Pieces:
 
     @classmethod
     def of(cls, lengths: Indices, most: int, *, split: bool) -> _Pieces:
-        """Each row as one piece of at most ``most``, or as so many that nothing of it is left out."""
+        """Each row as one piece of at most ``most``, or as several pieces that hold all of it."""
         counts = np.maximum(-(-lengths // most), 1) if split else np.ones(len(lengths), np.int64)
         row = np.repeat(np.arange(len(lengths)), counts)
         begin = (np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)) * most
@@ -230,10 +229,8 @@ class _Pieces:
 
 
 def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
-    """For each piece the first packed row with room for it, and where in that it begins."""
-    free = np.full(
-        len(lengths), room, np.int64
-    )  # of rows that are not begun yet, too: the first of them has room always
+    """For each piece, the first packed row with room for it, and its position there."""
+    free = np.full(len(lengths), room, np.int64)  # also of rows that are still empty: the first of them always has room
     row, begin = np.empty(len(lengths), np.int64), np.empty(len(lengths), np.int64)
     used = 0
     for number, length in enumerate(lengths.tolist()):
@@ -245,7 +242,7 @@ def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
 
 
 def _rows(batch: Mapping[str, Any], name: str) -> Ragged:
-    """A feature as rows that may differ in length; a stacked one has rows that happen to agree."""
+    """A feature as rows of possibly different lengths; the rows of a stacked feature are equally long."""
     column = batch[name]
     if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
         return column

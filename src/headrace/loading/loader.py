@@ -216,9 +216,9 @@ class Loader(Iterable[Any]):
         epoch, position = state.get("epoch"), state.get("position")
         n = len(self.sampler)
         if type(epoch) is not int or epoch < 0:
-            raise _mismatch("epoch", "a whole number from 0", epoch)
+            raise _mismatch("epoch", "an integer from 0", epoch)
         if type(position) is not int or not 0 <= position <= n:
-            raise _mismatch("position", f"a whole number from 0 to {n}", position)
+            raise _mismatch("position", f"an integer from 0 to {n}", position)
         self._progress = LoaderPosition(Cursor(epoch, position), finished=self._progress.finished)
 
     def report(self) -> LoaderReport:

@@ -252,7 +252,7 @@ def _items(sources: Any) -> Iterable[Any]:
 def _check_quotas(weights: Sequence[Weight]) -> None:
     for weight in weights:
         if isinstance(weight, bool) or not isinstance(weight, (int, np.integer)) or weight < 1:
-            raise ValueError(f"a quota is a whole number of examples from 1, got {weight!r}")
+            raise ValueError(f"a quota is an integer of at least 1, got {weight!r}")
     if sum(int(weight) for weight in weights) > MAX_PERIOD:
         raise ValueError(f"quotas add up to at most {MAX_PERIOD:,}")
 

@@ -142,9 +142,9 @@ MAX_PERIOD = 1 << 16
 
 
 def whole_parts(weights: Sequence[Weight]) -> tuple[int, ...]:
-    """Weights as the smallest whole numbers in the same proportion.
+    """Weights as the smallest integers in the same proportion.
 
-    A weight means what is written: ``0.3`` is three tenths. Whole numbers that would add up to more than 65,536 are rounded
+    A weight means what is written: ``0.3`` is three tenths. Integers that would add up to more than 65,536 are rounded
     to add up to that; each share then differs from the given one by less than 1/65,536.
 
     Raises:

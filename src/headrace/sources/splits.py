@@ -122,7 +122,7 @@ def _number(digits: str, ruler: _Ruler, text: str) -> float:
     try:
         value = float(digits) if ruler.unit == "%" else int(digits)
     except ValueError:
-        kind = "a number" if ruler.unit == "%" else "a whole number"
+        kind = "a number" if ruler.unit == "%" else "an integer"
         raise _refusal(text, expected=f"{kind} as bound", found=repr(digits)) from None
     if abs(value) > ruler.limit:
         raise _outside(text, digits, ruler)

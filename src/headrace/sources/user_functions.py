@@ -138,7 +138,7 @@ class Filtered:
         return "_kept" in self.__dict__
 
     def kept_in(self, begin: int, end: int) -> Indices:
-        """The indices from ``begin`` up to ``end`` whose examples are kept, found anew."""
+        """The indices from ``begin`` up to ``end`` whose examples are kept, found again."""
         return self._find(enumerate(examples_of(Chosen(self.parent, range(len(self.parent))[begin:end])), begin))
 
     def keep(self, indices: Indices) -> None:

@@ -24,7 +24,7 @@ from headrace.writing.sinks import codec_for
 
 __all__ = ["FeatureLoss", "convert_to_fit", "find_misfits"]
 
-STEPS = 4  # sparse to dense, times to whole numbers, wide to narrow ones
+STEPS = 4  # sparse to dense, times to integers, wide to narrow ones
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def _check_labels(labels: Any) -> npt.NDArray[Any] | None:
 
 
 def _fill_masked(values: Any) -> npt.NDArray[Any]:
-    """Masked floats become NaN, as in the SDK; whole numbers have no such value."""
+    """Masked floats become NaN, as in the SDK; integers have no such value."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         if values.dtype.kind != "f":
             raise ValueError(f"Masked values in an array of {values.dtype}: fill them first, with array.filled(...)")
@@ -148,7 +148,7 @@ def _check_range(numbers: npt.NDArray[Any], what: str) -> None:
         return
     for number in (int(numbers.min()), int(numbers.max())):
         if not limits.min <= number <= limits.max:
-            raise ValueError(f"Value out of range: {number} in {what}: a Record holds whole numbers as int32")
+            raise ValueError(f"Value out of range: {number} in {what}: a Record holds integers as int32")
 
 
 def write_matrix(file: Writable, matrix: Matrix) -> None:

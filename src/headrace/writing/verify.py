@@ -276,7 +276,7 @@ def _add_stretch(report: Report, checker: Any, stretch: Checked) -> None:
 
 
 def _add_images(report: Report, path: Paths, progress: bool, **options: Any) -> None:  # noqa: FBT001 - passed on
-    """Check the images in sound records."""
+    """Check the images in intact records."""
     try:
         source = open_images(path, **options)
     except DataError as fault:

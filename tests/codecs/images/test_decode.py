@@ -174,7 +174,7 @@ def test_a_flipped_byte_is_an_error_or_an_image(name):
 
 @pytest.mark.parametrize("name", ["progressive_cut.jpg", "png8_rgb_cut.png", "palette_cut.gif"])
 def test_truncation_is_reported_with_a_remedy(name):
-    with pytest.raises(hr.CorruptRecord, match=r"expected a whole, sound image, .*decode=False leaves") as error:
+    with pytest.raises(hr.CorruptRecord, match=r"expected a complete, intact image, .*decode=False leaves") as error:
         decoder().images([golden("baseline.jpg"), golden(name)])
     assert error.value.where.record == 1
 

@@ -137,7 +137,7 @@ def test_records():
 
 
 @pytest.mark.parametrize(
-    ("body", "content_type", "accept", "status", "said"),
+    ("body", "content_type", "accept", "status", "message"),
     [
         ("1,2,3", CSV, CSV, 406, "application/jsonlines"),
         ("1,2,3", "text/libsvm", "*/*", 415, "application/json"),
@@ -169,11 +169,11 @@ def test_records():
         ),
     ],
 )
-def test_refusals(body, content_type, accept, status, said):
+def test_refusals(body, content_type, accept, status, message):
     with pytest.raises(RequestError) as caught:
         ask(regressor(), body, content_type, accept)
     assert caught.value.status == status
-    assert said in caught.value.reason
+    assert message in caught.value.reason
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_labels_in_a_csv_of_any_kind_are_ignored(size, body):
 
 
 @pytest.mark.parametrize(
-    ("size", "body", "said"),
+    ("size", "body", "message"),
     [
         ("1", "M", "label_size=1 leaves no features in rows of 1 values"),
         ("9", "1,2,3", "label_size=9 leaves no features in rows of 3 values"),
@@ -203,12 +203,12 @@ def test_labels_in_a_csv_of_any_kind_are_ignored(size, body):
         ("one", "1,2,3", "label_size is a number of columns"),
     ],
 )
-def test_label_sizes_that_do_not_fit(size, body, said):
+def test_label_sizes_that_do_not_fit(size, body, message):
     with pytest.raises(RequestError) as caught:
         ask(regressor(), body, f"text/csv; label_size={size}")
     assert caught.value.status == 400
     assert caught.value.reason.startswith("unable to evaluate payload provided: ")
-    assert said in caught.value.reason
+    assert message in caught.value.reason
 
 
 def test_a_model_of_one_feature_without_one():

@@ -52,7 +52,7 @@ def test_hidden_hyperparameters_of_the_platform_are_accepted():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({}, "predictor_type is required"),
         ({"predictor_type": "classifier"}, "'regressor'"),
@@ -70,10 +70,10 @@ def test_hidden_hyperparameters_of_the_platform_are_accepted():
         ({"predictor_type": "regressor", "learning_rat": 0.1}, "'learning_rat' is not a hyperparameter"),
     ],
 )
-def test_refusals(given, said):
+def test_refusals(given, message):
     with pytest.raises(JobFailed, match="Customer error") as caught:
         parse(**given)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_all_problems_are_reported_together():

@@ -101,11 +101,11 @@ def test_hidden_files_do_not_count(tmp_path, from_csv):
     same(train(tmp_path, **OPTIONS)[0].model, from_csv, 0)
 
 
-def refused(base, said, **options):
+def refused(base, message, **options):
     made, _ = job(base, **{**OPTIONS, **options})
     with pytest.raises(JobFailed) as caught:
         LinearLearnerContainer().train(made)
-    for part in said:
+    for part in message:
         assert part in str(caught.value)
     assert (base / "output/failure").read_text(encoding="utf-8") == str(caught.value)
     assert not list((base / "model").iterdir())
@@ -120,7 +120,7 @@ def test_no_data(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"1,2,3\n4,x,6\n", ["bad.csv", "'x' in column 2", "record 1"]),
         (b"x,2,3\n", ["'x' in column 1", "record 0"]),
@@ -136,9 +136,9 @@ def test_no_data(tmp_path):
         (b"1,2,3\n4,1e39,6\n", ["'1e39' in column 2", "bad.csv", "record 1"]),
     ],
 )
-def test_csv_that_cannot_be_used(tmp_path, content, said):
+def test_csv_that_cannot_be_used(tmp_path, content, message):
     put(tmp_path, "train/bad.csv", content)
-    refused(tmp_path, said)
+    refused(tmp_path, message)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

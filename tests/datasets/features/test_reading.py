@@ -141,7 +141,7 @@ def test_older_forms(tree, feature):
         (
             {"pythonClassName": "x.Tensor", "tensor": {"shape": {"dimensions": [10**30]}, "dtype": "int64"}},
             CorruptFile,
-            "a length is a whole number from 0 to 2147483648",
+            "a length is an integer from 0 to 2147483648",
         ),
         (
             {"pythonClassName": "x.Tensor", "tensor": {"dtype": "int8", "shape": {"dimensions": ["x"]}}},

@@ -200,9 +200,9 @@ def test_opening_a_known_dataset_fetches_it(web, tmp_path, monkeypatch, capsys):
     source = headrace.data_source("fashion_mnist", "train", data_dir=tmp_path)
     assert len(source) == TRAIN
     assert source.features["label"].names[9] == "Ankle boot"
-    said = capsys.readouterr().err
-    assert said.startswith("headrace: fashion_mnist/3.0.1 is not there: downloading")
-    assert "HEADRACE_DOWNLOAD=0" in said
+    message = capsys.readouterr().err
+    assert message.startswith("headrace: fashion_mnist/3.0.1 is not there: downloading")
+    assert "HEADRACE_DOWNLOAD=0" in message
     asked = len(web.asked)
     headrace.data_source("fashion_mnist", data_dir=tmp_path)
     assert len(web.asked) == asked

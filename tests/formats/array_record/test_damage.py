@@ -289,7 +289,7 @@ def test_verify_lists_every_fault(sound, path, tmp_path):
     # The postscript's header is damaged; the footer is found nevertheless.
     assert (chunks[2][0], "header checksum") in found
     assert (chunks[7][0], "payload checksum") in found
-    assert (2 * BLOCK, "a block header with a sound hash") in found
+    assert (2 * BLOCK, "a block header with a correct hash") in found
     assert any(offset == len(data) - BLOCK for offset, _ in found)
     assert sum(stretch.records for stretch in stretches) == 50
     numbers = [stretch.where(i).record for stretch in stretches for i in range(stretch.records)]
@@ -312,7 +312,7 @@ def test_streams_with_sound_hashes_that_do_not_decompress(tmp_path, path, codec)
     for kind, value in packed.items():
         _rewritten(path, number, packer(codec), good, value)
         damaged = ArrayRecordRecords([str(path)])
-        with pytest.raises(CorruptRecord, match=r"sound compressed stream|decompressed bytes|number up to") as caught:
+        with pytest.raises(CorruptRecord, match=r"intact compressed stream|decompressed bytes|number up to") as caught:
             damaged[4]
         assert caught.value.where.record == 3, kind
         faults = [fault for stretch in verify_records(damaged) for fault in stretch.faults]

@@ -243,8 +243,8 @@ def test_whole_numbers_stay_whole(put, rows, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "row", "match"),
     [
-        ([2**64], 0, "whole numbers of 64 bits, found 18446744073709551616"),
-        ([1, 10**400], 1, "whole numbers of 64 bits, found a whole number of 401 digits"),
+        ([2**64], 0, "integers of 64 bits, found 18446744073709551616"),
+        ([1, 10**400], 1, "integers of 64 bits, found an integer of 401 digits"),
         ([1, -(10**4000)], 1, "4001 digits"),
         ([-1, 2**63], 1, "with a sign, because others are negative, found 9223372036854775808"),
         ([1.5, BIG], 1, "holds exactly, because there are fractions beside them, found 9007199254740993"),
@@ -308,7 +308,7 @@ def test_headers_are_read_as_in_python(tmp_path_factory, values):
         assert not (whole and (all(-(2**63) <= v < 2**63 for v in values) or all(0 <= v < 2**64 for v in values)))
         assert whole or any(isinstance(v, int) and int(float(v)) != v for v in values)
     else:
-        assert found == values  # Python compares whole numbers and floats exactly.
+        assert found == values  # Python compares integers and floats exactly.
 
 
 # --------------------------------------------------------------------------------------------------------------- text

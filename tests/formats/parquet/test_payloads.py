@@ -124,7 +124,7 @@ def test_damaged_pages(tmp_path):
     path.write_bytes(content)
     records = ParquetPayloads([str(path)])
     assert bytes(records[19]) == values[19]
-    with pytest.raises(CorruptFile, match="a sound row group") as caught:
+    with pytest.raises(CorruptFile, match="an intact row group") as caught:
         records[20]
     assert caught.value.where.path == str(path)
     assert bytes(ParquetPayloads([str(path)], verify=False)[31]) == values[31]

@@ -190,7 +190,7 @@ def test_a_plain_file_that_looks_compressed(tmp_path):
 
 def test_compression_that_is_named_wrongly(tmp_path):
     path = write(tmp_path / "x", [b"a"])
-    with pytest.raises(CorruptFile, match="sound gzip stream"):
+    with pytest.raises(CorruptFile, match="intact gzip stream"):
         list(TFRecordRecords([path], compression="GZIP"))
     packed = write(tmp_path / "y", [b"a"], gzip.compress)
     with pytest.raises(CorruptRecord, match="Is this a TFRecord file at all"):

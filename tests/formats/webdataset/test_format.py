@@ -98,7 +98,7 @@ def test_objects_that_are_not_arrays(put):
 
 def test_values_that_are_not_numbers(put):
     path = put(("a.cls", b"1"), ("b.cls", b"one"))
-    with pytest.raises(CorruptRecord, match="a whole number") as raised:
+    with pytest.raises(CorruptRecord, match="an integer") as raised:
         hr.open(path).batch([0, 1])
     assert raised.value.where.record == 1
 

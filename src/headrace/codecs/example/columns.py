@@ -73,7 +73,7 @@ def _kind(name: str, dtype: str, stored: np.dtype[Any]) -> int:
         return FLOAT
     raise UnsupportedData(
         Where(feature=name),
-        expected="bytes, text, whole numbers or floats, which is what an Example holds",
+        expected="bytes, text, integers or floats, which is what an Example holds",
         found=dtype,
         hint="Store the array's bytes (tobytes) as a bytes feature, or write a .npy.",
     )

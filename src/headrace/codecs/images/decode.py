@@ -276,7 +276,7 @@ class ImageDecoder:
         )
         return CorruptRecord(
             Where(record=position),
-            expected="a whole, sound image",
+            expected="a complete, intact image",
             found=f"{len(image)} bytes: {reason or type(error).__name__}",
             hint=LEFT,
         )

@@ -234,7 +234,7 @@ def _decode_by_pillow(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[
             check_chunks(file)
             decoded.append(_pillow_pixels(pillow, file, header))
         except Exception as error:  # Pillow raises errors of any class
-            raise CorruptRecord(Where(record=position), expected="a sound PNG", found=str(error)) from error
+            raise CorruptRecord(Where(record=position), expected="an intact PNG", found=str(error)) from error
     return np.stack(decoded)
 
 

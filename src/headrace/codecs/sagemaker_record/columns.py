@@ -144,7 +144,7 @@ def _own_kind(name: str, feature: Feature) -> int:
         return FLOAT32
     if dtype.kind in "iub":
         return INT32
-    raise _cannot_hold(name, feature, "float32, float64, whole numbers, bytes or text")
+    raise _cannot_hold(name, feature, "float32, float64, integers, bytes or text")
 
 
 def _suits(kind: int | None, own: int, feature: Feature) -> bool:

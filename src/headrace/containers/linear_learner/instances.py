@@ -140,7 +140,7 @@ def _instance(instance: Any, number: int, width: int) -> tuple[Any | None, Any]:
         return None, values
     keys = features["keys"]
     if not isinstance(keys, list) or not all(type(key) is int for key in keys) or len(keys) != len(values):
-        raise _bad(f"instance {number}: expected as many whole numbers in 'keys' as there are values")
+        raise _bad(f"instance {number}: expected as many integers in 'keys' as there are values")
     if features.get("shape", [width]) != [width]:
         raise _bad(f"instance {number}: the model takes {width} features, but 'shape' is {features['shape']!r}")
     return keys, values

@@ -40,7 +40,7 @@ def key_bytes(key: Key) -> bytes:
         return key.replace("\\", "/").encode()
     if isinstance(key, (int, np.integer)):
         return str(int(key)).encode()
-    raise SchemaMismatch(Where(), expected="a key that is text, bytes or a whole number", found=repr(key)[:80])
+    raise SchemaMismatch(Where(), expected="a key that is text, bytes or an integer", found=repr(key)[:80])
 
 
 class Ordering:

@@ -257,9 +257,9 @@ def _whole(value: Any, what: str) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     is_text = isinstance(value, str) and len(value) <= MOST_DIGITS and value.isdecimal()
     if not is_number and not is_text:
-        raise ValueError(f"{what} is a whole number, got {value!r:.40}")
+        raise ValueError(f"{what} is an integer, got {value!r:.40}")
     if not 0 <= int(value) <= MOST_VALUES:
-        raise ValueError(f"{what} is a whole number from 0 to {MOST_VALUES}, got {value!r:.40}")
+        raise ValueError(f"{what} is an integer from 0 to {MOST_VALUES}, got {value!r:.40}")
     return int(value)
 
 

@@ -134,7 +134,7 @@ def unpack(chunks: _native.Chunks, file: HasBuffer) -> None:
                     size = unpacker.unpack_into(source, target)
             except unpacker.errors as error:
                 raise BadChunk(
-                    number, _undecodable(chunks, number, file, "a sound compressed stream", str(error))
+                    number, _undecodable(chunks, number, file, "an intact compressed stream", str(error))
                 ) from error
             if size != len(target):
                 found = f"{size}" if size < len(target) else "more"

@@ -71,7 +71,7 @@ class AvroTable(BlockTable):
         except RecursionError as error:
             raise too_deep_error(Where(path=self.paths[file])) from error
         except DAMAGE as error:
-            raise self._damaged(file, error, "a sound Avro header") from error
+            raise self._damaged(file, error, "an intact Avro header") from error
 
     def _damaged(self, file: int, error: Exception, expected: str, offset: int | None = None) -> CorruptFile:
         found = f"{type(error).__name__} {error}".strip()[:160]
@@ -143,7 +143,7 @@ class AvroTable(BlockTable):
                     bar.advance(block.offset + block.size - at)
                     at = block.offset + block.size
         except DAMAGE as error:
-            raise self._damaged(file, error, "a sound block", at) from error
+            raise self._damaged(file, error, "an intact block", at) from error
         return np.repeat(np.array(offsets, np.int64), np.array(counts, np.int64))
 
     @cached_property
@@ -183,7 +183,7 @@ class AvroTable(BlockTable):
         try:
             records = list(module.reader(io.BytesIO(alone)))
         except DAMAGE as error:
-            raise self._damaged(file, error, "a sound block", offset) from error
+            raise self._damaged(file, error, "an intact block", offset) from error
         if len(records) != count:
             raise CorruptFile(
                 Where(path=self.paths[file], offset=offset), expected=f"{count} records", found=f"{len(records)}"

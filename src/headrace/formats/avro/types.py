@@ -262,7 +262,7 @@ def _substitute(feature: Feature) -> tuple[str, str | None] | None:
         unit, count = np.datetime_data(dtype)
         return None if unit in ("D", "ms", "us") and count == 1 else ("times in days, ms or us", "M8[us]")
     if dtype.kind == "u" and dtype.itemsize == 8:
-        return "whole numbers of up to 63 bits", "int64"
+        return "integers of up to 63 bits", "int64"
     if dtype.kind == "f" and dtype.itemsize > 8:
         return "floats of up to 64 bits", "float64"
     return None if dtype.kind in "biufm" else ("text, bytes or numbers", None)

@@ -184,7 +184,7 @@ def _check_exact(path: str, name: str, values: Sequence[Any], is_held: Callable[
             shown = str(value)
             raise SchemaMismatch(
                 Where(path=path, record=number, feature=name),
-                expected="whole numbers of 64 bits, and beside fractions or nulls only those that float64 holds exactly",
+                expected="integers of 64 bits, and beside fractions or nulls only those that float64 holds exactly",
                 found=shown if len(shown) <= SHOWN else f"a number of {len(shown)} digits",
                 hint="Write it as text.",
             )

@@ -146,7 +146,7 @@ class RecordIndex:
         if made is None or [file.records for file in made.files] != [file.records for file in self.files]:
             raise CorruptFile(
                 Where(path=self.files[0].path if self.files else None),
-                expected="a sound index of this file in the cache folder",
+                expected="an intact index of this file in the cache folder",
                 found="a damaged one",
                 hint="Open the file again to rebuild it.",
             )

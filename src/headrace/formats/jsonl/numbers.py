@@ -18,9 +18,9 @@ __all__ = ["any_beyond_exact", "check_numbers", "has_beyond_exact", "innermost",
 
 SHOWN = 60
 EXACT = 2.0**53
-"""Whole numbers up to this one are exact floats."""
+"""Integers up to this one are exact floats."""
 MOST_DIGITS = 20
-"""The most characters of a 64-bit whole number, including its sign."""
+"""The most characters of a 64-bit integer, including its sign."""
 MOST_UINT64 = (1 << 64) - 1
 LONG_NUMBER = re.compile(rb"(?<![\d.eE+])\d{16,}(?![\d.eE])|[\d.][eE][+]?\d\d\d|\d{300}")
 """Matches any number that float64 may not hold: many digits, or a huge value."""
@@ -35,7 +35,7 @@ def innermost(kind: Any) -> Any:
 
 
 def has_beyond_exact(array: Any) -> bool:
-    """Whether any float in the array, nested or not, may be a rounded whole number."""
+    """Whether any float in the array, nested or not, may be a rounded integer."""
     while arrow().types.is_list(array.type):
         array = array.flatten()
     return bool((np.abs(array.to_numpy(zero_copy_only=False)) >= EXACT).any())
@@ -56,7 +56,7 @@ def any_beyond_exact(columns: Iterable[Any]) -> bool:
 
 
 class _Whole(str):
-    """The digits of a whole number."""
+    """The digits of an integer."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class _Whole(str):
 
     @property
     def shown(self) -> str:
-        return str(self) if len(self) <= SHOWN else f"a whole number of {len(self.lstrip('-'))} digits"
+        return str(self) if len(self) <= SHOWN else f"an integer of {len(self.lstrip('-'))} digits"
 
 
 def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole | float]:
@@ -106,11 +106,11 @@ def whole_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> Any:
     if len(whole) == len(numbers):
         row, beyond = next((row, number) for row, number in whole if not _is_int64(number))
         signs = any(number.startswith("-") for _, number in whole)
-        expected = "whole numbers of 64 bits" + (", with a sign, because others are negative" if signs else "")
+        expected = "integers of 64 bits" + (", with a sign, because others are negative" if signs else "")
         raise BadValue(row, expected, beyond.shown, ROUNDS.replace("NAME", "/".join(keys)))
     for row, number in numbers:
         if not _is_held(number):
-            expected = "whole numbers that float64 holds exactly, because there are fractions beside them"
+            expected = "integers that float64 holds exactly, because there are fractions beside them"
             raise BadValue(row, expected, _shown_number(number), ROUNDS.replace("NAME", "/".join(keys)))
     return kind
 
@@ -134,7 +134,7 @@ def check_numbers(array: Any, lines: Sequence[bytes], keys: tuple[str, ...], *, 
         array: The column.
         lines: The source lines.
         keys: Its keys in each line.
-        rounds: Whether whole numbers may be rounded, because a given schema asks for floats.
+        rounds: Whether integers may be rounded, because a given schema asks for floats.
 
     Raises:
         BadValue: A number changed, or became infinite.

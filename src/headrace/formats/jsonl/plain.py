@@ -33,7 +33,7 @@ class PlainDecoder:
     Args:
         features: The features to decode, by name, each under a key of the same name or another.
         keys: Their keys.
-        exact: Whether a whole number in a column of floats must not be rounded.
+        exact: Whether an integer in a column of floats must not be rounded.
     """
 
     def __init__(self, features: Mapping[str, Feature], keys: Sequence[str], *, exact: bool) -> None:
@@ -73,7 +73,7 @@ def plain_decoder(
         schema: The features of the lines.
         names: Those wanted.
         found: The keys of the features that were found in the first lines.
-        exact: Whether a whole number in a column of floats must not be rounded.
+        exact: Whether an integer in a column of floats must not be rounded.
     """
     paths = [found[name][0] if name in found else (name,) for name in names]
     features = {name: schema[name] for name in names}

@@ -146,7 +146,7 @@ def _check_extent(dtype: np.dtype[Any], shape: tuple[int, ...], path: str) -> No
             Where(path=path),
             expected=f"an array of numbers, text or records with at most {MOST_AXES} axes and 2^63 - 1 bytes",
             found=f"{dtype} {shape}",
-            hint="NumPy cannot hold such an array either. Save it anew.",
+            hint="NumPy cannot hold such an array either. Save it again.",
         )
 
 

@@ -235,7 +235,7 @@ class _Directory:
         if entry.flags & PATCHED or entry.method not in (STORED, DEFLATED):
             method = "patch data" if entry.flags & PATCHED else METHODS.get(entry.method, f"method {entry.method}")
             raise self._unsupported(
-                name, "a stored or deflated member", f"one packed by {method}", "Write it anew with np.savez."
+                name, "a stored or deflated member", f"one packed by {method}", "Write it again with np.savez."
             )
         if entry.method == STORED and entry.packed_bytes != entry.size:
             raise self.corrupt(entry.header, f"{entry.size} stored bytes of {name!r}", f"{entry.packed_bytes}")

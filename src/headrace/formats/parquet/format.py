@@ -72,7 +72,7 @@ class ParquetTable(BlockTable):
                 content = pa.BufferReader(pa.py_buffer(buffer))
                 return parquet.ParquetFile(content, metadata=footer, page_checksum_verification=self.verify)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise self._damaged(number, error, "a sound Parquet footer") from error
+            raise self._damaged(number, error, "an intact Parquet footer") from error
 
     def _damaged(self, number: int, error: Exception, expected: str) -> CorruptFile:
         return CorruptFile(Where(path=self.paths[number]), expected=expected, found=str(error).splitlines()[0][:200])
@@ -200,7 +200,7 @@ class ParquetTable(BlockTable):
         except (arrow().ArrowException, OSError) as error:
             if len(numbers) > 1:  # Which of them is at fault?
                 return arrow().concat_tables([self._row_groups(file, [number], leaves) for number in numbers])
-            raise self._damaged(file, error, f"a sound row group {numbers[0]}") from error
+            raise self._damaged(file, error, f"an intact row group {numbers[0]}") from error
 
     def _part(self, block: int, found: RowBlock, leaves: list[Leaf]) -> Any:
         """Part of a large row group. A reader goes through it in order, so parts before this one are decoded, too, and kept."""
@@ -221,7 +221,7 @@ class ParquetTable(BlockTable):
                     self._keep_passed(cursor.block, cursor.read(self._blocks[cursor.block].rows), leaves)
                 table = cursor.read(found.rows)
         except (arrow().ArrowException, OSError) as error:
-            fault = self._broken[key] = self._damaged(file, error, f"a sound row group {group}")
+            fault = self._broken[key] = self._damaged(file, error, f"an intact row group {group}")
             raise fault from error
         if table is None or len(table) != found.rows:
             where = Where(path=self.paths[file])
@@ -248,7 +248,7 @@ class ParquetTable(BlockTable):
             except BadValue as bad:
                 raise bad.at(Where(path=self.paths[file], record=first + bad.row, feature=leaf.name)) from bad
             except arrow().ArrowException as error:  # an index outside its dictionary
-                raise self._damaged(file, error, f"sound values of {leaf.name!r}") from error
+                raise self._damaged(file, error, f"intact values of {leaf.name!r}") from error
         return columns
 
     def blocks(self, names: tuple[str, ...], rows: int) -> Iterator[Batch]:
@@ -261,7 +261,7 @@ class ParquetTable(BlockTable):
                     yield self._columns(arrow().Table.from_batches([batch]), leaves, file, first)
                     first += batch.num_rows
             except (arrow().ArrowException, OSError) as error:
-                raise self._damaged(file, error, "sound pages") from error
+                raise self._damaged(file, error, "intact pages") from error
 
     def where(self, index: int) -> Where:
         """Path, and row number in its file."""

@@ -104,7 +104,7 @@ class ParquetPayloads:
         try:
             chunked = self._file(file).read_row_group(group, columns=[self.column]).column(0)
         except OSError as error:
-            raise CorruptFile(Where(path=self.paths[file]), expected="a sound row group", found=str(error)) from error
+            raise CorruptFile(Where(path=self.paths[file]), expected="an intact row group", found=str(error)) from error
         array = arrow.concat_arrays([chunk.cast(arrow.large_binary()) for chunk in chunked.chunks])
         if array.null_count:
             raise SchemaMismatch(

@@ -24,7 +24,7 @@ NUMBERS = range(2, 13)
 
 
 def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
-    """The array of one column of a table, structs opened; ``root`` is the position of its first column in ``table``."""
+    """The array of one column of a table, with structs flattened; ``root`` is the position of its first column in ``table``."""
     pa = arrow()
     column = table.column(root)
     if len(leaf.path) > 1:
@@ -34,7 +34,7 @@ def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
     if column.num_chunks == 1:  # Combining copies even one.
         return column.chunk(0)
     array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # Without any chunk there is nothing to combine.
+    if isinstance(array, pa.ChunkedArray):  # no chunk: nothing to combine
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     return array
 
@@ -127,7 +127,7 @@ def _lengths(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
 
 
 def _with_defaults(array: Any, feature: Feature, rows: _RowOrigins, at: int) -> Any:
-    """The same with the default in the place of nulls."""
+    """The array with nulls replaced by the default."""
     if feature.default is None or rows.above is not None or not feature.is_fixed:
         raise missing(rows[at])
     one = np.broadcast_to(np.asarray(feature.default), tuple(n or 0 for n in feature.shape)).tolist()
@@ -161,7 +161,7 @@ def _text(array: Any, feature: Feature, rows: _RowOrigins) -> Strings:
 
 
 def _times(array: Any, feature: Feature, rows: _RowOrigins) -> npt.NDArray[Any]:
-    """Points in time, or spans of it; what is missing is NaT, or the default."""
+    """Times or durations. Missing values become NaT, or the default."""
     types, dtype = arrow().types, feature.numpy_dtype
     if array.null_count and feature.default is not None and feature.shape == ():
         array = _fill_nulls(array, feature, rows)
@@ -178,7 +178,7 @@ def _times(array: Any, feature: Feature, rows: _RowOrigins) -> npt.NDArray[Any]:
 
 
 def _points_in_text(array: Any, dtype: np.dtype[Any], rows: _RowOrigins) -> npt.NDArray[Any]:
-    """ISO 8601 by Arrow; units and years that it does not know, by NumPy."""
+    """ISO 8601 times, parsed by Arrow; by NumPy where Arrow lacks the unit or the year."""
     try:
         wanted = arrow_type(Feature(dtype))
         return np.array(array.cast(wanted).to_numpy(zero_copy_only=False), dtype)
@@ -226,14 +226,14 @@ def _fill_nulls(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
 
 
 def _cast(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
-    """The array as the type of the feature, where no whole number changes by that."""
+    """The array as the type of the feature, if no integer changes."""
     pa = arrow()
     wanted = arrow_type(Feature(feature.dtype))
     kind = array.type
     if kind == wanted:
         return array
     if pa.types.is_timestamp(kind) and kind.unit == getattr(wanted, "unit", None):
-        return array.cast(wanted, safe=False)  # The same instants, without the name of a time zone.
+        return array.cast(wanted, safe=False)  # the same instants, without a time zone
     if pa.types.is_time(kind):
         return array.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64()).cast(wanted)
     try:
@@ -243,7 +243,7 @@ def _cast(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
 
 
 def _first_bad(array: Any, wanted: Any, rows: _RowOrigins) -> int:
-    """The row of the first value that cannot be cast, by halving."""
+    """The row of the first value that cannot be cast, found by bisection."""
     pa = arrow()
     low, high = 0, len(array)
     while high - low > 1:
@@ -299,7 +299,7 @@ def _as_rows(column: Any) -> Any:
 
 
 def _check_days(days: npt.NDArray[Any]) -> None:
-    """Arrow counts days in 32 bits, and would take others for other days."""
+    """Arrow counts days in 32 bits, and would silently wrap larger numbers."""
     limits = np.iinfo(np.int32)
     numbers = days.astype(np.int64)
     beyond = np.flatnonzero(~np.isnat(days) & ((numbers < limits.min) | (numbers > limits.max)))
@@ -312,7 +312,7 @@ def _flat(rows: Any) -> Any:
 
 
 def _as_ragged(rows: list[Any]) -> Ragged:
-    """Rows of one array each, of different shapes, as lists in lists."""
+    """Rows of one array each, of different shapes, as nested lists."""
     arrays = [np.asarray(row) for row in rows]
     offsets = np.zeros(len(arrays) + 1, np.int64)
     np.cumsum([len(array) for array in arrays], out=offsets[1:])

@@ -52,7 +52,7 @@ def arrow() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column that is no struct.
+    """A column that is not a struct.
 
     Args:
         name: Of the feature: the names on the way to it, with ``/`` between.
@@ -66,7 +66,7 @@ class Leaf:
 
 
 def leaves_of(schema: Any) -> Iterator[Leaf]:
-    """The columns of an Arrow schema, structs opened."""
+    """The columns of an Arrow schema, with structs flattened."""
     for position, field in enumerate(schema):
         yield from _leaves(field.name, (position,), field.type)
 
@@ -81,7 +81,7 @@ def _leaves(name: str, path: tuple[int, ...], kind: Any) -> Iterator[Leaf]:
 
 
 def schema_of_leaves(leaves: list[Leaf], where: Where, *, embedded: Schema | None = None) -> Schema:
-    """The features of some columns. What a schema that travelled with the file says counts where it fits the type.
+    """The features of some columns. A schema stored in the file decides where it fits the type.
 
     Raises:
         UnsupportedData: A type has no feature, or a name is there twice.
@@ -139,7 +139,7 @@ def _axes_of(kind: Any) -> int:
 
 def _of_extension(kind: Any, where: Where) -> Feature:
     inner = feature_of(kind.storage_type, where)
-    shape = getattr(kind, "shape", None)  # arrow.fixed_shape_tensor has one
+    shape = getattr(kind, "shape", None)  # as arrow.fixed_shape_tensor has
     return inner if shape is None else Feature(inner.dtype, tuple(shape))
 
 
@@ -220,7 +220,7 @@ def _misfit(name: str, feature: Feature, expected: str, instead: Feature | None,
 
 
 def _unstorable(dtype: np.dtype[Any]) -> tuple[str, Feature | None] | None:
-    """Why Arrow has no type for a dtype, and what it can be instead; ``None`` where it has one."""
+    """Why Arrow has no type for a dtype, and what to use instead; ``None`` if it has one."""
     if dtype.kind in "mM":
         unit, count = np.datetime_data(dtype)
         if count == 1 and (unit in UNITS or (dtype.kind == "M" and unit == "D")):
@@ -230,14 +230,14 @@ def _unstorable(dtype: np.dtype[Any]) -> tuple[str, Feature | None] | None:
         return "bytes or str", None
     if dtype.kind == "f" and dtype.itemsize > 8:
         return "floats of up to 64 bits", Feature("float64")
-    return None if dtype.kind in "biuf" else ("whole numbers, floats, times, text or bytes", None)
+    return None if dtype.kind in "biuf" else ("integers, floats, times, text or bytes", None)
 
 
 KEY = "headrace.schema"
 
 
 def embedded_schema(text: bytes | str | None) -> Schema | None:
-    """The schema in the metadata of a file; ``None`` where there is none that can be read.
+    """The schema in the metadata of a file; ``None`` without a readable one.
 
     It only ever refines what the file's own types say, so a damaged one costs shapes and names of types, never values.
     """

@@ -72,7 +72,7 @@ class FileTable(ABC):
 
     @cached_property
     def _files(self) -> FileSet:
-        """What is in the files."""
+        """The content of the files."""
         return FileSet(self.paths)
 
     @property
@@ -111,7 +111,7 @@ class FileTable(ABC):
 
 
 class TypedTable(FileTable):
-    """A table that can be read under a schema that was given: by default, its own types are those of :meth:`_own_schema`.
+    """A table that can be read with a given schema. Without one, its types are those of :meth:`_own_schema`.
 
     Args:
         paths: The files.
@@ -130,15 +130,15 @@ class TypedTable(FileTable):
 
     @cached_property
     def schema(self) -> Schema:
-        """The given one, or what the files show."""
+        """The given schema, or the one found in the files."""
         return self._own_schema() if self.given is None else self._check_given(self.given)
 
     @abstractmethod
     def _own_schema(self) -> Schema:
-        """What the files show."""
+        """The schema found in the files."""
 
     def _check_given(self, given: Schema) -> Schema:
-        """The given schema, after a look whether the files can have it."""
+        """The given schema, after checking it against the files."""
         return given
 
     def _check_held(self, names: Sequence[str], held: Collection[str], what: str, place: Where) -> None:
@@ -153,7 +153,7 @@ class TypedTable(FileTable):
 
 
 def verify_rows(table: Table, path: str, *, step: int = 1024) -> Iterator[Checked]:
-    """Read all rows of a table of one file, ``step`` at a time; where that fails, those one by one."""
+    """Read all rows of a table of one file, ``step`` at a time. If a step fails, read its rows one by one."""
     size, counted = size_on_disk(path), 0
     try:
         rows, names = len(table), tuple(table.schema)
@@ -170,7 +170,7 @@ def verify_rows(table: Table, path: str, *, step: int = 1024) -> Iterator[Checke
 
 
 def _faults(table: Table, names: tuple[str, ...], rows: Indices) -> list[DataError]:
-    """One for each row at fault."""
+    """One fault for each bad row."""
     try:
         table.batch(rows, names)
     except DataError as fault:

@@ -1,4 +1,4 @@
-"""Folders that are data sets: their classes, and a note in those without examples, so that they can be opened again."""
+"""Folders that are data sets: their classes, and the file that marks a folder without examples, so that it can be opened again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def are_splits(folders: Iterable[str]) -> bool:
 
 
 def refuse_splits(folder: str, names: Sequence[str]) -> None:
-    """Refuse splits in the place of classes.
+    """Refuse splits where classes are expected.
 
     Raises:
         UnsupportedData: All of these folders in a folder are splits.
@@ -56,18 +56,18 @@ def class_names(listing: Listing, folders: Callable[[Listing], Sequence[str]]) -
 
 
 def leave_note(folder: AtomicFolder, format: str, schema: Schema) -> None:
-    """Say in a folder that is being written that it is one of this format, with no example."""
+    """Mark a folder that is being written as one of this format without examples."""
     text = json.dumps({"format": format, **json.loads(schema.to_json())}, ensure_ascii=False)
     folder.write(NOTE, text.encode())
 
 
 def is_noted(listing: Listing, format: str) -> bool:
-    """Whether a folder says that it is an empty one of this format."""
+    """Whether a folder is marked as an empty one of this format."""
     return NOTE in listing.files and _note(listing)[0] == format
 
 
 def noted_schema(listing: Listing, format: str) -> Schema | None:
-    """The schema of an empty folder of this format; ``None`` where it does not say that it is one.
+    """The schema of a folder that is marked as an empty one of this format; else ``None``.
 
     Raises:
         CorruptFile: The note cannot be read.

@@ -1,4 +1,4 @@
-"""Columns from Python values, and from nothing."""
+"""Columns from Python values, and empty columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POINT = re.compile(r"[+-]?\d{4,}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?)
 
 
 class BadValue(Exception):
-    """A value that does not fit its feature. ``row`` is its row in the column that was to be made."""
+    """A value that does not fit its feature. ``row`` is its row in the column."""
 
     def __init__(self, row: int, expected: str, found: str, hint: str = "") -> None:
         super().__init__(f"row {row}: expected {expected}, found {found}")
@@ -39,7 +39,7 @@ class BadValue(Exception):
 
 
 def fill_of(feature: Feature) -> Any:
-    """What replaces a missing value; ``None`` if that is an error."""
+    """The value that replaces a missing one; ``None`` if a missing value is an error."""
     if feature.default is not None:
         return feature.default
     if not feature.is_fixed:
@@ -50,7 +50,7 @@ def fill_of(feature: Feature) -> Any:
 
 
 def point_in_time(text: str, dtype: np.dtype[Any]) -> Any:
-    """A point in time from ISO 8601, of any year, or NaT.
+    """A time of any year, parsed from ISO 8601, or NaT.
 
     Raises:
         ValueError: It is none, or not in the range of the unit: NumPy takes such for others.
@@ -101,7 +101,7 @@ def missing(row: int) -> BadValue:
 
 
 def _nest(values: list[Any], shape: tuple[int | None, ...], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
-    """Values whose axes are ``shape``; ``rows`` is the row that each belongs to."""
+    """Values with the axes ``shape``; ``rows`` is the row of each."""
     if not shape:
         return _leaves(values, feature, rows)
     length = shape[0]
@@ -148,7 +148,7 @@ def _texts(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> 
 
 
 def _fits(found: npt.NDArray[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether values of one dtype can be another without changing: by kind, and whole numbers by their size."""
+    """Whether values of one dtype convert to another unchanged: by kind, and integers by their size."""
     if found.dtype.kind in "iu" and wanted.kind in "iu":
         limits = np.iinfo(wanted)
         return not len(found) or (int(found.min()) >= limits.min and int(found.max()) <= limits.max)
@@ -158,7 +158,7 @@ def _fits(found: npt.NDArray[Any], wanted: np.dtype[Any]) -> bool:
 
 
 def _worst(values: list[Any], wanted: np.dtype[Any], rows: npt.NDArray[np.int64]) -> BadValue:
-    """The first value that is at fault."""
+    """The error for the first bad value."""
     for position, value in enumerate(values):
         try:
             one = np.array([value])
@@ -170,7 +170,7 @@ def _worst(values: list[Any], wanted: np.dtype[Any], rows: npt.NDArray[np.int64]
 
 
 def map_values(column: Any, function: Callable[[Any], Any]) -> Any:
-    """The column with the arrays of its innermost values through ``function``."""
+    """The column with ``function`` applied to its innermost array."""
     if isinstance(column, Ragged):
         return Ragged(map_values(column.values, function), column.offsets)
     if isinstance(column, list):

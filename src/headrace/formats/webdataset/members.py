@@ -281,7 +281,7 @@ def _value(member: bytes, ending: str, feature: Feature, place: Place, row: int)
         text = member.decode()
         return int(text) if kind in NUMBERS and not feature.is_text else text
     except ValueError as error:
-        expected = "a whole number" if kind in NUMBERS else "UTF-8 text"
+        expected = "an integer" if kind in NUMBERS else "UTF-8 text"
         raise CorruptRecord(place(row), expected=expected, found=repr(member[:40])) from error
 
 

@@ -334,7 +334,7 @@ class Inflater:
                 yield from skip_bytes(given, self._parts(file, fine_from=failing))
         except zlib.error as error:
             reason = str(error).partition(": ")[2] or str(error)
-            self.fault = self._corrupt(f"a sound {self.compression} stream", reason)
+            self.fault = self._corrupt(f"an intact {self.compression} stream", reason)
 
     def _new(self) -> Decompressor:
         return self._library.decompressobj(wbits=WINDOW_BITS[self.compression])  # type: ignore[no-any-return]

@@ -314,7 +314,7 @@ class InflatedStream:
     def _give_up(self, entry: CacheEntry) -> None:
         entry.abort()
         warnings.warn(
-            f"{self.path} is inflated anew each time: the cache in {entry.path.parent} has no space for it. {LIMIT_HINT}",
+            f"{self.path} is inflated again each time: the cache in {entry.path.parent} has no space for it. {LIMIT_HINT}",
             stacklevel=2,
         )
 

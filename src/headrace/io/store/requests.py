@@ -57,7 +57,7 @@ class Version:
     def is_certain(self) -> bool:
         """Whether a change of version would be detected: by a strong ETag, or because the last change is long past.
 
-        An object without either is fetched anew each time it is opened, because equal sizes prove nothing.
+        An object without either is fetched again each time it is opened, because equal sizes prove nothing.
         """
         return self.has_strong_etag or 0 < self.modified_ns <= self.seen_ns - SETTLED_NS
 

@@ -36,10 +36,10 @@ MAX_DEPTH = 12
 
 
 def choose_start_method(wanted: StartMethod | None) -> tuple[StartMethod, str]:
-    """The start method, and why it is not fork (empty: it is, or the user chose it).
+    """The start method, and the reason if it is not fork (empty if it is, or if the user chose it).
 
-    Fork where it is safe: on Linux, while no other Python thread runs, which might hold a lock that is never released in the child, and
-    JAX, which always has threads, is not loaded. Otherwise a fork server, or a fresh interpreter.
+    Fork if that is safe: on Linux, without JAX (which always has threads), and while no other Python thread runs. Such a thread might hold a
+    lock, which would never be released in the child. Otherwise a fork server, or a fresh interpreter.
     """
     if wanted is not None:
         return wanted, ""
@@ -188,9 +188,8 @@ class WorkerCrew:
                 found=f"workers={count} in {current_process().name}",
                 hint="Such processes may not start others.",
             )
-        is_sound = (
-            method is None
-        )  # chosen here: Python's own warning of threads also counts those of BLAS, which stand a fork
+        # Python's warning about forking also counts the threads of BLAS, which survive a fork.
+        hides_warning = method is None
         method, reason = choose_start_method(method)
         pickled = None if method == "fork" else pickle_maker(maker, method, reason)
         self.forks = FORKS.count
@@ -200,10 +199,10 @@ class WorkerCrew:
         context = get_context(method)
         masked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            with _quiet() if is_sound and method == "fork" else nullcontext():
+            with _quiet() if hides_warning and method == "fork" else nullcontext():
                 for number in range(count):
                     self.workers.append(_start_process(context, number, maker if pickled is None else None))
-            for worker in self.workers:  # Now that all of them are on their way.
+            for worker in self.workers:  # once all of them have started
                 _equip(worker, self.segment, pickled)
         except BaseException:
             self.close()

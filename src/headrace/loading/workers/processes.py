@@ -1,4 +1,4 @@
-"""The consumer's side of workers: sends jobs, returns their batches in order, and has filters evaluated."""
+"""The consumer's side of workers: sends jobs, returns their batches in order, and evaluates filters in them."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ class WorkerPrefetcher(Iterator[Block]):
         descriptor = worker.connection.fileno()
         del self._living[descriptor]
         self._poll.unregister(descriptor)
-        said = _describe_run(worker.orders[0].job) if worker.orders else ""
-        error = WorkerDied(f"{worker} {worker.end_of()}{said}. {worker.hint()}")
+        job = _describe_run(worker.orders[0].job) if worker.orders else ""
+        error = WorkerDied(f"{worker} {worker.end_of()}{job}. {worker.hint()}")
         self._lost.update((order.number, error) for order in worker.orders)
         # No more jobs are started. Earlier results are still returned.
         self._lost.setdefault(self._next_given, error)
@@ -205,7 +205,7 @@ PARTS = 16
 
 @dataclass(frozen=True, slots=True)
 class FilterEvaluator:
-    """Finds what a filter keeps; what makes batches for a loop has the same face."""
+    """Finds the examples that a filter keeps. It has the interface of a batch maker."""
 
     filtered: Filter
 
@@ -218,7 +218,7 @@ class FilterEvaluator:
 
 
 def evaluate_filters(source: object, workers: int, method: StartMethod | None) -> None:
-    """Have workers find what the filters of a source keep, where that is not known yet.
+    """Evaluate the filters of a source in workers, if they have not been evaluated yet.
 
     A source without :class:`HasFilters` evaluates its filters in this process, when its length is asked for.
 

@@ -47,7 +47,7 @@ def open_segment() -> int:
     if hasattr(os, "memfd_create"):
         try:
             return os.memfd_create("headrace")
-        except OSError:  # A sandbox without it.
+        except OSError:  # not available in some sandboxes
             pass
     import tempfile
 
@@ -206,10 +206,10 @@ class PackedBatches:
     """``int64``: the bytes of the stream, then of each buffer."""
     total: int
     room: int
-    """How large the slot is."""
+    """The size of the slot."""
 
     def places(self) -> list[tuple[int, int]]:
-        """The first byte of each part, and the one after its last."""
+        """Where each part begins, and where it ends."""
         sizes = np.frombuffer(self.sizes, np.int64)
         ends = np.cumsum(-(-sizes // ALIGNMENT) * ALIGNMENT)
         begins = ends - (-(-sizes // ALIGNMENT) * ALIGNMENT)
