@@ -55,7 +55,7 @@ def test_a_script_with_dependencies_is_put_together_once(tmp_path, temporary, sc
         (folder,) = temporary.iterdir()
         assert answer(ready) == answer(ready) == b"one"
         assert list(temporary.iterdir()) == [folder]
-        assert sorted(path.name for path in folder.glob("*.py")) == ["words.py", "script.py"]
+        assert sorted(path.name for path in folder.glob("*.py")) == ["script.py", "words.py"]
     assert not list(temporary.iterdir())
 
 
@@ -73,7 +73,7 @@ def test_a_script_in_an_archive_is_put_into_the_folder_that_was_given(tmp_path, 
     with prepare_stages([sample("echo"), stage], place) as (echo, ready):
         assert echo == sample("echo")
         assert ready.arguments["source_dir"] == str(place / "2" / "code")
-        assert sorted(path.name for path in (place / "2" / "code").iterdir()) == ["words.py", "script.py"]
+        assert sorted(path.name for path in (place / "2" / "code").iterdir()) == ["script.py", "words.py"]
         assert answer(ready) == b"two"
     assert not list(temporary.iterdir())
 
