@@ -127,7 +127,7 @@ def test_data_after_the_stream_is_a_fault(inflate, rest):
 def test_no_stream_at_all(inflate):
     content, inflater = inflate(b"plain text", "gzip")
     assert content == b""
-    assert "sound gzip stream" in str(inflater.fault)
+    assert "intact gzip stream" in str(inflater.fault)
     assert inflater.fault.where.offset == 0
 
 
