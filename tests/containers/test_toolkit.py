@@ -16,6 +16,7 @@ from headrace.containers.toolkit import (
     inference_decoder,
     inference_encoder,
     inference_utils,
+    logs,
     mapping,
     modules,
     params,
@@ -221,6 +222,54 @@ def test_importing_and_running_modules(tmp_path, monkeypatch):
         modules.run_module(str(tmp_path), ["x"], {"CODE": 3}, "a_module_of_the_user", capture_error=True)
     with pytest.raises(errors.ImportModuleError, match="no folder"):
         modules.import_module("s3://bucket/x", "y")
+    with pytest.raises(errors.ImportModuleError, match="nothing_of_this_name"):
+        modules.import_module(str(tmp_path), "nothing_of_this_name")
+
+
+def test_running_a_module_in_the_background(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "background.py").write_text("import os, sys\nsys.exit(int(os.environ['CODE']) + len(sys.argv))\n")
+    assert modules.run("background", ["x"], {"CODE": 3}, wait=False).wait() == 5
+    with pytest.raises(errors.ExecuteUserScriptError, match="ExitCode 4"):
+        modules.run("background", env_vars={"CODE": 3}, capture_error=True)
+
+
+def test_installing_a_folder(tmp_path, monkeypatch):
+    commands = []
+    monkeypatch.setattr(
+        modules.subprocess, "run", lambda command, **options: commands.append((command, options["cwd"])) or FakeEnd
+    )
+    modules.install(str(tmp_path))
+    (tmp_path / "requirements.txt").write_text("")
+    modules.install(str(tmp_path))
+    assert [(command[1:], folder) for command, folder in commands] == [
+        (["-m", "pip", "install", "."], str(tmp_path)),
+        (["-m", "pip", "install", ".", "-r", "requirements.txt"], str(tmp_path)),
+    ]
+
+
+class FakeEnd:
+    returncode = 0
+
+
+def test_logging(monkeypatch):
+    given = {}
+    monkeypatch.setattr(logs.logging, "basicConfig", lambda **options: given.update(options))
+    logs.configure_logger(20)
+    assert given["level"] == 20
+    assert "%(message)s" in given["format"]
+    logs.configure_logger(10, "%(message)s", force=True)
+    assert given == {"level": 10, "format": "%(message)s", "force": True}
+    assert logs.get_logger().name == "sagemaker-containers"
+
+
+@pytest.mark.parametrize(("output", "count"), [("GPU 0: A\nGPU 1: B\n", 2), (None, 0)])
+def test_graphics_processors_are_counted(tmp_path, monkeypatch, output, count):
+    command = tmp_path / "nvidia-smi"
+    command.write_text("#!/bin/sh\nexit 1\n" if output is None else f"#!/bin/sh\nprintf '{output}'\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert environment.num_gpus.__wrapped__() == count
 
 
 def test_the_real_packages_are_left_alone_outside():
