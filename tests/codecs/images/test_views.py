@@ -9,7 +9,7 @@ import pytest
 import simplejpeg
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 from sklearn.datasets import load_sample_images
 from tests.codecs.images.files import made, noise
 from tests.codecs.images.test_plain_jpeg import images, turbo
@@ -249,6 +249,28 @@ def test_floats_without_another_size():
     np.testing.assert_array_equal(
         view(file, ImageOptions(dtype="float32")), (simplejpeg.decode_jpeg(file) / 255).astype(np.float32)
     )
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_images_are_turned_upright_before_they_are_cropped(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = photograph(height=40, width=60, exif=exif)
+    upright = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(file))))
+    options = ImageOptions(crop=RandomResizedCrop(20), flip=True, oriented=True)
+    draws = np.random.default_rng(orientation).random(41)
+    np.testing.assert_array_equal(view(file, options, draws), reference.view(upright, options, draws))
+
+
+@settings(deadline=None, max_examples=50)
+@given(images, sides, draw)
+def test_results_of_any_size_are_those_of_one_size(image, side, chance):
+    """The shorter side is known only from the image."""
+    free = decoder(ImageOptions(resize=side, flip=True, any_size=True), [image])
+    assert free.size is None
+    found = free.images([image], np.array([[chance]]))[0]
+    fixed = ImageOptions(resize=found.shape[:2], flip=True)
+    np.testing.assert_array_equal(found, view(image, fixed, [chance]))
 
 
 def test_features():

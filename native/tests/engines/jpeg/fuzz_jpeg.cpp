@@ -1,4 +1,6 @@
-// Decodes arbitrary bytes as JPEG. The result must be an error or libjpeg-turbo's pixels, with both kinds of kernels.
+// Decodes arbitrary bytes as JPEG. The result must be an error or libjpeg-turbo's pixels, with both kinds of kernels. A
+// part of a sound image must be that of the whole one.
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -48,6 +50,34 @@ bool decode_with_libjpeg(const std::uint8_t* data, std::size_t size, std::uint8_
     return is_sound;
 }
 
+/// Some part of an image, shrunk by `shrink`; which one depends on the length of the file.
+jpeg::Region part_of(const jpeg::Header& header, std::size_t shrink, std::size_t size) {
+    const std::size_t width = jpeg::shrunk(header.width, shrink), height = jpeg::shrunk(header.height, shrink);
+    const std::size_t left = size % width, top = size / 7 % height;
+    return {left, top, 1 + size / 3 % (width - left), 1 + size / 5 % (height - top), shrink};
+}
+
+/// Whether parts come out alike with both kinds of kernels, and as in the whole image (null: it is not sound).
+void check_parts(Bytes file, const jpeg::Header& header, const std::uint8_t* whole) {
+    for (std::size_t shrink = 1; shrink <= jpeg::most_shrink(header); shrink *= 2) {
+        const jpeg::Region part = part_of(header, shrink, file.size());
+        const std::size_t row_bytes = part.width * header.channels;
+        std::vector<std::uint8_t> pixels(part.height * row_bytes);
+        const bool is_plain = jpeg::Decoder(jpeg::plain_kernels()).decode(file, header, part, pixels.data());
+        if (whole != nullptr && !is_plain) std::abort();
+        if (const jpeg::Kernels* const vector = jpeg::vector_kernels()) {
+            std::vector<std::uint8_t> others(pixels.size());
+            if (jpeg::Decoder(*vector).decode(file, header, part, others.data()) != is_plain) std::abort();
+            if (is_plain && others != pixels) std::abort();
+        }
+        if (whole == nullptr || shrink != 1) continue;
+        for (std::size_t row = 0; row < part.height; ++row) {
+            const std::uint8_t* const from = whole + ((part.top + row) * header.width + part.left) * header.channels;
+            if (!std::equal(from, from + row_bytes, pixels.data() + row * row_bytes)) std::abort();
+        }
+    }
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -64,5 +94,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     std::vector<std::uint8_t> wanted(pixels.size());
     if (is_plain && (!decode_with_libjpeg(data, size, wanted.data(), row_bytes) || wanted != pixels)) std::abort();
+    check_parts(file, *header, is_plain ? pixels.data() : nullptr);
     return 0;
 }

@@ -157,17 +157,26 @@ class ViewDecoder(ImageDecoder):
     def _plain_jpegs_at(self, images: Sequence[bytes], draws: npt.NDArray[np.float64]) -> npt.NDArray[Any] | None:
         """Make results of one size from plain JPEGs in native code, and of others among them one by one; ``None`` if that gains nothing."""
         size, channels = self.size, self.channels
-        if size is None or channels not in JPEG_CHANNELS or not engines().jpeg.is_own or self.options.oriented:
+        if size is None or channels is None or not any(self._may_be_plain(image, channels) for image in images):
             return None
-        if not any(image.startswith(JPEG_START) for image in images):
-            return None
-        views, most = self._views(channels), self.options.most_pixels
-        rows, others = _native.decode_jpeg_views(list(images), views, draws, size, channels, most)
-        results = rows.view(self.result.dtype).reshape((len(images), *self._axes(size, channels)))
+        results, others = self._decode_plain(images, draws, size, channels)
         for position in others:
             image = images[position]
             self._view(self._opened(image, position), image, draws[position], position, results[position])
         return results
+
+    def _may_be_plain(self, image: bytes, channels: int) -> bool:
+        """Whether native code may decode an image by itself."""
+        is_possible = channels in JPEG_CHANNELS and engines().jpeg.is_own and not self.options.oriented
+        return is_possible and image.startswith(JPEG_START)
+
+    def _decode_plain(
+        self, images: Sequence[bytes], draws: npt.NDArray[np.float64], size: tuple[int, int], channels: int
+    ) -> tuple[npt.NDArray[Any], list[int]]:
+        """Results of one size from plain JPEGs, and the positions of all other images, whose results mean nothing."""
+        most = self.options.most_pixels
+        rows, others = _native.decode_jpeg_views(list(images), self._views(channels), draws, size, channels, most)
+        return rows.view(self.result.dtype).reshape((len(images), *self._axes(size, channels))), others
 
     def _each(self, images: Sequence[bytes], draws: npt.NDArray[np.float64]) -> list[Pixels] | Pixels:
         """Make results of any size."""
@@ -176,6 +185,11 @@ class ViewDecoder(ImageDecoder):
             header = self._opened(image, position)
             channels = self.channels or header.channels
             size = self._size_of(header, position)
+            if self._may_be_plain(image, channels):
+                plain, others = self._decode_plain([image], draws[position : position + 1], size, channels)
+                if not others:
+                    results.append(plain[0])
+                    continue
             out = self._pooled(self._axes(size, channels))
             self._view(header, image, draws[position], position, out)
             results.append(out)
