@@ -67,6 +67,33 @@ nb::object take_at(nb::object buffers, std::optional<Which> which, Indices offse
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, size});
 }
 
+// Rows of several files of equal rows: row r of file k is at begins[k] + r * size.
+nb::object take_of_parts(nb::object buffers, Indices firsts, Indices begins, std::size_t size, Indices rows) {
+    const nb::object held = hold_buffers(std::move(buffers));
+    const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held).bytes;
+    const std::size_t count = rows.shape(0);
+    if (begins.shape(0) != files.size() || firsts.shape(0) != files.size() + 1)
+        throw nb::value_error("buffers, firsts and begins do not match");
+    if (size != 0 && count > SIZE_MAX / size) throw nb::value_error("more bytes than memory can hold");
+    std::vector<std::int32_t> which(count);
+    std::vector<std::int64_t> offsets(count);
+    find_parts({firsts.data(), firsts.shape(0)}, {rows.data(), count}, which.data());
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto file = static_cast<std::size_t>(which[i]);
+        if (file >= files.size()) continue;
+        const auto row = static_cast<std::uint64_t>(rows.data()[i] - firsts.data()[file]);
+        offsets[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(begins.data()[file]) + row * size);
+    }
+    Pool::Block block;
+    (void)nb::cast<const HeldBuffers&>(held).mapped(which.data(), count);
+    {
+        const nb::gil_scoped_release release;
+        block = batch_pool()->take(count * size);
+        take_ranges(files, which.data(), offsets, size, block.data());
+    }
+    return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, size});
+}
+
 } // namespace
 
 void register_npy(nb::module_& module) {
@@ -87,6 +114,13 @@ void register_npy(nb::module_& module) {
                 "offsets: "
                 "numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]"),
         "`size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).");
+    module.def("take_of_parts", guarded(&take_of_parts), nb::arg("buffers"), nb::arg("firsts"), nb::arg("begins"),
+               nb::arg("size"), nb::arg("rows"),
+               nb::sig("def take_of_parts(buffers: Buffers | list[typing.Any], firsts: "
+                       "numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], size: int, "
+                       "rows: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
+               "Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], "
+               "one behind the other from begins[k] on.");
 }
 
 } // namespace headrace::bind

@@ -3,6 +3,7 @@
 
 #include "bind/support.hpp"
 #include "core/base/permutation.hpp"
+#include "core/base/spans.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -54,6 +55,17 @@ nb::tuple bounds(Indices numbers) {
     return nb::make_tuple(least, largest);
 }
 
+nb::object parts_of(Indices firsts, Indices positions) {
+    const std::size_t count = positions.shape(0);
+    Pool::Block block = batch_pool()->take(count * sizeof(std::int32_t));
+    {
+        const nb::gil_scoped_release release;
+        find_parts({firsts.data(), firsts.shape(0)}, {positions.data(), count},
+                   reinterpret_cast<std::int32_t*>(block.data()));
+    }
+    return to_numpy(std::move(block), nb::dtype<std::int32_t>(), {count});
+}
+
 } // namespace
 
 void register_permutation(nb::module_& module) {
@@ -69,6 +81,11 @@ void register_permutation(nb::module_& module) {
     module.def("bounds", &bounds, nb::arg("numbers"),
                nb::sig("def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]"),
                "The smallest and the largest number.");
+    module.def("parts_of", &parts_of, nb::arg("firsts"), nb::arg("positions"),
+               nb::sig("def parts_of(firsts: numpy.typing.NDArray[numpy.int64], positions: "
+                       "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int32]"),
+               "The part of each position, where part k begins at firsts[k]: as numpy.searchsorted(firsts, positions, "
+               "side=\"right\") - 1.");
 }
 
 } // namespace headrace::bind

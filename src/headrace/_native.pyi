@@ -626,6 +626,11 @@ def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.
     `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).
     """
 
+def take_of_parts(buffers: Buffers | list[Any], firsts: numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], size: int, rows: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
+    """
+    Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], one behind the other from begins[k] on.
+    """
+
 def decode_png(files: Sequence[Any], height: int, row_bytes: int, pixel_bytes: int) -> numpy.typing.NDArray[numpy.uint8] | None:
     """
     The samples of PNG images that have the header of the first: uint8 (n, height * row_bytes); None where they have not.
@@ -641,6 +646,11 @@ def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[nu
 
 def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]:
     """The smallest and the largest number."""
+
+def parts_of(firsts: numpy.typing.NDArray[numpy.int64], positions: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int32]:
+    """
+    The part of each position, where part k begins at firsts[k]: as numpy.searchsorted(firsts, positions, side="right") - 1.
+    """
 
 def read_files(paths: list[bytes], head: bytes, size: int) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     """

@@ -88,6 +88,30 @@ def opened(file, begins):
     return chunks
 
 
+def store_of_chunks():
+    """A chunk of three records: from the file, from memory, one by one, and as decoded elsewhere."""
+    store = _native.ChunkStore(np.array([0, 3]), grouped_begins, most_bytes=1 << 20, verify=True)
+    chunks = store.chunks_of(np.array([2, 0, 2]))
+    wanted = _native.BytesWanted()
+    found = []
+    for _ in range(3):
+        spans, left = store.gather(
+            [grouped],
+            None,
+            chunks,
+            np.array([2, 0, 2]),
+            wanted,
+            in_order=False,
+            whole=False,
+            most_packed=1 << 62,
+            threads=1,
+        )
+        found += [spans.to_bytes(), left]
+    found += [bytes(store.take(grouped, 0, 1, 1 << 62)), store.pin(np.array([0]))[1].tolist()]
+    store.put(np.array([0]), opened(grouped, grouped_begins))
+    return [*found, bytes(store.take(grouped, 0, 1, 1 << 62)), len(store)]
+
+
 noise = random.Random(1).randbytes(60_000)
 packed_noise = gzip.compress(noise, 6, mtime=0)
 
@@ -243,6 +267,7 @@ CASES = {
         .part(0, 3)
         .to_bytes()
     ),
+    "ChunkStore": store_of_chunks,
     "pick_spans": lambda: _native.pick_spans(
         [_native.spans_of_buffers([b"a", b"b"])], which[:1], offsets[:1]
     ).to_bytes(),
@@ -266,6 +291,10 @@ CASES = {
     "permute": lambda: _native.permute(1000, 1, 2, 0, 50).tolist(),
     "permute_at": lambda: _native.permute_at(1000, 1, 2, index).tolist(),
     "bounds": lambda: _native.bounds(index),
+    "parts_of": lambda: _native.parts_of(np.array([0, 5, 9000]), index).tolist(),
+    "take_of_parts": lambda: _native.take_of_parts(
+        [text], np.array([0, 3]), np.array([4]), 50, np.array([2, 0])
+    ).tolist(),
     "crc32": lambda: _native.crc32(text),
     "crc32c": lambda: _native.crc32c(text),
     "masked_crc32c": lambda: _native.masked_crc32c(text),
@@ -279,6 +308,7 @@ FREE = {  # they allocate nothing of their own, or are not for data
     "View",
     "InflatedPiece",
     "Chunks",
+    "PinnedChunks",
     "GuardedRead",
     "Spans",
     "Patience",

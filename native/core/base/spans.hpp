@@ -59,6 +59,11 @@ void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byt
 void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,
                  std::size_t size, std::byte* out);
 
+/// The part of each of these positions: part k holds positions firsts[k] up to firsts[k + 1]. `firsts` does not fall. A
+/// position before the first part gives -1, one behind the last part the number of parts. `out` has room for all.
+void find_parts(std::span<const std::int64_t> firsts, std::span<const std::int64_t> positions,
+                std::int32_t* out) noexcept;
+
 /// The result of scanning a buffer for consecutive records.
 struct Scan {
     std::vector<std::int64_t> starts; ///< Starts of the valid records, in order.

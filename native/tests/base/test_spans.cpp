@@ -1,5 +1,7 @@
 #include "core/base/spans.hpp"
 
+#include <algorithm>
+
 #include "check.hpp"
 #include "core/framing/tfrecord.hpp"
 
@@ -105,9 +107,31 @@ void rows_are_taken() {
     }
 }
 
+// As by halving, for parts of equal and of very different sizes, empty ones, and none.
+void parts_are_found() {
+    std::vector<std::vector<std::int64_t>> tables = {{}, {0}, {3}, {0, 0}, {0, 5}, {2, 5, 5, 9}, {0, 0, 0, 4, 4, 4}};
+    std::vector<std::int64_t> equal, odd;
+    for (std::int64_t i = 0; i <= 300; ++i) {
+        equal.push_back(i * 7);
+        odd.push_back(i * i * i / 1000);
+    }
+    tables.push_back(equal);
+    tables.push_back(odd);
+    for (const auto& firsts : tables) {
+        std::vector<std::int64_t> positions;
+        for (std::int64_t i = 0; i < 3000; ++i) positions.push_back(i * 7919 % 30'000 - 50);
+        for (std::int64_t i = -3; i < 3000; ++i) positions.push_back(i);
+        std::vector<std::int32_t> found(positions.size());
+        find_parts(firsts, positions, found.data());
+        for (std::size_t i = 0; i < positions.size(); ++i)
+            check(found[i] == std::ranges::upper_bound(firsts, positions[i]) - firsts.begin() - 1);
+    }
+}
+
 } // namespace
 
 int main() {
+    parts_are_found();
     rows_are_taken();
     alternatives_are_found_by_record();
     sound_records_pass();

@@ -206,7 +206,7 @@ class RecordIndex:
 
     def file_of(self, indices: Indices) -> npt.NDArray[np.int32]:
         """The file number of each record."""
-        return (np.searchsorted(self.firsts, indices, side="right") - 1).astype(np.int32)
+        return _native.parts_of(self.firsts, indices)
 
     def where(self, index: int) -> Where:
         """The location of one record."""

@@ -190,6 +190,8 @@ class NpyRecords(FileTable):
         if mapped and len(self.paths) == 1:
             buffer, header = self._files.content(0).buffer, layout.headers[0]
             return _native.take_rows(buffer, header.data_offset, layout.row_bytes, header.rows, indices)
+        if mapped and (every := self._files.all_buffers()) is not None:
+            return _native.take_of_parts(every, layout.firsts, layout.begins, layout.row_bytes, indices)
         which = self._files_of(layout, indices)
         offsets = (indices - layout.firsts[which]) * layout.row_bytes + layout.begins[which]
         if mapped:
@@ -201,10 +203,10 @@ class NpyRecords(FileTable):
         return self._files.read(which, offsets, sizes)[0]
 
     def _files_of(self, layout: RowLayout, indices: Indices) -> npt.NDArray[np.int32]:
-        which = np.searchsorted(layout.firsts, indices, side="right") - 1
-        if which.min() < 0 or which.max() >= len(self.paths):
+        low, high = _native.bounds(indices)
+        if not 0 <= low <= high < int(layout.firsts[-1]):
             raise IndexError
-        return which.astype(np.int32)
+        return _native.parts_of(layout.firsts, indices)
 
     def _taken_by_numpy(self, indices: Indices) -> npt.NDArray[Any]:
         """For rows that cannot be copied unchanged: Fortran order, mixed byte orders, or zero bytes."""

@@ -146,6 +146,8 @@ class FileSet:
         """Whether fetching records by range beats fetching whole files: some files are plain, on servers with ranges, and
         together larger than one request.
         """
+        if not self.is_remote:
+            return False  # without looking at thousands of paths in every batch
         plain = [number for number in range(len(self.paths)) if self.by_range(number)]
         return sum(self._remote[number].size for number in plain) > BLOCK_BYTES
 
@@ -201,15 +203,19 @@ class FileSet:
             return self._whole, None
         if not len(which):
             return [], which
-        if self._whole is None and len(self._mapped) == len(self.paths):
-            self._whole = _native.Buffers([self.content(number).buffer for number in range(len(self.paths))])
-        if self._whole is not None:
-            return self._whole, which
+        if (every := self.all_buffers()) is not None:
+            return every, which
         first = int(which[0])
         if (which == first).all():
             return [self.content(first).buffer], None
         numbers, renumbered = self._used(which)
         return [self.content(number).buffer for number in numbers], renumbered
+
+    def all_buffers(self) -> _native.Buffers | None:
+        """Buffers of all files, if all are mapped."""
+        if self._whole is None and len(self._mapped) == len(self.paths):
+            self._whole = _native.Buffers([self.content(number).buffer for number in range(len(self.paths))])
+        return self._whole
 
     def _used(self, which: npt.NDArray[np.int32]) -> tuple[Iterable[int], npt.NDArray[np.int32]]:
         """The files that occur, and ``which`` renumbered among those. Takes a third of the time of sorting."""
