@@ -15,6 +15,9 @@ Cpu examine() noexcept {
     cpu.avx2 = __builtin_cpu_supports("avx2") != 0;
     const bool slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2") || __builtin_cpu_is("bdver4");
     cpu.pext = cpu.bmi2 && cpu.avx2 && !slow;
+    cpu.vbmi = __builtin_cpu_supports("avx512vbmi2") != 0 && __builtin_cpu_supports("avx512vbmi") != 0 &&
+               __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+               __builtin_cpu_supports("avx512vl") != 0;
     cpu.pclmul = __builtin_cpu_supports("pclmul") != 0;
     cpu.sse42 = __builtin_cpu_supports("sse4.2") != 0;
 #elif defined(__aarch64__) && defined(__APPLE__)

@@ -1,6 +1,7 @@
 #include "core/protobuf/varints.hpp"
 
 #include <algorithm>
+#include <array>
 
 #if defined(HEADRACE_X86)
 #include <immintrin.h>
@@ -147,6 +148,92 @@ HEADRACE_PEXT_INLINE void widen(const std::byte* from, std::byte* to) {
             _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(static_cast<int>(load_le<std::uint32_t>(from + i)))));
 }
 
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // GCC 12 has this complaint about its own header.
+#endif
+
+#define HEADRACE_VBMI                                                                                                  \
+    __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")))
+
+/// The constants of `decode_windows`.
+struct ByteOrders {
+    std::array<std::uint8_t, window> each{};   ///< 0, 1, 2, ...
+    std::array<std::uint8_t, window> eighth{}; ///< eight of each
+    std::array<std::uint8_t, window> within{}; ///< 0 to 7, eight times
+
+    constexpr ByteOrders() {
+        for (std::size_t i = 0; i < window; ++i) {
+            each.at(i) = static_cast<std::uint8_t>(i);
+            eighth.at(i) = static_cast<std::uint8_t>(i / word);
+            within.at(i) = static_cast<std::uint8_t>(i % word);
+        }
+    }
+};
+constexpr ByteOrders byte_orders;
+
+/// How far `decode_windows` came.
+struct Progress {
+    const std::byte* start; ///< Of the next varint.
+    std::size_t count;      ///< Varints decoded.
+};
+
+/// Decodes eight varints at a time, as long as there are 64 bytes, no varint in them takes more than eight bytes, and
+/// there is room. The places of all their ends are compressed into one vector; then the bytes of each varint are moved
+/// into a lane of their own, and the groups of seven bits are joined in every lane.
+HEADRACE_VBMI Progress decode_windows(Bytes run, std::byte* to, std::size_t room) {
+    const __m512i each = _mm512_loadu_si512(byte_orders.each.data());
+    const __m512i eighth = _mm512_loadu_si512(byte_orders.eighth.data());
+    const __m512i within = _mm512_loadu_si512(byte_orders.within.data());
+    const __m512i mark = _mm512_set1_epi8(static_cast<char>(0x80));
+    const __m512i before = _mm512_sub_epi8(each, _mm512_set1_epi8(1));
+    const __m512i low = _mm512_set1_epi64(0xFFFFFFFF);
+    const std::byte* start = run.data();
+    const std::byte* const end = start + run.size();
+    std::size_t left = room;
+    while (end - start >= static_cast<std::ptrdiff_t>(window)) {
+        const __m512i bytes = _mm512_loadu_si512(start);
+        const std::uint64_t ends = ~static_cast<std::uint64_t>(_mm512_movepi8_mask(bytes));
+        const auto count = static_cast<std::size_t>(_mm_popcnt_u64(ends));
+        if (count > left || has_long(ends)) break;
+        left -= count;
+        if (count == window) {
+            widen(start, to);
+            start += window;
+            to += window * word;
+            continue;
+        }
+        const __m512i stops = _mm512_maskz_compress_epi8(ends, each);
+        // The first varint starts at 0, every other one after the end of the one before.
+        const __m512i starts =
+            _mm512_maskz_add_epi8(~std::uint64_t{1}, _mm512_permutexvar_epi8(before, stops), _mm512_set1_epi8(1));
+        __m512i lanes = eighth;
+        for (std::size_t i = 0; i < count; i += 8) {
+            const __m512i places = _mm512_add_epi8(_mm512_permutexvar_epi8(lanes, starts), within);
+            lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(8));
+            const __m512i moved = _mm512_permutexvar_epi8(places, bytes); // places past the window start again at 0
+            const __m512i stop = _mm512_andnot_si512(moved, mark);
+            const __m512i through = _mm512_xor_si512(stop, _mm512_sub_epi64(stop, _mm512_set1_epi64(1)));
+            const __m512i sevens_of = _mm512_andnot_si512(mark, _mm512_and_si512(moved, through));
+            const __m512i pairs =
+                _mm512_or_si512(_mm512_and_si512(sevens_of, _mm512_set1_epi16(0x007F)),
+                                _mm512_srli_epi16(_mm512_and_si512(sevens_of, _mm512_set1_epi16(0x7F00)), 1));
+            const __m512i fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x40000001)); // low + high * 2^14
+            const __m512i value =
+                _mm512_or_si512(_mm512_and_si512(fours, low), _mm512_srli_epi64(_mm512_andnot_si512(low, fours), 4));
+            _mm512_mask_storeu_epi64(to + i * word,
+                                     static_cast<__mmask8>(_bzhi_u32(0xFF, static_cast<unsigned>(count - i))), value);
+        }
+        to += count * word;
+        start += window - static_cast<std::size_t>(_lzcnt_u64(ends));
+    }
+    return {start, room - left};
+}
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
 HEADRACE_PEXT std::size_t decode_pext(Bytes run, std::byte* to, std::size_t room) {
     if (run.size() < word) return decode_short(run, to, room);
     const std::byte* start = run.data(); // of the next varint
@@ -275,6 +362,12 @@ std::size_t count_varints(Bytes run, [[maybe_unused]] const Cpu& cpu) noexcept {
 
 std::size_t decode_varints(Bytes run, std::byte* to, std::size_t room, [[maybe_unused]] const Cpu& cpu) noexcept {
 #if defined(HEADRACE_X86)
+    if (cpu.vbmi && cpu.pext && run.size() >= window) {
+        const auto [start, count] = decode_windows(run, to, room);
+        const Bytes rest = run.subspan(static_cast<std::size_t>(start - run.data()));
+        const std::size_t more = decode_pext(rest, to + count * word, room - count);
+        return more == irregular ? irregular : count + more;
+    }
     if (cpu.pext) return decode_pext(run, to, room);
 #endif
     if (run.size() == room && widen_plain(run, to)) return room;

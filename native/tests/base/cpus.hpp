@@ -9,12 +9,15 @@ namespace headrace::testing {
 /// CPU variants to test on this machine: all its features, none of them, and each one alone.
 inline std::vector<Cpu> runnable_cpus() {
     std::vector<Cpu> cpus = {this_cpu, Cpu{}};
-    for (const auto feature : {&Cpu::bmi2, &Cpu::avx2, &Cpu::pclmul, &Cpu::sse42, &Cpu::crc, &Cpu::pext}) {
+    for (const auto feature : {&Cpu::bmi2, &Cpu::avx2, &Cpu::pclmul, &Cpu::sse42, &Cpu::crc, &Cpu::pext, &Cpu::vbmi}) {
         if (!(this_cpu.*feature)) continue;
         Cpu cpu;
         cpu.*feature = true;
         cpus.push_back(cpu);
     }
+    Cpu without_vbmi = this_cpu; // PEXT without the larger vectors
+    without_vbmi.vbmi = false;
+    cpus.push_back(without_vbmi);
     return cpus;
 }
 

@@ -7,7 +7,7 @@ using namespace headrace;
 using namespace headrace::testing;
 
 int main() {
-    check(Cpu{} == Cpu{false, false, false, false, false, false});
+    check(Cpu{} == Cpu{false, false, false, false, false, false, false});
 #if defined(HEADRACE_X86)
     check(!this_cpu.crc);
     check((this_cpu.avx2 && this_cpu.bmi2) || !this_cpu.pext);
@@ -19,5 +19,6 @@ int main() {
     check(cpus[0] == this_cpu && cpus[1] == Cpu{});
     for (const Cpu& cpu : cpus) // Only features of this machine.
         check((this_cpu.bmi2 || !cpu.bmi2) && (this_cpu.avx2 || !cpu.avx2) && (this_cpu.pclmul || !cpu.pclmul) &&
-              (this_cpu.sse42 || !cpu.sse42) && (this_cpu.crc || !cpu.crc) && (this_cpu.pext || !cpu.pext));
+              (this_cpu.sse42 || !cpu.sse42) && (this_cpu.crc || !cpu.crc) && (this_cpu.pext || !cpu.pext) &&
+              (this_cpu.vbmi || !cpu.vbmi));
 }
