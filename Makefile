@@ -118,6 +118,7 @@ bench: $(VENV)/.test
 bench-peers:
 	benchmarks/compare/setup_peers.sh
 	.venv-peers/bin/python -m benchmarks.compare
+	.venv-peers/bin/python -m benchmarks.shapes
 
 docs: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/docs

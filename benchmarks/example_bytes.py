@@ -73,14 +73,14 @@ def _crc_table() -> np.ndarray:
     return table.astype(np.uint32)
 
 
-_TABLE = _crc_table()
+CRC_TABLE = _crc_table()
 
 
 def _masked(rows: np.ndarray) -> np.ndarray:
     """Masked CRC-32C of each row of bytes, as uint8 (n, 4), little-endian."""
     crc = np.full(len(rows), 0xFFFFFFFF, np.uint32)
     for column in np.ascontiguousarray(rows.T):
-        crc = _TABLE[(crc ^ column) & 0xFF] ^ (crc >> np.uint32(8))
+        crc = CRC_TABLE[(crc ^ column) & 0xFF] ^ (crc >> np.uint32(8))
     crc = ~crc
     masked = (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(0xA282EAD8)
     return masked.astype("<u4").view(np.uint8).reshape(-1, 4)

@@ -94,7 +94,7 @@ class ImageFiles:
         rng = np.random.default_rng(11)
         means = np.empty((self.count, 3))
         for i in range(self.count):
-            pixels = _picture(rng)
+            pixels = draw_picture(rng)
             means[i] = pixels.mean(axis=(0, 1))
             path = root / f"{i % CLASSES}" / f"{i:05d}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ class ImageFiles:
         np.save(self.folder / "means.npy", means)
 
 
-def _picture(rng: np.random.Generator) -> np.ndarray:
+def draw_picture(rng: np.random.Generator) -> np.ndarray:
     """``uint8 (256, 256, 3)``."""
     from PIL import Image, ImageDraw
 

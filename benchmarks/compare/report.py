@@ -45,7 +45,7 @@ class Report:
     def from_json(cls, text: str) -> Report:
         """Read what `to_json` wrote."""
         data = json.loads(text)
-        tables = {name: {row["name"]: _result(row) for row in rows} for name, rows in data["workloads"].items()}
+        tables = {name: {row["name"]: read_result(row) for row in rows} for name, rows in data["workloads"].items()}
         return cls(setting=data["setting"], tables=tables)
 
     def summary(self) -> str:
@@ -74,38 +74,39 @@ def setting(size: str, rounds: int) -> dict[str, str]:
     }
 
 
-def update_readme(readme: Path, markdown: str) -> None:
+def update_readme(readme: Path, markdown: str, markers: tuple[str, str] = (BEGIN, END)) -> None:
     """Put the summary between the markers of the README."""
-    head, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _, marker, tail = rest.partition(END)
+    begin, end = markers
+    head, _, rest = readme.read_text(encoding="utf-8").partition(begin)
+    _, marker, tail = rest.partition(end)
     if not marker:
-        raise ValueError(f"{readme.name} does not have the markers {BEGIN} and {END}")
-    readme.write_text(f"{head}{BEGIN}\n\n{markdown}\n{END}{tail}", encoding="utf-8")
+        raise ValueError(f"{readme.name} does not have the markers {begin} and {end}")
+    readme.write_text(f"{head}{begin}\n\n{markdown}\n{end}{tail}", encoding="utf-8")
 
 
-def _result(row: dict[str, object]) -> SystemResult:
+def read_result(row: dict[str, object]) -> SystemResult:
     timings = [Timing(**timing) for timing in row.pop("timings")]  # type: ignore[attr-defined]
     return SystemResult(**row, timings=timings)  # type: ignore[arg-type]
 
 
 def _targets(verdicts: dict[str, list[Verdict]]) -> str:
     rows = [
-        [workload, verdict.text, _required(verdict), _found(verdict), _met(verdict)]
+        [workload, verdict.text, say_required(verdict), say_found(verdict), say_met(verdict)]
         for workload, several in verdicts.items()
         for verdict in several
     ]
-    return _table(["workload", "what", "required", "found", "met"], rows, left=2)
+    return markdown_table(["workload", "what", "required", "found", "met"], rows, left=2)
 
 
-def _required(verdict: Verdict) -> str:
+def say_required(verdict: Verdict) -> str:
     return f"{'at most' if verdict.at_most else 'at least'} {verdict.required:.3g} {verdict.unit}"
 
 
-def _found(verdict: Verdict) -> str:
+def say_found(verdict: Verdict) -> str:
     return "not measured" if verdict.found is None else f"{verdict.found:.3g} {verdict.unit}"
 
 
-def _met(verdict: Verdict) -> str:
+def say_met(verdict: Verdict) -> str:
     return {True: "yes", False: "**no**", None: ""}[verdict.met]
 
 
@@ -119,7 +120,7 @@ def _section(workload: Workload, table: Table) -> Iterable[str]:
         columns = ["system", "examples/s", "GB/s", "epoch s", "min-max", "epochs", "CPU s"]
         columns += ["first batch ms", "peak MB", "anonymous MB"]
     rows = [_row(result, ours, workload.row_bytes) for result in table.values()]
-    yield _table([*columns, "Headrace / this"], rows, left=1)
+    yield markdown_table([*columns, "Headrace / this"], rows, left=1)
     notes = [f"- {result.name}: {result.error or result.note}" for result in table.values() if _noted(result)]
     if notes:
         yield "\n".join(notes)
@@ -141,12 +142,13 @@ def _row(result: SystemResult, ours: SystemResult | None, row_bytes: int) -> lis
     return [result.name, *cells, f"{ours.rate / result.rate:.3g}" if ours else ""]
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) -> str:
-    """A Markdown table whose columns also line up as plain text; the first ``left`` columns are words."""
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int, right: int = 0) -> str:
+    """A Markdown table whose columns also line up as plain text; the first ``left`` and last ``right`` columns are words."""
     cells = [list(columns), *([*row, *[""] * (len(columns) - len(row))] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(columns))]
-    rule = ["-" * width if column < left else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    lines = [[_pad(row[column], widths[column], column < left) for column in range(len(columns))] for row in cells]
+    words = [not left <= column < len(columns) - right for column in range(len(columns))]
+    rule = ["-" * width if word else "-" * (width - 1) + ":" for word, width in zip(words, widths, strict=True)]
+    lines = [[_pad(*cell) for cell in zip(row, widths, words, strict=True)] for row in cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.compare.driver import Run
-from benchmarks.compare.report import setting
+from benchmarks.compare.report import setting, update_readme
 from benchmarks.compare.results import Table
 from benchmarks.data import bench_folder
 from benchmarks.shapes import report
@@ -19,6 +20,16 @@ from benchmarks.shapes.shape import FACTORS
 
 _HERE = Path(__file__).resolve().parents[1]
 README, RESULTS = _HERE / "README.md", _HERE / "results"
+_PEERS = ("tensorflow-cpu", "datasets", "pyarrow", "pandas", "array_record", "simplejpeg", "ffcv", "numpy")
+_VERSIONS = """
+import sys
+from importlib.metadata import PackageNotFoundError, version
+for name in sys.argv[1:]:
+    try:
+        print(name, version(name))
+    except PackageNotFoundError:
+        pass
+"""
 _MEASURE: dict[str, Callable[..., dict[str, Table]]] = {"run": sweep, "threads": compare_threads, "growth": grow}
 _RATIO = {"run": report.fastest, "threads": report.threads, "growth": report.growth}
 
@@ -53,7 +64,20 @@ def _measure(options: argparse.Namespace) -> Sweep:
     say(f"{len(rows)} rows, data files under {run.folder}")
     tell = clocked(say, len(rows), lambda name, table: _line(options.command, name, table))
     tables = _MEASURE[options.command](rows, run, tell)
-    return Sweep(command=options.command, setting=setting(run.size, run.rounds), tables=tables)
+    settings = setting(run.size, run.rounds)
+    if options.command == "run":
+        settings["peers"] = _peer_versions(rows)
+    return Sweep(command=options.command, setting=settings, tables=tables)
+
+
+def _peer_versions(rows: Sequence[Row]) -> str:
+    """The versions of the measured libraries in the environments of the peers."""
+    found = []
+    for python in {system.python for row in rows for system in row.systems if system.role == "peer"}:
+        if Path(python).exists():
+            done = subprocess.run([python, "-c", _VERSIONS, *_PEERS], capture_output=True, text=True, check=False)
+            found += done.stdout.split("\n")
+    return ", ".join(sorted({version for version in found if version}))
 
 
 def _chosen(options: argparse.Namespace) -> list[Row]:
@@ -89,7 +113,7 @@ def _render() -> None:
         for command in _MEASURE
         if _kept(command).exists()
     }
-    report.update_readme(README, report.summary(sweeps))
+    update_readme(README, report.summary(sweeps), report.MARKERS)
     titles = {"run": "Beside peers", "threads": "Default loader beside threads=0", "growth": "Ten times the rows"}
     parts = [f"## {titles[command]}\n\n{each.to_markdown()}" for command, each in sweeps.items()]
     (RESULTS / "shapes.md").write_text("# Every row of the kept sweeps\n\n" + "\n".join(parts), encoding="utf-8")

@@ -28,10 +28,10 @@ def _photographs() -> list[object]:
     try:
         from sklearn.datasets import load_sample_images
     except ImportError:  # the same kind of picture, though synthetic
-        from benchmarks.image_data import _picture
+        from benchmarks.image_data import draw_picture
 
         rng = np.random.default_rng(7)
-        return [Image.fromarray(_picture(rng)).resize((640, 427)) for _ in range(2)]
+        return [Image.fromarray(draw_picture(rng)).resize((640, 427)) for _ in range(2)]
     return [Image.fromarray(pixels) for pixels in load_sample_images().images]
 
 

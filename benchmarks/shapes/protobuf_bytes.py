@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from benchmarks.example_bytes import _TABLE, field, varint
+from benchmarks.example_bytes import CRC_TABLE, field, varint
 from benchmarks.shapes.shape import BYTES, IMAGES, TEXT, Column, Shape
 from benchmarks.shapes.values import Cells
 
@@ -131,7 +131,7 @@ def _checksums(texts: list[bytes]) -> np.ndarray:
         data[end - len(text) : end - len(text) + 4] ^= 0xFF
     blocks = np.zeros(len(data) // _BLOCK, np.uint32)
     for column in np.ascontiguousarray(data.reshape(-1, _BLOCK).T):
-        blocks = _TABLE[(blocks ^ column) & 0xFF] ^ blocks >> np.uint32(8)
+        blocks = CRC_TABLE[(blocks ^ column) & 0xFF] ^ blocks >> np.uint32(8)
     most = int(counts.max(initial=0))
     crc = np.zeros(len(texts), np.uint32)
     last = np.cumsum(counts)
@@ -152,7 +152,7 @@ def _advanced(crc: np.ndarray) -> np.ndarray:
 def _zero_block_tables() -> np.ndarray:
     crc = (np.arange(256, dtype=np.uint32)[None] << (8 * np.arange(4, dtype=np.uint32))[:, None]).reshape(-1)
     for _ in range(_BLOCK):
-        crc = _TABLE[crc & 0xFF] ^ crc >> np.uint32(8)
+        crc = CRC_TABLE[crc & 0xFF] ^ crc >> np.uint32(8)
     return crc.reshape(4, 256)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 
-from benchmarks.compare.report import _found, _met, _required, _result, _table
+from benchmarks.compare.report import markdown_table, read_result, say_found, say_met, say_required
 from benchmarks.compare.results import SystemResult, Table, Verdict, judge
 from benchmarks.shapes.driver import ONCE, TENFOLD
 from benchmarks.shapes.rows import ALONE, NAMED, OURS, ROWS, find_row
 
-BEGIN, END = "<!-- shapes: begin -->", "<!-- shapes: end -->"
+MARKERS = ("<!-- shapes: begin -->", "<!-- shapes: end -->")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class Sweep:
     def from_json(cls, text: str) -> Sweep:
         """Read what `to_json` wrote."""
         data = json.loads(text)
-        tables = {name: {row["name"]: _result(row) for row in rows} for name, rows in data["rows"].items()}
+        tables = {name: {row["name"]: read_result(row) for row in rows} for name, rows in data["rows"].items()}
         return cls(command=data["command"], setting=data["setting"], tables=tables)
 
     @property
@@ -153,8 +152,8 @@ class Sweep:
 
     def wanted(self) -> str:
         """The rows that something is required of, as a Markdown table."""
-        rows = [[name, v.text, _required(v), _found(v), _met(v)] for name, v in self.verdicts]
-        return _table(["row", "what", "required", "found", "met"], rows, left=2) if rows else ""
+        rows = [[name, v.text, say_required(v), say_found(v), say_met(v)] for name, v in self.verdicts]
+        return markdown_table(["row", "what", "required", "found", "met"], rows, left=2) if rows else ""
 
     def table(self) -> str:
         """Every row, the worst first, as a Markdown table."""
@@ -171,7 +170,7 @@ class Sweep:
             for r in self.ratios
         ]
         more = ["MB", "MB ten times"] if self.command == "growth" else []
-        return _turned(_table(["ratio", "shortest", "CPU", *more, "rows/s", "beside", "row"], rows, left=0))
+        return markdown_table(["ratio", "shortest", "CPU", *more, "rows/s", "beside", "row"], rows, left=0, right=2)
 
     def _more(self, ratio: Ratio) -> list[str]:
         if self.command != "growth":
@@ -204,7 +203,7 @@ def summary(sweeps: dict[str, Sweep]) -> str:
         f"{run.setting['when']}, commit {run.setting['commit']}, {run.setting['machine']}; {run.setting['sizes']}."
     )
     others = [each.headline() for name, each in sweeps.items() if name != "run"]
-    return "\n\n".join([run.headline(), *others, _missed(run), settings])
+    return "\n\n".join([run.headline(), *others, _missed(run), settings]) + "\n"
 
 
 def _missed(run: Sweep) -> str:
@@ -216,15 +215,6 @@ def _missed(run: Sweep) -> str:
     ]
     met = len(verdicts) - len(missed)
     return f"Of the ratios required of named rows, {met} of {len(verdicts)} are met. Missed: {'; '.join(missed) or 'none'}."
-
-
-def update_readme(readme: Path, markdown: str) -> None:
-    """Put the summary between the markers of the README."""
-    head, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _, marker, tail = rest.partition(END)
-    if not marker:
-        raise ValueError(f"{readme.name} does not have the markers {BEGIN} and {END}")
-    readme.write_text(f"{head}{BEGIN}\n\n{markdown}\n\n{END}{tail}", encoding="utf-8")
 
 
 def _said(ratio: Ratio) -> str:
@@ -245,11 +235,3 @@ def _memory(tables: dict[str, Table]) -> str:
     }
     worst = max(more, key=lambda name: more[name])
     return f"at most {more[worst]:.0f} MB more (`{worst}`)"
-
-
-def _turned(table: str) -> str:
-    """The last two columns are words: align them left."""
-    lines = table.splitlines()
-    cells = [part.strip() for part in lines[1].strip("|").split("|")]
-    cells[-2:] = [":" + cell[1:-1] + "-" for cell in cells[-2:]]
-    return "\n".join([lines[0], f"| {' | '.join(cells)} |", *lines[2:]])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.compare.driver import Run
+from benchmarks.compare.report import update_readme
 from benchmarks.compare.results import SystemResult
 from benchmarks.compare.tasks import Timing
 from benchmarks.shapes import report
@@ -258,16 +259,17 @@ def test_the_headline_is_the_worst_ratio_and_its_shape(found):
 
 
 def test_the_readme_has_the_headline_between_its_markers(found, tmp_path):
+    begin, end = report.MARKERS
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
-    report.update_readme(readme, report.summary({"run": found}))
+    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    update_readme(readme, report.summary({"run": found}), report.MARKERS)
     text = readme.read_text()
-    assert text.startswith(f"before\n{report.BEGIN}\n\n**Worst: 0.5 x")
-    assert text.endswith(f"\n{report.END}\nafter\n")
+    assert text.startswith(f"before\n{begin}\n\n**Worst: 0.5 x")
+    assert text.endswith(f"\n{end}\nafter\n")
     readme.write_text("nothing here")
     with pytest.raises(ValueError, match="markers"):
-        report.update_readme(readme, "new")
-    assert report.BEGIN in README.read_text(encoding="utf-8")
+        update_readme(readme, "new", report.MARKERS)
+    assert begin in README.read_text(encoding="utf-8")
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
