@@ -242,3 +242,23 @@ def test_text_that_is_no_text(tmp_path):
     with pytest.raises(SchemaMismatch, match="UTF-8") as raised:
         hr.open(path).batch([0])
     assert (raised.value.where.path, raised.value.where.record, raised.value.where.feature) == (str(path), 1, "t")
+
+
+def test_readers_are_used_again(tmp_path, monkeypatch):
+    """Opening one takes a while where there are many columns."""
+    monkeypatch.setattr(groups, "JOINED_ROWS", 0)
+    pq.write_table(table_of(60), tmp_path / "x.parquet", row_group_size=5)
+    opened, whole = [], parquet.ParquetTable._opened
+    monkeypatch.setattr(parquet.ParquetTable, "_opened", lambda *given: (opened.append(given[1:]), whole(*given))[1])
+    source = hr.open(tmp_path / "x.parquet")
+    del opened[:]
+    assert source.batch(np.arange(60))["i"].tolist() == list(range(60))
+    assert len(opened) == 1
+
+
+def test_few_readers_stay_open(tmp_path):
+    for number in range(20):
+        pq.write_table(pa.table({"x": [number]}), tmp_path / f"{number:02}.parquet")
+    source = hr.open(tmp_path / "*.parquet")
+    assert source.batch(np.arange(20))["x"].tolist() == list(range(20))
+    assert len(source.node.records._readers) == parquet.MOST_READERS

@@ -13,7 +13,7 @@ from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, SchemaMismatch, Where
-from headrace.formats.parquet.groups import PartReader, RowBlock, bytes_in, divide, plan_blocks
+from headrace.formats.parquet.groups import MOST_PARTS, PartReader, RowBlock, bytes_in, divide, plan_blocks
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
 from headrace.formats.table.arrow_types import KEY, Leaf, arrow, embedded_schema, leaves_of, misfits, schema_of_leaves
@@ -27,6 +27,7 @@ __all__ = ["FORMAT", "ParquetTable"]
 
 MAGIC = b"PAR1"
 MOST_CURSORS = 8
+MOST_READERS = 8
 
 
 class ParquetTable(BlockTable):
@@ -64,7 +65,7 @@ class ParquetTable(BlockTable):
         return footers
 
     def _opened(self, number: int, footer: Any = None) -> Any:
-        """A new reader for every call: readers are cheap, and must not be shared between threads."""
+        """A new reader. Threads must not share one."""
         parquet, pa = require("pyarrow.parquet", extra="arrow"), arrow()
         buffer = self._files.content(number).buffer
         try:
@@ -73,6 +74,30 @@ class ParquetTable(BlockTable):
                 return parquet.ParquetFile(content, metadata=footer, page_checksum_verification=self.verify)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._damaged(number, error, "an intact Parquet footer") from error
+
+    @cached_property
+    def _readers(self) -> dict[tuple[int, int], list[Any]]:
+        """Readers of files that no thread is using: opening one takes a while where there are many columns."""
+        return {}
+
+    def _row_groups(self, file: int, numbers: Sequence[int], leaves: list[Leaf]) -> Any:
+        idle = self._readers.setdefault((FORKS.count, file), [])
+        try:
+            reader = idle.pop()
+        except IndexError:
+            reader = self._opened(file, self._footers[file])
+        try:
+            with guard_reads(self._files.content(file).buffer):
+                table = reader.read_row_groups(numbers, columns=self._roots(file, leaves), use_threads=False)
+        except (arrow().ArrowException, OSError) as error:
+            if len(numbers) > 1:  # Which of them is at fault?
+                return arrow().concat_tables([self._row_groups(file, [number], leaves) for number in numbers])
+            raise self._damaged(file, error, f"an intact row group {numbers[0]}") from error
+        if len(idle) < MOST_PARTS:
+            idle.append(reader)
+        while len(self._readers) > MOST_READERS:
+            self._readers.pop(next(iter(self._readers)), None)
+        return table
 
     def _damaged(self, number: int, error: Exception, expected: str) -> CorruptFile:
         return CorruptFile(Where(path=self.paths[number]), expected=expected, found=str(error).splitlines()[0][:200])
@@ -192,16 +217,6 @@ class ParquetTable(BlockTable):
             raise CorruptFile(Where(path=self.paths[block.file]), expected=f"{block.rows} rows", found=found)
         return table
 
-    def _row_groups(self, file: int, numbers: Sequence[int], leaves: list[Leaf]) -> Any:
-        opened = self._opened(file, self._footers[file])
-        try:
-            with guard_reads(self._files.content(file).buffer):
-                return opened.read_row_groups(numbers, columns=self._roots(file, leaves), use_threads=False)
-        except (arrow().ArrowException, OSError) as error:
-            if len(numbers) > 1:  # Which of them is at fault?
-                return arrow().concat_tables([self._row_groups(file, [number], leaves) for number in numbers])
-            raise self._damaged(file, error, f"an intact row group {numbers[0]}") from error
-
     def _part(self, block: int, found: RowBlock, leaves: list[Leaf]) -> Any:
         """Part of a large row group. A reader goes through it in order, so parts before this one are decoded, too, and kept."""
         file, group = found.file, found.group
@@ -240,9 +255,10 @@ class ParquetTable(BlockTable):
 
     def _columns(self, table: Any, leaves: list[Leaf], file: int, first: int) -> Batch:
         names = self._columns_of[file][0]
+        position = {name: at for at, name in enumerate(table.column_names)}
         columns = {}
         for leaf in leaves:
-            array = leaf_array(table, leaf, table.column_names.index(names[leaf.path[0]]))
+            array = leaf_array(table, leaf, position[names[leaf.path[0]]])
             try:
                 columns[leaf.name] = from_arrow(array, self.schema[leaf.name])
             except BadValue as bad:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from headrace.formats.table.arrow_types import Leaf, arrow
 from headrace.io.system import usable_cores
 
-__all__ = ["PartReader", "RowBlock", "bytes_in", "divide", "plan_blocks"]
+__all__ = ["MOST_PARTS", "PartReader", "RowBlock", "bytes_in", "divide", "plan_blocks"]
 
 
 PART_BYTES = 16 << 20
@@ -21,7 +21,7 @@ PART_BYTES = 16 << 20
 MOST_ROWS = 1 << 17
 MOST_BLOCKS = 1 << 16
 """In one row group."""
-JOINED_BYTES = 1 << 20
+JOINED_BYTES = 4 << 20
 """Of small row groups (encoded) that are decoded together."""
 JOINED_ROWS = 1 << 14
 DIVIDED_BYTES = 1 << 20

@@ -25,15 +25,13 @@ NUMBERS = range(2, 13)
 
 def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
     """The array of one column of a table, with structs flattened; ``root`` is the position of its first column in ``table``."""
-    pa = arrow()
     column = table.column(root)
     if len(leaf.path) > 1:
         column = arrow_compute().struct_field(column, list(leaf.path[1:]))
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    if column.num_chunks == 1:  # Combining copies even one.
-        return column.chunk(0)
-    array = column.combine_chunks()
+    chunks = getattr(column, "num_chunks", None)
+    if chunks is None or chunks == 1:  # Combining copies even one.
+        return column if chunks is None else column.chunk(0)
+    pa, array = arrow(), column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # no chunk: nothing to combine
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     return array
