@@ -27,7 +27,7 @@ __all__ = ["FORMAT", "ParquetTable"]
 
 MAGIC = b"PAR1"
 MOST_CURSORS = 8
-MOST_READERS = 8
+MOST_READERS = 128
 
 
 class ParquetTable(BlockTable):
@@ -60,7 +60,11 @@ class ParquetTable(BlockTable):
 
     @cached_property
     def _footers(self) -> list[Any]:
-        footers = [self._opened(number).metadata for number in range(len(self.paths))]
+        footers = []
+        for number in range(len(self.paths)):
+            reader = self._opened(number)
+            footers.append(reader.metadata)
+            self._keep_reader(number, reader)
         self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
         return footers
 
@@ -93,11 +97,15 @@ class ParquetTable(BlockTable):
             if len(numbers) > 1:  # Which of them is at fault?
                 return arrow().concat_tables([self._row_groups(file, [number], leaves) for number in numbers])
             raise self._damaged(file, error, f"an intact row group {numbers[0]}") from error
+        self._keep_reader(file, reader)
+        return table
+
+    def _keep_reader(self, file: int, reader: Any) -> None:
+        idle = self._readers.setdefault((FORKS.count, file), [])
         if len(idle) < MOST_PARTS:
             idle.append(reader)
         while len(self._readers) > MOST_READERS:
             self._readers.pop(next(iter(self._readers)), None)
-        return table
 
     def _damaged(self, number: int, error: Exception, expected: str) -> CorruptFile:
         return CorruptFile(Where(path=self.paths[number]), expected=expected, found=str(error).splitlines()[0][:200])
@@ -122,6 +130,8 @@ class ParquetTable(BlockTable):
     def _check_alike(self) -> None:
         first = [(leaf.name, leaf.type) for leaf in self._leaves.values()]
         for path, footer in zip(self.paths[1:], self._footers[1:], strict=True):
+            if self._is_like_first(footer) and _arrow_types(footer) == _arrow_types(self._footers[0]):
+                continue
             other = [(leaf.name, leaf.type) for leaf in leaves_of(footer.schema.to_arrow_schema())]
             if other != first:
                 raise SchemaMismatch(
@@ -130,6 +140,10 @@ class ParquetTable(BlockTable):
                     found=", ".join(f"{name}: {kind}" for name, kind in other if (name, kind) not in first) or "others",
                     hint="Open them as two sources, or name the features that they share: schema={...}.",
                 )
+
+    def _is_like_first(self, footer: Any) -> bool:
+        """Whether a file has the columns of the first one, which is soon said for a thousand shards."""
+        return bool(footer.schema.equals(self._footers[0].schema))
 
     @cached_property
     def _blocks(self) -> list[RowBlock]:
@@ -197,6 +211,9 @@ class ParquetTable(BlockTable):
 
     def _leaves_of(self, file: int, names: Sequence[str]) -> list[Leaf]:
         found = self._columns_of.get(file)
+        if found is None and file and self._is_like_first(self._footers[file]):
+            self._leaves_of(0, ())
+            found = self._columns_of[file] = self._columns_of[0]
         if found is None:
             schema = self._footers[file].schema.to_arrow_schema()
             found = self._columns_of[file] = (schema.names, {leaf.name: leaf for leaf in leaves_of(schema)})
@@ -284,6 +301,12 @@ class ParquetTable(BlockTable):
         number = int(np.searchsorted(self._firsts, index, side="right")) - 1
         block = self._blocks[number]
         return Where(path=self.paths[block.file], record=index - int(self._firsts[number]) + block.first)
+
+
+def _arrow_types(footer: Any) -> bytes | None:
+    """The types that the writer had, as Arrow leaves them in the metadata."""
+    found: bytes | None = (footer.metadata or {}).get(b"ARROW:schema")
+    return found
 
 
 def is_parquet(head: bytes) -> bool:

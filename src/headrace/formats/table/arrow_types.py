@@ -22,6 +22,7 @@ The schema that our writers leave in a file's own metadata, so that shapes and t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -41,13 +42,18 @@ EXACT_DIGITS = 15  # decimal digits that float64 gives back unchanged
 UNITS = ("s", "ms", "us", "ns")
 
 
+_imported: list[Any] = []
+
+
 def arrow() -> Any:
-    """The ``pyarrow`` module.
+    """The ``pyarrow`` module. Asked for several times for each column, so it is kept.
 
     Raises:
         MissingExtra: It is not installed.
     """
-    return require("pyarrow", extra="arrow")
+    if not _imported or sys.modules.get("pyarrow") is not _imported[-1]:
+        _imported.append(require("pyarrow", extra="arrow"))
+    return _imported[-1]
 
 
 @dataclass(frozen=True, slots=True)
