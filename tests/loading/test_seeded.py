@@ -175,3 +175,40 @@ def test_keys_hold_the_positions_of_a_run(n, world, size):
         loader = hr.Loader(Keyed(n), size, seed=8, threads=1, shard=hr.Shard(rank, world))
         seen += [int(i) for batch in loader for i in batch["i"]]
     assert sorted(seen) == list(range(n))
+
+
+def brighten(example, rng):
+    return {"view": example["image"], "x": rng.random()}
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    rng = np.random.default_rng(0)
+    schema = hr.Schema({"image": hr.Feature("uint8", (None, None, 3), encoding="png")})
+    hr.write(tmp_path / "x.tfrecord", {"image": rng.integers(0, 256, (11, 20, 24, 3), np.uint8)}, schema=schema)
+    options = hr.ImageOptions(crop=hr.RandomResizedCrop(8), flip=True)
+    return hr.open(tmp_path / "x.tfrecord", decode=options)
+
+
+def test_crops_and_maps_draw_from_streams_of_their_own(photographs):
+    source = photographs.map(brighten, seeded=True)
+    assert source.random_streams() == 2
+    whole = [
+        (view.tobytes(), float(x))
+        for batch in hr.Loader(source, 4, shuffle=True, seed=5, epochs=2, threads=0)
+        for view, x in zip(batch["view"], batch["x"], strict=True)
+    ]
+    assert [x for _, x in whole] == [x for _, _, x in expected(Shuffled(11, seed=5), 5, 2)]  # stream 1, after the crops
+    assert len({view for view, _ in whole}) == 22
+    resumed = hr.Loader(source, 3, shuffle=True, seed=5, epochs=2, workers=1)
+    stopped = hr.Loader(source, 5, shuffle=True, seed=5, epochs=2, threads=1)
+    batches = iter(stopped)
+    first = [next(batches), next(batches)]
+    batches.close()
+    resumed.load_state_dict(stopped.state_dict())
+    found = [
+        (view.tobytes(), float(x))
+        for batch in (*first, *resumed)
+        for view, x in zip(batch["view"], batch["x"], strict=True)
+    ]
+    assert found == whole
