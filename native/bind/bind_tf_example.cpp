@@ -178,7 +178,7 @@ struct Inputs {
 nb::tuple encode(nb::list columns, std::size_t n, std::size_t head, std::size_t tail, std::size_t align) {
     Inputs inputs;
     for (nb::handle column : columns) inputs.add(column);
-    example::Encoded encoded;
+    proto::Payloads encoded;
     {
         const nb::gil_scoped_release release;
         encoded = example::encode(std::move(inputs.sources), n, head, tail, align == 0 ? 1 : align, batch_pool());

@@ -217,7 +217,7 @@ void write_examples() {
     texts.kind = example::Kind::bytes;
     texts.count = 1;
     texts.texts = {bytes_of("a"), bytes_of("bc")};
-    const example::Encoded encoded = example::encode({source, texts}, 2, 12, 4, 1, pool);
+    const proto::Payloads encoded = example::encode({source, texts}, 2, 12, 4, 1, pool);
     check(encoded.starts.size() == 2 && encoded.sizes[0] > 10);
 }
 

@@ -163,8 +163,8 @@ void check(const Source& source, std::size_t k, std::size_t n) {
 
 } // namespace
 
-Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std::size_t tail, std::size_t align,
-               const std::shared_ptr<Pool>& pool) {
+proto::Payloads encode(std::vector<Source> sources, std::size_t n, std::size_t head, std::size_t tail,
+                       std::size_t align, const std::shared_ptr<Pool>& pool) {
     for (std::size_t k = 0; k < sources.size(); ++k) check(sources[k], k, n);
     // Features before feature lists, each in the order of their keys.
     std::ranges::sort(
@@ -174,9 +174,9 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     const std::size_t features = sources.size() - lists;
     const bool features_map = features != 0 || lists == 0; // An empty context is omitted.
 
-    Encoded out;
-    out.starts.resize(n);
-    out.sizes.resize(n);
+    proto::Payloads out;
+    out.starts.reserve(n);
+    out.sizes.reserve(n);
     std::vector<std::size_t> contents, maps(2 * n);
     Measure measure(sources, contents);
     for (std::size_t i = 0; i < n; ++i) {
@@ -184,24 +184,16 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
             maps[2 * i + (k >= features)] += field_size(entry_size(sources[k], measure.value(k, i)));
         const std::size_t size =
             (features_map ? field_size(maps[2 * i]) : 0) + (lists != 0 ? field_size(maps[2 * i + 1]) : 0);
-        out.starts[i] = static_cast<std::int64_t>(out.size + head);
-        out.sizes[i] = static_cast<std::int64_t>(size);
-        out.size += head + (size + align - 1) / align * align + tail;
+        out.place(size, head, tail, align);
     }
     out.block = pool->take(out.size);
     Writer writer(sources, contents, out.block.data() + out.size);
-    for (std::size_t i = 0; i < n; ++i) {
-        std::byte* to = out.block.data() + out.starts[i];
-        try {
-            if (features_map) to = write_head(to, 1, maps[2 * i]);
-            for (std::size_t k = 0; k < features; ++k) to = writer.entry(to, k, i);
-            if (lists != 0) to = write_head(to, 2, maps[2 * i + 1]);
-            for (std::size_t k = features; k < sources.size(); ++k) to = writer.entry(to, k, i);
-        } catch (FormatError& error) {
-            error.record = static_cast<std::int64_t>(i);
-            throw;
-        }
-    }
+    out.write_each([&](std::size_t i, std::byte* to) {
+        if (features_map) to = write_head(to, 1, maps[2 * i]);
+        for (std::size_t k = 0; k < features; ++k) to = writer.entry(to, k, i);
+        if (lists != 0) to = write_head(to, 2, maps[2 * i + 1]);
+        for (std::size_t k = features; k < sources.size(); ++k) to = writer.entry(to, k, i);
+    });
     return out;
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/pool.hpp"
 #include "core/protobuf/example/scan.hpp"
+#include "core/protobuf/payloads.hpp"
 
 namespace headrace::example {
 
@@ -22,19 +22,11 @@ struct Source {
     std::vector<std::int64_t> offsets;  ///< Offsets in values, one more than there are examples or steps.
 };
 
-/// Payloads in one block, with free bytes around each for the frame.
-struct Encoded {
-    Pool::Block block;
-    std::size_t size = 0;
-    std::vector<std::int64_t> starts;
-    std::vector<std::int64_t> sizes;
-};
-
 /// Encodes `n` examples as tf.train.Example, or SequenceExample if a source is a list. Keys are sorted and numbers
 /// packed, as in protobuf's deterministic serialisation. Leaves `head` bytes free before each payload, and `tail` bytes
 /// plus padding to a multiple of `align` after it. Throws FormatError{wrong_count, feature = index of the source} if a
 /// source does not match its counts, FormatError{changed, record} if numbers change during the call.
-[[nodiscard]] Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std::size_t tail,
-                             std::size_t align, const std::shared_ptr<Pool>& pool);
+[[nodiscard]] proto::Payloads encode(std::vector<Source> sources, std::size_t n, std::size_t head, std::size_t tail,
+                                     std::size_t align, const std::shared_ptr<Pool>& pool);
 
 } // namespace headrace::example

@@ -181,34 +181,25 @@ std::vector<Part> in_order(const std::vector<Source>& sources) {
 
 } // namespace
 
-Encoded encode(const std::vector<Source>& sources, std::size_t n, std::size_t head, std::size_t tail, std::size_t align,
-               const std::shared_ptr<Pool>& pool) {
+proto::Payloads encode(const std::vector<Source>& sources, std::size_t n, std::size_t head, std::size_t tail,
+                       std::size_t align, const std::shared_ptr<Pool>& pool) {
     const std::vector<Part> parts = in_order(sources);
     for (const Part& part : parts) part.check(n);
-    Encoded out;
-    out.starts.resize(n);
-    out.sizes.resize(n);
+    proto::Payloads out;
+    out.starts.reserve(n);
+    out.sizes.reserve(n);
     const auto sizes = std::make_unique_for_overwrite<Sizes[]>(n * parts.size());
     for (std::size_t i = 0; i < n; ++i) {
         std::size_t size = 0;
         for (std::size_t k = 0; k < parts.size(); ++k)
             size += (sizes[i * parts.size() + k] = parts[k].measure(i)).entry;
-        out.starts[i] = static_cast<std::int64_t>(out.size + head);
-        out.sizes[i] = static_cast<std::int64_t>(size);
-        out.size += head + (size + align - 1) / align * align + tail;
+        out.place(size, head, tail, align);
     }
     out.block = pool->take(out.size);
     const std::byte* const room = out.block.data() + out.size;
-    for (std::size_t i = 0; i < n; ++i) {
-        std::byte* to = out.block.data() + out.starts[i];
-        try {
-            for (std::size_t k = 0; k < parts.size(); ++k)
-                to = parts[k].write(to, room, i, sizes[i * parts.size() + k]);
-        } catch (FormatError& error) {
-            error.record = static_cast<std::int64_t>(i);
-            throw;
-        }
-    }
+    out.write_each([&](std::size_t i, std::byte* to) {
+        for (std::size_t k = 0; k < parts.size(); ++k) to = parts[k].write(to, room, i, sizes[i * parts.size() + k]);
+    });
     return out;
 }
 

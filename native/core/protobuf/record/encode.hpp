@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/pool.hpp"
+#include "core/protobuf/payloads.hpp"
 #include "core/protobuf/record/wire.hpp"
 
 namespace headrace::sagemaker {
@@ -29,19 +29,11 @@ struct Source {
     std::size_t rank = 0;
 };
 
-/// Payloads in one block, with free bytes around each for the frame.
-struct Encoded {
-    Pool::Block block;
-    std::size_t size = 0;
-    std::vector<std::int64_t> starts;
-    std::vector<std::int64_t> sizes;
-};
-
 /// Encodes `n` Records: fields in order of their numbers, map entries in order of their keys, numbers packed, byte for
 /// byte as the SDK's writers do. Leaves `head` bytes free before each payload, and `tail` bytes plus padding to a
 /// multiple of `align` after it. Throws FormatError with `feature` (index of the source) set: wrong_count if a source
 /// does not match its counts; range, with `record` set, for a key outside the width.
-[[nodiscard]] Encoded encode(const std::vector<Source>& sources, std::size_t n, std::size_t head, std::size_t tail,
-                             std::size_t align, const std::shared_ptr<Pool>& pool);
+[[nodiscard]] proto::Payloads encode(const std::vector<Source>& sources, std::size_t n, std::size_t head,
+                                     std::size_t tail, std::size_t align, const std::shared_ptr<Pool>& pool);
 
 } // namespace headrace::sagemaker

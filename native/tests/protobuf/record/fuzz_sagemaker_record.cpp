@@ -70,7 +70,7 @@ void round_trip(const Spans& spans, const std::vector<KeyFacts>& keys) {
     }
     std::vector<Source> sources;
     for (std::size_t k = 0; k < specs.size(); ++k) sources.push_back(source_of(specs[k], columns[k]));
-    const Encoded encoded = encode(sources, 1, 8, 0, 4, pool);
+    const proto::Payloads encoded = encode(sources, 1, 8, 0, 4, pool);
     Spans again;
     again.payloads = {Bytes(encoded.block.data() + encoded.starts[0], static_cast<std::size_t>(encoded.sizes[0]))};
     require(is_record(again.payloads[0]));

@@ -11,7 +11,7 @@ namespace {
 
 const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
 
-std::string_view text_of(const Encoded& encoded, std::size_t i) {
+std::string_view text_of(const proto::Payloads& encoded, std::size_t i) {
     return {reinterpret_cast<const char*>(encoded.block.data() + encoded.starts[i]),
             static_cast<std::size_t>(encoded.sizes[i])};
 }
@@ -22,7 +22,7 @@ void encoding_gives_the_bytes_of_the_sdk() {
     features.numbers = reinterpret_cast<const std::byte*>(rows.data()), features.number_count = 4;
     Source scores{.place = Place::label, .key = "values", .kind = Kind::float32, .count = 1};
     scores.numbers = reinterpret_cast<const std::byte*>(labels.data()), scores.number_count = 2;
-    const Encoded encoded = encode({scores, features}, 2, 8, 0, 4, pool);
+    const proto::Payloads encoded = encode({scores, features}, 2, 8, 0, 4, pool);
     const auto expected = from_hex(dense_f32);
     for (std::size_t i = 0; i < 2; ++i)
         check(text_of(encoded, i) == std::string_view(reinterpret_cast<const char*>(expected.data()), expected.size()));
@@ -36,7 +36,7 @@ void encoding_gives_the_bytes_of_the_sdk() {
     sparse.width = 4;
     const std::vector<float> ones{1, 1};
     scores.numbers = reinterpret_cast<const std::byte*>(ones.data());
-    const Encoded rows_of_csr = encode({sparse, scores}, 2, 0, 0, 1, pool);
+    const proto::Payloads rows_of_csr = encode({sparse, scores}, 2, 0, 0, 1, pool);
     const auto full = from_hex(sparse_f32), empty = from_hex(sparse_empty);
     check(text_of(rows_of_csr, 0) == std::string_view(reinterpret_cast<const char*>(full.data()), full.size()));
     check(text_of(rows_of_csr, 1) == std::string_view(reinterpret_cast<const char*>(empty.data()), empty.size()));
