@@ -258,7 +258,7 @@ def test_jobs_without_threads_stay_small():
     assert (sizer.batches, sizer.inline_batches) == (100, 30)
     for _ in range(20):
         sizer.note(Block(run, [{}], bytes=200 << 10, reading_ns=10_000))
-    assert (sizer.batches, sizer.inline_batches) == (10, 2)
+    assert (sizer.batches, sizer.inline_batches) == (10, 10)
     for _ in range(40):
         sizer.note(Block(run, [{}], bytes=10 << 20, reading_ns=10_000_000))
     assert (sizer.batches, sizer.inline_batches) == (1, 1)

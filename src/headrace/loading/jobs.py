@@ -213,8 +213,8 @@ TARGET_NS = 1_000_000
 """The target duration of a job: far more than passing it between threads costs, and still short."""
 MAX_BLOCK_BYTES = 2 << 20
 """More than this in one job would leave the core's cache before the consumer uses it."""
-INLINE_NS, INLINE_BLOCK_BYTES = 300_000, 512 << 10
-"""The same without threads. Reading several small batches at once then only saves the cost of a call."""
+INLINE_NS = 300_000
+"""The target duration of a job that the consumer makes itself. It only saves calls, and a shorter wait is worth more."""
 MAX_BATCHES = 256
 
 
@@ -267,12 +267,12 @@ class JobSizer:
         # Averaged, because the first jobs open files and fault pages in, and are not typical.
         self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
         batch_bytes = max(block.bytes / count, 1.0)
-        self.batches = self._within(self._target_ns, MAX_BLOCK_BYTES, batch_bytes, 2 * self.batches)
-        self.inline_batches = self._within(INLINE_NS, INLINE_BLOCK_BYTES, batch_bytes, 2 * self.inline_batches)
+        self.batches = self._within(self._target_ns, batch_bytes, 2 * self.batches)
+        self.inline_batches = self._within(INLINE_NS, batch_bytes, 2 * self.inline_batches)
 
-    def _within(self, target_ns: int, most_bytes: int, batch_bytes: float, most: int) -> int:
+    def _within(self, target_ns: int, batch_bytes: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))
-        return max(1, min(by_time, int(most_bytes / batch_bytes), most, MAX_BATCHES))
+        return max(1, min(by_time, int(MAX_BLOCK_BYTES / batch_bytes), most, MAX_BATCHES))
 
 
 @dataclass(frozen=True, slots=True)
