@@ -2,6 +2,7 @@
 
 #include "bind/support.hpp"
 #include "core/framing/json_depth.hpp"
+#include "core/framing/lines.hpp"
 #include "core/json/decode.hpp"
 
 namespace headrace::bind {
@@ -84,6 +85,27 @@ void register_json(nb::module_& module) {
                nb::sig("def json_too_deep(text: collections.abc.Buffer, most: int) -> int"),
                "The first byte of JSON text where lists and objects are nested more than `most` levels deep; -1 if "
                "there is none.");
+    module.def("scan_lines", guarded([](nb::object data, std::uint64_t start, std::uint64_t stop) {
+                   const Buffer buffer(data);
+                   Scan found;
+                   {
+                       const nb::gil_scoped_release release;
+                       found = lines::scan(buffer.bytes(), start, stop);
+                   }
+                   return scanned(found);
+               }),
+               nb::arg("data"), nb::arg("start"), nb::arg("stop"),
+               nb::sig("def scan_lines(data: collections.abc.Buffer, start: int, stop: int) -> "
+                       "tuple[numpy.typing.NDArray[numpy.int64], int]"),
+               "Starts of the lines that begin in [start, stop), and where the next one begins. Lines of blanks do not "
+               "count.");
+    module.def("find_line", guarded([](nb::object data, std::uint64_t at) {
+                   const Buffer buffer(data);
+                   const nb::gil_scoped_release release;
+                   return lines::find(buffer.bytes(), at);
+               }),
+               nb::arg("data"), nb::arg("at"), nb::sig("def find_line(data: collections.abc.Buffer, at: int) -> int"),
+               "Where the first line at or after `at` begins; the end of the data if there is none.");
     nb::class_<json::Decoder>(
         module, "JsonDecoder",
         "Decodes lines of JSON into columns. Specs are (key, kind, is a list, least, most, exact, may miss), kinds 1 "

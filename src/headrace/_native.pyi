@@ -601,6 +601,16 @@ def json_too_deep(text: Buffer, most: int) -> int:
     The first byte of JSON text where lists and objects are nested more than `most` levels deep; -1 if there is none.
     """
 
+def scan_lines(data: Buffer, start: int, stop: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
+    """
+    Starts of the lines that begin in [start, stop), and where the next one begins. Lines of blanks do not count.
+    """
+
+def find_line(data: Buffer, at: int) -> int:
+    """
+    Where the first line at or after `at` begins; the end of the data if there is none.
+    """
+
 class JsonDecoder:
     """
     Decodes lines of JSON into columns. Specs are (key, kind, is a list, least, most, exact, may miss), kinds 1 int64, 2 uint64, 3 float64, 4 bool, 5 text.

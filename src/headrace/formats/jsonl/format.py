@@ -27,15 +27,10 @@ from headrace.formats.table.base import TypedTable, verify_rows
 from headrace.formats.table.values import BadValue
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import Buffers, FileSet
-from headrace.io.local.mapped import guard_reads
 
 __all__ = ["FORMAT", "JsonLinesTable", "LineFraming"]
 
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-NEWLINE = 10
-BLANKS = b" \t\r\n"
-LOOK_BYTES = 64 << 10
 SAMPLE = 256
 """Number of rows for type inference."""
 VERIFY_ROWS = 2048
@@ -62,59 +57,16 @@ class LineFraming(Framing):
     ) -> tuple[Indices, int]:
         """Starts of the lines that begin in ``[start, stop)``, and where the next one begins. A line begins at ``start``."""
         del verify, max_records, last
-        with guard_reads(buffer):
-            return self._scan(buffer, start, stop)
-
-    def _scan(self, buffer: memoryview, start: int, stop: int) -> tuple[Indices, int]:
-        content = np.frombuffer(buffer, np.uint8)
-        starts = np.flatnonzero(content[start:stop] == NEWLINE) + (start + 1)
-        starts = np.concatenate(([start], starts[starts < stop]))
-        if start == 0 and bytes(buffer[:3]) == BYTE_ORDER_MARK:
-            starts[0] = 3
-        return self._not_blank(content, starts), self.next_line(buffer, stop)
+        return _native.scan_lines(buffer, start, stop)
 
     def find(self, buffer: memoryview, start: int) -> int:
         """Where the first line at or after ``start`` begins; -1 if there is none."""
-        with guard_reads(buffer):
-            found = self.next_line(buffer, start)
+        found = _native.find_line(buffer, start)
         return found if found < len(buffer) else -1
-
-    def next_line(self, buffer: memoryview, at: int) -> int:
-        """Where the first non-blank line at or after ``at`` begins; the end of the buffer if there is none."""
-        content = np.frombuffer(buffer, np.uint8)
-        begin = at if at == 0 or content[at - 1 : at] == NEWLINE else self._after_newline(content, at)
-        while begin < len(content) and not len(self._not_blank(content, np.array([begin]))):
-            begin = self._after_newline(content, begin)
-        return begin
 
     def fault_at(self, error: Any, path: str | None, record: int, base: int) -> DataError:
         """Required by :class:`Framing`; lines themselves have no faults."""
         return CorruptFile(Where(path=path, record=record, offset=base), expected="lines", found=str(error))
-
-    def _after_newline(self, content: npt.NDArray[np.uint8], at: int) -> int:
-        while at < len(content):
-            found = np.flatnonzero(content[at : at + LOOK_BYTES] == NEWLINE)
-            if found.size:
-                return at + int(found[0]) + 1
-            at += LOOK_BYTES
-        return len(content)
-
-    def _not_blank(self, content: npt.NDArray[np.uint8], starts: Indices) -> Indices:
-        starts = starts[starts < len(content)]
-        doubtful = np.flatnonzero(np.isin(content[starts], list(BLANKS)))
-        if not doubtful.size:
-            return starts
-        blank = [at for at in doubtful.tolist() if _is_blank(content, int(starts[at]))]
-        return np.delete(starts, blank)
-
-
-def _is_blank(content: npt.NDArray[np.uint8], at: int) -> bool:
-    """Whether only blanks lie between ``at`` and the end of its line."""
-    while at < len(content) and content[at] != NEWLINE:
-        if content[at] not in BLANKS:
-            return False
-        at += 1
-    return True
 
 
 class JsonLinesTable(TypedTable):
