@@ -39,7 +39,7 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, nb::tup
     return scanned(found);
 }
 
-HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, nb::tuple marks) {
+HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, nb::tuple marks, std::int64_t end) {
     HeldSpans held;
     held.parent = hold_buffers(std::move(buffers));
     const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
@@ -51,7 +51,8 @@ HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets
     held.mapped = nb::cast<const HeldBuffers&>(held.parent).mapped(which ? which->data() : nullptr, count);
 
     const nb::gil_scoped_release release;
-    held.spans.payloads = csv::gather(files, in, wanted, dialect);
+    if (end < 0) held.spans.payloads = csv::gather(files, in, wanted, dialect);
+    else held.spans.payloads = csv::gather_adjacent(files.at(0), wanted, static_cast<std::uint64_t>(end));
     return held;
 }
 
@@ -271,12 +272,14 @@ void register_csv(nb::module_& module) {
                nb::arg("data"), nb::arg("start"),
                nb::sig("def find_csv(data: collections.abc.Buffer, start: int) -> int"),
                "Where the first line at or after start begins; -1 if there is none.");
-    module.def("gather_csv", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
-               nb::arg("dialect"),
-               nb::sig("def gather_csv(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | "
-                       "None, offsets: "
-                       "numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str]) -> Spans"),
-               "Spans over the rows that begin at the offsets, without their line ends.");
+    module.def(
+        "gather_csv", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
+        nb::arg("dialect"), nb::arg("end") = -1,
+        nb::sig("def gather_csv(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | "
+                "None, offsets: "
+                "numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str], end: int = -1) -> Spans"),
+        "Spans over the rows that begin at the offsets, without their line ends. With `end`, they are rows of the "
+        "first buffer that follow each other, as scan_csv found them, up to there.");
     module.def("values_of_csv", guarded(&values_of), nb::arg("row"), nb::arg("dialect"),
                nb::sig("def values_of_csv(row: collections.abc.Buffer, dialect: tuple[str, str, str]) -> list[bytes]"),
                "The values of one row, without quotes.");

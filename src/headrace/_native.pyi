@@ -343,9 +343,9 @@ def scan_csv(data: Buffer, start: int, stop: int, dialect: tuple[str, str, str],
 def find_csv(data: Buffer, start: int) -> int:
     """Where the first line at or after start begins; -1 if there is none."""
 
-def gather_csv(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str]) -> Spans:
+def gather_csv(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str], end: int = -1) -> Spans:
     """
-    Spans over the rows that begin at the offsets, without their line ends.
+    Spans over the rows that begin at the offsets, without their line ends. With `end`, they are rows of the first buffer that follow each other, as scan_csv found them, up to there.
     """
 
 def values_of_csv(row: Buffer, dialect: tuple[str, str, str]) -> list[bytes]:

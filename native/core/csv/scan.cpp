@@ -408,4 +408,20 @@ std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int
     return rows;
 }
 
+std::vector<Bytes> gather_adjacent(Bytes file, std::span<const std::int64_t> offsets, std::uint64_t end) {
+    std::vector<Bytes> rows(offsets.size());
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+        const auto begin = static_cast<std::uint64_t>(offsets[i]);
+        std::uint64_t stop = i + 1 < offsets.size() ? static_cast<std::uint64_t>(offsets[i + 1]) : end;
+        if (begin > stop || stop > file.size()) {
+            FormatError error(Fault::range, 0, file.size(), stop);
+            error.record = static_cast<std::int64_t>(i);
+            throw error;
+        }
+        while (stop != begin && is_line_end(static_cast<char>(file[stop - 1]))) --stop;
+        rows[i] = file.subspan(begin, stop - begin);
+    }
+    return rows;
+}
+
 } // namespace headrace::csv

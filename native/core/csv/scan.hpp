@@ -62,6 +62,10 @@ using headrace::Scan;
                                         std::span<const std::int64_t> offsets, const Dialect& dialect,
                                         const Cpu& cpu = this_cpu);
 
+/// The same for rows that follow each other, as scan found them, without looking for their ends again. The last one
+/// ends by `end`. Throws FormatError{range} with `record` set for offsets that do not rise up to `end`.
+[[nodiscard]] std::vector<Bytes> gather_adjacent(Bytes file, std::span<const std::int64_t> offsets, std::uint64_t end);
+
 /// The position of the first byte that is not valid UTF-8; the size if there is none.
 [[nodiscard]] std::size_t utf8_until(Bytes text) noexcept;
 

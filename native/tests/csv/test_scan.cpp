@@ -52,6 +52,14 @@ void test_faults() {
     check(fault_of([&] { (void)csv::gather(files, {}, outside, plain); }).record == 0);
 }
 
+void test_rows_that_are_not_adjacent() {
+    const std::int64_t falling[] = {4, 0}, outside[] = {0, 9};
+    check(fault_of([&] { (void)csv::gather_adjacent(bytes_of("1,2\n3\n"), falling, 6); }).record == 0);
+    check(fault_of([&] { (void)csv::gather_adjacent(bytes_of("1,2\n3\n"), outside, 6); }).fault == Fault::range);
+    check(fault_of([&] { (void)csv::gather_adjacent(bytes_of("1,2\n3\n"), std::span(outside, 1), 7); }).fault ==
+          Fault::range);
+}
+
 void test_values() {
     std::vector<char> room;
     const std::vector<Bytes> fields = csv::fields_of(bytes_of("1,\"a,\"\"b\"\"\",,\"\""), plain);
@@ -115,6 +123,9 @@ void compare(std::string_view text, std::mt19937& random) {
             check(rows[i].data() == files[0].data() + wanted.starts[i] &&
                       rows[i].size() == wanted.ends[i] - static_cast<std::size_t>(wanted.starts[i]),
                   text);
+        const auto adjacent = csv::gather_adjacent(files[0], wanted.starts, wanted.at);
+        for (std::size_t i = 0; i < rows.size(); ++i)
+            check(adjacent[i].data() == rows[i].data() && adjacent[i].size() == rows[i].size(), text);
         std::vector<std::int64_t> some;
         std::vector<std::size_t> ends;
         for (int i = 0; i < 20; ++i) {
@@ -186,5 +197,6 @@ int main() {
     test_rows();
     test_streams_wait();
     test_faults();
+    test_rows_that_are_not_adjacent();
     test_values();
 }
