@@ -14,6 +14,7 @@ from headrace.formats.csv.framing import CsvFraming
 from headrace.formats.csv.sniff import SNIFFED_BYTES, sniff, transcoding
 from headrace.formats.csv.write import CsvSink, CsvWriter, misfits
 from headrace.formats.framed.records import FramedRecords, verify_framed
+from headrace.formats.framed.scan import RecordRun
 from headrace.io.cache.inflate import READ_BYTES, Compression, head_of, parse_compression, wrapper_of, wrapper_of_name
 from headrace.io.cache.inflated import decode_head
 from headrace.io.local.fileset import FileSet
@@ -70,6 +71,13 @@ class CsvRecords(FramedRecords):
     def dialect(self) -> CsvDialect:
         """How rows are split and parsed."""
         return self.framing.dialect
+
+    def _gathered(self, block: list[RecordRun]) -> _native.Spans:
+        """The rows of a run end where a scan has just found them to end."""
+        if len(block) > 1:
+            return super()._gathered(block)
+        run = block[0]
+        return _native.gather_csv([run.buffer], None, run.starts, self.dialect.marks, run.end)
 
 
 def _sniff_files(paths: Sequence[str], options: CSV, compression: Compression | None) -> CsvDialect:

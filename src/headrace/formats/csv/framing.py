@@ -16,7 +16,7 @@ from headrace import _native
 from headrace.contracts.csv import CsvDialect
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.framed.scan import RecordFraming, RecordRun
+from headrace.formats.framed.scan import RecordFraming
 from headrace.io.encodings import encoding_hint_at
 from headrace.io.local.mapped import guard_reads
 
@@ -170,11 +170,6 @@ class CsvFraming(RecordFraming):
         """The rows at these offsets, without line ends."""
         _ = verify
         return _native.gather_csv(buffers, which, offsets, self.dialect.marks)
-
-    def gather_run(self, run: RecordRun, *, verify: bool) -> _native.Spans:
-        """The rows of a run, without line ends."""
-        _ = verify
-        return _native.gather_csv([run.buffer], None, run.starts, self.dialect.marks, run.end)
 
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
         """Views of adjacent rows that end at ``end``."""

@@ -213,7 +213,7 @@ class FramedRecords:
 
     def _gathered(self, block: list[RecordRun]) -> _native.Spans:
         if len(block) == 1:
-            return self.framing.gather_run(block[0], verify=self._verify_later)
+            return self.framing.gather([block[0].buffer], None, block[0].starts, verify=self._verify_later)
         which = np.repeat(np.arange(len(block), dtype=np.int32), [len(run) for run in block])
         starts = np.concatenate([run.starts for run in block])
         return self.framing.gather([run.buffer for run in block], which, starts, verify=self._verify_later)

@@ -109,10 +109,6 @@ class RecordFraming(Framing):
     ) -> _native.Spans:
         """The payloads of the records at these offsets. With ``verify``, checksums are checked when payloads are read."""
 
-    def gather_run(self, run: RecordRun, /, *, verify: bool) -> _native.Spans:
-        """The payloads of adjacent records that a scan has just found."""
-        return self.gather([run.buffer], None, run.starts, verify=verify)
-
     @abstractmethod
     def payloads(self, buffer: memoryview, starts: Indices, end: int, /) -> Iterator[memoryview]:
         """Views of the payloads of adjacent records that end at ``end``. They were checked before."""
