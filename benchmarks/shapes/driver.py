@@ -17,7 +17,7 @@ from benchmarks.shapes.rows import ALONE, OURS, Row, ShapeSystem
 from benchmarks.shapes.shape import Shape
 
 ONCE, TENFOLD = "once", "ten times"
-_TIMES = {ONCE: 1.0, TENFOLD: 10.0}
+_PARTS = {ONCE: 0.1, TENFOLD: 1.0}
 
 
 @dataclass(slots=True)
@@ -28,14 +28,14 @@ class Visit:
     start: str
     shape: Shape
     size: str
-    times: float = 1.0
+    part: float = 1.0
     opened: bool = False
 
     def ask(self, do: str, **more: float | str) -> object:
         """As `benchmarks.compare.driver.Process.ask`; opens the shape first."""
         if not self.opened:
             self.opened = True
-            self.library.ask("open", start=self.start, shape=str(self.shape), size=self.size, times=self.times)
+            self.library.ask("open", start=self.start, shape=str(self.shape), size=self.size, part=self.part)
         return self.library.ask(do, **more)
 
     def turn(self, seconds: float, most: int) -> list[Timing]:
@@ -163,18 +163,18 @@ def _measure_all(
 
 
 def grow(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
-    """Headrace alone over each shape and over ten times the rows, in new processes; the larger files are removed after it."""
+    """Headrace alone over a tenth of each shape's rows and over all of them, in new processes."""
     tables = {}
     for row in rows:
         ours = row.systems[0]
         files = {
-            name: ShapeFiles(run.folder, row.shape, row.shape.rows(run.size, times)) for name, times in _TIMES.items()
+            name: ShapeFiles(run.folder, row.shape, row.shape.rows(run.size, part)) for name, part in _PARTS.items()
         }
         for each in files.values():
             each.make()
-        systems = [replace(ours, name=name) for name in _TIMES]
+        systems = [replace(ours, name=name) for name in _PARTS]
         tables[row.name] = measure_systems(row.name, systems, run, start=lambda s, c, row=row: _Alone(row, s, run, c))
-        files[TENFOLD].remove()
+        files[ONCE].remove()
         say(row.name, tables[row.name])
     return tables
 
@@ -183,7 +183,7 @@ class _Alone(Visit):
     """A visit in a process that ends with it, so that its memory is that of the one shape."""
 
     def __init__(self, row: Row, system: System, run: Run, cache: Path) -> None:
-        super().__init__(Library(run, system.python, cache), system.start, row.shape, run.size, _TIMES[system.name])
+        super().__init__(Library(run, system.python, cache), system.start, row.shape, run.size, _PARTS[system.name])
 
     def close(self) -> None:
         """End the process."""

@@ -31,11 +31,11 @@ class Host:
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:300]}
 
-    def do_open(self, start: str, shape: str, size: str, times: float) -> None:
+    def do_open(self, start: str, shape: str, size: str, part: float) -> None:
         """Make the task (imports the libraries of the system)."""
         module, _, function = start.partition(":")
         what = Shape.parse(shape)
-        files = ShapeFiles(self.folder, what, what.rows(size, times))
+        files = ShapeFiles(self.folder, what, what.rows(size, part))
         self.task = getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)(files)
 
     def do_check(self) -> None:

@@ -126,7 +126,7 @@ def test_every_system_of_headrace_returns_every_row(folder, start, text):
         files.joined().make()
     host = Host(folder)
     requests = [
-        {"do": "open", "start": start, "shape": text, "size": "tiny", "times": 1.0},
+        {"do": "open", "start": start, "shape": text, "size": "tiny", "part": 1.0},
         {"do": "check"},
         {"do": "turn", "seconds": 0.0, "most": 1},
         {"do": "memory"},
@@ -144,7 +144,7 @@ def test_every_system_of_headrace_returns_every_row(folder, start, text):
 
 def test_a_failure_is_an_answer(folder):
     host = Host(folder)
-    answer = host.answer({"do": "open", "start": "ours:loader", "shape": "npy 1f32[3]", "size": "tiny", "times": 99.0})
+    answer = host.answer({"do": "open", "start": "ours:loader", "shape": "npy 1f32[3]", "size": "tiny", "part": 99.0})
     assert "FileNotFoundError" in answer["error"]
 
 
@@ -211,14 +211,14 @@ def test_systems_take_turns_and_threads_are_compared(run, monkeypatch):
     assert "Default `Loader` beside `threads=0`: worst" in found.headline()
 
 
-def test_growth_reads_ten_times_the_rows_and_removes_them(run):
+def test_growth_reads_a_tenth_of_the_rows_and_removes_them(run):
     row = find_row("npy 1f32[20] batch=16")
     tables = grow([row], run, lambda *_: None)
     once, ten = (tables[row.name][name] for name in (ONCE, TENFOLD))
     assert (once.error, ten.error) == (None, None)
     assert ten.timings[0].rows == 10 * once.timings[0].rows
     assert once.anonymous_mb > 0 or not Path("/proc/self/status").exists()
-    assert not ShapeFiles(run.folder, row.shape, ten.timings[0].rows).root.exists()
+    assert not ShapeFiles(run.folder, row.shape, once.timings[0].rows).root.exists()
     assert "at most" in Sweep(command="growth", setting={}, tables=tables).headline()
 
 
