@@ -323,7 +323,7 @@ const MappedFile* GuardedRead::find_shorter() const noexcept {
     // A batch may come from hundreds of files, and each takes two cache misses. Prefetching lets them overlap.
     constexpr std::size_t ahead = 8;
     for (std::size_t i = 0; i < more_.size(); ++i) {
-        if (i + 2 * ahead < more_.size()) __builtin_prefetch(&more_[i + 2 * ahead]->probe_);
+        if (i + 2 * ahead < more_.size()) __builtin_prefetch(static_cast<const void*>(&more_[i + 2 * ahead]->probe_));
         if (i + ahead < more_.size()) __builtin_prefetch(const_cast<const std::byte*>(more_[i + ahead]->probe_));
         look(more_[i]);
     }
