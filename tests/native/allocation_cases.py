@@ -137,6 +137,16 @@ def mapped(private):
     return found
 
 
+strings = np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3], np.int64)
+
+
+def decode_json(line=b'{"i": 5, "l": [1, 2], "t": "a\\u00e9"}'):
+    decoder = _native.JsonDecoder(
+        [("i", 1, False, 0, 9, True, False), ("l", 1, True, 0, 9, True, True), ("t", 5, False, 0, 9, True, False)]
+    )
+    return decoder.decode([line], None, np.zeros(1, np.int64), np.array([len(line)], np.int64))
+
+
 def decode_csv():
     decoder = _native.CsvDecoder(marks, 2, [""], [(0, 1, None), (1, 2, b"1.5")], ["utf-8", "utf-8"])
     return decoder.decode(_native.gather_csv([table], None, rows, marks))
@@ -300,6 +310,18 @@ CASES = {
     "masked_crc32c": lambda: _native.masked_crc32c(text),
     "crc32c_by_tables": lambda: _native.crc32c_by_tables(text),
     "compare_blocks": sums,
+    "make_strings": lambda: [
+        part.tolist() if hasattr(part, "tolist") else part for part in _native.make_strings(["a", "bc", ""], True)
+    ],
+    "make_strings_refused": lambda: _native.make_strings(["a", 5], True)[2],
+    "check_strings": lambda: _native.check_strings(*strings, True),
+    "take_strings": lambda: [part.tolist() for part in _native.take_strings(*strings, index[:1])],
+    "compare_strings": lambda: _native.compare_strings(*strings, *strings).tolist(),
+    "compare_strings_with": lambda: _native.compare_strings_with(*strings, b"bc").tolist(),
+    "hash_strings": lambda: _native.hash_strings(*strings, 100, 7).tolist(),
+    "list_strings": lambda: _native.list_strings(*strings, True),
+    "JsonDecoder": decode_json,
+    "JsonDecoder_refused": lambda: decode_json(b'{"i": [], "t": 5}'),
     "pooled": lambda: _native.pooled(1 << 20).nbytes,
 }
 
