@@ -52,7 +52,7 @@ def plain(value):
         return base64.b64decode(value["b64"])
     if isinstance(value, (list, Ragged)):
         return [plain(item) for item in value]
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic, hr.Strings)) else value
 
 
 def entries(rows):

@@ -98,7 +98,7 @@ def test_no_room_for_random_access_but_for_reading_in_order(path, monkeypatch):
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "1M")
     with pytest.warns(UserWarning, match="HEADRACE_CACHE_LIMIT"), pytest.raises(UnsupportedData, match="room"):
         inflate_file(path, "gzip")
-    with pytest.warns(UserWarning, match="anew each time"):
+    with pytest.warns(UserWarning, match="again each time"):
         assert b"".join(InflatedStream(path, "gzip")) == CONTENT
     assert entries() == []
 

@@ -81,7 +81,7 @@ def test_the_next_files_begin_with_the_second_part(packed, running):
 
 
 @pytest.mark.parametrize("limit", ["0", "1M", "5M"])
-@pytest.mark.filterwarnings("ignore:.*is inflated anew each time")
+@pytest.mark.filterwarnings("ignore:.*is inflated again each time")
 def test_without_room_in_the_cache_memory_is_bounded_and_the_contents_are_the_same(packed, monkeypatch, limit, running):
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", limit)
     monkeypatch.setattr(read_ahead, "MOST_WAITING", 1)
