@@ -4,6 +4,7 @@
 #include "core/protobuf/record/decode.hpp"
 #include "core/protobuf/record/encode.hpp"
 #include "core/protobuf/record/scan.hpp"
+#include "core/text/strings.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -79,9 +80,24 @@ nb::object bytes_list(const std::vector<Bytes>& texts) {
     return list;
 }
 
+/// Data, offsets, and the first value that is not UTF-8 or -1.
+nb::object texts_of(const std::vector<Bytes>& values) {
+    StringBlocks blocks;
+    std::optional<std::size_t> not_utf8;
+    {
+        const nb::gil_scoped_release release;
+        blocks = join_values(values, batch_pool());
+        not_utf8 = first_not_utf8(blocks.view());
+    }
+    const std::size_t size = blocks.size, count = blocks.count;
+    return nb::make_tuple(to_numpy(std::move(blocks.data), nb::dtype<std::uint8_t>(), {size}),
+                          to_numpy(std::move(blocks.offsets), nb::dtype<std::int64_t>(), {count + 1}),
+                          not_utf8 ? static_cast<std::int64_t>(*not_utf8) : -1);
+}
+
 nb::tuple column_of(const sagemaker::Spec& spec, sagemaker::Column& column) {
     nb::object values = sagemaker::size_of(spec.kind) == 0
-                            ? bytes_list(column.texts)
+                            ? texts_of(column.texts)
                             : to_numpy(std::move(column.numbers), dtype_of(spec.kind), {column.number_count});
     nb::object keys = nb::none();
     if (spec.layout == Layout::sparse)
@@ -154,10 +170,11 @@ struct Inputs {
         source.count = nb::cast<std::int64_t>(parts[3]);
         source.offsets = integers_from(parts[4]);
         if (sagemaker::size_of(source.kind) == 0) {
-            for (nb::handle text : nb::cast<nb::list>(parts[5])) {
-                buffers.emplace_back(text);
-                source.texts.push_back(buffers.back().bytes());
-            }
+            const auto arrays = nb::cast<nb::tuple>(parts[5]);
+            const auto offsets = nb::cast<Indices>(arrays[1]);
+            const StringsView strings{buffers.emplace_back(arrays[0]).bytes(), {offsets.data(), offsets.shape(0)}};
+            source.texts.reserve(strings.count());
+            for (std::size_t k = 0; k < strings.count(); ++k) source.texts.push_back(strings.at(k));
         } else {
             const Numbers& values = array_of(parts[5], dtype_of(source.kind));
             source.numbers = static_cast<const std::byte*>(values.data());
@@ -282,7 +299,8 @@ void register_sagemaker_record(nb::module_& module) {
              nb::sig("def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> "
                      "list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, typing.Any, int, "
                      "numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]"),
-             "For each spec: concatenated values (an array, or a list of bytes), offsets, keys (int32 or int64), "
+             "For each spec: concatenated values (an array; for text data, offsets and the first value that is not "
+             "UTF-8 or -1), offsets, keys (int32 or int64), "
              "width, axis lengths, and the records without it. Sparse columns are decoded by up to `threads` threads, "
              "each on least_bytes of payloads or more.");
     nb::class_<sagemaker::Scanner>(module, "RecordScanner", "Collects the features in Records, to infer a schema.")

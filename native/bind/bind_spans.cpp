@@ -1,4 +1,5 @@
 #include "bind/support.hpp"
+#include "core/text/strings.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -27,6 +28,18 @@ nb::object to_bytes(const HeldSpans& self) {
     return out;
 }
 
+nb::tuple to_strings(const HeldSpans& self) {
+    StringBlocks blocks;
+    {
+        const nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < self.spans.payloads.size(); ++i) self.spans.check_and_prefetch(i);
+        blocks = join_values(self.spans.payloads, batch_pool());
+    }
+    const std::size_t size = blocks.size, count = blocks.count;
+    return nb::make_tuple(to_numpy(std::move(blocks.data), nb::dtype<std::uint8_t>(), {size}),
+                          to_numpy(std::move(blocks.offsets), nb::dtype<std::int64_t>(), {count + 1}));
+}
+
 } // namespace
 
 void register_spans(nb::module_& module) {
@@ -50,6 +63,10 @@ void register_spans(nb::module_& module) {
              "Payload `index` as a read-only view that keeps these spans alive; its checksum is checked first.")
         .def("to_bytes", guarded(&to_bytes), nb::sig("def to_bytes(self) -> list[bytes]"),
              "Every payload, copied unless it is a bytes object already; checksums are checked.")
+        .def("to_strings", guarded(&to_strings),
+             nb::sig("def to_strings(self) -> tuple[numpy.typing.NDArray[numpy.uint8], "
+                     "numpy.typing.NDArray[numpy.int64]]"),
+             "Every payload, copied end to end, and where each begins and the last ends; checksums are checked.")
         .def(
             "part",
             [](nb::handle self, std::size_t start, std::size_t stop) {

@@ -1,6 +1,8 @@
 #include "bind/support.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include <nanobind/stl/unique_ptr.h>
@@ -59,16 +61,60 @@ nb::object hold_buffers(nb::object object) {
     return nb::cast(std::make_unique<HeldBuffers>(nb::cast<nb::sequence>(object)));
 }
 
+namespace {
+
+/// numpy.ndarray, and the dtypes that columns have. Kept for good: looking them up costs more than making an array.
+struct Numpy {
+    nb::handle ndarray;
+    std::array<std::array<nb::handle, 4>, 3>
+        numbers; ///< By DLPack's code (int, uint, float) and the power of the size.
+    nb::handle boolean;
+
+    Numpy() {
+        const nb::module_ numpy = nb::module_::import_("numpy");
+        ndarray = nb::object(numpy.attr("ndarray")).release();
+        const auto dtype = [&numpy](const char* name) { return nb::object(numpy.attr("dtype")(name)).release(); };
+        numbers = {{{dtype("int8"), dtype("int16"), dtype("int32"), dtype("int64")},
+                    {dtype("uint8"), dtype("uint16"), dtype("uint32"), dtype("uint64")},
+                    {nb::handle(), dtype("float16"), dtype("float32"), dtype("float64")}}};
+        boolean = dtype("bool");
+    }
+
+    [[nodiscard]] nb::handle of(nb::dlpack::dtype dtype) const {
+        if (dtype == nb::dtype<bool>()) return boolean;
+        return numbers.at(dtype.code).at(static_cast<std::size_t>(std::countr_zero(dtype.bits / 8U)));
+    }
+};
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+    const HeldBlock& held = *nb::inst_ptr<HeldBlock>(nb::handle(self));
+    static std::byte nothing{};
+    void* const data = held.block.data() == nullptr ? &nothing : held.block.data();
+    return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(held.size), 0, flags);
+}
+
+} // namespace
+
 nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape) {
-    void* const data = block.data();
-    auto held = std::make_unique<Pool::Block>(std::move(block));
-    const nb::capsule owner(held.get(), [](void* self) noexcept { delete static_cast<Pool::Block*>(self); });
-    static_cast<void>(held.release());
-    nb::object array = nb::cast(nb::ndarray<nb::numpy>(data, shape.size(), shape.begin(), owner, nullptr, dtype));
-    if (dtype != nb::dtype<std::int64_t>()) return array;
-    // Buffers call int64 "q", which NumPy maps to its long long: equal to int64, but not the type that users compare
-    // with.
-    return array.attr("view")(nb::module_::import_("numpy").attr("int64"));
+    static const Numpy numpy; // Not freed at exit: other threads may still make arrays.
+    std::size_t size = dtype.bits / 8U;
+    const nb::object lengths = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+    if (!lengths.is_valid()) throw nb::python_error();
+    Py_ssize_t axis = 0;
+    for (const std::size_t length : shape) {
+        size *= length;
+        PyObject* const number = PyLong_FromSize_t(length);
+        if (number == nullptr) throw nb::python_error();
+        PyTuple_SetItem(lengths.ptr(), axis++, number);
+    }
+    const nb::object held = nb::cast(HeldBlock{std::move(block), size});
+    return numpy.ndarray(lengths, numpy.of(dtype), held);
+}
+
+void register_block(nb::module_& module) {
+    static std::array<PyType_Slot, 2> slots{{{Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)}, {0, nullptr}}};
+    nb::class_<HeldBlock>(module, "PoolBlock", nb::type_slots(slots.data()),
+                          "The memory of a column. It returns to the pool when the last array over it dies.");
 }
 
 namespace {

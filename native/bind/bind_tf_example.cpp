@@ -6,6 +6,7 @@
 #include "core/protobuf/example/decode.hpp"
 #include "core/protobuf/example/encode.hpp"
 #include "core/protobuf/example/scan.hpp"
+#include "core/text/strings.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -18,10 +19,12 @@ std::string string_of(nb::handle text) {
     return {bytes.c_str(), bytes.size()};
 }
 
+constexpr int text_kind = 5; ///< Bytes that are UTF-8.
+
 example::Kind kind_of(int number) {
-    if (number < 1 || number > 4)
-        throw nb::value_error("kind is 1 (bytes), 2 (float32), 3 (int64) or, to decode, 4 (either number)");
-    return static_cast<example::Kind>(number);
+    if (number < 1 || number > 5)
+        throw nb::value_error("kind is 1 (bytes), 2 (float32), 3 (int64), 4 (either number, to decode) or 5 (text)");
+    return number == text_kind ? example::Kind::bytes : static_cast<example::Kind>(number);
 }
 
 // (name, kind, count, is_list, default). The default is None, the numbers as bytes, or a list of bytes.
@@ -30,6 +33,7 @@ example::Spec spec_of(nb::handle item) {
     example::Spec spec;
     spec.name = string_of(parts[0]);
     spec.kind = kind_of(nb::cast<int>(parts[1]));
+    spec.text = nb::cast<int>(parts[1]) == text_kind;
     spec.count = nb::cast<std::int64_t>(parts[2]);
     spec.list = nb::cast<bool>(parts[3]);
     const nb::object given = parts[4];
@@ -58,35 +62,6 @@ nb::object offsets_array(const std::vector<std::int64_t>& offsets) {
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {offsets.size()});
 }
 
-/// A new bytes object to fill. No other code has seen it, so filling it needs no GIL.
-struct Unfilled {
-    char* to;
-    Bytes from;
-};
-
-nb::object texts_of(const example::Column& column, std::vector<Unfilled>& unfilled) {
-    nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(column.texts.size())));
-    if (!list.is_valid()) throw nb::python_error();
-    for (std::size_t i = 0; i < column.texts.size(); ++i) {
-        const Bytes text = column.texts[i];
-        PyObject* const bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(text.size()));
-        if (bytes == nullptr) throw nb::python_error();
-        PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), bytes);
-        if (!text.empty()) unfilled.push_back({PyBytes_AsString(bytes), text});
-    }
-    return list;
-}
-
-void fill(const std::vector<Unfilled>& texts) {
-    // Reacquiring the GIL may take longer than copying a little.
-    constexpr std::size_t worth_a_release = std::size_t{1} << 20;
-    std::size_t total = 0;
-    for (const Unfilled& text : texts) total += text.from.size();
-    std::optional<nb::gil_scoped_release> release;
-    if (total >= worth_a_release) release.emplace();
-    for (const Unfilled& text : texts) std::memcpy(text.to, text.from.data(), text.from.size());
-}
-
 nb::object numbers_of(example::Kind kind, example::Column& column) {
     const nb::dlpack::dtype dtype = kind == example::Kind::float32  ? nb::dtype<float>()
                                     : kind == example::Kind::number ? nb::dtype<double>()
@@ -94,21 +69,38 @@ nb::object numbers_of(example::Kind kind, example::Column& column) {
     return to_numpy(std::move(column.numbers), dtype, {column.number_count});
 }
 
+/// Data, offsets, and the first value that is not UTF-8 where text is wanted.
+struct Texts {
+    StringBlocks blocks;
+    std::optional<std::size_t> not_utf8;
+};
+
+nb::object texts_of(Texts texts) {
+    const std::size_t size = texts.blocks.size, count = texts.blocks.count;
+    return nb::make_tuple(to_numpy(std::move(texts.blocks.data), nb::dtype<std::uint8_t>(), {size}),
+                          to_numpy(std::move(texts.blocks.offsets), nb::dtype<std::int64_t>(), {count + 1}),
+                          texts.not_utf8 ? static_cast<std::int64_t>(*texts.not_utf8) : -1);
+}
+
 nb::list decode(const example::Decoder& decoder, const HeldSpans& held) {
     std::vector<example::Column> columns;
+    std::vector<Texts> texts(decoder.specs().size());
     {
         const nb::gil_scoped_release release;
         columns = decoder.decode(held.spans, batch_pool());
+        for (std::size_t k = 0; k < columns.size(); ++k) {
+            if (decoder.specs()[k].kind != example::Kind::bytes) continue;
+            texts[k].blocks = join_values(columns[k].texts, batch_pool());
+            if (decoder.specs()[k].text) texts[k].not_utf8 = first_not_utf8(texts[k].blocks.view());
+        }
     }
     nb::list out;
-    std::vector<Unfilled> unfilled;
     for (std::size_t k = 0; k < columns.size(); ++k) {
         const example::Kind kind = decoder.specs()[k].kind;
         const nb::object values =
-            kind == example::Kind::bytes ? texts_of(columns[k], unfilled) : numbers_of(kind, columns[k]);
+            kind == example::Kind::bytes ? texts_of(std::move(texts[k])) : numbers_of(kind, columns[k]);
         out.append(nb::make_tuple(values, offsets_array(columns[k].steps), offsets_array(columns[k].offsets)));
     }
-    fill(unfilled);
     return out;
 }
 
@@ -150,10 +142,11 @@ struct Inputs {
         source.count = nb::cast<std::int64_t>(parts[2]);
         source.list = nb::cast<bool>(parts[3]);
         if (source.kind == example::Kind::bytes) {
-            for (nb::handle text : nb::cast<nb::list>(parts[4])) {
-                buffers.emplace_back(text);
-                source.texts.push_back(buffers.back().bytes());
-            }
+            const auto arrays = nb::cast<nb::tuple>(parts[4]);
+            const auto offsets = nb::cast<Indices>(arrays[1]);
+            const StringsView strings{buffers.emplace_back(arrays[0]).bytes(), {offsets.data(), offsets.shape(0)}};
+            source.texts.reserve(strings.count());
+            for (std::size_t k = 0; k < strings.count(); ++k) source.texts.push_back(strings.at(k));
         } else {
             numbers.push_back(nb::cast<Numbers>(parts[4]));
             const nb::dlpack::dtype wanted =
@@ -206,13 +199,14 @@ void register_tf_example(nb::module_& module) {
             },
             nb::arg("specs"),
             nb::sig("def __init__(self, specs: list[tuple[str, int, int, bool, typing.Any]]) -> None"),
-            "Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64, count or -1, is a feature "
-            "list, default or None).")
+            "Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a "
+            "feature list, default or None).")
         .def("decode", guarded(&decode), nb::arg("spans"),
              nb::sig(
                  "def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "
                  "numpy.typing.NDArray[numpy.int64] | None]]"),
-             "For each spec: concatenated values (an array, or a list of bytes), step offsets of feature lists, and "
+             "For each spec: concatenated values (an array; for text data, offsets and the first value that is not "
+             "UTF-8 or -1), step offsets of feature lists, and "
              "value offsets if counts vary.");
     nb::class_<example::Scanner>(module, "ExampleScanner", "Collects the features in records, to infer a schema.")
         .def(nb::init<>())

@@ -187,6 +187,12 @@ template <typename F> auto guarded(F function) { return guarded_like(function, &
 /// The pool of every batch column.
 [[nodiscard]] const std::shared_ptr<Pool>& batch_pool();
 
+/// A block in the hands of Python, as a buffer.
+struct HeldBlock {
+    Pool::Block block;
+    std::size_t size = 0;
+};
+
 /// A NumPy array of `dtype` and `shape` over `block`; the block goes back to its pool when the last view dies.
 [[nodiscard]] nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape);
 
@@ -202,6 +208,7 @@ using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::dev
 /// the starts as `starts`.
 [[nodiscard]] nb::tuple scanned(const Scan& found);
 
+void register_block(nb::module_& module);
 void register_array_record(nb::module_& module);
 void register_crc32c(nb::module_& module);
 void register_csv(nb::module_& module);

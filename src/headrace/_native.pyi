@@ -45,6 +45,11 @@ def pool_clear() -> None:
 def pool_after_fork() -> None:
     """Replace the pool by an empty one, in a forked child."""
 
+class PoolBlock:
+    """
+    The memory of a column. It returns to the pool when the last array over it dies.
+    """
+
 class Buffers:
     """
     Buffers from which many calls take records. This object keeps them alive.
@@ -67,6 +72,11 @@ class Spans:
     def to_bytes(self) -> list[bytes]:
         """
         Every payload, copied unless it is a bytes object already; checksums are checked.
+        """
+
+    def to_strings(self) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
+        """
+        Every payload, copied end to end, and where each begins and the last ends; checksums are checked.
         """
 
     def part(self, start: int, stop: int) -> Spans:
@@ -383,7 +393,7 @@ class RecordDecoder:
 
     def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, Any, int, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
         """
-        For each spec: concatenated values (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, and the records without it. Sparse columns are decoded by up to `threads` threads, each on least_bytes of payloads or more.
+        For each spec: concatenated values (an array; for text data, offsets and the first value that is not UTF-8 or -1), offsets, keys (int32 or int64), width, axis lengths, and the records without it. Sparse columns are decoded by up to `threads` threads, each on least_bytes of payloads or more.
         """
 
 class RecordScanner:
@@ -677,12 +687,12 @@ class ExampleDecoder:
 
     def __init__(self, specs: list[tuple[str, int, int, bool, Any]]) -> None:
         """
-        Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64, count or -1, is a feature list, default or None).
+        Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a feature list, default or None).
         """
 
     def decode(self, spans: Spans) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
         """
-        For each spec: concatenated values (an array, or a list of bytes), step offsets of feature lists, and value offsets if counts vary.
+        For each spec: concatenated values (an array; for text data, offsets and the first value that is not UTF-8 or -1), step offsets of feature lists, and value offsets if counts vary.
         """
 
 class ExampleScanner:

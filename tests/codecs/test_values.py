@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from headrace.codecs.values import bytes_of, texts_of
+from headrace.codecs.values import strings_of, texts_of
 from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
 from headrace.errors import SchemaMismatch
 
 TEXT, BYTES = Feature("str"), Feature("bytes")
 
 
+def found(*values):
+    """What native code finds."""
+    column = Strings.from_values(values, is_text=False)
+    valid = [value.decode(errors="replace").encode() == value for value in values]
+    return column.data, column.offsets, -1 if all(valid) else valid.index(False)
+
+
+def stored(values, feature, record_of=lambda i: i):
+    column = np.empty(len(values), object)
+    column[:] = values
+    return strings_of(column, feature, "x", record_of)
+
+
 def test_there_and_back():
-    assert texts_of([b"a", "é".encode()], TEXT, "x", lambda i: i).tolist() == ["a", "é"]
-    assert texts_of([b"\xff"], BYTES, "x", lambda i: i).tolist() == [b"\xff"]
-    assert bytes_of(["é", b"b", bytearray(b"c")], TEXT, "x", lambda i: i) == ["é".encode(), b"b", b"c"]
-    assert bytes_of([b"\xff", "é"], BYTES, "x", lambda i: i) == [b"\xff", "é".encode()]
+    assert texts_of(found(b"a", "é".encode()), TEXT, "x", lambda i: i).tolist() == ["a", "é"]
+    assert texts_of(found(b"\xff"), BYTES, "x", lambda i: i).tolist() == [b"\xff"]
+    assert stored(["é", b"b", bytearray(b"c")], TEXT).tolist() == ["é", "b", "c"]
+    assert stored([b"\xff", "é"], BYTES).tolist() == [b"\xff", "é".encode()]
+
+
+def test_strings_are_stored_as_they_are():
+    text, raw = Strings.from_values(["é"]), Strings.from_values(["é".encode()])
+    for column, feature in ((text, TEXT), (text, BYTES), (raw, BYTES)):
+        assert strings_of(column, feature, "x", lambda i: i) is column
+    assert strings_of(raw, TEXT, "x", lambda i: i).tolist() == ["é"]
+    with pytest.raises(SchemaMismatch, match="UTF-8"):
+        strings_of(Strings.from_values([b"\xff"]), TEXT, "x", lambda i: i)
 
 
 @pytest.mark.parametrize(
@@ -23,11 +47,11 @@ def test_there_and_back():
 )
 def test_values_that_are_neither_are_not_stored(value, feature):
     with pytest.raises(SchemaMismatch) as caught:
-        bytes_of(["a", value], feature, "x", lambda i: 10 + i)
+        stored(["a", value], feature, lambda i: 10 + i)
     assert (caught.value.where.record, caught.value.where.feature) == (11, "x")
 
 
 def test_values_that_are_not_text_are_named():
     with pytest.raises(SchemaMismatch, match=r"UTF-8 text, found the bytes b'\\xff'.*record 5") as caught:
-        texts_of([b"a", b"\xff"], TEXT, "x", lambda i: 4 + i)
+        texts_of(found(b"a", b"\xff"), TEXT, "x", lambda i: 4 + i)
     assert "Feature('bytes')" in str(caught.value)

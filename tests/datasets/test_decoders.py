@@ -14,6 +14,7 @@ from tests.reference.tf_example import parse
 from tests.reference.views import view
 
 import headrace as hr
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.datasets import Decoder, PartialDecoding, SkipDecoding, Steps, data_source
 from headrace.datasets.codec import FeaturesCodec, FeaturesEncoder
@@ -87,7 +88,7 @@ KINDS = {
 
 def plain(value):
     """Lists, numbers and bytes."""
-    if isinstance(value, (list, Ragged)) or (isinstance(value, np.ndarray) and value.dtype == object):
+    if isinstance(value, (list, Ragged, Strings)) or (isinstance(value, np.ndarray) and value.dtype == object):
         return [plain(item) for item in value]
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 

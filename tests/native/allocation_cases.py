@@ -336,6 +336,7 @@ FREE = {  # they allocate nothing of their own, or are not for data
     "Patience",
     "RecordIOWalks",
     "BytesWanted",
+    "PoolBlock",
     "ExampleDecoder",
     "ExampleScanner",
     "RecordDecoder",

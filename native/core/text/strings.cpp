@@ -11,6 +11,21 @@ namespace {
 
 constexpr std::size_t item = sizeof(std::int64_t);
 
+/// Copies a value of up to 16 bytes by overlapping loads: a call of memcpy would cost more than the copy.
+void copy_short(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+    if (size >= 8) {
+        const auto first = load_le<std::uint64_t>(from), last = load_le<std::uint64_t>(from + size - 8);
+        store_le(to, first);
+        store_le(to + size - 8, last);
+    } else if (size >= 4) {
+        const auto first = load_le<std::uint32_t>(from), last = load_le<std::uint32_t>(from + size - 4);
+        store_le(to, first);
+        store_le(to + size - 4, last);
+    } else {
+        for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
+    }
+}
+
 [[noreturn]] void fail_at(std::size_t record, std::uint64_t limit, std::uint64_t found) {
     FormatError error(Fault::range, 0, limit, found);
     error.record = static_cast<std::int64_t>(record);
@@ -55,6 +70,28 @@ void StringsBuilder::grow_offsets() {
 StringBlocks StringsBuilder::finish() {
     data_room_ = value_room_ = 0;
     return {std::move(data_), std::move(offsets_), std::exchange(size_, 0), std::exchange(count_, 0)};
+}
+
+StringBlocks join_values(std::span<const Bytes> values, const std::shared_ptr<Pool>& pool) {
+    StringBlocks out;
+    out.count = values.size();
+    out.offsets = pool->take((values.size() + 1) * item);
+    auto* const ends = reinterpret_cast<std::int64_t*>(out.offsets.data());
+    ends[0] = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        out.size += values[i].size();
+        ends[i + 1] = static_cast<std::int64_t>(out.size);
+    }
+    out.data = pool->take(out.size);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        std::byte* const to = out.data.data() + ends[i];
+        if (values[i].size() <= 16) {
+            copy_short(to, values[i].data(), values[i].size());
+        } else {
+            std::memcpy(to, values[i].data(), values[i].size());
+        }
+    }
+    return out;
 }
 
 std::optional<std::size_t> first_outside(const StringsView& strings) noexcept {

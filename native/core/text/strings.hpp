@@ -99,6 +99,9 @@ class StringsBuilder {
     std::size_t value_room_ = 0;
 };
 
+/// Copies values into a block of their exact size.
+[[nodiscard]] StringBlocks join_values(std::span<const Bytes> values, const std::shared_ptr<Pool>& pool);
+
 /// Whether offsets never fall and lie in the data; else the first value at fault.
 [[nodiscard]] std::optional<std::size_t> first_outside(const StringsView& strings) noexcept;
 

@@ -49,6 +49,17 @@ void building() {
     check(values_of(reserved.finish().view()) == std::vector<std::string>{"hello"});
 }
 
+void joining() {
+    std::vector<std::string> all = many();
+    for (std::size_t size = 0; size < 40; ++size)
+        all.push_back(std::string("0123456789abcdefghijklmnopqrstuvwxyzABCD").substr(0, size));
+    std::vector<Bytes> parts;
+    for (const std::string& value : all) parts.push_back(bytes_of(value));
+    const StringBlocks blocks = join_values(parts, pool);
+    check(values_of(blocks.view()) == all && blocks.size == blocks.view().all().size());
+    check(values_of(join_values({}, pool).view()).empty());
+}
+
 void taking() {
     const std::vector<std::string> all = many();
     const StringBlocks blocks = built(all);
@@ -122,6 +133,7 @@ void hostile_offsets() {
 
 int main() {
     building();
+    joining();
     taking();
     comparing_and_hashing();
     checking_text();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from headrace.codecs.values import all_faults
 from headrace.contracts.feature import Encoding, Feature
 from headrace.contracts.images import encoding_by_counts, encoding_of_all
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, Where
 
@@ -156,18 +158,16 @@ class RawCodec:
         self.schema = Schema({"record": Feature("bytes", encoding=encoding)})
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
-        """The payloads of ``n`` records as an object array ``(n,)`` of ``bytes``.
+        """The payloads of ``n`` records as :class:`~headrace.Strings` ``(n,)`` of bytes.
 
         Raises:
             CorruptRecord: A checksum is wrong; ``where.record`` is the position in ``spans``.
         """
         try:
-            payloads = spans.to_bytes()
+            data, offsets = spans.to_strings()
         except _native.FormatError as error:
             raise describe(error, Where(record=error.record)) from error
-        column = np.empty(len(payloads), object)
-        column[:] = payloads
-        return {"record": column}
+        return {"record": Strings.trust(data, offsets, is_text=False)}
 
     def encode_batch(
         self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
@@ -179,7 +179,7 @@ class RawCodec:
         """
         if "record" not in batch:
             raise NoSuchFeature(Where(), expected="the feature 'record'", found=f"the features {list(batch)}")
-        payloads = [_bytes_of(value, i) for i, value in enumerate(batch["record"])]
+        payloads = [_bytes_of(value, i) for i, value in enumerate(_values_of(batch["record"]))]
         if len(payloads) != n:
             raise SchemaMismatch(Where(feature="record"), expected=f"{n} payloads", found=str(len(payloads)))
         sizes = np.array([len(payload) for payload in payloads], np.int64)
@@ -205,6 +205,14 @@ class RawCodec:
 
     def __repr__(self) -> str:
         return "RawCodec()"
+
+
+def _values_of(column: Any) -> Iterable[Any]:
+    """The values of a column; of one without objects, views."""
+    if not isinstance(column, Strings) or column.is_text:
+        return column  # type: ignore[no-any-return]
+    data, limits = memoryview(column.data), column.offsets.tolist()  # type: ignore[arg-type]
+    return (data[begin:end] for begin, end in pairwise(limits))
 
 
 def _bytes_of(value: Any, position: int) -> memoryview:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,17 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
 
 __all__ = [
     "all_faults",
-    "bytes_of",
     "fit_dtype",
     "nest",
     "offsets_of",
     "refuse_missing",
+    "strings_of",
     "texts_of",
     "to_exact",
     "to_wire",
@@ -32,68 +33,46 @@ RecordOf = Callable[[int], int | None]
 """The record of the value at a position; ``None`` if unknown."""
 
 
-def texts_of(values: Sequence[bytes], feature: Feature, name: str, record_of: RecordOf) -> npt.NDArray[Any]:
-    """Values as read: an object array of ``bytes``, or of ``str`` if the feature is text.
+Texts = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], int]
+"""Data, offsets, and the first value that is not UTF-8, or -1: from native code."""
+
+
+def texts_of(found: Texts, feature: Feature, name: str, record_of: RecordOf) -> Strings:
+    """Values as read.
 
     Raises:
         SchemaMismatch: Text that is not UTF-8.
     """
-    column = np.empty(len(values), object)
-    column[:] = values if feature.dtype == "bytes" else _decode_texts(values, name, record_of)
-    return column
+    data, offsets, bad = found
+    is_text = feature.dtype == "str"
+    if is_text and bad >= 0:
+        raise SchemaMismatch(
+            Where(record=record_of(bad), feature=name),
+            expected="UTF-8 text",
+            found=f"the bytes {data[offsets[bad] : offsets[bad + 1]][:16].tobytes()!r}",
+            hint=f"Open with a schema in which {name!r} is Feature('bytes').",
+        )
+    return Strings.trust(data, offsets, is_text)
 
 
-def bytes_of(values: Iterable[Any], feature: Feature, name: str, record_of: RecordOf) -> list[bytes]:
-    """Values as stored.
+def strings_of(values: Any, feature: Feature, name: str, record_of: RecordOf) -> Strings:
+    """Values of a flat column as stored.
 
     Raises:
         SchemaMismatch: A value is neither text nor bytes, or does not fit the feature (bytes that are not UTF-8 are not text).
     """
-    stored = []
-    for position, value in enumerate(values):
-        content = _encode_text(value, feature)
-        if content is None:
-            raise SchemaMismatch(
-                Where(record=record_of(position), feature=name),
-                expected="UTF-8 text" if feature.dtype == "str" else "bytes",
-                found=f"{type(value).__name__} {value!r:.40}",
-            )
-        stored.append(content)
-    return stored
-
-
-def _decode_texts(values: Sequence[bytes], name: str, record_of: RecordOf) -> list[str]:
-    try:
-        return [value.decode() for value in values]
-    except UnicodeDecodeError as error:
-        position = next(i for i, value in enumerate(values) if not _is_utf8(value))
+    is_text = feature.dtype == "str"
+    if isinstance(values, Strings) and (values.is_text or not is_text):
+        return values
+    values = values.tolist()
+    data, offsets, bad = _native.make_strings(values, is_text)
+    if bad >= 0:
         raise SchemaMismatch(
-            Where(record=record_of(position), feature=name),
-            expected="UTF-8 text",
-            found=f"the bytes {values[position][:16]!r}",
-            hint=f"Open with a schema in which {name!r} is Feature('bytes').",
-        ) from error
-
-
-def _encode_text(value: Any, feature: Feature) -> bytes | None:
-    if isinstance(value, str):
-        try:
-            return value.encode()
-        except UnicodeEncodeError:  # lone surrogates are not text either
-            return None
-    if isinstance(value, bytearray):
-        value = bytes(value)
-    if isinstance(value, bytes) and (feature.dtype == "bytes" or _is_utf8(value)):
-        return value
-    return None
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+            Where(record=record_of(bad), feature=name),
+            expected="UTF-8 text" if is_text else "bytes",
+            found=f"{type(values[bad]).__name__} {values[bad]!r:.40}",
+        )
+    return Strings.trust(data, offsets, is_text)
 
 
 def fit_dtype(
@@ -247,7 +226,7 @@ def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return offsets
 
 
-def nest(flat: npt.NDArray[Any], shapes: npt.NDArray[np.int64], shape: Shape) -> Ragged:
+def nest(flat: Any, shapes: npt.NDArray[np.int64], shape: Shape) -> Ragged:
     """Nested rows, down to the last axis of ``shape`` that varies.
 
     Args:
@@ -265,7 +244,7 @@ def nest(flat: npt.NDArray[Any], shapes: npt.NDArray[np.int64], shape: Shape) ->
     return values
 
 
-def unnest(column: Ragged, shape: Shape, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def unnest(column: Ragged, shape: Shape, name: str) -> tuple[Any, npt.NDArray[np.int64]]:
     """Flat values, and the shape of each record, ``int64 (n, rank)``.
 
     Raises:
@@ -283,7 +262,8 @@ def unnest(column: Ragged, shape: Shape, name: str) -> tuple[npt.NDArray[Any], n
             raise SchemaMismatch(where, expected="rows of one length in each record", found="rows of several")
         record = np.repeat(record, values.lengths)
         values, level = values.values, level + 1
-    inner = np.zeros(0) if isinstance(values, Ragged) else np.asarray(values)
+    inner: Any = np.zeros(0) if isinstance(values, Ragged) else values
+    inner = inner if isinstance(inner, Strings) else np.asarray(inner)
     if isinstance(values, Ragged) or level + inner.ndim - 1 != len(shape):
         raise SchemaMismatch(Where(feature=name), expected=f"rows of shape {shape}", found="rows of another rank")
     shapes[:, level:] = inner.shape[1:]

@@ -13,10 +13,8 @@ from headrace import _native, _optional
 __all__ = ["Strings"]
 
 
-MOST_SEED = 2**64 - 1
-MOST_BUCKETS = 2**63 - 1
-AT_ONCE = 4096
-"""How many values iteration makes objects of at a time."""
+MOST_SEED, MOST_BUCKETS = 2**64 - 1, 2**63 - 1
+AT_ONCE = 4096  # values that iteration makes objects of
 
 
 class Strings(Sequence[Any]):
@@ -66,22 +64,19 @@ class Strings(Sequence[Any]):
         if bad >= 0:
             value = data[offsets[bad] : offsets[bad + 1]][:16].tobytes()
             raise ValueError(f"expected UTF-8 text, found the bytes {value!r} in value {bad}")
-        self._set(data, offsets, bool(is_text), (len(offsets) - 1,))
-        if shape is not None:
-            self._set(data, offsets, bool(is_text), self.reshape(tuple(shape)).shape)
-
-    def _set(self, data: Any, offsets: Any, is_text: bool, shape: tuple[int, ...]) -> None:  # noqa: FBT001
-        put = object.__setattr__
-        put(self, "data", data)
-        put(self, "offsets", offsets)
-        put(self, "is_text", is_text)
-        put(self, "shape", shape)
+        flat = self.trust(data, offsets, bool(is_text))
+        made = flat if shape is None else flat.reshape(tuple(shape))
+        for name in self.__slots__:
+            object.__setattr__(self, name, getattr(made, name))
 
     @classmethod
     def trust(cls, data: Any, offsets: Any, is_text: bool, shape: tuple[int, ...] | None = None) -> Strings:  # noqa: FBT001
         """The same without any check, for parts that native code made or checked."""
-        self = cls.__new__(cls)
-        self._set(data, offsets, is_text, (len(offsets) - 1,) if shape is None else shape)
+        self: Strings = _NEW(cls)
+        _PUT_DATA(self, data)
+        _PUT_OFFSETS(self, offsets)
+        _PUT_IS_TEXT(self, is_text)
+        _PUT_SHAPE(self, (len(offsets) - 1,) if shape is None else shape)
         return self
 
     @classmethod
@@ -364,12 +359,17 @@ class Strings(Sequence[Any]):
 
     def __reduce__(self) -> Any:
         offsets = self.offsets if self.offsets[0] == 0 else self.offsets - self.offsets[0]
-        return self.trust, (self.content, offsets, self.is_text, self.shape)
+        return type(self).trust, (self.content, offsets, self.is_text, self.shape)
 
     def __repr__(self) -> str:
         if self.size <= 8 and self.nbytes <= 500:
             return f"Strings({self.tolist()!r})"
         return f"Strings({'text' if self.is_text else 'bytes'} of shape {self.shape}, {self.nbytes} bytes)"
+
+
+# Columns are read-only. Bound once, because every batch makes many columns.
+_NEW = object.__new__
+_PUT_DATA, _PUT_IS_TEXT, _PUT_OFFSETS, _PUT_SHAPE = (getattr(Strings, name).__set__ for name in Strings.__slots__)
 
 
 def _as_vector(given: Any, dtype: type[np.uint8 | np.int64]) -> npt.NDArray[Any]:

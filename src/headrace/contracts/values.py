@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from headrace.contracts.strings import Strings
 
-__all__ = ["Batch", "Example", "Indices", "Ragged", "join", "take_rows"]
+__all__ = ["Batch", "Example", "Indices", "Ragged", "join", "place_values", "take_rows", "without_objects"]
 
 
 Indices = npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ class Ragged(Sequence[Any]):
         np.cumsum([len(array) for array in arrays], out=offsets[1:])
         full = [array for array in arrays if len(array)] or arrays[:1]
         values = np.concatenate(full) if full else np.zeros(0, dtype)
-        return cls(_without_objects(values), offsets)
+        return cls(without_objects(values), offsets)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -116,11 +116,8 @@ class Ragged(Sequence[Any]):
         if isinstance(self.values, Ragged):
             raise TypeError("rows hold rows: pad the inner ones first, or use to_list()")
         width = int(self.lengths.max(initial=0))
-        if isinstance(self.values, Strings) and isinstance(fill, str if self.values.is_text else bytes):
-            return _pad_strings(self, self.values, width, fill)
-        out = np.full((len(self), width, *self.values.shape[1:]), fill, self.values.dtype)
-        out[np.arange(width) < self.lengths[:, None]] = np.asarray(self.values)
-        return out
+        to = np.flatnonzero(np.arange(width) < self.lengths[:, None])
+        return place_values(self.values, np.arange(len(self.values)), to, (len(self), width), fill)
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, {len(self.values)} values, {self.dtype})"
@@ -144,7 +141,7 @@ def join(columns: Sequence[Any]) -> Any:
     if len({column.shape[1:] for column in columns}) > 1:
         return join([_as_ragged(column) for column in columns])
     if any(isinstance(column, Strings) for column in columns):
-        parts = [column if isinstance(column, Strings) else _without_objects(column) for column in columns]
+        parts = [column if isinstance(column, Strings) else without_objects(column) for column in columns]
         strings = [part for part in parts if isinstance(part, Strings)]
         if len(strings) == len(columns) and len({part.is_text for part in strings}) == 1:
             return Strings.concatenate(strings)
@@ -158,25 +155,36 @@ def take_rows(column: Any, order: Indices) -> Any:
     return column.take(order) if isinstance(column, Ragged) else column[order]
 
 
-def _without_objects(values: npt.NDArray[Any]) -> npt.NDArray[Any] | Strings:
-    """Objects as strings, if all are text or all are bytes."""
+def without_objects(values: npt.NDArray[Any]) -> npt.NDArray[Any] | Strings:
+    """An array of objects as strings if all are text or all are bytes; any other array as it is."""
     if values.dtype != object or values.size == 0:
-        return values
-    kind = type(values.flat[0])
-    if kind not in (str, bytes) or any(type(value) is not kind for value in values.flat):
         return values
     try:
         return Strings.from_values(values)
-    except ValueError:  # a lone surrogate
+    except (TypeError, ValueError):  # other objects, or a lone surrogate
         return values
 
 
-def _pad_strings(rows: Ragged, values: Strings, width: int, fill: str | bytes) -> Strings:
-    filling = Strings.from_values(np.full((1, *values.shape[1:]), fill, object), is_text=values.is_text)
-    positions = np.full((len(rows), width), len(values), np.int64)
-    positions[np.arange(width) < rows.lengths[:, None]] = np.arange(len(values))
-    taken = Strings.concatenate([values, filling]).take(positions.reshape(-1))
-    return taken.reshape(len(rows), width, *values.shape[1:])
+def place_values(values: Any, take: Indices, to: Indices, shape: tuple[int, int], fill: Any) -> Any:
+    """Values at places of a new column, and a filling everywhere else.
+
+    Args:
+        values: ``ndarray (total, *inner)``, or :class:`Strings`.
+        take: Positions in ``values``.
+        to: The place of each in the column, rows end to end.
+        shape: The first two axes of the column.
+        fill: Text among text and bytes among bytes give :class:`Strings`; any other filling of them gives objects.
+    """
+    if isinstance(values, Strings) and isinstance(fill, str if values.is_text else bytes):
+        filling = Strings.from_values(np.full((1, *values.shape[1:]), fill, object), is_text=values.is_text)
+        positions = np.full(shape[0] * shape[1], len(values), np.int64)
+        positions[to] = take
+        taken = Strings.concatenate([values, filling]).take(positions)
+        return taken.reshape(*shape, *values.shape[1:])
+    array = np.asarray(values)
+    flat = np.full((shape[0] * shape[1], *array.shape[1:]), fill, array.dtype)
+    flat[to] = array[take]
+    return flat.reshape(*shape, *array.shape[1:])
 
 
 def _as_ragged(column: Any) -> Ragged:

@@ -10,6 +10,7 @@ import numpy as np
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged
 from headrace.datasets.columns import LeafColumn, StepsColumn, WireKey, stored_key
 from headrace.datasets.decoders import Decoder, SkipDecoding, decoders_by_key, features_to_read
@@ -270,8 +271,8 @@ def _encode_columns(wire: WireKey, value: Any) -> dict[str, Any]:
 def _array(value: Any, dtype: str) -> Any:
     if dtype != BYTES:
         return np.asarray(value).astype(dtype)
-    if isinstance(value, np.ndarray):
-        return value
+    if isinstance(value, (np.ndarray, Strings)):
+        return np.asarray(value)
     cell = np.empty((), object)
     cell[()] = value
     return cell

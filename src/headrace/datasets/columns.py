@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
 from headrace.datasets.features.base import LeafFeature, Level, Stored, as_cells
 from headrace.datasets.features.sequence import Dataset
@@ -182,7 +183,7 @@ class LeafColumn:
         if self.feature.varies:
             return self._varying(values, nested)
         for level, offsets in zip(reversed(self.levels), reversed(nested.offsets), strict=True):
-            if level is None or not isinstance(values, np.ndarray):
+            if level is None or not isinstance(values, (np.ndarray, Strings)):
                 values = Ragged(values, offsets)
             else:
                 values = values.reshape(len(offsets) - 1, level, *values.shape[1:])

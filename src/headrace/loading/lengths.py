@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from headrace.contracts.values import Batch, Indices, Ragged, take_rows
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Indices, Ragged, place_values, take_rows
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = ["Bucket", "Pack", "Pad"]
@@ -193,10 +193,7 @@ class Pack:
         packed: Batch = {}
         for name, rows in columns.items():
             take = np.repeat(rows.offsets[pieces.row] + pieces.begin, pieces.lengths) + within
-            values = np.asarray(rows.values)
-            flat = np.full((count * self.length, *values.shape[1:]), self.fill, values.dtype)
-            flat[to] = values[take]
-            packed[name] = flat.reshape(count, self.length, *values.shape[1:])
+            packed[name] = place_values(rows.values, take, to, (count, self.length), self.fill)
         order = np.argsort(row, kind="stable")
         offsets = np.searchsorted(row[order], np.arange(count + 1))
         segment = np.empty(len(row), np.int64)
@@ -246,21 +243,20 @@ def _rows(batch: Mapping[str, Any], name: str) -> Ragged:
     column = batch[name]
     if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
         return column
-    if isinstance(column, np.ndarray) and column.ndim >= 2:
+    if isinstance(column, (np.ndarray, Strings)) and column.ndim >= 2:
         values = column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])
         return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * column.shape[1])
     found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
     raise SchemaMismatch(Where(feature=name), expected="a feature with one axis that varies", found=found)
 
 
-def _pad_rows(rows: Ragged, length: int, fill: Any) -> npt.NDArray[Any]:
-    values, lengths = np.asarray(rows.values), rows.lengths
-    out = np.full((len(rows), length, *values.shape[1:]), fill, values.dtype)
+def _pad_rows(rows: Ragged, length: int, fill: Any) -> Any:
+    lengths = rows.lengths
+    take = np.arange(len(rows.values))
     if int(lengths.max(initial=0)) > length:
-        within = np.arange(len(values)) - np.repeat(rows.offsets[:-1], lengths)
-        values = values[within < length]
-    out[np.arange(length) < lengths[:, None]] = values
-    return out
+        take = take[take - np.repeat(rows.offsets[:-1], lengths) < length]
+    to = np.flatnonzero(np.arange(length) < lengths[:, None])
+    return place_values(rows.values, take, to, (len(rows), length), fill)
 
 
 def _check_lengths(name: str, lengths: Indices, most: int) -> None:

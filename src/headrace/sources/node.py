@@ -18,6 +18,7 @@ from headrace.contracts.protocols import Streams
 from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import Where
 from headrace.sources.stacking import row
@@ -227,5 +228,7 @@ def _add(update: Callable[[bytes], object], value: Any) -> None:
         update(entries.indices.astype(np.int64).tobytes() + entries.data.tobytes())
     elif isinstance(value, np.ndarray) and value.dtype != object:
         update(value.tobytes())
+    elif isinstance(value, Strings):
+        update(repr(np.asarray(value)).encode())
     else:
         update(repr(value.to_list() if hasattr(value, "to_list") else value).encode())

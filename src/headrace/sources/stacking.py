@@ -9,18 +9,19 @@ import numpy as np
 
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Ragged, join
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = ["as_columns", "row", "schema_of", "stack"]
 
 
 def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns as batches hold them: arrays, :class:`Ragged`, sparse rows, and lists where shapes differ.
+    """Columns as batches hold them: arrays, :class:`Strings`, :class:`Ragged`, sparse rows, and lists where shapes differ.
 
     Args:
         columns: Names to arrays ``(n, ...)`` of NumPy or of a library whose arrays convert to them; lists of values; SciPy
-            matrices of any format; :class:`Ragged`. Masked floats become NaN.
+            matrices of any format; :class:`Ragged`; :class:`Strings`. Masked floats become NaN.
 
     Raises:
         TypeError: A value is not a column, or has no NumPy dtype; the message names it.
@@ -32,7 +33,9 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_column(column: Any, name: str) -> Any:
-    if isinstance(column, Ragged) or (type(column) is np.ndarray and column.ndim and column.dtype.names is None):
+    if isinstance(column, (Ragged, Strings)) or (
+        type(column) is np.ndarray and column.ndim and column.dtype.names is None
+    ):
         return column
     if hasattr(column, "tocsr"):
         return _sparse_column(column, name)
@@ -96,7 +99,7 @@ def stack(examples: Sequence[Example]) -> Batch:
 
     Returns:
         ``ndarray (n, *shape)`` where shapes agree, a :class:`Ragged` where only the first axis differs, a list otherwise
-        (images of different sizes); object arrays for ``bytes`` and ``str``.
+        (images of different sizes); :class:`Strings` for ``bytes`` and ``str``.
 
     Raises:
         SchemaMismatch: two examples have different features.
@@ -115,17 +118,27 @@ def _stack_values(values: list[Any]) -> Any:
     if isinstance(first, (bytes, str)):
         column = np.empty(len(values), object)
         column[:] = values
-        return column
+        return without_objects(column)
+    if isinstance(first, Strings) and all(isinstance(value, Strings) for value in values):
+        return _stack_strings(values)
     if isinstance(first, Ragged):
         return _nest(values)
     if hasattr(first, "tocsr"):
         return join([value.reshape((1, -1)).tocsr() for value in values])
     arrays = [np.asarray(value) for value in values]
     if all(array.shape == arrays[0].shape for array in arrays):
-        return np.stack(arrays)
+        return without_objects(np.stack(arrays))
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
         return Ragged.from_list(arrays)
     return values
+
+
+def _stack_strings(rows: list[Strings]) -> Any:
+    if len({(row.is_text, row.shape) for row in rows}) == 1:
+        return Strings.concatenate([row.reshape(1, *row.shape) for row in rows])
+    if len({(row.is_text, row.shape[1:]) for row in rows}) > 1:
+        return rows
+    return Ragged(Strings.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
 def _nest(rows: list[Ragged]) -> Ragged:
@@ -148,6 +161,8 @@ def _feature_of(column: Any) -> Feature:
         return Feature(first.dtype, (None,) * first.ndim)
     if hasattr(column, "tocsr"):
         return Feature(column.dtype, (column.shape[1],), sparse=True)
+    if isinstance(column, Strings):
+        return Feature("str" if column.is_text else "bytes", column.shape[1:])
     if column.dtype == object:
         flat = column.reshape(-1)
         return Feature("str" if len(flat) and all(isinstance(v, str) for v in flat) else "bytes", column.shape[1:])

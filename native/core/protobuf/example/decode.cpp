@@ -404,8 +404,30 @@ class Run {
 
     static std::size_t append_texts(Column& column, const List& list) {
         const std::size_t before = column.texts.size();
+        if (list.more.empty() && append_usual_texts(column.texts, list.piece.bytes))
+            return column.texts.size() - before;
+        column.texts.resize(before);
         each_text(list, [&column](Bytes text) { column.texts.push_back(text); });
         return column.texts.size() - before;
+    }
+
+    /// Appends the values of a list that holds nothing else, each with a length below 2^14. False for any other list:
+    /// what was appended is then to be dropped.
+    static bool append_usual_texts(std::vector<Bytes>& texts, Bytes list) {
+        constexpr std::uint8_t more = 0x80;
+        while (list.size() >= 2) {
+            const auto byte = [list](std::size_t i) { return std::to_integer<std::size_t>(list[i]); };
+            if (list[0] != std::byte{0x0A}) return false;
+            std::size_t begin = 2, size = byte(1);
+            if (size >= more) {
+                if (list.size() < 3 || byte(2) >= more) return false;
+                begin = 3, size = (size & 0x7F) | byte(2) << 7;
+            }
+            if (size > list.size() - begin) return false;
+            texts.push_back(list.subspan(begin, size));
+            list = list.subspan(begin + size);
+        }
+        return list.empty();
     }
 
     static std::int64_t end_of(const Spec& spec, const Column& column) {

@@ -17,6 +17,7 @@ struct Spec {
     std::string name;
     Kind kind = Kind::none;
     std::int64_t count = -1;        ///< Values per example (per step of a feature list); -1: varies.
+    bool text = false;              ///< Values of kind bytes are UTF-8.
     bool list = false;              ///< A feature list of a SequenceExample.
     bool has_default = false;       ///< Whether examples without the feature get a default (fixed counts only):
     std::vector<std::byte> numbers; ///< `count` numbers as in memory, or

@@ -18,6 +18,7 @@ from headrace.codecs.example.keys import KeyedColumn, keyed_column_of
 from headrace.codecs.values import all_faults, refuse_missing
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 
@@ -58,6 +59,9 @@ class ExampleCodec:
         ]
         self._specs, self._owners, self._places = _shared_specs(self._columns)
         self._is_plain = self._places == [[number] for number in range(len(self._columns))]
+        self._directness = [
+            (column, self._is_plain and isinstance(column, Column) and column.direct) for column in self._columns
+        ]
         self._shared = _first_shared(self._columns)
         self._decoder = _native.ExampleDecoder(self._specs)
 
@@ -66,7 +70,7 @@ class ExampleCodec:
 
         Returns:
             One column per feature of the schema: ``ndarray (n, *shape)``; :class:`~headrace.Ragged` where a length varies;
-            object arrays of ``bytes`` or ``str``.
+            :class:`~headrace.Strings` for ``bytes`` and ``str``.
 
         Raises:
             CorruptRecord: A payload is not an Example, or its checksum is wrong.
@@ -85,7 +89,14 @@ class ExampleCodec:
         batch: Batch = {}
         faults: list[DataError] = []
         n = len(spans)
-        for number, column in enumerate(self._columns):
+        for number, (column, direct) in enumerate(self._directness):
+            flat = parts[number][0] if direct else None
+            if type(flat) is np.ndarray:
+                batch[column.name] = flat
+                continue
+            if flat is not None and flat[2] < 0:
+                batch[column.name] = Strings.trust(flat[0], flat[1], column.feature.dtype == "str")
+                continue
             its_parts = (parts[number],) if self._is_plain else [parts[place] for place in self._places[number]]
             try:
                 batch[column.name] = column.values(its_parts, n)

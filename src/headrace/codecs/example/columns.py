@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.codecs.values import bytes_of, fit_dtype, texts_of, to_wire
+from headrace.codecs.values import fit_dtype, strings_of, texts_of, to_wire
 from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
 __all__ = ["Column", "Encoded", "Part", "Spec", "column_of"]
 
 
-BYTES, FLOAT, INT, EITHER = 1, 2, 3, 4
+BYTES, FLOAT, INT, EITHER, TEXT = 1, 2, 3, 4, 5
+WIRE_DTYPES = {FLOAT: "float32", INT: "int64", EITHER: "float64"}
 CONTEXT = "context/"
 
 Spec = tuple[str, int, int, bool, Any]
@@ -60,13 +62,13 @@ def column_of(
     if key is None:
         bare = name.removeprefix(CONTEXT)
         key = bare if not is_list and name.startswith(CONTEXT) and bare in lists else name
-    make = TextColumn if kind == BYTES else NumberColumn
+    make = TextColumn if kind in (BYTES, TEXT) else NumberColumn
     return make(name, key, feature, EITHER if mixed else kind, is_list=is_list, is_fixed=is_fixed)
 
 
 def _kind(name: str, dtype: str, stored: np.dtype[Any]) -> int:
     if dtype in ("bytes", "str"):
-        return BYTES
+        return BYTES if dtype == "bytes" else TEXT
     if stored.kind in "iub":
         return INT
     if stored.kind == "f" and stored.itemsize <= 8:
@@ -85,7 +87,7 @@ class Column(ABC):
     Args:
         name, feature: From the schema.
         key: Its key in the records.
-        kind: 1 bytes, 2 float32, 3 int64.
+        kind: 1 bytes, 2 float32, 3 int64, 4 either number, 5 text.
         is_list: Whether it is a feature list of SequenceExamples.
         is_fixed: Whether the feature's shape is fixed.
     """
@@ -100,12 +102,15 @@ class Column(ABC):
         self.count = -1 if None in inner or (not is_list and not is_fixed) else self.row
         self.spec: Spec = (key, kind, self.count, is_list, self._default(kind))
         self.specs = [self.spec]
+        is_one = feature.shape == () and not is_list
+        self.direct: bool = is_one and (kind in (BYTES, TEXT) or feature.dtype == WIRE_DTYPES[kind])
+        """Whether the decoded values are the column: one of the stored dtype in each record."""
 
     def _default(self, kind: int) -> Any:
         feature = self.feature
         if feature.default is None or self.count < 0 or self.is_list:
             return None
-        if kind == BYTES:
+        if kind in (BYTES, TEXT):
             flat = np.broadcast_to(np.asarray(feature.default, object), self.inner).reshape(-1)
             return [text.encode() if isinstance(text, str) else text for text in flat]
         wire = {FLOAT: np.float32, INT: np.int64, EITHER: np.float64}[kind]
@@ -134,10 +139,10 @@ class Column(ABC):
         return steps * self.count if offsets is None else offsets[steps]  # type: ignore[no-any-return]
 
     @abstractmethod
-    def _typed(self, flat: Any, starts: Any, /) -> npt.NDArray[Any]:
+    def _typed(self, flat: Any, starts: Any, /) -> npt.NDArray[Any] | Strings:
         """Decoded values in the schema's dtype. Record ``i`` begins at ``starts[i]``, or at ``i * count``."""
 
-    def _rows(self, flat: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> Ragged:
+    def _rows(self, flat: npt.NDArray[Any] | Strings, offsets: npt.NDArray[np.int64]) -> Ragged:
         if self.row == 1 and not self.inner:
             return Ragged(flat, offsets)
         rows, rest = np.divmod(offsets, self.row)
@@ -157,7 +162,7 @@ class Column(ABC):
             SchemaMismatch, UnsupportedData: The column has the wrong shape, or values that an Example cannot hold.
         """
         key, kind, count, is_list, _ = self.spec
-        kind = FLOAT if kind == EITHER else kind
+        kind = {EITHER: FLOAT, TEXT: BYTES}.get(kind, kind)
         rows, steps, offsets = self._arranged(self._array(column, n), n)
         return [(key, kind, count, is_list, self._wire(rows.reshape(-1)), steps, offsets)]
 
@@ -193,7 +198,7 @@ class Column(ABC):
         return np.arange(n + 1, dtype=np.int64) * length, column.reshape((n * length, *column.shape[2:]))
 
     def _array(self, column: Any, n: int) -> Any:
-        if isinstance(column, Ragged):
+        if isinstance(column, Ragged) or (isinstance(column, Strings) and self.feature.is_text):
             return column
         try:  # as objects, because NumPy's text dtypes strip trailing zero bytes
             return np.asarray(column, object if self.feature.is_text else None)
@@ -210,7 +215,7 @@ class Column(ABC):
         )
 
     @abstractmethod
-    def _wire(self, flat: npt.NDArray[Any], /) -> Any:
+    def _wire(self, flat: Any, /) -> Any:
         """Values in the form that native code encodes."""
 
 
@@ -222,14 +227,14 @@ class NumberColumn(Column):
             return flat  # type: ignore[no-any-return]
         return fit_dtype(flat, self.feature.dtype, self.name, per_record=self.count, offsets=starts)
 
-    def _wire(self, flat: npt.NDArray[Any]) -> Any:
+    def _wire(self, flat: Any) -> Any:
         return to_wire(flat, np.int64 if self.spec[1] == INT else np.float32, self.feature.dtype, self.name)
 
 
 class TextColumn(Column):
     """Bytes or UTF-8 text."""
 
-    def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
+    def _typed(self, flat: Any, starts: Any) -> Strings:
         def record_of(position: int) -> int:
             if starts is None:
                 return position // self.count
@@ -237,11 +242,10 @@ class TextColumn(Column):
 
         return texts_of(flat, self.feature, self.name, record_of)
 
-    def _wire(self, flat: npt.NDArray[Any]) -> Any:
+    def _wire(self, flat: Any) -> Any:
         per_record = self.count if self.count > 0 and not self.is_list else None
-        return bytes_of(
-            flat.tolist(), self.feature, self.name, lambda i: None if per_record is None else i // per_record
-        )
+        strings = strings_of(flat, self.feature, self.name, lambda i: None if per_record is None else i // per_record)
+        return strings.data, strings.offsets
 
 
 def _whole(offsets: Any) -> npt.NDArray[np.int64]:

@@ -17,6 +17,7 @@ from headrace.codecs.example.columns import Column, Encoded, Part, column_of
 from headrace.codecs.values import offsets_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
@@ -115,7 +116,11 @@ def _first_of(part: Part, n: int) -> Part:
     """The decoded values of the first records."""
     flat, _, offsets = part
     assert offsets is not None
-    return flat[: int(offsets[n])], None, offsets[: n + 1]
+    count = int(offsets[n])
+    if isinstance(flat, tuple):  # text
+        data, ends, bad = flat
+        return (data, ends[: count + 1], bad if bad < count else -1), None, offsets[: n + 1]
+    return flat[:count], None, offsets[: n + 1]
 
 
 class SparseColumn(KeyedColumn):
@@ -221,7 +226,7 @@ class RaggedColumn(KeyedColumn):
         bad = np.flatnonzero(rest)
         if len(bad):
             raise self._fault(bad[0], f"a multiple of {length} values or rows", np.diff(offsets)[bad[0]])
-        if isinstance(inner, np.ndarray):
+        if isinstance(inner, (np.ndarray, Strings)):
             inner = inner.reshape(-1, length, *inner.shape[1:])
         else:
             inner = Ragged(inner, np.arange(int(counts.sum()) + 1, dtype=np.int64) * length)
@@ -240,7 +245,7 @@ class RaggedColumn(KeyedColumn):
             else:
                 lists.append(self._partition(kind, lengths, counts))
             counts = np.diff(offsets_of(lengths)[offsets_of(counts)])
-        if isinstance(inner, Ragged) or np.ndim(inner) != 1:
+        if isinstance(inner, Ragged) or inner.ndim != 1:
             raise self.misfit(column, n)
         return [Ragged(inner, offsets_of(counts)), *lists]
 
@@ -248,7 +253,7 @@ class RaggedColumn(KeyedColumn):
         """The concatenated content of the rows of one level, and their lengths."""
         if isinstance(rows, Ragged):
             return rows.values, rows.lengths
-        if not isinstance(rows, np.ndarray) or rows.ndim < 2:
+        if not isinstance(rows, (np.ndarray, Strings)) or rows.ndim < 2:
             raise self.misfit(column, n)
         count, length = rows.shape[:2]
         return rows.reshape(count * length, *rows.shape[2:]), np.full(count, length, np.int64)

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _optional
-from headrace.codecs.values import bytes_of, fit_dtype, nest, offsets_of, texts_of, to_exact, unnest
+from headrace.codecs.values import fit_dtype, nest, offsets_of, strings_of, texts_of, to_exact, unnest
 from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
@@ -237,16 +238,18 @@ class DenseColumn(RecordColumn):
         if offsets is not None and shapes is not None:
             return nest(column, shapes.reshape(n, -1), self.feature.shape)
         column = column.reshape((n, *(length or 0 for length in self.feature.shape)))
-        if absent is not None:
-            column[absent] = np.asarray(self.feature.default, column.dtype)
-        return column
+        return column if absent is None else self._fill(column, absent)
 
-    def _empty(self, column: npt.NDArray[Any]) -> Ragged:
+    @abstractmethod
+    def _fill(self, column: Any, absent: Offsets, /) -> Any:
+        """The column with the default in these rows."""
+
+    def _empty(self, column: Any) -> Ragged:
         """The column of zero records."""
         return nest(column, np.zeros((0, len(self.feature.shape)), np.int64), self.feature.shape)
 
     @abstractmethod
-    def _typed(self, flat: Any, offsets: Offsets | None, /) -> npt.NDArray[Any]:
+    def _typed(self, flat: Any, offsets: Offsets | None, /) -> Any:
         """Decoded values in the schema's dtype."""
 
     def _content(self, column: Any, n: int) -> tuple[int, Any, Any, Any, int, tuple[int, ...], Any]:
@@ -256,7 +259,8 @@ class DenseColumn(RecordColumn):
                 raise SchemaMismatch(Where(feature=self.name), expected=f"{n} rows", found=str(len(shapes)))
             axes = np.ascontiguousarray(shapes) if len(self.feature.shape) > 1 else None
             return -1, offsets_of(shapes.prod(axis=1)), self._wire(flat), None, 0, (), axes
-        array = np.asarray(column, object if self.feature.is_text else None)
+        is_text = self.feature.is_text
+        array = column if is_text and isinstance(column, Strings) else np.asarray(column, object if is_text else None)
         self._check(array.shape, n)
         shape = array.shape[1:]
         count = int(np.prod(shape, dtype=np.int64))
@@ -267,7 +271,7 @@ class DenseColumn(RecordColumn):
         return () if len(shape) < 2 and (shape != (1,) or self.place == VALUES) else shape
 
     @abstractmethod
-    def _wire(self, flat: npt.NDArray[Any], /) -> Any:
+    def _wire(self, flat: Any, /) -> Any:
         """Values in the form that native code encodes."""
 
 
@@ -277,7 +281,11 @@ class TensorColumn(DenseColumn):
     def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
         return fit_dtype(flat, self.feature.dtype, self.name, per_record=self._count, offsets=offsets)
 
-    def _wire(self, flat: npt.NDArray[Any]) -> Any:
+    def _fill(self, column: npt.NDArray[Any], absent: Offsets) -> npt.NDArray[Any]:
+        column[absent] = np.asarray(self.feature.default, column.dtype)
+        return column
+
+    def _wire(self, flat: Any) -> Any:
         return to_exact(flat, WIRE[self.kind], self.name, per_record=self._count)
 
 
@@ -314,7 +322,7 @@ class CsrColumn(RecordColumn):
 class BytesColumn(DenseColumn):
     """A Bytes value: text, images, or any bytes."""
 
-    def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
+    def _typed(self, flat: Any, offsets: Offsets | None) -> Strings:
         def record_of(position: int) -> int:
             if offsets is None:
                 return position // max(self._count, 1)
@@ -322,9 +330,17 @@ class BytesColumn(DenseColumn):
 
         return texts_of(flat, self.feature, self.name, record_of)
 
-    def _wire(self, flat: npt.NDArray[Any]) -> Any:
+    def _fill(self, column: Strings, absent: Offsets) -> Strings:
+        default = np.broadcast_to(np.asarray(self.feature.default, object), (1, *column.shape[1:]))
+        rows = np.arange(len(column))
+        rows[absent] = len(column)
+        filling = Strings.from_values(default, is_text=column.is_text)
+        return Strings.concatenate([column, filling]).take(rows)
+
+    def _wire(self, flat: Any) -> Any:
         count = self._count
-        return bytes_of(flat.tolist(), self.feature, self.name, lambda i: i // count if count > 0 else None)
+        strings = strings_of(flat, self.feature, self.name, lambda i: i // count if count > 0 else None)
+        return strings.data, strings.offsets
 
 
 class StringColumn(BytesColumn):

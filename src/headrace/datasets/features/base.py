@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from headrace.contracts.strings import Strings
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
 __all__ = [
@@ -242,8 +243,8 @@ def shape_json(shape: Shape) -> dict[str, Any]:
 
 def as_cells(column: Any) -> npt.NDArray[Any]:
     """Convert a list of values to a one-dimensional object array."""
-    if isinstance(column, np.ndarray):
-        return column
+    if isinstance(column, (np.ndarray, Strings)):
+        return np.asarray(column)
     cells = np.empty(len(column), object)
     for position, value in enumerate(column):
         cells[position] = value
