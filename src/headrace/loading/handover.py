@@ -151,8 +151,8 @@ def _staging(torch: Any, stage: CudaStage) -> Convert:
 def converter(to: To) -> Convert | None:
     """A function that converts a batch of NumPy arrays to one of ``to``; ``None`` for NumPy itself.
 
-    It converts the arrays inside dicts, lists and tuples. Values without an equivalent stay unchanged: text, dates, records, scipy's
-    sparse arrays.
+    It converts the arrays inside dicts, lists and tuples. Values without an equivalent stay unchanged: text and bytes
+    (:class:`~headrace.Strings`), dates, records, scipy's sparse arrays.
 
     - **torch**: ``torch.from_numpy``, no copy: the tensor holds the batch's memory. (Read-only, byte-swapped or reversed
       arrays, which only ``map_batch`` can bring in, are copied.) A :class:`Ragged` becomes a ``Ragged`` of two tensors,
