@@ -240,6 +240,10 @@ CASES = {
     "examine_csv": lambda: _native.examine_csv(_native.gather_csv([table], None, rows[:1], marks), marks, 2, [""]),
     "CsvDecoder": decode_csv,
     "encode_csv": lambda: _native.encode_csv([(6, 1, [b"a", b"b, c"])], 2, marks, "\n"),
+    "scan_lines": lambda: [
+        getattr(part, "tolist", lambda part=part: part)() for part in _native.scan_lines(table, 0, 12)
+    ],
+    "find_line": lambda: _native.find_line(table, 2),
     "json_too_deep": lambda: _native.json_too_deep(b"[[[1]]]", 2),
     "decode_jpegs": lambda: [
         part.tolist() if hasattr(part, "tolist") else part for part in _native.decode_jpegs(jpegs, 16, 24, 3)

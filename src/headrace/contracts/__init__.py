@@ -1,1 +1,1 @@
-"""Protocols and frozen values that every layer speaks in. Nothing here does work on data."""
+"""Protocols and frozen values that every layer speaks in. Only `Strings` does work on data: its values are found and compared natively."""
