@@ -324,7 +324,7 @@ std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout, bool 
     ThreadTeam::shared().run(spans.payloads.size(), together, threads, [&](std::size_t begin, std::size_t end) {
         Examination examination(layout, until_text);
         for (std::size_t i = begin; i < end; ++i) examination.row(text_of(spans.payloads[i]));
-        const std::lock_guard lock(adding);
+        const std::scoped_lock lock(adding);
         for (std::size_t k = 0; k < sums.size(); ++k) add(examination.facts()[k], sums[k]);
     });
     return sums;

@@ -1,7 +1,6 @@
 #include "core/csv/number.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <clocale>
@@ -9,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <string>
 
 #include "core/text/decimal.hpp"
@@ -196,7 +194,7 @@ template <typename T> std::size_t read_float(std::string_view text, char decimal
     text.remove_prefix(plus);
     std::size_t size = 0;
     if (decimal == '.') {
-        size = read_plain(text.data(), end, value);
+        size = read_plain(end - text.size(), end, value);
     } else {
         std::string copy(text.substr(0, parts_of(text, decimal).size));
         std::ranges::replace(copy, decimal, '.');

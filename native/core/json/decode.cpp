@@ -1,7 +1,6 @@
 #include "core/json/decode.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 

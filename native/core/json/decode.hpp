@@ -41,6 +41,8 @@ class Decoder {
     explicit Decoder(std::vector<Spec> specs);
     Decoder(Decoder&&) = default;
     Decoder(const Decoder&) = delete;
+    Decoder& operator=(Decoder&&) = delete;
+    Decoder& operator=(const Decoder&) = delete;
     ~Decoder() = default;
 
     [[nodiscard]] const std::vector<Spec>& specs() const noexcept { return specs_; }

@@ -157,7 +157,7 @@ template <typename T> bool round_to(std::uint64_t mantissa, std::int64_t exponen
     }
     if (binary >= Layout<T>::infinite) return false;
     bits &= ~(std::uint64_t{1} << stored);
-    using Bits = typename Layout<T>::Bits;
+    using Bits = typename Layout<T>::Bits; // NOLINT(readability-redundant-typename): Clang before 16 needs it
     value = std::bit_cast<T>(static_cast<Bits>(bits | static_cast<std::uint64_t>(binary) << stored));
     return true;
 }
