@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, SchemaMismatch, Where
+from headrace.formats.parquet.footer import read_codecs
 from headrace.formats.parquet.groups import MOST_PARTS, PartReader, RowBlock, bytes_in, divide, plan_blocks
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
@@ -315,13 +317,13 @@ def is_parquet(head: bytes) -> bool:
 
 
 def compression_of(paths: Sequence[str]) -> str:
-    """The compression of the columns."""
-    found = set()
+    """The compression of the columns, as far as the footers can be read."""
+    found: set[str] = set()
     for footer in ParquetTable(paths)._footers:
-        for group in range(footer.num_row_groups):
-            row_group = footer.row_group(group)
-            found |= {row_group.column(at).compression.lower() for at in range(row_group.num_columns)}
-    return ", ".join(sorted("none" if name == "uncompressed" else name for name in found)) or "none"
+        content = io.BytesIO()
+        footer.write_metadata_file(content)
+        found |= read_codecs(content.getvalue()[len(MAGIC) :])
+    return ", ".join(sorted(found)) or "none"
 
 
 FORMAT = Format(
