@@ -120,7 +120,7 @@ void register_npy(nb::module_& module) {
                        "numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], size: int, "
                        "rows: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
                "Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], "
-               "one behind the other from begins[k] on.");
+               "end to end from begins[k] on.");
 }
 
 } // namespace headrace::bind

@@ -648,7 +648,7 @@ def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.
 
 def take_of_parts(buffers: Buffers | list[Any], firsts: numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], size: int, rows: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
     """
-    Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], one behind the other from begins[k] on.
+    Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], end to end from begins[k] on.
     """
 
 def decode_png(files: Sequence[Any], height: int, row_bytes: int, pixel_bytes: int) -> numpy.typing.NDArray[numpy.uint8] | None:

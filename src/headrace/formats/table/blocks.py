@@ -177,7 +177,7 @@ class RowBlocks(ABC):
             if plain and self._whole.has_room(estimate):
                 self._make_whole(plain, estimate)
         except (DataError, BadValue):
-            pass  # It may lie in a block that nobody asks for.
+            pass  # The block may not be needed.
         refused.update(name for name in rest if self._whole.get(name) is None)
 
     def _make_whole(self, names: tuple[str, ...], estimate: int) -> None:
