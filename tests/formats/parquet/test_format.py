@@ -194,3 +194,15 @@ def test_a_changed_value_is_noticed(tmp_path, joined):
             found = hr.open(path).batch(range(50))
             assert found["x"].tolist() == sound["x"].tolist(), at
             assert found["y"].tolist() == sound["y"].tolist(), at
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"), [((2,), [[1, 2], None, [1]]), ((2, 2), [[[1, 2], [3, 4]], None, [[1], [2, 3]]])]
+)
+def test_a_default_hides_no_row_of_the_wrong_length(tmp_path, shape, rows):
+    kind = pa.list_(pa.int64()) if len(shape) == 1 else pa.list_(pa.list_(pa.int64()))
+    pq.write_table(pa.table({"x": pa.array(rows, kind)}), tmp_path / "x.parquet")
+    source = hr.open(tmp_path / "x.parquet", schema={"x": hr.Feature("int64", shape, default=0)})
+    with pytest.raises(SchemaMismatch, match="values of shape") as error:
+        source.batch(range(3))
+    assert (error.value.where.record, error.value.where.feature) == (2, "x")

@@ -130,7 +130,20 @@ def _with_defaults(array: Any, feature: Feature, rows: _RowOrigins, at: int) -> 
         raise missing(rows[at])
     one = np.broadcast_to(np.asarray(feature.default), tuple(n or 0 for n in feature.shape)).tolist()
     values = [one if value is None else value for value in array.to_pylist()]
-    return arrow().array(values, arrow_type(feature))
+    kind = arrow_type(feature)
+    try:
+        return arrow().array(values, kind)
+    except ValueError:  # ArrowInvalid names no row
+        for place, value in enumerate(values):
+            _check_fits(value, kind, feature, rows[place])
+        raise
+
+
+def _check_fits(value: Any, kind: Any, feature: Feature, row: int) -> None:
+    try:
+        arrow().array([value], kind)
+    except ValueError as error:
+        raise BadValue(row, f"values of shape {feature.shape}", str(error)[:120]) from error
 
 
 def _leaf(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
