@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import socket
 import subprocess
 import sys
 import textwrap
+import types
 
 import numpy as np
 import pytest
 from tests.loading.fakes import Numbers
 
 import headrace as hr
-from headrace.loading.loader import default_shard
+from headrace.loading.ranks import default_shard
 
 
 class TestLauncher:
@@ -204,3 +207,137 @@ def test_jax(monkeypatch):
     monkeypatch.setattr(jax, "process_index", lambda: 1)
     monkeypatch.setattr(jax, "process_count", lambda: 3)
     assert hr.Loader(Numbers(64), 4, to="jax").shard == hr.Shard(1, 3)
+
+
+class Session:
+    """A training function of Ray Train, as ``ray.train.get_context()`` shows it; without Ray."""
+
+    def __init__(self, monkeypatch):
+        self.shard = None
+        module = types.ModuleType("ray.train")
+        module.get_context = lambda: self
+        monkeypatch.setitem(sys.modules, "ray.train", module)
+
+    def of(self, rank, world):
+        self.shard = (rank, world)
+        return self
+
+    def get_world_rank(self):
+        if self.shard is None:
+            raise RuntimeError("`get_context` cannot be used outside of a Ray Train training function.")
+        return self.shard[0]
+
+    def get_world_size(self):
+        return self.shard[1]
+
+
+@pytest.fixture
+def session(monkeypatch):
+    return Session(monkeypatch)
+
+
+class TestRayTrain:
+    """The rank comes from Ray Train for every ``to=``. ``tests/loading/test_ray_train.py`` shows it in real runs."""
+
+    @pytest.mark.parametrize(
+        "to", ["numpy", pytest.param("torch", marks=pytest.mark.torch), pytest.param("jax", marks=pytest.mark.jax)]
+    )
+    def test_every_kind_of_batch_is_of_the_rank(self, to, session):
+        session.of(1, 2)
+        assert hr.Loader(Numbers(64), 4, to=to).shard == hr.Shard(1, 2)
+        assert hr.Loader(Numbers(64), 4, to=to, shard="ray").shard == hr.Shard(1, 2)
+        assert hr.Loader(Numbers(64), 4, to=to, shard=hr.Shard()).shard == hr.Shard()
+
+    def test_outside_of_a_training_function(self, session, monkeypatch):
+        assert hr.Loader(Numbers(64), 4).shard == hr.Shard()
+        monkeypatch.setenv("RANK", "1")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        assert hr.Loader(Numbers(64), 4).shard == hr.Shard(1, 2)
+        for _ in range(2):  # with ray.train loaded, and without
+            with pytest.raises(
+                ValueError, match=r"running no training function.*train_loop_per_worker.*Shard\(rank, world\)"
+            ):
+                hr.Loader(Numbers(64), 4, shard="ray")
+            monkeypatch.delitem(sys.modules, "ray.train", raising=False)
+
+    def test_a_function_of_ray_tune(self, session, monkeypatch):
+        def refuse():
+            raise DeprecationWarning(
+                "`ray.train.get_context` is deprecated when running in a function passed to Ray Tune."
+            )
+
+        monkeypatch.setattr(sys.modules["ray.train"], "get_context", refuse)
+        assert hr.Loader(Numbers(64), 4).shard == hr.Shard()
+
+    def test_ray_comes_before_the_launcher(self, session, monkeypatch):
+        monkeypatch.setenv("RANK", "0")
+        monkeypatch.setenv("WORLD_SIZE", "1")
+        assert hr.Loader(Numbers(64), 4).shard == hr.Shard()
+        session.of(2, 3)
+        assert hr.Loader(Numbers(64), 4).shard == hr.Shard(2, 3)
+
+    def test_a_loader_sent_to_a_worker_reads_the_part_of_that_worker(self, session):
+        made_outside = [
+            pickle.dumps(hr.Loader(Numbers(61), 4, shuffle=True, shard=shard)) for shard in (None, hr.Shard(0, 3))
+        ]
+        seen = []
+        for rank in range(2):
+            session.of(rank, 2)
+            default, given = map(pickle.loads, made_outside)
+            assert given.shard == hr.Shard(0, 3)
+            seen += [i for batch in default for i in batch["i"].tolist()]
+        assert sorted(seen) == list(range(61))
+
+    @pytest.mark.torch
+    def test_torch_of_another_size(self, session, monkeypatch):
+        """Two frameworks that disagree about the number of ranks would read examples twice, silently."""
+        distributed = pytest.importorskip("torch.distributed")
+        monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(distributed, "get_rank", lambda: 0)
+        monkeypatch.setattr(distributed, "get_world_size", lambda: 1)
+        session.of(1, 2)
+        with pytest.raises(ValueError, match="Ray Train runs 2 workers, and torch.distributed or JAX 1"):
+            hr.Loader(Numbers(64), 4)
+        assert hr.Loader(Numbers(64), 4, shard="ray").shard == hr.Shard(1, 2)
+        session.of(0, 1)
+        assert hr.Loader(Numbers(64), 4).shard == hr.Shard()
+
+    @pytest.mark.parametrize("shard", ["torch", "", 2, (0, 2)])
+    def test_what_is_no_shard(self, shard):
+        with pytest.raises(TypeError, match=r"headrace.Shard\(rank, world\), 'ray' or None, got"):
+            hr.Loader(Numbers(64), 4, shard=shard)
+
+    @pytest.mark.parametrize("seed", range(50))
+    def test_killed_ranks_and_other_numbers_of_ranks(self, seed, session):
+        """A rank dies, and the run resumes from its last checkpoint with other ranks, again and again: nothing is lost or repeated."""
+        chance = np.random.default_rng(seed)
+        n, epochs = int(chance.integers(1, 400)), int(chance.integers(1, 4))
+        source, state, kept = Numbers(n), None, []
+        for deaths in range(100):
+            world, batch_size = int(chance.integers(1, 7)), int(chance.integers(1, 24))
+            dies_at = int(chance.integers(1, 30)) if deaths < 6 else None
+            loaders = [
+                hr.Loader(source, batch_size, shuffle=True, seed=seed, epochs=epochs, to="numpy", shard=shard)
+                for shard in [None if chance.random() < 0.5 else "ray"]
+                for rank in range(world)
+                if session.of(rank, world)
+            ]
+            for loader in loaders:
+                if state is not None:
+                    loader.load_state_dict(json.loads(state))
+            since = []
+            for step, batches in enumerate(zip(*loaders, strict=True), 1):  # all ranks have equally many
+                if step == dies_at:
+                    break
+                since += [i for batch in batches for i in batch["i"].tolist()]
+                if chance.random() < 0.2:  # the checkpoint is rank 0's, and would be the same on every rank
+                    states = {json.dumps(loader.state_dict()) for loader in loaders}
+                    assert len(states) == 1
+                    (state,) = states
+                    kept, since = kept + since, []
+            else:
+                kept += since
+                break
+        for epoch in range(epochs):
+            assert sorted(kept[epoch * n : (epoch + 1) * n]) == list(range(n))
+        assert len(kept) == epochs * n

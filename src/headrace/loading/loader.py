@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from headrace import _native
 from headrace._arguments import choice, flag, function, whole
-from headrace._optional import require
 from headrace.contracts.protocols import (
     BringsOrder,
     Fingerprinted,
@@ -29,13 +27,14 @@ from headrace.io.system import usable_cores, usable_memory
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
 from headrace.loading.jobs import Cursor, RoundPlan
+from headrace.loading.ranks import ShardLike, ray_shard, resolve_shard
 from headrace.loading.report import LoaderReport
 from headrace.loading.thread_choice import ThreadChoice, remembered_choice
 from headrace.loading.workers.pool import START_METHODS, StartMethod
 from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
 
-__all__ = ["Loader", "default_shard", "idle_bytes"]
+__all__ = ["Loader", "idle_bytes"]
 
 MAX_THREADS = 16
 STATE_VERSION = 1
@@ -61,8 +60,9 @@ class Loader(Iterable[Any]):
         seed: In ``[0, 2^64)``: of the permutations, and of the random numbers that ``source.map(..., seeded=True)`` draws.
         sampler: A custom order, instead of ``shuffle``.
         epochs: How many epochs a loop runs. ``None``: forever.
-        shard: The rank of this process and the number of ranks. The default comes from ``torch.distributed``, JAX or the
-            launcher (``RANK`` and ``WORLD_SIZE``), else it is a single rank. ``Shard()`` reads everything in every process.
+        shard: The rank of this process and the number of ranks. The default comes from ``torch.distributed``, JAX, Ray Train or
+            the launcher (``RANK`` and ``WORLD_SIZE``), else it is a single rank. ``Shard()`` reads everything in every process.
+            ``"ray"`` insists on Ray Train: it is an error outside of a training function.
             The ranks together read every position of an epoch exactly once, and all get the same number of batches: an
             incomplete last round is divided evenly. If it has fewer examples than ranks, they join the round before, whose
             first batches then hold one more.
@@ -100,7 +100,7 @@ class Loader(Iterable[Any]):
         seed: int = 0,
         sampler: Sampler | None = None,
         epochs: int | None = 1,
-        shard: Shard | None = None,
+        shard: ShardLike = None,
         drop_last: bool = False,
         map_batch: Callable[[Batch], Any] | None = None,
         threads: int | None = None,
@@ -124,7 +124,7 @@ class Loader(Iterable[Any]):
         self._random_seed = seed if _is_random(source) else None
         self._epochs = None if epochs is None else whole(epochs, "epochs", least=1)
         choice(to, "to", ("numpy", "torch", "jax"))
-        self._shard = default_shard(to) if shard is None else _checked_shard(shard)
+        self._shard, self._takes_default_shard = resolve_shard(shard, to), shard is None
         self._layout = RoundPlan(self._shard.world, whole(batch_size, "batch_size", least=1), drop_last)
         _check_multiple(source, self._layout.batch_size)
         self._map_batch = function(map_batch, "map_batch")
@@ -290,6 +290,14 @@ class Loader(Iterable[Any]):
         """Everything but the clocks."""
         return {**self.__dict__, "_progress": LoaderPosition(self._progress.cursor)}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Ray sends a loader that was made outside of a training function to every worker: each reads its own part there."""
+        self.__dict__.update(state)
+        shard = ray_shard() if self._takes_default_shard else None
+        if shard is not None:
+            self._shard = shard
+            self._layout = RoundPlan(shard.world, self._layout.batch_size, self._layout.drop_last)
+
     def __repr__(self) -> str:
         order = "the source's order" if self._sampler is None else repr(self._sampler)
         order = order if self._seed is None else f"shuffled with seed {self._seed}"
@@ -317,12 +325,6 @@ def _is_random(source: object) -> bool:
 def _check_order(sampler: object) -> None:
     if sampler is not None and not (callable(getattr(sampler, "indices", None)) and hasattr(sampler, "__len__")):
         raise TypeError(f"a sampler has len() and indices(epoch, start, stop). Got {type(sampler).__name__}")
-
-
-def _checked_shard(shard: object) -> Shard:
-    if not isinstance(shard, Shard):
-        raise TypeError(f"shard must be a headrace.Shard(rank, world), got {shard!r}")
-    return shard
 
 
 def _check_multiple(source: object, batch_size: int) -> None:
@@ -356,40 +358,3 @@ def _mismatch(name: str, expected: str, found: object) -> StateMismatch:
         found=repr(found),
         hint="The state was saved by a loader of other data or of another order (shuffle, seed, sampler).",
     )
-
-
-def default_shard(to: To) -> Shard:
-    """The default shard of this process: the first of these that applies.
-
-    - ``torch.distributed``, once it is initialised.
-    - JAX: ``jax.process_index()`` of ``jax.process_count()``, with ``to="jax"`` or after ``jax.distributed.initialize()``. The query
-      starts JAX's backends, so initialize before making a loader.
-    - ``RANK`` and ``WORLD_SIZE``, which ``torchrun`` and other launchers set.
-    - Otherwise, a single rank.
-
-    Raises:
-        ValueError: the environment names an impossible rank.
-    """
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return Shard(distributed.get_rank(), distributed.get_world_size())
-    if to == "jax" or _is_jax_initialised():
-        jax = require("jax", extra="jax")
-        if jax.process_count() > 1:
-            return Shard(jax.process_index(), jax.process_count())
-    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None or world is None:
-        return Shard()
-    try:
-        return Shard(int(rank), int(world))
-    except ValueError as error:
-        raise ValueError(
-            f"RANK={rank!r} and WORLD_SIZE={world!r} are set, and wrong: {error}. shard= overrides them"
-        ) from error
-
-
-def _is_jax_initialised() -> bool:
-    """Whether ``jax.distributed`` is initialized. Does not import JAX."""
-    distributed = sys.modules.get("jax.distributed")
-    is_initialised = getattr(distributed, "is_initialized", None)
-    return is_initialised is not None and bool(is_initialised())
