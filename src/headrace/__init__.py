@@ -147,11 +147,19 @@ _PACKAGES = frozenset(
 )
 
 
-def _find_schema(records: _typing.Any, most: int | None) -> _typing.Any:
-    return _importlib.import_module("headrace.sources.open").find_schema(records, most)
+def _calls(home: str, name: str) -> _typing.Any:
+    """A function that loads another one when it is called."""
+
+    def call(*arguments: _typing.Any) -> _typing.Any:
+        return getattr(_importlib.import_module(f"headrace.{home}"), name)(*arguments)
+
+    return call
 
 
-_hooks.find_schema = _find_schema
+_hooks.find_schema = _calls("sources.open", "find_schema")
+_hooks.as_source = _calls("adapters.tables", "as_source")
+_hooks.to_arrow = _calls("adapters.arrow", "to_arrow")
+_hooks.to_pandas = _calls("adapters.pandas", "to_pandas")
 
 
 def __getattr__(name: str) -> _typing.Any:

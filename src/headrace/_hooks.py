@@ -7,7 +7,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["find_schema"]
+__all__ = ["as_source", "find_schema", "to_arrow", "to_pandas"]
 
 find_schema: Callable[[Any, int | None], Any]
 """``find_schema(records, most)``: what :meth:`headrace.Schema.infer` returns. It opens files and decodes records."""
+as_source: Callable[[Any], Any]
+"""``as_source(given)``: a source of what a user passes as one, such as a frame. It calls the adapters."""
+to_arrow: Callable[[Any], Any]
+"""``to_arrow(source)``: what :meth:`headrace.Source.to_arrow` returns."""
+to_pandas: Callable[[Any], Any]
+"""``to_pandas(source)``: what :meth:`headrace.Source.to_pandas` returns."""

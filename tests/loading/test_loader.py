@@ -435,8 +435,10 @@ def test_arguments_are_checked(options, message):
 
 
 def test_arguments_of_the_wrong_type():
-    with pytest.raises(TypeError, match=r"headrace\.open\(path\) gives one. Got list"):
-        Loader([1, 2, 3], 2)
+    with pytest.raises(
+        TypeError, match=r"a source, which has len\(\) and batch\(indices\), .* got str. .*headrace.open\(path\)"
+    ):
+        Loader("x.tfrecord", 2)
     with pytest.raises(TypeError):
         Loader(Numbers(3), 2.5)
     with pytest.raises(TypeError):
@@ -477,8 +479,8 @@ class Stateless:
         ({"start_method": 3}, "start_method must be 'fork'"),
         ({"prefetch": None}, "prefetch must be an integer, got None"),
         ({"to": np.ndarray}, "to must be 'numpy', 'torch' or 'jax'"),
-        ({"source": Stateless()}, "a source has len"),
-        ({"source": None}, "a source has len"),
+        ({"source": Stateless()}, "a source, which has len"),
+        ({"source": None}, "a source, which has len"),
     ],
 )
 def test_arguments_of_the_wrong_type_are_refused(options, message):

@@ -93,8 +93,16 @@ def test_select_takes_names(source, given, advice):
 
 @pytest.mark.parametrize("join", [hr.Source.concat, hr.Source.zip])
 def test_only_sources_join_sources(source, join):
-    with pytest.raises(TypeError, match=r"expected a source, as headrace.open gives, got dict \{'x'"):
-        join(source, {"x": np.arange(N)})
+    with pytest.raises(TypeError, match=r"columns or examples, got str.*headrace.open"):
+        join(source, "x.tfrecord")
+    with pytest.raises(TypeError, match="columns or examples, got int"):
+        join(source, 3)
+
+
+def test_columns_and_examples_join_sources(source):
+    both = source.select("y").concat({"y": np.array([70])}, [{"y": 71}, {"y": 72}])
+    assert ys(both) == [*range(N), 70, 71, 72]
+    assert source.select("y").zip({"z": np.arange(N) * 2})[3] == {"y": 3, "z": 6}
 
 
 def test_only_a_source_of_files_has_records(source, tmp_path):
@@ -122,7 +130,7 @@ def test_a_node_of_your_own_is_a_source():
     source = hr.Source(Squares())
     assert [int(example["x"]) for example in source[1:].rename({"x": "y"}).rename({"y": "x"})] == [1, 4, 9, 16]
     assert [b["x"].tolist() for b in hr.Loader(source, 2, threads=2)] == [[0, 1], [4, 9], [16]]
-    assert (repr(source), source.skipped.records, source.cuts_cleanly) == ("<Squares of 5 examples: x>", 0, False)
+    assert (repr(source), source.skipped.records, source.cuts_cleanly) == ("<Source of 5 examples: x int64>", 0, False)
     assert source.encoded()[2] == source[2] == {"x": 4}
     assert source.stream(2) is None
 
@@ -140,7 +148,8 @@ def test_two_features_never_get_one_name(source):
         (lambda s: s.map(3), "function must be a function of an example, got 3"),
         (lambda s: s.filter(None), "predicate must be a function of an example, got None"),
         (lambda s: s.shard("0", 2), "rank"),
-        (lambda s: s["x"], r"source.select\('x'\) keeps one feature"),
+        (lambda s: s[0.5], "indices are a sequence of integers, got float64"),
+        (lambda s: s.batch(32), r"hr.Loader\(source, 32\) iterates over batches of 32"),
     ],
 )
 def test_arguments_of_another_type_are_refused_at_once(source, call, message):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from inspect import getattr_static
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
@@ -17,12 +17,14 @@ __all__ = [
     "File",
     "Filter",
     "Fingerprinted",
+    "GivesArrow",
     "HasFilters",
     "HasSchema",
     "Locates",
     "NeedsMultiple",
     "ReadsBatches",
     "Sampler",
+    "SourceLike",
     "Streams",
     "defines",
     "offers",
@@ -85,6 +87,16 @@ class ReadsBatches(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...
     def batch(self, indices: Indices, /) -> Batch: ...
+
+
+class GivesArrow(Protocol):
+    """A table of any library with Arrow's interface for Python."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+SourceLike: TypeAlias = ReadsBatches | GivesArrow | Mapping[str, Any] | Iterable[Any]
+"""A source, or what is accepted as one: a frame, a table, columns as a dict, an iterable of examples."""
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from headrace import _hooks
@@ -11,6 +12,10 @@ from headrace.contracts.feature import Feature
 from headrace.errors import NoSuchFeature, Where, did_you_mean
 
 __all__ = ["Schema"]
+
+SHOWN = 8
+"""Features that a summary names."""
+SHOWN_CHARACTERS = 60
 
 
 class Schema(Mapping[str, Feature]):
@@ -66,6 +71,16 @@ class Schema(Mapping[str, Feature]):
         """
         return Schema({name: self[name] for name in names})
 
+    def summary(self, most: int = SHOWN) -> str:
+        """The features in one line, at most ``most`` of them, with characters that cannot be printed escaped.
+
+        >>> Schema({"label": Feature("int64"), "image": Feature("float32", (784,))}).summary()
+        'label int64, image float32 (784,)'
+        """
+        shown = [_in_few_words(name, feature) for name, feature in islice(self._features.items(), most)]
+        rest = len(self) - len(shown)
+        return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
     def to_json(self) -> str:
         """JSON text that :meth:`from_json` reads back."""
         return json.dumps({"features": {name: feature.to_json() for name, feature in self.items()}}, ensure_ascii=False)
@@ -104,6 +119,11 @@ class Schema(Mapping[str, Feature]):
         rows = [("feature", "dtype", "shape"), *((name, _kind(f), _shape(f)) for name, f in self.items())]
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         return "\n".join(f"{n:<{widths[0]}}  {d:<{widths[1]}}  {s}" for n, d, s in rows)
+
+
+def _in_few_words(name: str, feature: Feature) -> str:
+    text = name if name.isprintable() and len(name) <= SHOWN_CHARACTERS else ascii(name[:SHOWN_CHARACTERS])
+    return f"{text} {_kind(feature)} {feature.shape}" if feature.shape else f"{text} {_kind(feature)}"
 
 
 def _kind(feature: Feature) -> str:

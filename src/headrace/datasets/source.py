@@ -15,7 +15,8 @@ from headrace.datasets.prepared import Prepared, PreparedSplit
 from headrace.errors import CorruptFile, DataError, NoSuchFeature, Where
 from headrace.sources.node import Node, encoded_node
 from headrace.sources.records import RecordNode
-from headrace.sources.source import Source, check_names
+from headrace.sources.source import Source
+from headrace.sources.views import check_names
 
 __all__ = ["PreparedSource", "SplitNode"]
 
@@ -144,8 +145,9 @@ class PreparedSource(Source):
         """This source with images as encoded bytes."""
         return PreparedSource(encoded_node(self.node), self.codec.encoded(), self.prepared, self.name)
 
-    def _slice(self, index: slice) -> PreparedSource:
-        return PreparedSource(super()._slice(index).node, self.codec, self.prepared, self.name)
+    def with_node(self, node: Node, /) -> PreparedSource:
+        """A part of the same split."""
+        return PreparedSource(node, self.codec, self.prepared, self.name)
 
     def __repr__(self) -> str:
         return f"<{self.prepared.full_name} {self.name!r} of {len(self)} examples: {', '.join(self.schema)}>"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headrace import _native
+from headrace import _hooks, _native
 from headrace._arguments import choice, flag, function, whole
 from headrace.contracts.protocols import (
     BringsOrder,
@@ -15,6 +15,7 @@ from headrace.contracts.protocols import (
     NeedsMultiple,
     ReadsBatches,
     Sampler,
+    SourceLike,
     Streams,
     defines,
     offers,
@@ -33,6 +34,7 @@ from headrace.loading.thread_choice import ThreadChoice, remembered_choice
 from headrace.loading.workers.pool import START_METHODS, StartMethod
 from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
+from headrace.sources.operations.near_misses import FOR_LOADERS, explain_missing
 
 __all__ = ["Loader", "idle_bytes"]
 
@@ -54,7 +56,8 @@ class Loader(Iterable[Any]):
     prefetching, timing, or where a run was stopped and resumed.
 
     Args:
-        source: The result of :func:`headrace.open`, a :class:`~headrace.Mixture`, or anything with ``len`` and ``batch(indices)``.
+        source: The result of :func:`headrace.open`, a :class:`~headrace.Mixture`, or anything with ``len`` and ``batch(indices)``; also a
+            frame of pandas or Polars, an Arrow table, columns as a dict, or an iterable of examples, which is read into memory.
         batch_size: Examples per batch, on each rank.
         shuffle: A new permutation of all examples in every epoch, computed from ``seed``; takes no memory.
         seed: In ``[0, 2^64)``: of the permutations, and of the random numbers that ``source.map(..., seeded=True)`` draws.
@@ -93,7 +96,7 @@ class Loader(Iterable[Any]):
 
     def __init__(  # noqa: PLR0913 - one option per feature
         self,
-        source: ReadsBatches,
+        source: SourceLike,
         batch_size: int,
         *,
         shuffle: bool = False,
@@ -110,7 +113,7 @@ class Loader(Iterable[Any]):
         to: To = "numpy",
         device: Any = None,
     ) -> None:
-        _check_source(source)
+        source = _as_source(source)
         shuffle, drop_last = flag(shuffle, "shuffle"), flag(drop_last, "drop_last")
         seed = Shuffled(0, seed=whole(seed, "seed")).seed
         _check_order(sampler)
@@ -286,6 +289,9 @@ class Loader(Iterable[Any]):
         settings = (self.batch_size, self._seed is None, self._to, getattr(self._map_batch, "__code__", None))
         return remembered_choice(self._source, settings, ahead)
 
+    if not TYPE_CHECKING:
+        __getattr__ = explain_missing(FOR_LOADERS)
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the clocks."""
         return {**self.__dict__, "_progress": LoaderPosition(self._progress.cursor)}
@@ -309,12 +315,11 @@ def idle_bytes(memory: int | None) -> int:
     return IDLE_BYTES if memory is None else min(max(memory // IDLE_SHARE, LEAST_IDLE_BYTES), MOST_IDLE_BYTES)
 
 
-def _check_source(source: object) -> None:
-    if not callable(getattr(source, "batch", None)) or not hasattr(source, "__len__"):
-        hint = "headrace.open(path) gives one"
-        if isinstance(source, Mapping):
-            hint = "headrace.ColumnSource(columns) makes one"
-        raise TypeError(f"a source has len() and batch(indices); {hint}. Got {type(source).__name__}")
+def _as_source(given: Any) -> ReadsBatches:
+    """The source, or one of what is accepted as one."""
+    if callable(getattr(given, "batch", None)) and hasattr(given, "__len__"):
+        return given  # type: ignore[no-any-return]
+    return _hooks.as_source(given)  # type: ignore[no-any-return]
 
 
 def _is_random(source: object) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _hooks
 from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, Locates, ReadsBatches, defines, offers
 from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, read_batch
 from headrace.contracts.schema import Schema
@@ -240,9 +241,16 @@ def _pairs(sources: Any) -> list[tuple[ReadsBatches, Weight]]:
     for pair in given:
         if len(pair) != 2:
             raise TypeError(f"{wanted}, got {pair!r:.80} in the place of a pair")
-        if not (hasattr(pair[0], "batch") and hasattr(pair[0], "__len__")):
-            raise TypeError(f"{wanted}, got {pair[0]!r:.80}, which is no source: headrace.open gives one")
-    return [(source, weight) for source, weight in given]
+    return [(_as_source(source, wanted), weight) for source, weight in given]
+
+
+def _as_source(given: Any, wanted: str) -> ReadsBatches:
+    if hasattr(given, "batch") and hasattr(given, "__len__"):
+        return given  # type: ignore[no-any-return]
+    try:
+        return _hooks.as_source(given)  # type: ignore[no-any-return]
+    except TypeError as error:
+        raise TypeError(f"{wanted}, got {given!r:.80}, which is no source: headrace.open gives one") from error
 
 
 def _items(sources: Any) -> Iterable[Any]:

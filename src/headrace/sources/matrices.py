@@ -1,13 +1,13 @@
-"""A whole source as one matrix and its labels."""
+"""A whole source in memory: as one matrix and its labels, as a frame or a table."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from headrace import _optional
+from headrace import _hooks, _optional
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, join
@@ -15,7 +15,7 @@ from headrace.errors import NoSuchFeature, UnsupportedData, Where
 from headrace.sources.node import Node, stream
 from headrace.sources.views import keep_features
 
-__all__ = ["to_csr", "to_numpy"]
+__all__ = ["read_all", "to_arrow", "to_csr", "to_numpy", "to_pandas", "to_polars"]
 
 LABEL = "label"
 VALUES = "values"
@@ -23,17 +23,57 @@ STREAMED = 8192
 """Examples in a batch, where batches are read in order."""
 
 
-def to_numpy(node: Node, feature: str | None, label: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
-    """All examples of a node as one matrix, and their labels: see :meth:`headrace.Source.to_numpy`."""
+class HoldsNode(Protocol):
+    """A source, as far as its data are read here."""
+
+    @property
+    def node(self) -> Node:
+        """How its examples are read."""
+
+
+def to_numpy(
+    source: HoldsNode, feature: str | None = None, *, label: str | None = None
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """All examples as one matrix, and their labels.
+
+    Args:
+        feature: What the matrix is made of; by default ``values``, or the one feature that is an array of numbers and no
+            label.
+        label: What the labels are; by default ``label``, or the one feature whose name begins with ``label_``.
+
+    Returns:
+        ``ndarray (n, *shape)`` and ``ndarray (n, *shape of a label)``; ``None`` for labels where there are none.
+
+    Raises:
+        NoSuchFeature: There is no such feature, or several that might be meant.
+        UnsupportedData: The feature is sparse (see :meth:`to_csr`), or its lengths vary.
+    """
+    node = source.node
     name, labels = _names(node.schema, feature, label)
     _check_fixed(name, node.schema[name])
-    batch = _read_all(node, name, labels)
+    batch = read_all(node, name, labels)
     return np.asarray(batch[name]), None if labels is None else np.asarray(batch[labels])
 
 
-def to_csr(node: Node, feature: str | None, label: str | None) -> tuple[Any, npt.NDArray[Any] | None]:
-    """All examples of a node as one sparse matrix, and their labels: see :meth:`headrace.Source.to_csr`."""
+def to_csr(
+    source: HoldsNode, feature: str | None = None, *, label: str | None = None
+) -> tuple[Any, npt.NDArray[Any] | None]:
+    """All examples as one sparse matrix, and their labels.
+
+    Args:
+        feature: As for :meth:`to_numpy`. A dense one becomes sparse.
+        label: As for :meth:`to_numpy`.
+
+    Returns:
+        ``scipy.sparse.csr_array (n, width)``, and labels as :meth:`to_numpy` gives them.
+
+    Raises:
+        NoSuchFeature: There is no such feature, or several that might be meant.
+        UnsupportedData: The feature has no one axis, or its length varies.
+        MissingExtra: SciPy is not installed.
+    """
     sparse = _optional.require("scipy.sparse", extra="sklearn")
+    node = source.node
     name, labels = _names(node.schema, feature, label)
     wanted = node.schema[name]
     if not wanted.sparse:
@@ -42,8 +82,38 @@ def to_csr(node: Node, feature: str | None, label: str | None) -> tuple[Any, npt
             raise UnsupportedData(
                 Where(feature=name), expected="a feature of one axis", found=f"one of shape {wanted.shape}"
             )
-    batch = _read_all(node, name, labels)
+    batch = read_all(node, name, labels)
     return sparse.csr_array(batch[name]), None if labels is None else np.asarray(batch[labels])
+
+
+def to_pandas(source: HoldsNode) -> Any:
+    """All examples as a ``pandas.DataFrame``, a column for each feature: see :func:`headrace.adapters.pandas.to_pandas`.
+
+    Raises:
+        MissingExtra: pandas is not installed.
+    """
+    return _hooks.to_pandas(source)
+
+
+def to_arrow(source: HoldsNode) -> Any:
+    """All examples as a ``pyarrow.Table``, a column for each feature: see :func:`headrace.adapters.arrow.to_arrow`.
+
+    Raises:
+        UnsupportedData: A feature has no Arrow type: sparse rows, complex numbers.
+        MissingExtra: pyarrow is not installed.
+    """
+    return _hooks.to_arrow(source)
+
+
+def to_polars(source: HoldsNode) -> Any:
+    """All examples as a ``polars.DataFrame``, a column for each feature, by way of Arrow.
+
+    Raises:
+        UnsupportedData: A feature has no Arrow type: sparse rows, complex numbers.
+        MissingExtra: Polars or pyarrow is not installed.
+    """
+    polars = _optional.require("polars", extra="polars")
+    return polars.from_arrow(_hooks.to_arrow(source))
 
 
 def _names(schema: Schema, feature: str | None, label: str | None) -> tuple[str, str | None]:
@@ -100,7 +170,7 @@ def _check_fixed(name: str, feature: Feature) -> None:
         )
 
 
-def _read_all(node: Node, *names: str | None) -> Batch:
+def read_all(node: Node, *names: str | None) -> Batch:
     """The columns of all examples. One call decodes them straight into their places."""
     wanted = [name for name in names if name is not None]
     narrow = keep_features(node, wanted)

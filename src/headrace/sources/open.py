@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
+from headrace import _hooks
 from headrace._arguments import names, word
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import RawCodec, infer_payloads, infer_schema
@@ -17,6 +18,7 @@ from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
+from headrace.contracts.protocols import SourceLike
 from headrace.contracts.records import ReadsFirst, TakesColumns, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
@@ -48,7 +50,7 @@ MOST_NAMES = 1000
 
 
 def open(
-    path: Paths,
+    path: Paths | SourceLike,
     *,
     format: str | CSV | None = None,
     codec: str | None = None,
@@ -64,7 +66,9 @@ def open(
     """Open files as a random-access sequence of typed examples.
 
     Args:
-        path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those.
+        path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those. Or data in memory: a frame of pandas or
+            Polars, an Arrow table, a Hugging Face ``Dataset``, columns as a dict, examples as a list; of the other arguments only
+            ``columns`` and ``split`` then apply.
         format: ``"tfrecord"``, ``"recordio"``, ``"array_record"``, ``"riegeli"``, ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"``,
             ``"jsonl"``, ``"avro"``, ``"webdataset"``; of folders ``"image_folder"``, ``"npy_folder"``, ``"npz_folder"``. By default
             found from the content, then from the name. :class:`headrace.CSV` is the dialect of a CSV file.
@@ -110,7 +114,28 @@ def open(
         source = Source(node)
         return source if columns is None else source.select(*columns)
 
+    if not _is_path(path):
+        is_plain = decode is True and verify is True and on_corrupt == "raise"
+        if not is_plain or any(each is not None for each in (format, codec, schema, compression, image_columns)):
+            raise TypeError(f"of {type(path).__name__}, which is no file, open takes columns= and split= only")
+        return _open_in_memory(path, columns, split)
     return open_files(path) if split is None else _open_split(path, split, open_files)
+
+
+def _is_path(given: Any) -> TypeGuard[Paths]:
+    """Whether this names files. An empty list does: the error about it says so."""
+    if isinstance(given, (str, os.PathLike)):
+        return True
+    if isinstance(given, (list, tuple)):
+        return not given or not isinstance(given[0], Mapping)
+    is_table = hasattr(given, "__array__") or hasattr(given, "__arrow_c_stream__") or hasattr(given, "with_format")
+    return not (is_table or isinstance(given, (Mapping, Source, Iterator)))
+
+
+def _open_in_memory(given: Any, columns: Sequence[str] | None, split: SplitLike | None) -> Source:
+    source: Source = _hooks.as_source(given)
+    source = source if columns is None else source.select(*columns)
+    return source if split is None else source.split(split)
 
 
 def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Source]) -> Source:

@@ -6,19 +6,21 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _hooks
 from headrace._arguments import flag
+from headrace.contracts.protocols import SourceLike
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Shard, Skipped, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
-from headrace.errors import SchemaMismatch, Where
+from headrace.errors import Where
 from headrace.formats.framed.records import bounds
-from headrace.sources import matrices
+from headrace.sources.matrices import to_arrow, to_csr, to_numpy, to_pandas, to_polars
 from headrace.sources.node import (
     Node,
     OverFiles,
@@ -31,13 +33,35 @@ from headrace.sources.node import (
     records_below,
     stream,
 )
+from headrace.sources.operations.choosing import (
+    indices_of_mask,
+    random_split,
+    sample,
+    skip,
+    sort,
+    take,
+    take_first,
+)
+from headrace.sources.operations.column import FeatureColumn
+from headrace.sources.operations.near_misses import FOR_SOURCES, explain_missing
 from headrace.sources.splits import AnyName, SplitLike, resolve_split
 from headrace.sources.stacking import row
 from headrace.sources.tables import ColumnNode
-from headrace.sources.user_functions import Filtered, Mapped, filters_below
-from headrace.sources.views import Chosen, Concatenated, Selected, Zipped, concatenate, keep_features
+from headrace.sources.user_functions import Filtered, Mapped, check_callable, filters_below
+from headrace.sources.views import (
+    Chosen,
+    Concatenated,
+    Zipped,
+    check_names,
+    concatenate,
+    keep_features,
+    rename_features,
+)
 
-__all__ = ["ColumnSource", "Source", "as_indices", "check_names"]
+__all__ = ["ColumnSource", "Source", "as_indices"]
+
+Mask = npt.NDArray[np.bool_] | list[bool]
+"""One flag for each example."""
 
 
 def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
@@ -51,7 +75,8 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise TypeError(f"indices are a sequence of integers, got {array.dtype} with shape {array.shape}")
+        hint = f": hr.Loader(source, {array}) iterates over batches of {array}" if not array.ndim else ""
+        raise TypeError(f"indices are a sequence of integers, got {array.dtype} with shape {array.shape}{hint}")
     if array.dtype == np.uint64 and int(array.max()) >= n:  # beyond int64 they would turn negative
         raise IndexError(f"index {array.max()} is outside a source of {n} examples")
     array = array.astype(np.int64, copy=False)
@@ -65,7 +90,7 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
 class Source(Sequence[Example]):
     """Examples by index, with operations that make new sources: random access, picklable, safe in threads and after a fork.
 
-    No operation reads or copies data.
+    No operation copies data. ``sort``, ``flat_map`` and windows of a feature read what their index needs, once; all others read nothing.
 
     Args:
         node: How the examples are read (:class:`headrace.sources.node.Node`); :func:`headrace.open` finds it for files.
@@ -117,16 +142,23 @@ class Source(Sequence[Example]):
     @overload
     def __getitem__(self, index: slice) -> Source: ...
     @overload
-    def __getitem__(self, index: Sequence[int]) -> list[Example]: ...
+    def __getitem__(self, index: str) -> FeatureColumn: ...
+    @overload
+    def __getitem__(self, index: Mask | list[str]) -> Source: ...  # type: ignore[overload-overlap]
+    @overload
+    def __getitem__(self, index: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Example]: ...
     def __getitem__(self, index: Any) -> Any:
-        """An example for an integer, a source for a slice, a list of examples for a sequence of integers."""
+        """An example for an integer, a list of them for several integers, a source for a slice, a mask or names, a column for a name."""
         if isinstance(index, slice):
             return self._slice(index)
         if isinstance(index, (list, tuple, np.ndarray, range)):
-            return self.__getitems__(index)
+            return self._several(index)
         if isinstance(index, str):
-            raise TypeError(f"a source is indexed by integers and slices; source.select({index!r}) keeps one feature")
-        position = operator.index(index)
+            return FeatureColumn(self.select(index))
+        try:
+            position = operator.index(index)
+        except TypeError:
+            return self._several(np.asarray(index))
         n = len(self.node)
         if not -n <= position < n:
             raise IndexError(f"index {position} is outside a source of {n} examples")
@@ -160,7 +192,7 @@ class Source(Sequence[Example]):
         Raises:
             SchemaMismatch: two features would have one name.
         """
-        return Source(Selected(self.node, _new_names(self.schema, names)))
+        return Source(rename_features(self.node, names))
 
     @overload
     def map(self, function: Callable[[Example], Example]) -> Source: ...
@@ -187,14 +219,14 @@ class Source(Sequence[Example]):
         Raises:
             TransformError: on reading, when ``function`` fails: names the example, with the cause chained.
         """
-        return Source(Mapped(self.node, _check_callable(function, "function"), seeded=flag(seeded, "seeded")))
+        return Source(Mapped(self.node, check_callable(function, "function"), seeded=flag(seeded, "seeded")))
 
     def filter(self, predicate: Callable[[Example], bool]) -> Source:
         """The examples for which ``predicate`` is true.
 
         All examples are read once, when the length or an example is first asked for; the kept indices are remembered.
         """
-        return Source(Filtered(self.node, _check_callable(predicate, "predicate")))
+        return Source(Filtered(self.node, check_callable(predicate, "predicate")))
 
     def shard(self, rank: int, world: int) -> Source:
         """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""
@@ -209,57 +241,33 @@ class Source(Sequence[Example]):
         pieces = resolve_split(spec, AnyName(len(self)))
         return Source(concatenate([Chosen(self.node, range(start, stop)) for _, start, stop in pieces]))
 
-    def concat(self, *others: Source) -> Source:
+    def concat(self, *others: SourceLike) -> Source:
         """This source followed by others with the same features."""
-        return Source(Concatenated((self.node, *(_check_source(other).node for other in others))))
+        return Source(Concatenated((self.node, *map(_node_of, others))))
 
-    def zip(self, *others: Source) -> Source:
+    def zip(self, *others: SourceLike) -> Source:
         """The features of several sources of equal length side by side.
 
         Raises:
             SchemaMismatch: lengths differ, or a feature name is there twice (``rename`` one).
         """
-        return Source(Zipped((self.node, *(_check_source(other).node for other in others))))
+        return Source(Zipped((self.node, *map(_node_of, others))))
 
     def encoded(self) -> Source:
         """This source with images as the bytes that they are stored as, as far as no function of yours was applied to them."""
         return Source(encoded_node(self.node))
 
-    def to_numpy(
-        self, feature: str | None = None, *, label: str | None = None
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
-        """All examples as one matrix, and their labels.
-
-        Args:
-            feature: What the matrix is made of; by default ``values``, or the one feature that is an array of numbers and no
-                label.
-            label: What the labels are; by default ``label``, or the one feature whose name begins with ``label_``.
-
-        Returns:
-            ``ndarray (n, *shape)`` and ``ndarray (n, *shape of a label)``; ``None`` for labels where there are none.
-
-        Raises:
-            NoSuchFeature: There is no such feature, or several that might be meant.
-            UnsupportedData: The feature is sparse (see :meth:`to_csr`), or its lengths vary.
-        """
-        return matrices.to_numpy(self.node, feature, label)
-
-    def to_csr(self, feature: str | None = None, *, label: str | None = None) -> tuple[Any, npt.NDArray[Any] | None]:
-        """All examples as one sparse matrix, and their labels.
-
-        Args:
-            feature: As for :meth:`to_numpy`. A dense one becomes sparse.
-            label: As for :meth:`to_numpy`.
-
-        Returns:
-            ``scipy.sparse.csr_array (n, width)``, and labels as :meth:`to_numpy` gives them.
-
-        Raises:
-            NoSuchFeature: There is no such feature, or several that might be meant.
-            UnsupportedData: The feature has no one axis, or its length varies.
-            MissingExtra: SciPy is not installed.
-        """
-        return matrices.to_csr(self.node, feature, label)
+    head = take_first
+    take = take
+    skip = skip
+    sample = sample
+    random_split = random_split
+    sort = sort
+    to_numpy = to_numpy
+    to_csr = to_csr
+    to_pandas = to_pandas
+    to_arrow = to_arrow
+    to_polars = to_polars
 
     @property
     def records(self) -> Records | Table:
@@ -303,12 +311,26 @@ class Source(Sequence[Example]):
         """The filters in this source whose examples were not read yet, each after those that it depends on."""
         return filters_below(self.node)
 
+    def with_node(self, node: Node, /) -> Source:
+        """A source of the same kind, with the same features, over another node."""
+        return Source(node)
+
     def _slice(self, index: slice) -> Source:
-        return Source(Chosen(self.node, range(len(self))[index]))
+        return self.with_node(Chosen(self.node, range(len(self))[index]))
+
+    def _several(self, index: Any) -> Any:
+        if isinstance(index, list) and index and isinstance(index[0], str):
+            return self.select(*index)
+        kept = indices_of_mask(index, len(self.node))
+        return self.__getitems__(index) if kept is None else self.with_node(Chosen(self.node, kept))
+
+    if not TYPE_CHECKING:
+        __getattr__ = explain_missing(FOR_SOURCES)
 
     def __repr__(self) -> str:
-        kind = type(self.node).__name__.replace("Node", "Source")
-        return f"<{kind} of {len(self)} examples: {', '.join(self.schema)}>"
+        is_counted = next(self.filters(), None) is None  # reading everything would take too long for a repr
+        count = f"{len(self)} example{'s' if len(self) != 1 else ''}" if is_counted else "filtered examples"
+        return f"<{type(self).__name__} of {count}: {self.schema.summary()}>"
 
 
 class ColumnSource(Source):
@@ -325,47 +347,7 @@ class ColumnSource(Source):
         return columns
 
 
-def check_names(names: tuple[Any, ...]) -> tuple[str, ...]:
-    """Refuse what ``select`` cannot take.
-
-    Raises:
-        TypeError: One is not text; the message shows the call to write.
-    """
-    for given in names:
-        if not isinstance(given, str):
-            listed = isinstance(given, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in given)
-            hint = f"write select({', '.join(map(repr, given))})" if listed else "write select('image', 'label')"
-            raise TypeError(f"select takes names of features, got {type(given).__name__} {given!r:.80}: {hint}")
-    return names
-
-
-def _new_names(schema: Schema, names: Mapping[str, str]) -> dict[str, str]:
-    """All features of a schema, as ``{new: old}``."""
-    if not isinstance(names, Mapping):
-        raise TypeError(f"rename takes {{old: new}}, got {type(names).__name__} {names!r:.80}")
-    for name in names:
-        _ = schema[name]
-    found: dict[str, str] = {}
-    for name in schema:
-        new = names.get(name, name)
-        if new in found:
-            raise SchemaMismatch(
-                Where(feature=new),
-                expected="every feature name once",
-                found=f"it for {found[new]!r} and for {name!r}",
-                hint="rename() the other one, too, or leave it out with select().",
-            )
-        found[new] = name
-    return found
-
-
-def _check_callable(given: Any, name: str) -> Any:
-    if not callable(given):
-        raise TypeError(f"{name} must be a function of an example, got {given!r:.80}")
-    return given
-
-
-def _check_source(other: object) -> Source:
-    if not isinstance(other, Source):
-        raise TypeError(f"expected a source, as headrace.open gives, got {type(other).__name__} {other!r:.80}")
-    return other
+def _node_of(given: Any) -> Node:
+    """The node of a source, or of what is accepted as one."""
+    node: Node = (given if isinstance(given, Source) else _hooks.as_source(given)).node
+    return node

@@ -17,7 +17,18 @@ from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of,
 from headrace.sources.stacking import row, schema_of, stack
 from headrace.sources.views import Chosen
 
-__all__ = ["Filtered", "Mapped", "filters_below"]
+__all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below"]
+
+
+def check_callable(given: Any, name: str) -> Any:
+    """The argument, if it can be called.
+
+    Raises:
+        TypeError: It cannot.
+    """
+    if not callable(given):
+        raise TypeError(f"{name} must be a function of an example, got {given!r:.80}")
+    return given
 
 
 class UserFunction:

@@ -25,7 +25,16 @@ from headrace.sources.node import (
     stream,
 )
 
-__all__ = ["Chosen", "Concatenated", "Selected", "Zipped", "concatenate", "keep_features"]
+__all__ = [
+    "Chosen",
+    "Concatenated",
+    "Selected",
+    "Zipped",
+    "check_names",
+    "concatenate",
+    "keep_features",
+    "rename_features",
+]
 
 
 def compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
@@ -142,9 +151,47 @@ class Selected:
         return {new: values[old] for new, old in self.names.items()}
 
 
+def check_names(names: tuple[Any, ...]) -> tuple[str, ...]:
+    """Refuse what ``select`` cannot take.
+
+    Raises:
+        TypeError: One is not text; the message shows the call to write.
+    """
+    for given in names:
+        if not isinstance(given, str):
+            listed = isinstance(given, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in given)
+            hint = f"write select({', '.join(map(repr, given))})" if listed else "write select('image', 'label')"
+            raise TypeError(f"select takes names of features, got {type(given).__name__} {given!r:.80}: {hint}")
+    return names
+
+
 def keep_features(node: Node, names: Sequence[str]) -> Node:
     """Only these features of a node, in this order."""
     return Selected(node, {name: name for name in names})
+
+
+def rename_features(node: Node, names: Mapping[str, str]) -> Node:
+    """The same features under new names: ``{old: new}``; those not named keep theirs.
+
+    Raises:
+        SchemaMismatch: Two features would have one name.
+    """
+    if not isinstance(names, Mapping):
+        raise TypeError(f"rename takes {{old: new}}, got {type(names).__name__} {names!r:.80}")
+    for name in names:
+        _ = node.schema[name]
+    found: dict[str, str] = {}
+    for name in node.schema:
+        new = names.get(name, name)
+        if new in found:
+            raise SchemaMismatch(
+                Where(feature=new),
+                expected="every feature name once",
+                found=f"it for {found[new]!r} and for {name!r}",
+                hint="rename() the other one, too, or leave it out with select().",
+            )
+        found[new] = name
+    return Selected(node, found)
 
 
 class Concatenated:

@@ -1,0 +1,148 @@
+"""What users pass where a source is expected: frames, tables, columns, examples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from headrace.adapters.arrow import from_arrow
+from headrace.adapters.huggingface import from_hf
+from headrace.adapters.pandas import from_pandas
+from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch, Where
+from headrace.formats.npy.header import fields_of
+from headrace.sources.source import ColumnSource, Source
+from headrace.sources.stacking import as_columns, stack
+
+__all__ = ["as_columns_or_source", "as_source", "check_example", "check_values"]
+
+UNNAMED = "values"
+"""The name of the one feature of a plain array, as where a ``.npy`` is read."""
+BLOCK = 1024
+
+
+def as_source(given: Any) -> Source:
+    """A source of what was passed as one.
+
+    Args:
+        given: A source; a frame of pandas or Polars; an Arrow table; a Hugging Face ``Dataset``; columns, as ``{"image": array, ...}``; an
+            array, as the feature ``values``; or examples, as a list or another iterable of dicts, which is read into memory now.
+
+    Raises:
+        TypeError: It is none of these; the message says what to pass.
+        SchemaMismatch: Examples have different features, or a value is None.
+    """
+    found = as_columns_or_source(given)
+    if found is None:
+        return ColumnSource(_stack_examples(given))
+    return found if isinstance(found, Source) else ColumnSource(found)
+
+
+def as_columns_or_source(given: Any) -> Source | dict[str, Any] | None:
+    """Tables as sources, and arrays as columns; ``None`` for what may be an iterable of examples.
+
+    Raises:
+        TypeError: It holds no examples; the message says what to pass.
+    """
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, Mapping) and not hasattr(given, "tocsr"):
+        return as_columns(given)
+    library = type(given).__module__.partition(".")[0]
+    if library == "pandas" and len(getattr(given, "shape", ())) != 1:
+        return from_pandas(given)
+    if library in ("polars", "pyarrow") and len(getattr(given, "shape", ())) != 1:
+        return from_arrow(given)
+    if library == "datasets" and hasattr(given, "with_format") and hasattr(given, "__len__"):
+        source: Source = from_hf(given)
+        return source
+    if (
+        isinstance(given, Ragged)
+        or hasattr(given, "tocsr")
+        or (hasattr(given, "__array__") and hasattr(given, "shape"))
+    ):
+        return _array_columns(given)
+    hint = _refusal(given)
+    if hint:
+        raise TypeError(
+            f"expected a source, which has len() and batch(indices), columns or examples, got {type(given).__name__}. {hint}"
+        )
+    return None
+
+
+def _array_columns(given: Any) -> dict[str, Any]:
+    if isinstance(given, np.ndarray) and given.dtype.names is not None and given.ndim:
+        fields = fields_of(given.dtype, given.shape[1:])
+        return {name: field.of(given) for name, field in fields.items()}
+    name = getattr(given, "name", None)  # of a series
+    return as_columns({name if isinstance(name, str) and name else UNNAMED: given})
+
+
+def _refusal(given: Any) -> str:
+    """What to pass instead of an argument that holds no examples; empty if it may hold some."""
+    if isinstance(given, (str, os.PathLike)):
+        return "Of a file, pass headrace.open(path), or call headrace.convert(path, new_path)."
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        return "Payloads are written by headrace.write_records(path, [payload, ...])."
+    if hasattr(given, "iter_spans"):
+        return "Records are written by headrace.write_records(path, records)."
+    if hasattr(given, "batch_size"):
+        return "A loader gives batches: pass its source, or hand each batch to headrace.Writer.write_batch."
+    if hasattr(given, "read"):
+        return "Of an open file, pass headrace.open(its name)."
+    if not (hasattr(given, "__iter__") or hasattr(given, "__getitem__")):
+        return "Pass {'name': array, ...}, or an iterable of examples, each a dict."
+    return ""
+
+
+def _stack_examples(given: Iterable[Any]) -> dict[str, Any]:
+    examples = list(given)
+    for number, example in enumerate(examples):
+        if type(example) is not dict:
+            check_example(example, number)
+    columns = stack(examples)
+    check_values(columns, 0)
+    return columns
+
+
+def check_example(example: Any, number: int) -> None:
+    """Check that an example is a dict.
+
+    Raises:
+        SchemaMismatch: It is not.
+    """
+    if not isinstance(example, Mapping):
+        raise SchemaMismatch(
+            Where(record=number),
+            expected="an example, which is a dict of features",
+            found=f"{type(example).__name__} {example!r:.80}",
+            hint="Pass columns, as {'name': array, ...}, or one dict for each example.",
+        )
+
+
+def check_values(batch: Mapping[str, Any], first: int) -> None:
+    """Check that stacked examples have a value everywhere. Only columns of Python objects can lack one.
+
+    Args:
+        batch: The examples.
+        first: The number of the first.
+
+    Raises:
+        SchemaMismatch: There is None, or a dict.
+    """
+    for name, column in batch.items():
+        if isinstance(column, list) or (isinstance(column, np.ndarray) and column.dtype == object):
+            for position, value in enumerate(column):
+                if value is None or type(value) is dict:
+                    raise _no_value(value, Where(record=first + position, feature=name))
+
+
+def _no_value(value: object, where: Where) -> SchemaMismatch:
+    if value is None:
+        hint = "Give a value in its place, such as NaN, or leave the feature out of every example."
+        return SchemaMismatch(where, expected="a value", found="None", hint=hint)
+    hint = f"Give each value in it a name of its own: '{where.feature}/...'."
+    return SchemaMismatch(where, expected="a value", found=f"a dict, {value!r:.80}", hint=hint)

@@ -1,0 +1,207 @@
+"""Operations that choose examples: the first ones, random ones, sorted ones, those of a mask.
+
+They are functions of a source, which :class:`headrace.Source` has as methods. A source is known here by what they need of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace._arguments import flag, whole
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Indices
+from headrace.errors import UnsupportedData, Where
+from headrace.sampling.samplers import Shuffled
+from headrace.sources.matrices import read_all
+from headrace.sources.node import Node
+from headrace.sources.views import Chosen
+
+__all__ = ["MakesViews", "indices_of_mask", "random_split", "sample", "skip", "sort", "take", "take_first"]
+
+View_co = TypeVar("View_co", covariant=True)
+
+FEW = 5
+"""Examples that ``head`` gives by default, as in pandas."""
+ROUNDING = 1e-9
+"""By how much fractions may miss 1: thirds as floats do."""
+
+
+class MakesViews(Protocol[View_co]):
+    """A source that makes other sources of its kind."""
+
+    @property
+    def node(self) -> Node:
+        """How its examples are read."""
+
+    @property
+    def schema(self) -> Schema:
+        """Its features."""
+
+    def __len__(self) -> int: ...
+
+    def with_node(self, node: Node, /) -> View_co:
+        """A source of the same kind, with the same features, over another node."""
+
+
+def take_first(source: MakesViews[View_co], n: int = FEW) -> View_co:
+    """The first ``n`` examples (5 by default), or all if there are fewer."""
+    return take(source, n)
+
+
+def take(source: MakesViews[View_co], n: int) -> View_co:
+    """The first ``n`` examples, or all if there are fewer."""
+    return _choose(source, range(min(whole(n, "n"), len(source))))
+
+
+def skip(source: MakesViews[View_co], n: int) -> View_co:
+    """All examples but the first ``n``."""
+    return _choose(source, range(min(whole(n, "n"), len(source)), len(source)))
+
+
+def sample(source: MakesViews[View_co], n: int, seed: int = 0) -> View_co:
+    """Random examples, each at most once, in random order.
+
+    They are the first ``n`` examples that ``Loader(source, ..., shuffle=True, seed=seed)`` reads, so a larger sample of the same seed
+    begins with a smaller one.
+
+    Args:
+        n: How many; all of them, shuffled, if there are fewer.
+        seed: In ``[0, 2^64)``.
+    """
+    order, count = Shuffled(len(source), seed=whole(seed, "seed")), min(whole(n, "n"), len(source))
+    return _choose(source, order.indices(0, 0, count))
+
+
+def random_split(source: MakesViews[View_co], parts: Sequence[float], seed: int = 0) -> list[View_co]:
+    """Divide the examples at random. Each example is in one part; each part keeps the order of the source.
+
+    Args:
+        parts: Fractions that add up to 1 (``[0.8, 0.2]``, which mean what is written), or numbers of examples that add up to the length.
+            The bounds of fractions are rounded to whole examples, halves up.
+        seed: In ``[0, 2^64)``. The division depends on ``seed``, ``parts`` and the number of examples alone, in every release.
+
+    Returns:
+        One source for each part. Together they hold 8 bytes for each example.
+
+    Raises:
+        ValueError: The parts do not add up, or one is negative.
+        TypeError: They are neither fractions nor counts.
+
+    >>> import numpy as np
+    >>> from headrace.sources.source import ColumnSource
+    >>> [len(part) for part in ColumnSource({"x": np.arange(10)}).random_split([0.8, 0.2], seed=7)]
+    [8, 2]
+    """
+    bounds = _bounds_of_parts(parts, len(source))
+    order = Shuffled(len(source), seed=whole(seed, "seed")).indices(0, 0, len(source))
+    return [_choose(source, np.sort(order[start:stop])) for start, stop in zip([0, *bounds], bounds, strict=False)]
+
+
+def sort(source: MakesViews[View_co], by: str | Sequence[str], *, descending: bool | Sequence[bool] = False) -> View_co:
+    """The examples in the order of a feature. Only the features in ``by`` are read, once, now.
+
+    Examples with equal values keep their order, also when descending. NaN and NaT come last.
+
+    Args:
+        by: A feature, or several: the first decides, the next decide between equals. Each is one number, text or ``bytes`` an example.
+        descending: The largest first: for all features, or one flag for each.
+
+    Raises:
+        NoSuchFeature: There is no feature of that name.
+        UnsupportedData: A feature has more than one value an example.
+
+    >>> import numpy as np
+    >>> from headrace.sources.source import ColumnSource
+    >>> [int(example["x"]) for example in ColumnSource({"x": np.array([3, 1, 2])}).sort("x", descending=True)]
+    [3, 2, 1]
+    """
+    names = [by] if isinstance(by, str) else list(by)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"sort takes the name of a feature, or several, got {by!r:.80}")
+    down = _flags(descending, len(names))
+    for name in names:
+        _check_sortable(name, source.schema[name])
+    batch = read_all(source.node, *dict.fromkeys(names)) if len(source) else {}
+    ranks = [_ranks(batch[name], down=last) for name, last in zip(names, down, strict=True)] if batch else []
+    order = np.lexsort(ranks[::-1]) if ranks else np.zeros(0, np.int64)
+    return _choose(source, order.astype(np.int64, copy=False))
+
+
+def indices_of_mask(given: Any, n: int) -> Indices | None:
+    """The indices that a mask chooses; ``None`` for what is no mask.
+
+    Raises:
+        IndexError: It has another length.
+    """
+    if isinstance(given, (list, tuple)) and not (given and isinstance(given[0], (bool, np.bool_))):
+        return None
+    mask = np.asarray(given)
+    if mask.dtype != np.bool_:
+        return None
+    if mask.shape != (n,):
+        raise IndexError(f"a mask has one flag for each of the {n} examples, got shape {mask.shape}")
+    return np.flatnonzero(mask)
+
+
+def _choose(source: MakesViews[View_co], chosen: range | Indices) -> View_co:
+    return source.with_node(Chosen(source.node, chosen))
+
+
+def _bounds_of_parts(parts: Sequence[float], n: int) -> list[int]:
+    """Where each part ends."""
+    if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__"):
+        raise TypeError(f"random_split takes fractions or numbers of examples, such as [0.8, 0.2], got {parts!r:.80}")
+    given: list[Any] = list(parts)
+    if not given:
+        raise ValueError("random_split takes at least one part, such as [0.8, 0.2]")
+    for part in given:
+        if isinstance(part, bool) or not isinstance(part, (int, float, np.number, Fraction, Decimal)):
+            raise TypeError(f"each part is a fraction or a number of examples, got {part!r:.80}")
+        if not (math.isfinite(part) and not part < 0):
+            raise ValueError(f"a part cannot be negative or infinite, got {part!r}")
+    if all(isinstance(part, (int, np.integer)) for part in given):
+        ends = np.cumsum([int(part) for part in given], dtype=object)
+        if ends[-1] != n:
+            raise ValueError(f"the parts add up to {ends[-1]} examples, and the source has {n}")
+        return [int(end) for end in ends]
+    exact = [Fraction(str(part)) for part in given]
+    total = float(sum(exact))
+    if abs(total - 1) > ROUNDING:
+        raise ValueError(f"fractions must add up to 1, got {given}, which add up to {total}")
+    ends = np.cumsum(np.array(exact, object))
+    return [*(min(n, math.floor(end * n + Fraction(1, 2))) for end in ends[:-1]), n]
+
+
+def _flags(descending: bool | Sequence[bool], count: int) -> list[bool]:  # noqa: FBT001 - as the caller gave it
+    if isinstance(descending, (list, tuple)):
+        if len(descending) != count:
+            raise ValueError(f"descending has {len(descending)} flags for {count} features")
+        return [flag(each, "descending") for each in descending]
+    return [flag(descending, "descending")] * count
+
+
+def _check_sortable(name: str, feature: Feature) -> None:
+    if feature.shape or feature.sparse or feature.dtype == "examples":
+        raise UnsupportedData(
+            Where(feature=name), expected="a feature of one value an example to sort by", found=repr(feature)
+        )
+
+
+def _ranks(column: Any, *, down: bool) -> npt.NDArray[np.int64]:
+    """The rank of each value: equal for equal values, and largest for missing ones."""
+    values = np.asarray(column)
+    missing = np.isnan(values) if values.dtype.kind in "fcmM" and values.size else None
+    ranks = np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64, copy=False)
+    if down:
+        ranks = -ranks
+    if missing is not None and missing.any():
+        ranks = np.where(missing, np.int64(len(values)), ranks)
+    return ranks

@@ -1,0 +1,167 @@
+"""One feature of a source, as a sequence of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Example, Ragged
+from headrace.errors import SchemaMismatch, Where
+
+__all__ = ["FeatureColumn"]
+
+
+class ReadsColumn(Protocol):
+    """A source of one feature."""
+
+    @property
+    def schema(self) -> Schema:
+        """That feature."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: Any, /) -> Any: ...
+    def __iter__(self) -> Iterator[Example]: ...
+    def batch(self, indices: npt.ArrayLike, /) -> dict[str, Any]:
+        """Some values."""
+
+
+class FeatureColumn(Sequence[Any]):
+    """One feature of a source: what ``source["label"]`` gives. Values are read when they are asked for, and no other feature is.
+
+    - ``column[3]`` is a value, ``column[10:20]`` a column, ``column[[3, 1]]`` the values as a batch has them.
+    - ``np.asarray(column)`` reads all values. Those of varying length become an array of arrays.
+    - ``column == 7``, ``column < 0.5`` and ``column.isin([1, 2])`` read all values and give a mask, for ``source[mask]``.
+
+    Args:
+        source: A source of this one feature.
+    """
+
+    __slots__ = ("_source",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, source: ReadsColumn) -> None:
+        if len(source.schema) != 1:
+            raise SchemaMismatch(Where(), expected="one feature", found=str(list(source.schema)))
+        self._source = source
+
+    @property
+    def name(self) -> str:
+        """The name of the feature."""
+        return next(iter(self._source.schema))
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of this one feature."""
+        return self._source.schema
+
+    @property
+    def feature(self) -> Feature:
+        """The type of the values."""
+        return self._source.schema[self.name]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the values: ``object`` for text and bytes."""
+        return self.feature.numpy_dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The number of values, then the shape of each; ``None`` where it varies."""
+        return (len(self), *self.feature.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return 1 + len(self.feature.shape)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> FeatureColumn: ...
+    @overload
+    def __getitem__(self, index: Sequence[int] | npt.NDArray[Any]) -> Any: ...
+    def __getitem__(self, index: Any) -> Any:
+        """A value for an integer, a column for a slice or a mask, values as in a batch for a sequence of integers."""
+        if isinstance(index, (list, tuple, np.ndarray, range, FeatureColumn)):
+            chosen = self._source[index] if is_mask(index) else None
+            return self.batch(index) if chosen is None else FeatureColumn(chosen)
+        found = self._source[index]
+        return FeatureColumn(found) if isinstance(index, slice) else found[self.name]
+
+    def __iter__(self) -> Iterator[Any]:
+        name = self.name
+        return (example[name] for example in self._source)
+
+    def __contains__(self, value: object) -> bool:
+        return bool(np.any(self == value))
+
+    def batch(self, indices: npt.ArrayLike) -> Any:
+        """Some values, as a batch has them: an array, :class:`~headrace.Strings` or :class:`~headrace.Ragged`."""
+        return self._source.batch(indices)[self.name]
+
+    def isin(self, values: Any) -> npt.NDArray[np.bool_]:
+        """For each value, whether it is one of ``values``."""
+        return np.isin(np.asarray(self), list(values) if isinstance(values, (set, frozenset)) else values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: FBT001
+        if copy is False:
+            raise ValueError("the values are read: they cannot be given without a copy")
+        column = self.batch(np.arange(len(self)))
+        array = np.asarray(_as_array(column))
+        return array if dtype is None else array.astype(dtype)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, np.equal)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare(other, np.not_equal)
+
+    def __lt__(self, other: Any) -> npt.NDArray[np.bool_]:
+        return self._compare(other, np.less)
+
+    def __le__(self, other: Any) -> npt.NDArray[np.bool_]:
+        return self._compare(other, np.less_equal)
+
+    def __gt__(self, other: Any) -> npt.NDArray[np.bool_]:
+        return self._compare(other, np.greater)
+
+    def __ge__(self, other: Any) -> npt.NDArray[np.bool_]:
+        return self._compare(other, np.greater_equal)
+
+    def _compare(self, other: object, how: Callable[..., Any]) -> npt.NDArray[np.bool_]:
+        return np.asarray(how(np.asarray(self), other), dtype=np.bool_)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<FeatureColumn {self.name!r} of {len(self)} values: {self.feature}>"
+
+
+def is_mask(index: Any) -> bool:
+    """Whether an index is a sequence of flags."""
+    if isinstance(index, (list, tuple)):
+        return bool(index) and isinstance(index[0], (bool, np.bool_))
+    return not isinstance(index, range) and index.dtype == np.bool_
+
+
+def _as_array(column: Any) -> Any:
+    if hasattr(column, "tocsr"):
+        return column.toarray()
+    if isinstance(column, Strings):
+        return np.asarray(column)
+    if isinstance(column, (Ragged, list)):
+        cells = np.empty(len(column), object)
+        for position, value in enumerate(column):
+            cells[position] = value
+        return cells
+    return column

@@ -1,0 +1,114 @@
+"""What is accepted where a source is: in loaders, mixtures, writers, and open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.adapters.tables import as_source
+from headrace.testing import assert_same, kinds_batch
+
+ROWS = 6
+COLUMNS = {"label": np.arange(ROWS), "word": ["a", "b", "c", "d", "e", "f"]}
+
+
+def examples():
+    return [{"label": np.int64(i), "word": word} for i, word in enumerate(COLUMNS["word"])]
+
+
+def frames():
+    yield "columns", lambda: COLUMNS
+    yield "examples", examples
+    yield "tuple", lambda: tuple(examples())
+    yield "iterator", lambda: iter(examples())
+    yield "source", lambda: hr.ColumnSource(COLUMNS)
+    yield "pandas", lambda: pytest.importorskip("pandas").DataFrame(COLUMNS)
+    yield "arrow", lambda: pytest.importorskip("pyarrow").table(COLUMNS)
+    yield "record batch", lambda: pytest.importorskip("pyarrow").record_batch(COLUMNS)
+    yield "polars", lambda: pytest.importorskip("polars").DataFrame(COLUMNS)
+    yield "datasets", lambda: pytest.importorskip("datasets").Dataset.from_dict(COLUMNS)
+
+
+@pytest.mark.parametrize("make", [make for _, make in frames()], ids=[name for name, _ in frames()])
+def test_everything_that_is_accepted(make, tmp_path):
+    expected = hr.ColumnSource(COLUMNS)
+    source = as_source(make())
+    assert_same(source.batch(range(ROWS)), expected.batch(range(ROWS)))
+    assert_same(hr.open(make(), columns=["word"], split="train[2:]").batch([0]), {"word": expected.batch([2])["word"]})
+    assert [batch["label"].tolist() for batch in hr.Loader(make(), 4)] == [[0, 1, 2, 3], [4, 5]]
+    assert len(hr.Mixture([(make(), 1), (expected, 1)])) == 2 * ROWS
+    assert hr.write(tmp_path / "x.npz", hr.open(make()).select("label")) == ROWS
+    assert hr.write(tmp_path / "x.jsonl", make()) == ROWS
+    assert_same(hr.open(tmp_path / "x.jsonl").batch([3]), expected.batch([3]))
+
+
+def test_a_loader_of_a_frame_resumes():
+    frame = pytest.importorskip("pandas").DataFrame(COLUMNS)
+    loader = hr.Loader(frame, 2, shuffle=True, seed=3)
+    whole = [batch["label"].tolist() for batch in hr.Loader(frame, 2, shuffle=True, seed=3)]
+    first = next(iter(loader))["label"].tolist()
+    resumed = hr.Loader(hr.ColumnSource(COLUMNS), 2, shuffle=True, seed=3)
+    resumed.load_state_dict(loader.state_dict())
+    assert [first, *(batch["label"].tolist() for batch in resumed)] == whole
+
+
+def test_arrays_are_values():
+    assert hr.open(np.arange(3))[1] == {"values": 1}
+    assert hr.open(np.zeros(2, [("a", "i4"), ("b", "f4")])).schema.keys() == {"a", "b"}
+    assert hr.open([{"x": [1, 2]}, {"x": [3]}]).batch([0, 1])["x"].to_list() == [[1, 2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ("x.tfrecord", TypeError, "headrace.open"),
+        (b"x", TypeError, "write_records"),
+        (3, TypeError, r"Pass \{'name': array"),
+        ([1, 2], hr.SchemaMismatch, "a dict of features"),
+        ([{"x": 1}, {"y": 1}], hr.SchemaMismatch, "features"),
+        ([{"x": 1}, {"x": None}], hr.SchemaMismatch, "a value, found None"),
+        ({"x": 3}, TypeError, "column 'x'"),
+    ],
+)
+def test_what_is_no_source(given, error, message):
+    with pytest.raises(error, match=message):
+        as_source(given)
+    with pytest.raises(error, match=message):
+        hr.Loader(given, 2)
+
+
+def test_a_loader_is_no_source():
+    with pytest.raises(TypeError, match="A loader gives batches: pass its source"):
+        hr.Loader(hr.Loader(COLUMNS, 2), 2)
+
+
+def test_options_of_files_are_refused_for_data_in_memory():
+    for options in ({"format": "csv"}, {"verify": False}, {"decode": False}, {"on_corrupt": "skip"}):
+        with pytest.raises(TypeError, match="of dict, which is no file, open takes columns= and split= only"):
+            hr.open(COLUMNS, **options)
+
+
+def test_names_of_files_are_still_names(tmp_path):
+    hr.write(tmp_path / "x.npz", {"y": np.arange(3)})
+    path = str(tmp_path / "x.npz")
+    for given in (path, np.str_(path), [path], (tmp_path / "x.npz",)):
+        assert len(hr.open(given)) == 3
+    with pytest.raises(hr.NoFiles):
+        hr.open([])
+
+
+def test_whole_sources_leave_as_frames():
+    source = hr.ColumnSource(kinds_batch(ROWS, ["int32", "text", "ragged", "vector"]))
+    pytest.importorskip("pyarrow")
+    assert source.to_arrow().num_rows == ROWS
+    assert_same(hr.open(source.to_arrow()).batch([2]), source.batch([2]))
+    pytest.importorskip("pandas")
+    assert source[1:].to_pandas()["text"].tolist() == source.batch(range(1, ROWS))["text"].tolist()
+
+
+def test_polars_is_an_extra(monkeypatch):
+    source = hr.ColumnSource({"x": np.arange(3)})
+    monkeypatch.setitem(__import__("sys").modules, "polars", None)
+    with pytest.raises(hr.MissingExtra, match=r'pip install "headrace\[polars\]"'):
+        source.to_polars()

@@ -1,0 +1,114 @@
+"""One feature of a source, against the list of its values."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.sources.operations.column import FeatureColumn
+from headrace.testing import KINDS, assert_same, kinds_batch
+
+ROWS = 9
+
+
+@pytest.fixture(scope="module")
+def source():
+    return hr.ColumnSource(kinds_batch(ROWS))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_feature(source, name):
+    column = source[name]
+    assert (len(column), column.name, column.feature) == (ROWS, name, source.schema[name])
+    assert (list(column.schema), column.dtype, column.ndim) == ([name], KINDS[name].numpy_dtype, len(column.shape))
+    for index in (0, 4, -1):
+        assert_same(column[index], source[index][name])
+    for one, example in zip(column, source, strict=True):
+        assert_same(one, example[name])
+    assert_same(column[[3, 1, -1]], source.batch([3, 1, -1])[name])
+    assert_same(column.batch([2]), source.batch([2])[name])
+    assert_same(column[2:7:2][1:].batch([0]), source.batch([4])[name])
+    assert len(np.asarray(column)) == ROWS
+    assert_same(pickle.loads(pickle.dumps(column)).batch([0]), column.batch([0]))
+
+
+@given(st.slices(ROWS), st.data())
+def test_slices_are_those_of_a_list(part, data):
+    values = list(range(ROWS))
+    column = hr.ColumnSource({"y": np.arange(ROWS)})["y"]
+    assert [int(value) for value in column[part]] == values[part]
+    flags = data.draw(st.lists(st.booleans(), min_size=len(values[part]), max_size=len(values[part])))
+    kept = column[part][np.array(flags, bool)]
+    assert isinstance(kept, FeatureColumn)
+    assert np.asarray(kept).tolist() == [value for value, flag in zip(values[part], flags, strict=True) if flag]
+
+
+def test_arrays(source):
+    assert np.asarray(source["vector"]).shape == (ROWS, 5)
+    assert np.asarray(source["int32"], dtype=np.float64).dtype == np.float64
+    assert np.array(source["text"]).dtype == object
+    assert_same(list(np.asarray(source["ragged"])), list(source.batch(range(ROWS))["ragged"]))
+    assert np.asarray(source["sparse"]).shape == (ROWS, 40)
+    assert int(np.max(source["int8"])) == 127
+    assert np.asarray(source[:0]["vector"]).shape == (0, 5)
+    with pytest.raises(ValueError, match="without a copy"):
+        source["int8"].__array__(copy=False)
+
+
+def test_comparisons_are_masks():
+    source = hr.ColumnSource({"label": np.array([3, 1, 3]), "name": ["a", "b", "ä"], "raw": [b"x", b"y", b"x"]})
+    column = source["label"]
+    assert (column == 3).tolist() == [True, False, True]
+    assert (column != 3).tolist() == [False, True, False]
+    assert [(column < 3).tolist(), (column <= 1).tolist()] == [[False, True, False]] * 2
+    assert [(column > 1).tolist(), (column >= 3).tolist()] == [[True, False, True]] * 2
+    assert (source["name"] == "a").tolist() == [True, False, False]
+    assert (source["raw"] == b"x").tolist() == [True, False, True]
+    assert column.isin({1, 2}).tolist() == source["name"].isin(["b"]).tolist() == [False, True, False]
+    assert 3 in column
+    assert 4 not in column
+    assert [example["name"] for example in source[source["label"] == 3]] == ["a", "ä"]
+    flags = hr.ColumnSource({"kept": np.array([True, False, True]), "y": np.arange(3)})
+    assert [int(example["y"]) for example in flags[flags["kept"]]] == [0, 2]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(column)
+
+
+def test_only_that_feature_is_read():
+    class Narrow:
+        schema = hr.Schema({"x": hr.Feature("int64"), "y": hr.Feature("int64")})
+
+        def __init__(self, names=("x", "y")):
+            self.names = names
+
+        def __len__(self):
+            return 4
+
+        def batch(self, indices):
+            assert self.names == ("x",)
+            return {"x": indices}
+
+        def where(self, index):
+            return hr.Where(record=index)
+
+        def narrow(self, names):
+            return Narrow(names)
+
+    assert np.asarray(hr.Source(Narrow())["x"]).tolist() == [0, 1, 2, 3]
+
+
+def test_names_that_are_not_there(source):
+    with pytest.raises(hr.NoSuchFeature, match="Did you mean 'ragged'"):
+        source["raged"]
+    with pytest.raises(IndexError, match="9 examples"):
+        source["int8"][9]
+    assert list(source[["text", "int8"]].schema) == ["text", "int8"]
+
+
+def test_repr_names_it(source):
+    assert repr(source["vector"]) == "<FeatureColumn 'vector' of 9 values: Feature('float32', (5,))>"
