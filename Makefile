@@ -15,7 +15,7 @@ CPP := $(shell find native -name '*.[ch]pp')
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-library check format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test test-ray test-library check format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -44,14 +44,28 @@ demo: $(VENV)/.installed
 DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfrecord formats/recordio io/cache io/test_engines.py)
 
 test: $(VENV)/.test check cpp-test
-	$(BIN)/python -m pytest -q -m "not peer" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -q -m "not peer" $(addprefix --ignore=,$(SIDE_BY_SIDE))
-	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer" -n $(JOBS) --dist loadfile $(DECODING)
+	$(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(DECODING)
+
+# Tests on Ray, in an environment of their own, which is large. Clusters of several nodes on this machine: not side by side.
+RAY_VENV := .venv-ray
+RAY_PIP := $(RAY_VENV)/bin/python -m pip --disable-pip-version-check
+RAY_TESTS ?= tests
+
+$(RAY_VENV)/.test: $(NATIVE) constraints-test.txt
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_PIP) install -q -c constraints-test.txt scikit-build-core nanobind cmake ninja torch==2.13.0
+	PATH="$(abspath $(RAY_VENV)/bin):$$PATH" $(RAY_PIP) install -q -c constraints-test.txt --no-build-isolation -e ".[test,ray]"
+	@touch $@
+
+test-ray: $(RAY_VENV)/.test
+	PATH="$(abspath $(RAY_VENV)/bin):$$PATH" $(RAY_VENV)/bin/python -m pytest -q -m ray $(RAY_TESTS)
 
 # The whole suite of Python tests with none of our own decoders.
 test-library: $(VENV)/.test
-	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
-	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer" $(addprefix --ignore=,$(SIDE_BY_SIDE))
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 check: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples
@@ -85,7 +99,7 @@ test-asan-python: $(VENV)/.test
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan-python/report \
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan-python/report \
-	$(BIN)/python -m pytest -q -m "not peer" -o faulthandler_timeout=0 $(ASAN_TESTS)
+	$(BIN)/python -m pytest -q -m "not peer and not ray" -o faulthandler_timeout=0 $(ASAN_TESTS)
 
 # Coverage of C++ (gcov) and Python (coverage.py), including child processes. COVERAGE_TESTS="tests/formats tests/codecs" selects tests.
 coverage: $(VENV)/.test
@@ -95,7 +109,7 @@ coverage: $(VENV)/.test
 	rm -f build/coverage/python*
 	ctest --preset coverage
 	PYTHONPATH=tools/native_override HEADRACE_NATIVE=$$(ls $(CURDIR)/build/coverage/native/_native.*) \
-	$(BIN)/python -m coverage run -m pytest -q -m "not peer" $(COVERAGE_TESTS)
+	$(BIN)/python -m coverage run -m pytest -q -m "not peer and not ray" $(COVERAGE_TESTS)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage json -q
 	$(BIN)/python tools/coverage_summary.py
@@ -127,4 +141,4 @@ wheel: | $(BIN)/python
 	$(PIP) wheel . --no-deps -w dist
 
 clean:
-	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist $(VENV) $(RAY_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

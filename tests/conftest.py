@@ -5,6 +5,7 @@ import signal
 
 import pytest
 from hypothesis import settings
+from tests import clusters
 from tests.forked import ForkedScripts
 
 from headrace.io import engines
@@ -61,3 +62,23 @@ def _no_waiting_for_the_disk(monkeypatch):
     monkeypatch.setattr(os, "fsync", os.fstat)  # also refuses a closed descriptor
     if hasattr(os, "sync"):
         monkeypatch.setattr(os, "sync", lambda: None)
+
+
+@pytest.fixture(scope="session")
+def _local_ray_at_last():
+    yield
+    clusters.local.close()
+
+
+@pytest.fixture
+def local_ray(_local_ray_at_last):
+    """The module ``ray``, connected to a local Ray with two cores. Tests share it; a test of a cluster ends it."""
+    return clusters.local.ensure()
+
+
+def pytest_collection_modifyitems(items):
+    """Ray leaves sockets and processes to its own exit: its tests do not fail for that."""
+    for item in items:
+        if item.get_closest_marker("ray"):
+            for ignored in reversed(clusters.LEFT_OPEN):
+                item.add_marker(pytest.mark.filterwarnings(ignored), append=False)

@@ -36,6 +36,7 @@ OPTIONAL = [
     "uvicorn",
     "grain",
     "google.protobuf",
+    "ray",
 ]
 
 
@@ -96,7 +97,7 @@ def test_importing_loads_what_is_asked_for():
 
 EXTRAS = [
     *(name for name in OPTIONAL if name not in ("rich", "typer")),  # part of every installation
-    *("pytest", "hypothesis", "zstandard", "brotli", "joblib", "httptools", "uvloop", "jsonpath_ng", "datasets", "ray"),
+    *("pytest", "hypothesis", "zstandard", "brotli", "joblib", "httptools", "uvloop", "jsonpath_ng", "datasets"),
     *("httpx", "tqdm", "threadpoolctl", "torchdata", "numba", "matplotlib"),
 ]
 NEED_EXTRAS = {f"headrace.testing.{name}" for name in ("codecs", "formats", "sources", "strategies")}

@@ -13,7 +13,7 @@
     │   ├── Unreachable          (OSError)     a URL that may exist, but cannot be read: refused, timed out, ...
     │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
     ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
-    ├── WorkerDied               (RuntimeError)  a loader's worker process was killed, or exited
+    ├── WorkerDied               (RuntimeError)  a worker process of a loader or of Ray was killed, or exited
     ├── JobFailed                (RuntimeError, ValueError)  a training or transform job failed
     ├── RequestError             (ValueError)  a request answered with an HTTP status other than 200
     └── MissingExtra             (ImportError)  an optional package is not installed
@@ -201,7 +201,7 @@ def _rebuild_transform_error(function: str, where: Where, message: str) -> Trans
 
 
 class WorkerDied(HeadraceError, RuntimeError):
-    """A loader's worker process was killed, or exited. The message says which worker, how, and during what work."""
+    """A worker process of a loader, or of Ray, was killed or exited. The message says which worker, how, and during what work."""
 
 
 class JobFailed(HeadraceError, RuntimeError, ValueError):
