@@ -285,20 +285,18 @@ def _checking_call(version: str) -> Callable[[bytes], Any]:
     """The function that runs on a worker. Being local, it is sent as code: a worker with another Headrace can still run it."""
 
     def headrace_task(work: bytes) -> Any:
+        import importlib
         import os
         import pickle
 
         try:
-            import headrace
-
-            found = f"Headrace {headrace.__version__}"
+            found = f"Headrace {importlib.import_module('headrace').__version__}"
         except ImportError:
             found = "no Headrace"
         if found != f"Headrace {version}":
             return {"node": os.uname().nodename if hasattr(os, "uname") else "?", "found": found}
-        from headrace._ray import run_task
-
-        return (run_task(*pickle.loads(work)),)  # noqa: S301 - from the driver, by way of Ray, which does the same
+        run = importlib.import_module("headrace._ray").run_task
+        return (run(*pickle.loads(work)),)  # noqa: S301 - from the driver, by way of Ray, which does the same
 
     return headrace_task
 
