@@ -49,9 +49,11 @@ if _typing.TYPE_CHECKING:
     from headrace.loading.loader import Loader
     from headrace.loading.mixture import Mixture
     from headrace.sampling.samplers import InOrder, Shuffled
+    from headrace.sources.conditions.condition import condition
     from headrace.sources.open import open
     from headrace.sources.source import ColumnSource, Source
     from headrace.sources.splits import ReadInstruction, even_splits
+    from headrace.viewer.server import view
     from headrace.writing.convert import Converted, convert
     from headrace.writing.verify import Report, verify
     from headrace.writing.write import write, write_records
@@ -105,12 +107,14 @@ __all__ = [
     "Where",
     "WorkerDied",
     "Writer",
+    "condition",
     "convert",
     "data_source",
     "even_splits",
     "open",
     "records",
     "verify",
+    "view",
     "write",
     "write_records",
 ]
@@ -130,9 +134,11 @@ _HOMES = {
     "loading.loader": ("Loader",),
     "loading.mixture": ("Mixture",),
     "sampling.samplers": ("InOrder", "Shuffled"),
+    "sources.conditions.condition": ("condition",),
     "sources.open": ("open",),
     "sources.source": ("ColumnSource", "Source"),
     "sources.splits": ("ReadInstruction", "even_splits"),
+    "viewer.server": ("view",),
     "writing.convert": ("Converted", "convert"),
     "writing.verify": ("Report", "verify"),
     "writing.write": ("write", "write_records"),

@@ -27,6 +27,7 @@ from headrace.cli.terminal import note
 from headrace.cli.train import train
 from headrace.cli.transform import transform
 from headrace.cli.verify import verify
+from headrace.cli.view import view
 from headrace.io.engines import describe_engines
 
 __all__ = ["app", "main"]
@@ -93,7 +94,7 @@ def root(
     """
 
 
-WORK = (inspect, head, schema, stats, verify, convert, index, prepare, datasets)
+WORK = (inspect, head, view, schema, stats, verify, convert, index, prepare, datasets)
 SERVICES = (train, transform, serve, invoke, endpoints)
 
 for command in (*WORK, *SERVICES, demo):

@@ -13,11 +13,15 @@ from headrace.contracts.random_keys import RandomKeys, describe, generators_at, 
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import TransformError, Where
+from headrace.sources.conditions.condition import Condition
 from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of, random_streams, walk
 from headrace.sources.stacking import row, schema_of, stack
-from headrace.sources.views import Chosen
+from headrace.sources.views import Chosen, keep_features
 
-__all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below"]
+__all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below", "fitting"]
+
+FILTERED_AT_ONCE = 1024
+"""Examples that a condition looks at together."""
 
 
 def check_callable(given: Any, name: str) -> Any:
@@ -141,6 +145,8 @@ class Filtered:
 
     @cached_property
     def _kept(self) -> Chosen:
+        if isinstance(self.predicate, Condition):
+            return Chosen(self.parent, self._fitting(self.predicate, 0, len(self.parent)))
         return Chosen(self.parent, self._find(enumerate(examples_of(self.parent))))
 
     @property
@@ -150,6 +156,8 @@ class Filtered:
 
     def kept_in(self, begin: int, end: int) -> Indices:
         """The indices from ``begin`` up to ``end`` whose examples are kept, found again."""
+        if isinstance(self.predicate, Condition):
+            return self._fitting(self.predicate, begin, end)
         return self._find(enumerate(examples_of(Chosen(self.parent, range(len(self.parent))[begin:end])), begin))
 
     def keep(self, indices: Indices) -> None:
@@ -159,6 +167,12 @@ class Filtered:
     def _find(self, examples: Iterable[tuple[int, Example]]) -> Indices:
         keeps = UserFunction(self.predicate, self.parent)
         return np.array([i for i, example in examples if keeps(example, i)], np.int64)
+
+    def _fitting(self, condition: Condition, begin: int, end: int) -> Indices:
+        """As :meth:`_find`, by batches with the features that the condition needs."""
+        parts = [np.zeros(0, np.int64)]
+        parts.extend(fitting(self.parent, condition, begin, end))
+        return np.concatenate(parts)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -187,6 +201,21 @@ class Filtered:
 
     def cuts_cleanly(self) -> bool:
         return cuts_cleanly(self.parent)
+
+
+def fitting(node: Node, condition: Condition, begin: int, end: int) -> Iterator[Indices]:
+    """The indices from ``begin`` up to ``end`` that fit a condition, for some examples at a time. Only the features that it needs are decoded.
+
+    Raises:
+        NoSuchFeature, ConditionError: The condition does not fit the features.
+    """
+    schema = node.schema
+    names = condition.needed(schema)
+    needed = keep_features(encoded_node(node) if not any(schema[name].is_image for name in names) else node, names)
+    for start in range(begin, end, FILTERED_AT_ONCE):
+        stop = min(start + FILTERED_AT_ONCE, end)
+        mask = condition.mask(needed.batch(np.arange(start, stop)), stop - start, schema)
+        yield np.flatnonzero(mask) + start
 
 
 def filters_below(node: Node) -> Iterator[Filtered]:

@@ -1,0 +1,1 @@
+"""Conditions that pick examples, and what they mean."""

@@ -1,0 +1,335 @@
+"""What a condition means: which rows of a batch its parts hold for."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Ragged
+from headrace.errors import did_you_mean
+
+__all__ = [
+    "COMPARISONS",
+    "FUNCTIONS",
+    "Column",
+    "Combined",
+    "Comparison",
+    "ConditionError",
+    "Contains",
+    "Literal",
+    "Mask",
+    "Negated",
+    "Rows",
+    "Search",
+    "Summarised",
+    "Term",
+    "Truth",
+    "Value",
+    "is_searched",
+]
+
+Mask = npt.NDArray[np.bool_]
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+FUNCTIONS = ("length", "min", "max", "mean")
+
+
+class ConditionError(ValueError):
+    """The text of a condition cannot be read, or does not fit the features. The message shows the place."""
+
+
+def is_searched(feature: Feature) -> bool:
+    """Whether a text alone is searched in a feature: text, bytes that are no images, and labels with names."""
+    return (feature.is_text and feature.encoding is None) or feature.names is not None
+
+
+class Term(Protocol):
+    """A part of a condition: which rows of a batch it holds for."""
+
+    def mask(self, rows: Rows, /) -> Mask:
+        """``bool (n,)``."""
+
+
+class Value(Protocol):
+    """One side of a comparison."""
+
+    def flat(self, rows: Rows, /) -> Flat:
+        """Its values in each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A batch, with what its features are."""
+
+    batch: Batch
+    count: int
+    schema: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """Values of all rows end to end, and the row that each belongs to. ``row`` is ``None`` where there is one value for each row."""
+
+    values: Any
+    row: npt.NDArray[np.int64] | None
+    names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, a text, true or false."""
+
+    value: Any
+
+    def flat(self, _: Rows, /) -> Flat:
+        return Flat(self.value, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The values of a feature, or those at one position of it."""
+
+    name: str
+    position: int | None = None
+
+    def flat(self, rows: Rows, /) -> Flat:
+        feature = None if rows.schema is None else rows.schema[self.name]
+        names = None if feature is None else feature.names
+        values, row = flatten(rows.batch[self.name])
+        if self.position is None:
+            return Flat(values, row, names)
+        if row is None:
+            raise ConditionError(
+                f"{self.name!r} has one value in each example, so there is no {self.name}[{self.position}]"
+            )
+        starts = np.searchsorted(row, np.arange(rows.count))
+        at = starts + self.position
+        exists = at < np.searchsorted(row, np.arange(rows.count), side="right")
+        return Flat(values[at[exists]], np.flatnonzero(exists), names)
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """``length(x)``, ``min(x)``, ``max(x)`` or ``mean(x)``. Without values there is no minimum, maximum or mean: nothing compares to it."""
+
+    function: str
+    name: str
+
+    def flat(self, rows: Rows, /) -> Flat:
+        values, row = flatten(rows.batch[self.name])
+        if self.function == "length":
+            return Flat(self._lengths(values, row, rows.count), None)
+        if isinstance(values, Strings) or values.dtype.kind not in "biuf":
+            raise ConditionError(f"{self.function}({self.name}) needs numbers; {self.name!r} has none")
+        if row is None:
+            return Flat(values, None)
+        counts = np.bincount(row, minlength=rows.count)
+        full = np.flatnonzero(counts)
+        starts = np.searchsorted(row, full)
+        if not len(full):
+            return Flat(values[:0], full)
+        if self.function == "mean":
+            return Flat(np.add.reduceat(values.astype(np.float64), starts) / counts[full], full)
+        reduce = np.minimum if self.function == "min" else np.maximum
+        return Flat(reduce.reduceat(values, starts), full)
+
+    def _lengths(self, values: Any, row: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
+        """How many values each row has; of a single text or bytes, how many bytes."""
+        if row is not None:
+            return np.bincount(row, minlength=count)
+        if isinstance(values, Strings):
+            return values.lengths
+        return np.ones(count, np.int64)
+
+
+def flatten(column: Any) -> tuple[Any, npt.NDArray[np.int64] | None]:
+    """The values of a column end to end, and the row of each; ``None`` for one value in each row."""
+    if hasattr(column, "tocsr"):
+        column = column.tocsr()
+        return np.asarray(column.data), np.repeat(np.arange(column.shape[0]), np.diff(column.indptr))
+    if isinstance(column, list):  # arrays of different shapes
+        parts = [np.asarray(item).reshape(-1) for item in column]
+        values = np.concatenate(parts) if parts else np.zeros(0)
+        return values, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    if isinstance(column, Ragged):
+        inner, row = flatten(column.values)
+        owner = np.repeat(np.arange(len(column)), column.lengths)
+        return inner, owner if row is None else owner[row]
+    array = column if isinstance(column, Strings) else _as_values(column)
+    if len(array.shape) == 1:
+        return array, None
+    inner_count = math.prod(array.shape[1:])
+    return array.reshape(-1), np.repeat(np.arange(array.shape[0]), inner_count)
+
+
+def _as_values(column: Any) -> Any:
+    array = np.asarray(column)
+    return Strings.from_values(array) if array.dtype == object else array
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``left operator right``. Of several values, any may satisfy it."""
+
+    left: Value
+    sign: str
+    right: Value
+
+    def mask(self, rows: Rows, /) -> Mask:
+        left, right = self.left.flat(rows), self.right.flat(rows)
+        if left.row is not None and right.row is not None:
+            raise ConditionError("only one side of a comparison may have several values in an example")
+        left_values, right_values = _comparable(left, right)
+        with np.errstate(invalid="ignore"):
+            if left.row is not None and _is_column(right):
+                right_values = right_values[left.row]
+            elif right.row is not None and _is_column(left):
+                left_values = left_values[right.row]
+            held = COMPARISONS[self.sign](left_values, right_values)
+        return _any_of(held, left.row if left.row is not None else right.row, rows.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """``feature contains 'text'``: upper and lower case are the same."""
+
+    value: Value
+    part: str
+
+    def mask(self, rows: Rows, /) -> Mask:
+        flat = self.value.flat(rows)
+        values = np.asarray(_named(flat), object)
+        if not isinstance(flat.values, Strings) and flat.names is None:
+            raise ConditionError("'contains' needs a feature of text or bytes, or one whose values have names")
+        wanted = self.part.casefold()
+        held = np.fromiter((wanted in _as_text(value).casefold() for value in values), bool, len(values))
+        return _any_of(held, flat.row, rows.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A text alone: it is in any feature of text."""
+
+    part: str
+
+    def mask(self, rows: Rows, /) -> Mask:
+        found = np.zeros(rows.count, bool)
+        for name, column in rows.batch.items():
+            feature = None if rows.schema is None else rows.schema[name]
+            if isinstance(flatten(column)[0], Strings) if feature is None else is_searched(feature):
+                found |= Contains(Column(name), self.part).mask(rows)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """``and``, ``or``."""
+
+    terms: tuple[Term, ...]
+    is_any: bool
+
+    def mask(self, rows: Rows, /) -> Mask:
+        masks = [term.mask(rows) for term in self.terms]
+        found = masks[0]
+        for other in masks[1:]:
+            found = found | other if self.is_any else found & other
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """``not``."""
+
+    term: Term
+
+    def mask(self, rows: Rows, /) -> Mask:
+        return ~self.term.mask(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A feature or literal alone: it is not zero."""
+
+    value: Value
+
+    def mask(self, rows: Rows, /) -> Mask:
+        flat = self.value.flat(rows)
+        if isinstance(flat.values, Strings):
+            return _any_of(flat.values.lengths > 0, flat.row, rows.count)
+        return _any_of(np.asarray(flat.values) != 0, flat.row, rows.count)
+
+
+def _is_column(flat: Flat) -> bool:
+    return flat.row is None and np.ndim(flat.values) == 1
+
+
+def _any_of(held: Any, row: npt.NDArray[np.int64] | None, count: int) -> Mask:
+    if row is None:
+        return np.broadcast_to(np.asarray(held, bool), (count,)).copy()
+    found = np.zeros(count, bool)
+    found[row[np.asarray(np.broadcast_to(held, row.shape), bool)]] = True
+    return found
+
+
+def _as_text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _named(flat: Flat) -> Any:
+    """The names of values that have some; else the values."""
+    if flat.names is None:
+        return np.asarray(flat.values, object)
+    return np.array(
+        [flat.names[v] if 0 <= v < len(flat.names) else str(v) for v in np.asarray(flat.values).tolist()], object
+    )
+
+
+def _comparable(left: Flat, right: Flat) -> tuple[Any, Any]:
+    """Both sides as values that compare: text with text, numbers with numbers, labels with their names."""
+    left_text, right_text = _is_text(left.values), _is_text(right.values)
+    if left_text == right_text:
+        return (_text_values(left.values), _text_values(right.values)) if left_text else (left.values, right.values)
+    number, text, swapped = (right, left, True) if left_text else (left, right, False)
+    if number.names is not None and isinstance(text.values, str):
+        if text.values not in number.names:
+            hint = did_you_mean(text.values, number.names)
+            raise ConditionError(f"no value is named {text.values!r}. {hint}".rstrip())
+        as_number = number.names.index(text.values)
+        return (as_number, number.values) if swapped else (number.values, as_number)
+    if getattr(np.asarray(number.values).dtype, "kind", "") in "mM" and isinstance(text.values, str):
+        try:
+            moment = np.datetime64(text.values)
+        except ValueError as error:
+            raise ConditionError(f"{text.values!r} is not a date: {error}") from None
+        return (moment, number.values) if swapped else (number.values, moment)
+    raise ConditionError(
+        "a text is compared with a number: quotes make a text, no quotes a number or the name of a feature"
+    )
+
+
+def _is_text(values: Any) -> bool:
+    return isinstance(values, (str, Strings))
+
+
+def _text_values(values: Any) -> Any:
+    if isinstance(values, str):
+        return values
+    return np.array([_as_text(value) for value in values.reshape(-1)], object)

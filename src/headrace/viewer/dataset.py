@@ -1,0 +1,278 @@
+"""What is shown: an opened source, read a page at a time within limits of size."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import files_of
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Example
+from headrace.datasets.opening import data_source
+from headrace.datasets.source import PreparedSource
+from headrace.errors import DataError, HeadraceError, NoFiles, UnknownFormat, Where
+from headrace.io.threads import start_thread
+from headrace.sources.conditions.condition import Condition
+from headrace.sources.node import encoded_node, examples_of, records_below
+from headrace.sources.open import open as open_source
+from headrace.sources.source import Source
+from headrace.sources.stacking import row
+from headrace.sources.user_functions import fitting
+from headrace.sources.views import keep_features
+
+__all__ = ["MOST_PAGE_BYTES", "Dataset", "Row", "open_dataset"]
+
+MOST_PAGE_BYTES = 64 << 20
+"""The most bytes of records that one page reads."""
+COUNT_PATIENCE_S = 0.25
+"""How long a page waits for the number of examples, which may need a pass over the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One example of a page.
+
+    Args:
+        index: Its index.
+        values: Its features; ``None`` if it cannot be shown.
+        fault: Why not.
+    """
+
+    index: int
+    values: Example | None
+    fault: str | None = None
+
+
+class Dataset:
+    """One source, and what a page needs to know about it.
+
+    Args:
+        source: The source.
+        name: What the user calls it.
+        code: Python that opens it.
+        paths: The arguments of commands for the same data; empty where it has no files.
+    """
+
+    def __init__(self, source: Source, *, name: str, code: str, paths: Sequence[str] = ()) -> None:
+        self.source = source
+        self.name = name
+        self.code = code
+        self.paths = tuple(paths)
+        self._counted = threading.Event()
+        self._count: int | None = None
+        self._failure: BaseException | None = None
+        start_thread(self._find_count, name="headrace-view-count", stop=self._counted.set)
+
+    @cached_property
+    def stored(self) -> Source:
+        """The same examples with images as they are stored."""
+        return Source(encoded_node(self.source.node))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The features. Those with an encoding are images."""
+        stored = self.stored.schema
+        return Schema({name: _with_encoding(feature, self.source.schema.get(name)) for name, feature in stored.items()})
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features, in order: addresses hold their positions."""
+        return tuple(self.schema)
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """The position of each feature."""
+        return {name: position for position, name in enumerate(self.names)}
+
+    @cached_property
+    def is_wide(self) -> frozenset[str]:
+        """Features whose value alone is more than a page may read."""
+        return frozenset(
+            name
+            for name, feature in self.schema.items()
+            if feature.is_fixed
+            and not feature.is_text
+            and feature.count * feature.numpy_dtype.itemsize > MOST_PAGE_BYTES
+        )
+
+    @property
+    def files(self) -> list[str]:
+        """Its files."""
+        return [path for records in records_below(self.source.node) for path in files_of(records)]
+
+    def count(self, patience_s: float = COUNT_PATIENCE_S) -> int | None:
+        """The number of examples; ``None`` while it is not known."""
+        self._counted.wait(patience_s)
+        return self._count
+
+    @property
+    def failure(self) -> str | None:
+        """Why the number of examples cannot be known: damaged files."""
+        return None if self._failure is None else str(self._failure)
+
+    def _find_count(self) -> None:
+        try:
+            self._count = len(self.source)
+        except Exception as error:  # noqa: BLE001 - shown on every page
+            self._failure = error
+        finally:
+            self._counted.set()
+
+    def rows(self, start: int, stop: int, names: Sequence[str]) -> list[Row]:
+        """Examples ``start`` to ``stop`` with these features. Damaged or very large ones have a fault instead of values."""
+        count = self.count()
+        if count is None:
+            return self._rows_in_order(start, stop, names)
+        return self.rows_at(range(min(start, count), min(stop, count)), names)
+
+    def rows_at(self, indices: Sequence[int], names: Sequence[str]) -> list[Row]:
+        """The examples at these indices, as :meth:`rows`."""
+        wanted = [name for name in names if name not in self.is_wide]
+        rows: list[Row] = []
+        small, budget = [], MOST_PAGE_BYTES
+        for index in indices:
+            size = self._record_bytes(index)
+            if size > budget:
+                rows.append(
+                    Row(index, None, f"the record has {size:,} bytes, and a page reads at most {MOST_PAGE_BYTES:,}")
+                )
+            else:
+                budget -= size
+                small.append(index)
+        rows += self._read(small, wanted)
+        return sorted(rows, key=lambda each: list(indices).index(each.index))
+
+    def _read(self, indices: Sequence[int], names: Sequence[str]) -> list[Row]:
+        if not indices:
+            return []
+        node = keep_features(self.stored.node, tuple(names))
+        try:
+            batch = node.batch(np.asarray(indices, np.int64))
+            return [Row(index, row(batch, position)) for position, index in enumerate(indices)]
+        except Exception as error:  # noqa: BLE001 - a damaged record, or a function of the user's
+            if len(indices) == 1:
+                return [Row(indices[0], None, str(error))]
+        return [each for index in indices for each in self._read([index], names)]
+
+    def _rows_in_order(self, start: int, stop: int, names: Sequence[str]) -> list[Row]:
+        """The first examples, before they are counted or up to the damage that keeps them from being counted."""
+        found: list[Row] = []
+        node = keep_features(self.stored.node, tuple(name for name in names if name not in self.is_wide))
+        try:
+            for index, example in enumerate(islice(examples_of(node), stop)):
+                if index >= start:
+                    found.append(Row(index, example))
+        except Exception as error:  # noqa: BLE001
+            found.append(Row(start + len(found), None, str(error)))
+        return found
+
+    def _record_bytes(self, index: int) -> int:
+        """How many bytes of a file an example takes, as far as its neighbour tells."""
+        with contextlib.suppress(HeadraceError, IndexError, AttributeError):
+            here, count = self.source.where(index), self._count
+            if here.offset is None or count is None or index + 1 >= count:
+                return 0
+            after = self.source.where(index + 1)
+            if after.path == here.path and after.offset is not None and after.record == (here.record or 0) + 1:
+                return max(0, after.offset - here.offset)
+        return 0
+
+    def where(self, index: int) -> Where:
+        """The place of an example."""
+        try:
+            return self.source.where(index)
+        except (HeadraceError, IndexError):
+            return Where()
+
+    def fitting(self, condition: Condition, start: int) -> Iterator[tuple[int, list[int]]]:
+        """The examples from ``start`` that fit a condition: how far the search is, and the indices found there.
+
+        Raises:
+            NoSuchFeature, ConditionError: It does not fit the features.
+        """
+        condition.needed(self.stored.schema)
+        at, count = start, len(self.source)
+        for found in fitting(self.stored.node, condition, start, count):
+            at = min(at + 1024, count)
+            yield at, found.tolist()
+
+    def label_features(self) -> list[str]:
+        """The features that examples can be grouped by: whole numbers or text, one value each; those with names first."""
+        found = [n for n, f in self.schema.items() if f.shape == () and f.encoding is None and _is_label(f)]
+        return sorted(found, key=lambda name: (self.schema[name].names is None, "label" not in name.lower()))
+
+    def image_features(self) -> list[str]:
+        """The features that are images, or arrays that look like some."""
+        return [name for name, feature in self.schema.items() if feature.encoding is not None or _has_pixels(feature)]
+
+    def sample_rate(self, name: str) -> int | None:
+        """Samples per second of a recording of a prepared dataset."""
+        if not isinstance(self.source, PreparedSource):
+            return None
+        with contextlib.suppress(KeyError, TypeError, HeadraceError):
+            return getattr(self.source.features[name], "sample_rate", None)  # type: ignore[index]
+        return None
+
+
+def _with_encoding(stored: Feature, decoded: Feature | None) -> Feature:
+    if stored.encoding is not None or decoded is None or decoded.encoding is None or not stored.is_text:
+        return stored
+    return decoded.stored
+
+
+def _is_label(feature: Feature) -> bool:
+    return feature.is_text or feature.numpy_dtype.kind in "iub"
+
+
+def _has_pixels(feature: Feature) -> bool:
+    if feature.dtype != "uint8" or not feature.is_fixed or len(feature.shape) not in (2, 3):
+        return False
+    sides = [int(length or 0) for length in feature.shape]
+    return (
+        min(sides[:2]) >= len("8 pixels")
+        and (len(sides) == len(("h", "w")) or sides[2] in (1, 3, 4))
+        and math.prod(sides) > 0
+    )
+
+
+def open_dataset(path: str, **options: Any) -> Dataset:
+    """Open what :func:`headrace.open` or :func:`headrace.data_source` opens.
+
+    Args:
+        path: A path, pattern or URL; or the name or folder of a prepared dataset, with ``:split`` for one split.
+        options: For :func:`headrace.open`.
+
+    Raises:
+        NoFiles, UnknownFormat, DataError: It is none of them.
+    """
+    given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+    try:
+        source = open_source(path, **options)
+        return Dataset(source, name=path, code=f"headrace.open({path!r}{given})", paths=[path])
+    except (NoFiles, UnknownFormat, DataError) as error:
+        prepared = _open_prepared(path)
+        if prepared is None:
+            raise error from None
+        return prepared
+
+
+def _open_prepared(path: str) -> Dataset | None:
+    """A split of a prepared dataset; the first one if none is named."""
+    folder, _, split = path.rpartition(":")
+    for name, wanted in ((path, ""), (folder, split)):
+        if not name:
+            continue
+        with contextlib.suppress(HeadraceError, ValueError):
+            found = data_source(name, download=False)
+            key = wanted or next(iter(found))
+            return Dataset(found[key], name=f"{name}:{key}", code=f"headrace.data_source({name!r}, split={key!r})")
+    return None

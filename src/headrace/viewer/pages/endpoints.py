@@ -1,0 +1,215 @@
+"""Endpoints on this machine: whether they answer, how fast, and what they say to a row."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from headrace.errors import HeadraceError
+from headrace.hosting.client import Client
+from headrace.hosting.endpoint import Endpoint, list_endpoints
+from headrace.viewer.dataset import Dataset
+from headrace.viewer.display.cells import json_value
+from headrace.viewer.display.markup import Markup, element, join
+from headrace.viewer.pages.page import BadQuery, Links, Query, View, code_block, table
+
+__all__ = ["endpoint_page", "endpoints_page", "request_body"]
+
+METRICS_TIMEOUT_S, ANSWER_TIMEOUT_S = 2.0, 20.0
+SHOWN_ANSWER = 20_000
+LOG_LINES = 40
+SAMPLE = re.compile(r'(headrace_request(?:s_total|_seconds_sum|_seconds_count))(?:\{status="(\d+)"\})? (\S+)')
+OK, REDIRECTS = 200, 300
+KINDS = {"csv": "text/csv", "json": "application/json"}
+
+
+def _figures(endpoint: Endpoint) -> dict[str, Any]:
+    """How many requests it has answered, how many with an error, and how long they took."""
+    address = endpoint.address
+    if address is None:
+        return {}
+    try:
+        _, _, body = Client(address).request(
+            "GET", "/metrics", headers={"Connection": "close"}, timeout_s=METRICS_TIMEOUT_S
+        )
+    except (OSError, ValueError):
+        return {}
+    requests = errors = count = 0
+    seconds = 0.0
+    for name, status, value in SAMPLE.findall(body.decode("utf-8", "replace")):
+        number = float(value)
+        if name.endswith("_total"):
+            requests += int(number)
+            errors += 0 if not status or OK <= int(status) < REDIRECTS else int(number)
+        elif name.endswith("_sum"):
+            seconds += number
+        else:
+            count += int(number)
+    return {"requests": requests, "errors": errors, "mean_ms": round(1000 * seconds / count, 3) if count else None}
+
+
+def endpoints_page(base: str) -> View:
+    """All endpoints."""
+    links = Links(base)
+    described = [(endpoint.describe(), _figures(endpoint)) for endpoint in list_endpoints()]
+    rows = []
+    for known, figures in described:
+        mean = figures.get("mean_ms")
+        rows.append(
+            (
+                element("a", known["name"], href=links.above(f"endpoints/{known['name']}")),
+                known["status"],
+                known["address"] or "",
+                f"{figures['requests']:,}" if figures else "",
+                f"{figures['errors']:,}" if figures else "",
+                f"{mean:.2f} ms" if mean is not None else "",
+                known["reason"] or "",
+            )
+        )
+    heads = ("endpoint", "state", "address", "requests", "errors", "mean latency", "")
+    shown = (
+        table(heads, rows, caption="endpoints") if rows else element("p", "No endpoint is recorded on this machine.")
+    )
+    content = join(
+        [
+            element("h1", "Endpoints on this machine"),
+            shown,
+            code_block(python="headrace.hosting.list_endpoints()", command="headrace endpoints"),
+        ]
+    )
+    return View(
+        title="Endpoints",
+        content=content,
+        data={"endpoints": [{**known, **figures} for known, figures in described]},
+        refresh=None,
+    )
+
+
+def request_body(dataset: Dataset, row: int, names: list[str], kind: str) -> str:
+    """A row as the body of a request.
+
+    Args:
+        dataset, row: Which one.
+        names: The features, in order.
+        kind: ``"csv"``: their values end to end in one line; ``"json"``: ``{"instances": [{...}]}``.
+
+    Raises:
+        BadQuery: The row cannot be read, or has values that CSV has no form for.
+    """
+    found = dataset.rows_at([row], names)
+    if not found or found[0].values is None:
+        raise BadQuery(f"row {row} cannot be read: {found[0].fault if found else 'there is none'}")
+    values = {name: json_value(found[0].values[name], 1_000_000) for name in names if name in found[0].values}
+    if kind == "json":
+        return json.dumps({"instances": [values]})
+    flat = [each for value in values.values() for each in _flatten(value)]
+    if any(isinstance(each, dict) for each in flat):
+        raise BadQuery("CSV has no form for bytes: choose JSON, or other features")
+    return ",".join('"' + each.replace('"', '""') + '"' if isinstance(each, str) else str(each) for each in flat)
+
+
+def _flatten(value: Any) -> list[Any]:
+    return [each for item in value for each in _flatten(item)] if isinstance(value, list) else [value]
+
+
+def endpoint_page(name: str, datasets: list[Dataset], query: Query, base: str) -> View:
+    """One endpoint; with a row of a dataset, also its answer.
+
+    Raises:
+        BadQuery: There is no such endpoint, dataset or row.
+    """
+    endpoint = next((each for each in list_endpoints() if each.name == name), None)
+    if endpoint is None:
+        raise BadQuery(f"there is no endpoint named {name!r:.80} on this machine")
+    known, figures = endpoint.describe(), _figures(endpoint)
+    answer = _answer(endpoint, datasets, query) if query.text("row") else None
+    facts = [
+        (key, str(known[key]))
+        for key in ("status", "address", "pid", "created", "containers", "reason")
+        if known.get(key) is not None
+    ]
+    facts += [(key.replace("_", " "), str(value)) for key, value in figures.items()]
+    logs = endpoint.logs(LOG_LINES)
+    content = join(
+        [
+            element("h1", name),
+            element("dl", *(join([element("dt", key), element("dd", text)]) for key, text in facts), class_="values"),
+            _form(name, datasets, query, base),
+            _answer_shown(answer) if answer else None,
+            element("details", element("summary", f"The last {LOG_LINES} lines of its log"), element("pre", logs))
+            if logs
+            else None,
+            code_block(
+                python=f"endpoint = headrace.hosting.find_endpoint({name!r})\nprint(endpoint.invoke({answer['body'] if answer else '...'!r}, "
+                f"content_type={answer['content_type'] if answer else 'text/csv'!r}).body)",
+                command=f"headrace invoke {name} --help",
+            ),
+        ]
+    )
+    return View(title=name, content=content, data={**known, **figures, "answer": answer})
+
+
+def _form(name: str, datasets: list[Dataset], query: Query, base: str) -> Markup | None:
+    if not datasets:
+        return None
+    chosen = query.number("dataset", 0, most=len(datasets) - 1)
+    options = [element("option", each.name, value=n, selected=n == chosen) for n, each in enumerate(datasets)]
+    kinds = [element("option", kind, value=kind, selected=kind == query.text("as", "csv")) for kind in KINDS]
+    return element(
+        "form",
+        element("label", "dataset ", element("select", *options, name="dataset")),
+        element(
+            "label", "row ", element("input", type="number", name="row", min=0, value=query.text("row", "0"), size=8)
+        ),
+        element(
+            "label",
+            "features ",
+            element(
+                "input",
+                type="text",
+                name="features",
+                value=query.text("features"),
+                placeholder="all, by name, in order",
+            ),
+        ),
+        element("label", "as ", element("select", *kinds, name="as")),
+        element("button", "Send the row"),
+        method="get",
+        action=Links(base).above(f"endpoints/{name}"),
+        class_="fields",
+    )
+
+
+def _answer(endpoint: Endpoint, datasets: list[Dataset], query: Query) -> dict[str, Any]:
+    if not datasets:
+        raise BadQuery("no dataset is shown, so there is no row to send")
+    dataset = datasets[query.number("dataset", 0, most=len(datasets) - 1)]
+    total = dataset.count()
+    row = query.number("row", 0, most=max(0, (total or 1) - 1))
+    names = [each.strip() for each in query.text("features").split(",") if each.strip()] or list(dataset.names)
+    for each in names:
+        if each not in dataset.schema:
+            raise BadQuery(f"features must be names of features, got {each!r:.60}")
+    kind = query.choice("as", tuple(KINDS), "csv")
+    body = request_body(dataset, row, names, kind)
+    sent = {"row": row, "content_type": KINDS[kind], "body": body[:SHOWN_ANSWER]}
+    try:
+        result = endpoint.invoke(body, content_type=KINDS[kind], timeout_s=ANSWER_TIMEOUT_S)
+    except (HeadraceError, OSError) as error:
+        return {**sent, "error": str(error)}
+    return {**sent, "answer": result.body[:SHOWN_ANSWER].decode("utf-8", "replace"), "answer_type": result.content_type}
+
+
+def _answer_shown(answer: dict[str, Any]) -> Markup:
+    failed = answer.get("error")
+    return join(
+        [
+            element("h2", f"Row {answer['row']:,}"),
+            element("pre", answer["body"], class_="text"),
+            element("h2", "Answer"),
+            element("p", failed, class_="fault", role="alert")
+            if failed
+            else element("pre", answer["answer"], class_="text"),
+        ]
+    )

@@ -1,0 +1,208 @@
+"""Orders: images by class, shuffled by a seed, and the batches that a loader makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Shard
+from headrace.contracts.values import Batch, Indices
+from headrace.loading.loader import Loader
+from headrace.sampling.samplers import Shuffled
+from headrace.viewer.dataset import Dataset
+from headrace.viewer.display.cells import json_value
+from headrace.viewer.display.markup import Markup, element, join
+from headrace.viewer.pages.page import Links, Query, View, code_block
+from headrace.viewer.pages.rows import MOST_COLUMNS, row_table
+
+__all__ = ["grid_page", "order_page"]
+
+GRID_IMAGES, MOST_GRID_IMAGES = 60, 240
+GRID_SAMPLE = 20_000
+MOST_BATCH, SHOWN_BATCH = 4096, 200
+
+
+def grid_page(dataset: Dataset, query: Query, links: Links) -> View:
+    """Images, some of each class, in an order that a seed gives."""
+    images = dataset.image_features()
+    feature = query.feature("feature", dataset) or (images[0] if images else None)
+    if feature is None:
+        content = join([element("h1", "Images"), element("p", "No feature of this dataset is an image.")])
+        return View(title="Images", content=content, data={"features": []})
+    by = query.feature("by", dataset)
+    if by is None and not query.flag("together"):
+        labels = dataset.label_features()
+        by = labels[0] if labels and _is_grouping(dataset.schema[labels[0]], labels[0]) else None
+    seed = query.number("seed", 0, most=2**63)
+    count = query.number("count", GRID_IMAGES, least=1, most=MOST_GRID_IMAGES)
+    groups = _grouped(dataset, by, seed, count)
+    shown = [_grid_group(dataset, links, feature, by, value, rows) for value, rows in groups]
+    again = links.to(
+        "grid", seed=seed + 1, feature=query.text("feature"), by=query.text("by"), count=query.text("count")
+    )
+    content = join(
+        [
+            element("h1", f"Images: {feature}"),
+            element(
+                "p", f"Order of seed {seed}. ", element("a", "Shuffle again", href=again, rel="next"), class_="faint"
+            ),
+            *shown,
+            code_block(
+                python=f"source = {dataset.code}\norder = headrace.Shuffled(len(source), seed={seed})\n"
+                f"images = source.batch(order.indices(0, 0, {count}))[{feature!r}]"
+            ),
+        ]
+    )
+    data = {
+        "feature": feature,
+        "by": by,
+        "seed": seed,
+        "groups": [{"value": json_value(v), "rows": rows} for v, rows in groups],
+    }
+    return View(title=f"Images of {dataset.name}", content=content, data=data)
+
+
+def _is_grouping(feature: Feature, name: str) -> bool:
+    return feature.names is not None or any(word in name.lower() for word in ("label", "class", "category"))
+
+
+def _grouped(dataset: Dataset, by: str | None, seed: int, count: int) -> list[tuple[Any, list[int]]]:
+    """Rows for each class, of the first ones in the order."""
+    total = len(dataset.source)
+    order = (
+        Shuffled(total, seed=seed).indices(0, 0, min(total, GRID_SAMPLE if by else count))
+        if total
+        else np.zeros(0, np.int64)
+    )
+    if by is None:
+        return [(None, order.tolist())]
+    column = dataset.stored.select(by).batch(order)[by]
+    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    groups: dict[Any, list[int]] = {}
+    for value, index in zip(values, order.tolist(), strict=True):
+        groups.setdefault(value, []).append(index)
+    largest = sorted(groups, key=lambda value: -len(groups[value]))[:count]
+    share = max(1, count // max(1, len(largest)))
+    return [(value, groups[value][:share]) for value in sorted(largest, key=_sort_key)]
+
+
+def _sort_key(value: Any) -> tuple[str, Any]:
+    return (type(value).__name__, value)
+
+
+def _grid_group(
+    dataset: Dataset, links: Links, feature: str, by: str | None, value: Any, rows: Sequence[int]
+) -> Markup:
+    names = dataset.schema[by].names if by else None
+    title = names[value] if names and isinstance(value, int) and 0 <= value < len(names) else value
+    position = dataset.positions[feature]
+    pictures = []
+    for row in rows:
+        address = links.to("image", row=str(row), feature=str(position), size=128)
+        picture = element("img", src=address, alt=f"{feature} of row {row}", loading="lazy", decoding="async")
+        pictures.append(element("li", element("a", picture, href=links.to(row=str(row)), title=f"row {row:,}")))
+    head = element("h2", f"{by}: {title}") if by else None
+    return element("section", head, element("ul", *pictures, class_="grid"))
+
+
+class _Positions:
+    """A source of the same length whose examples are their own indices: a loader of it has the same order, and reads nothing."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> Batch:
+        return {"row": index}
+
+    def batch(self, indices: Indices, /) -> Batch:
+        """The indices themselves."""
+        return {"row": np.array(indices)}
+
+
+def order_page(dataset: Dataset, query: Query, links: Links) -> View:
+    """One batch of a loader: which rows it holds."""
+    total = len(dataset.source)
+    size = query.number("batch_size", 32, least=1, most=MOST_BATCH)
+    number, epoch = query.number("batch", 0), query.number("epoch", 0, most=2**32)
+    world = query.number("world", 1, least=1, most=1_000_000)
+    rank = query.number("rank", 0, most=world - 1)
+    seed, shuffle = query.number("seed", 0, most=2**63), query.flag("shuffle") or not query.text("batch_size")
+    loader = Loader(
+        _Positions(total), size, shuffle=shuffle, seed=seed, epochs=None, shard=Shard(rank, world), threads=0
+    )
+    start = number * size * world
+    rows: list[int] = []
+    if start < total:
+        loader.load_state_dict({**loader.state_dict(), "epoch": epoch, "position": start})
+        rows = next(iter(loader))["row"].tolist()
+    in_epoch = -(-total // (size * world))
+    names = dataset.names[:MOST_COLUMNS]
+    shown = row_table(dataset, dataset.rows_at(rows[:SHOWN_BATCH], names), names, links) if rows else None
+    known = {
+        "batch_size": size,
+        "epoch": epoch,
+        "rank": rank,
+        "world": world,
+        "seed": seed,
+        "shuffle": 1 if shuffle else None,
+    }
+    steps = element(
+        "nav",
+        element("a", "Previous batch", href=links.to("order", batch=str(number - 1), **known), rel="prev")
+        if number
+        else None,
+        element("a", "Next batch", href=links.to("order", batch=str(number + 1), **known), rel="next")
+        if number + 1 < in_epoch
+        else None,
+        class_="pager",
+        aria_label="batches",
+    )
+    arguments = (
+        f"{size}"
+        + (f", shuffle=True, seed={seed}" if shuffle else "")
+        + (f", shard=headrace.Shard({rank}, {world})" if world > 1 else "")
+    )
+    content = join(
+        [
+            element(
+                "h1", f"Batch {number:,} of epoch {epoch:,}" + (f" on rank {rank:,} of {world:,}" if world > 1 else "")
+            ),
+            element(
+                "p",
+                f"An epoch has {in_epoch:,} batches of {size:,}."
+                if rows
+                else f"There is no such batch: an epoch has {in_epoch:,}.",
+                class_="faint",
+            ),
+            _order_form(links, known, number),
+            steps,
+            element("p", f"The first {SHOWN_BATCH} rows of the batch.", class_="faint")
+            if len(rows) > SHOWN_BATCH
+            else None,
+            shown,
+            code_block(
+                python=f"loader = headrace.Loader({dataset.code}, {arguments}, epochs=None)\n"
+                f"loader.load_state_dict({{**loader.state_dict(), 'epoch': {epoch}, 'position': {start}}})\nbatch = next(iter(loader))"
+            ),
+        ]
+    )
+    data = {**known, "shuffle": shuffle, "batch": number, "batches": in_epoch, "rows": rows}
+    return View(title=f"Order of {dataset.name}", content=content, data=data)
+
+
+def _order_form(links: Links, known: dict[str, Any], number: int) -> Markup:
+    fields = []
+    for name, value in {"batch": number, **known}.items():
+        if name == "shuffle":
+            box = element("input", type="checkbox", name=name, value="1", checked=bool(value))
+            fields.append(element("label", box, " shuffle"))
+        else:
+            box = element("input", type="number", name=name, value=value, min=0, size=8)
+            fields.append(element("label", name.replace("_", " "), " ", box))
+    return element("form", *fields, element("button", "Show"), method="get", action=links.to("order"), class_="fields")

@@ -1,0 +1,166 @@
+"""What all pages share: the query, addresses, navigation, and a page as HTML or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from headrace.viewer.dataset import Dataset
+from headrace.viewer.display.markup import Markup, element, join, page
+from headrace.viewer.work import Work
+
+__all__ = ["BadQuery", "Links", "Query", "View", "code_block", "progress_note", "table"]
+
+
+class BadQuery(ValueError):
+    """An address has a value that does not fit. The message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The query of an address, by type and within bounds."""
+
+    values: Mapping[str, str]
+
+    def text(self, name: str, default: str = "") -> str:
+        """A text, without blanks around it."""
+        return self.values.get(name, default).strip()
+
+    def number(self, name: str, default: int, *, least: int = 0, most: int = 2**62) -> int:
+        """A whole number.
+
+        Raises:
+            BadQuery: It is none, or out of bounds.
+        """
+        given = self.text(name)
+        if not given:
+            return default
+        if not given.lstrip("-").isdecimal() or len(given) > len("-4611686018427387904"):
+            raise BadQuery(f"{name} must be a whole number, got {given!r:.60}")
+        found = int(given)
+        if not least <= found <= most:
+            raise BadQuery(f"{name} must be from {least:,} to {most:,}, got {found:,}")
+        return found
+
+    def flag(self, name: str) -> bool:
+        """Whether it is switched on."""
+        return self.text(name) in ("1", "true", "on", "yes")
+
+    def choice(self, name: str, known: Sequence[str], default: str) -> str:
+        """One of some words.
+
+        Raises:
+            BadQuery: It is none of them.
+        """
+        found = self.text(name, default) or default
+        if found not in known:
+            raise BadQuery(f"{name} must be one of {', '.join(known)}, got {found!r:.60}")
+        return found
+
+    def feature(self, name: str, dataset: Dataset) -> str | None:
+        """A feature, given by its position or its name; ``None`` if none is given.
+
+        Raises:
+            BadQuery: There is no such feature.
+        """
+        given = self.text(name)
+        if not given:
+            return None
+        if given.isdecimal() and len(given) < len("1234567890") and int(given) < len(dataset.names):
+            return dataset.names[int(given)]
+        if given in dataset.schema:
+            return given
+        raise BadQuery(f"{name} must be the position or the name of a feature, got {given!r:.60}")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses of pages.
+
+    Args:
+        base: What all paths begin with.
+        number: The position of the dataset among those that are shown.
+    """
+
+    base: str
+    number: int = 0
+
+    def to(self, view: str = "", /, **query: object) -> str:
+        """A page of the dataset. Queries that are ``None`` or empty are left out."""
+        given = {name: value for name, value in query.items() if value not in (None, "", False)}
+        return f"{self.base}/{self.number}/{view}" + (f"?{urlencode(given)}" if given else "")
+
+    def above(self, view: str = "", /, **query: object) -> str:
+        """A page about more than one dataset."""
+        given = {name: value for name, value in query.items() if value not in (None, "", False)}
+        return f"{self.base}/{quote(view)}" + (f"?{urlencode(given)}" if given else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A page, as both forms.
+
+    Args:
+        title: Of the window.
+        content: What it shows.
+        data: The same as JSON values.
+        refresh: After how many seconds to load it again, while work goes on.
+        status: The HTTP status.
+    """
+
+    title: str
+    content: Markup
+    data: dict[str, Any]
+    refresh: int | None = None
+    status: int = 200
+    crumbs: Sequence[tuple[str, str]] = field(default_factory=list)
+
+    def html(self, navigation: Markup, base: str) -> Markup:
+        """The whole page."""
+        return page(self.title, base=base, navigation=navigation, content=self.content, refresh=self.refresh)
+
+
+def table(heads: Sequence[object], rows: Sequence[Sequence[object]], *, caption: str, class_: str = "") -> Markup:
+    """A table that scrolls sideways by itself.
+
+    Args:
+        heads: The heads of its columns.
+        rows: Cells; the first of a row is its head.
+        caption: What it shows, for screen readers.
+        class_: For its style.
+    """
+    head = element("tr", *(element("th", each, scope="col") for each in heads))
+    body = [
+        element("tr", element("th", first, scope="row"), *(element("td", each) for each in rest))
+        for first, *rest in rows
+    ]
+    inside = element(
+        "table", element("caption", caption), element("thead", head), element("tbody", *body), class_=class_ or None
+    )
+    return element("div", inside, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def code_block(*, python: str, command: str | None = None) -> Markup:
+    """The same in Python, and as a command."""
+    parts = [element("h3", "Python"), element("pre", element("code", f"import headrace\n\n{python}"))]
+    if command:
+        parts += [element("h3", "Command"), element("pre", element("code", command))]
+    return element(
+        "details",
+        element("summary", "The same in Python" + (" and as a command" if command else "")),
+        *parts,
+        class_="code",
+    )
+
+
+def progress_note(work: Work) -> Markup:
+    """How far some work is."""
+    if work.failure:
+        return element("p", f"{work.label}: {work.failure}", class_="fault", role="alert")
+    if work.is_finished:
+        return join([])
+    known = f"{work.done:,} of {work.total:,}" if work.total else f"{work.done:,}"
+    bar = element("progress", max=work.total, value=work.done) if work.total else element("progress")
+    return element("p", f"{work.label}: {known} ", bar, class_="progress", role="status")

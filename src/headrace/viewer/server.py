@@ -1,0 +1,173 @@
+"""Runs a viewer: in this process until Ctrl-C, or beside a notebook in a thread."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headrace import _optional
+from headrace.errors import UnsupportedData, Where
+from headrace.io.threads import start_thread
+from headrace.sources.source import Source
+from headrace.viewer.access import Access, loopback_hosts
+from headrace.viewer.app import Viewer, create_app
+from headrace.viewer.dataset import Dataset, open_dataset
+
+__all__ = ["View", "listen", "run_viewer", "view"]
+
+LOOPBACK = "127.0.0.1"
+START_S = 10.0
+HEIGHT = 640
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one.
+
+    Raises:
+        OSError: The address is not available; the message names it.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listening
+
+
+def _hosts(host: str, port: int) -> frozenset[str]:
+    """The ``Host`` headers to answer: with ``--host``, also that address and this machine's names."""
+    found = set(loopback_hosts(port))
+    if host not in (LOOPBACK, "localhost", "::1"):
+        names = {host, socket.gethostname(), socket.getfqdn()}
+        with contextlib.suppress(OSError):
+            names.update(str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None))
+        found.update(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
+    return frozenset(found)
+
+
+def _server(app: Access) -> Any:
+    uvicorn = _optional.require("uvicorn", extra="serve")
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=1,
+    )
+    return uvicorn.Server(config)
+
+
+def _address(app: Access, host: str, port: int) -> str:
+    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)  # noqa: S104 - compared, not bound
+    name = f"[{shown}]" if ":" in shown else shown
+    return f"http://{name}:{port}{app.base}/" + ("" if app.base else f"?token={app.token}")
+
+
+def run_viewer(
+    datasets: Sequence[Dataset],
+    *,
+    host: str = LOOPBACK,
+    port: int = 0,
+    browser: bool = True,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Show datasets until the process is told to end.
+
+    Args:
+        datasets: What to show.
+        host: The address to listen on. Others than this machine's own loopback address let other machines in, with the token.
+        port: The port; 0: a free one.
+        browser: Open a browser.
+        started: Called with the address that holds the token.
+
+    Raises:
+        OSError: The address is not available.
+        MissingExtra: Starlette or uvicorn is not installed.
+    """
+    with listen(host, port) as sock:
+        bound = sock.getsockname()[1]
+        app = create_app(Viewer(datasets), hosts=_hosts(host, bound), port=bound)
+        server = _server(app)
+        address = _address(app, host, bound)
+        if started is not None:
+            started(address)
+        if browser:
+            # In a thread, because some browsers keep the call until they end.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        server.run(sockets=[sock])
+
+
+class View:
+    """A viewer that runs in a thread of this process. A notebook shows it in a frame.
+
+    Attributes:
+        url: Its address.
+    """
+
+    def __init__(self, datasets: Sequence[Dataset], *, is_embedded: bool) -> None:
+        self._socket = listen(LOOPBACK, 0)
+        port = self._socket.getsockname()[1]
+        app = create_app(Viewer(datasets), hosts=loopback_hosts(port), port=port, is_embedded=is_embedded)
+        self._server = _server(app)
+        self.url = _address(app, "localhost" if is_embedded else LOOPBACK, port)
+        self._thread = start_thread(self._run, name="headrace-view", stop=self._stop)
+
+    def _run(self) -> None:
+        with self._socket:
+            self._server.run(sockets=[self._socket])
+
+    def _stop(self) -> None:
+        self._server.should_exit = True
+
+    def close(self) -> None:
+        """Stop it."""
+        self._stop()
+        self._thread.join(START_S)
+
+    def __repr__(self) -> str:
+        return f"View({self.url!r})"
+
+    def _repr_html_(self) -> str:
+        address = html.escape(self.url)
+        return (
+            f'<iframe src="{address}" width="100%" height="{HEIGHT}" title="headrace view" loading="lazy"></iframe>'
+            f'<p><a href="{address}" target="_blank" rel="noopener noreferrer">Open in a tab</a></p>'
+        )
+
+
+def view(*sources: Any, embedded: bool = True) -> View:
+    """Show sources in a frame of a notebook, or at an address of this machine.
+
+    Args:
+        sources: Sources, or what :func:`headrace.open` or :func:`headrace.data_source` opens.
+        embedded: ``False``: for a browser: the address then has a token, and the page a cookie.
+
+    Returns:
+        The running viewer; a notebook displays it, and :meth:`View.close` ends it.
+
+    Raises:
+        UnsupportedData: An argument is neither a path nor a source.
+        NoFiles, UnknownFormat, DataError: A path cannot be opened.
+        MissingExtra: Starlette or uvicorn is not installed.
+    """
+    datasets = []
+    for number, each in enumerate(sources):
+        if isinstance(each, Source):
+            datasets.append(Dataset(each, name=f"source {number}" if len(sources) > 1 else "source", code="source"))
+        elif isinstance(each, str) or hasattr(each, "__fspath__"):
+            datasets.append(open_dataset(str(each)))
+        else:
+            raise UnsupportedData(Where(), expected="sources or paths to view", found=type(each).__name__)
+    return View(datasets, is_embedded=embedded)
