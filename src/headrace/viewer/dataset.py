@@ -152,6 +152,8 @@ class Dataset:
         return sorted(rows, key=lambda each: list(indices).index(each.index))
 
     def _read(self, indices: Sequence[int], names: Sequence[str]) -> list[Row]:
+        if not names:
+            return [Row(index, {}) for index in indices]
         if not indices:
             return []
         node = keep_features(self.stored.node, tuple(names))

@@ -133,15 +133,13 @@ def order_page(dataset: Dataset, query: Query, links: Links) -> View:
     world = query.number("world", 1, least=1, most=1_000_000)
     rank = query.number("rank", 0, most=world - 1)
     seed, shuffle = query.number("seed", 0, most=2**63), query.flag("shuffle") or not query.text("batch_size")
-    loader = Loader(
-        _Positions(total), size, shuffle=shuffle, seed=seed, epochs=None, shard=Shard(rank, world), threads=0
-    )
+    loader = Loader(_Positions(total), size, shuffle=shuffle, seed=seed, shard=Shard(rank, world), threads=0)
+    in_epoch = len(loader)
     start = number * size * world
     rows: list[int] = []
-    if start < total:
+    if number < in_epoch:
         loader.load_state_dict({**loader.state_dict(), "epoch": epoch, "position": start})
         rows = next(iter(loader))["row"].tolist()
-    in_epoch = -(-total // (size * world))
     names = dataset.names[:MOST_COLUMNS]
     shown = row_table(dataset, dataset.rows_at(rows[:SHOWN_BATCH], names), names, links) if rows else None
     known = {

@@ -1,0 +1,195 @@
+"""Conditions: the language, its errors, and its meaning against plain Python on one example at a time."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.sources.conditions.condition import MOST_CHARACTERS, condition
+from headrace.sources.conditions.terms import ConditionError
+
+COLUMNS = {
+    "label": np.array([1, 7, 7, 3]),
+    "width": np.array([50.0, 200.0, np.nan, 300.0], np.float32),
+    "name": hr.Strings.from_values(["cat", "Dog", "", "it's"]),
+    "raw": hr.Strings.from_values([b"abc", b"\xff\x00", b"", b"abc"]),
+    "tokens": hr.Ragged.from_list([[1, 2], [], [5], [9, 9]], "int64"),
+    "pairs": np.arange(8).reshape(4, 2),
+    "day": np.array(["2026-01-01", "2026-01-02", "NaT", "2027-01-01"], "datetime64[D]"),
+    "odd name!": np.array([True, False, True, False]),
+}
+SOURCE = hr.ColumnSource(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("label = 7 and width > 100", [1]),
+        ("label == 7 or label <> 7", [0, 1, 2, 3]),
+        ("width != 50", [1, 2, 3]),
+        ("width <= 200", [0, 1]),
+        ("not (label in (7, 3))", [0]),
+        ("label not in (7, 3)", [0]),
+        ("name contains 'CAT'", [0]),
+        ("name = 'it''s'", [3]),
+        ('name = "it\'s"', [3]),
+        ("name < 'a'", [1, 2]),
+        ("raw = 'abc'", [0, 3]),
+        ("length(name) = 3", [0, 1]),
+        ("length(tokens) = 0", [1]),
+        ("tokens > 4", [2, 3]),
+        ("not tokens > 4", [0, 1]),
+        ("tokens[1] = 9", [3]),
+        ("pairs[1] >= 5", [2, 3]),
+        ("min(tokens) = 1 or max(tokens) = 9", [0, 3]),
+        ("mean(tokens) = 1.5", [0]),
+        ("mean(pairs) > 4", [2, 3]),
+        ("max(label) = 7", [1, 2]),
+        ("tokens > label", [0, 3]),
+        ("label < tokens", [0, 3]),
+        ("day >= '2026-01-02'", [1, 3]),
+        ("`odd name!`", [0, 2]),
+        ("`odd name!` = true", [0, 2]),
+        ("name", [0, 1, 3]),
+        ("'dog'", [1]),
+        ("'dog' or label = 1", [0, 1]),
+        ("1 = 1", [0, 1, 2, 3]),
+        ("7.0 = label", [1, 2]),
+        ("label > -1e3", [0, 1, 2, 3]),
+        ("label = 1000000000000000000000000", []),
+    ],
+)
+def test_meaning(text, rows):
+    found = condition(text)
+    kept = SOURCE.filter(found)
+    assert [example["label"] for example in kept] == [COLUMNS["label"][row] for row in rows]
+    assert len(kept) == len(rows)
+    assert [i for i in range(len(SOURCE)) if found(SOURCE[i])] == rows
+
+
+def test_labels_compare_with_their_names():
+    schema = hr.Schema({"label": hr.Feature("int64", names=("cat", "dog"))})
+    found = condition("label = 'dog'")
+    assert found.mask({"label": np.array([0, 1, 5])}, 3, schema).tolist() == [False, True, False]
+    assert condition("label contains 'O'").mask({"label": np.array([0, 1, 5])}, 3, schema).tolist() == [
+        False,
+        True,
+        False,
+    ]
+    assert condition("'cat'").mask({"label": np.array([0, 1, 5])}, 3, schema).tolist() == [True, False, False]
+    with pytest.raises(ConditionError, match="no value is named 'dgo'. Did you mean 'dog'"):
+        condition("label = 'dgo'").mask({"label": np.array([0])}, 1, schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a feature, a number or a text in quotes at character 1, found the end"),
+        ("a >", "at character 4, found the end"),
+        ("(a", r"expected '\)' at character 3"),
+        ("a = 'x", 'found "\'"'),
+        ("a b", "expected the end, 'and' or 'or' at character 3, found 'b'"),
+        ("9a = 1", "found '9'"),
+        ("a contains 5", "expected a text in quotes"),
+        ("a in 5", r"expected '\('"),
+        ("a in ()", "expected a feature, a number"),
+        ("a not 5", "expected 'in'"),
+        ("a[-1] = 3", "expected a position from 0"),
+        ("a[99999999999999999999] = 3", "expected a position from 0"),
+        ("min(3) = 3", "expected the name of a feature"),
+        ("a; import os", "found ';'"),
+        ("__import__('os')", "expected the end"),
+        ("not " * 100 + "a", "at most 50"),
+        ("(" * 1000 + "a", "at most 50"),
+        ("a" * (MOST_CHARACTERS + 1), "at most 10,000 characters"),
+    ],
+)
+def test_errors_of_the_language(text, message):
+    with pytest.raises(ConditionError, match=message):
+        condition(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name > 3", "a text is compared with a number"),
+        ("tokens = pairs", "only one side"),
+        ("label[0] = 3", "one value in each example"),
+        ("min(name) = 'a'", "needs numbers"),
+        ("label contains 'x'", "needs a feature of text"),
+        ("day = 'soon'", "not a date"),
+    ],
+)
+def test_errors_of_the_types(text, message):
+    with pytest.raises(ConditionError, match=message):
+        len(SOURCE.filter(condition(text)))
+
+
+def test_an_unknown_feature_suggests_one():
+    with pytest.raises(hr.NoSuchFeature, match="Did you mean 'label'"):
+        len(SOURCE.filter(condition("lable = 3")))
+    with pytest.raises(hr.NoSuchFeature, match="written in quotes"):
+        len(SOURCE.filter(condition("zzzzzzz = 3")))
+    with pytest.raises(TypeError, match="written as text"):
+        condition(3)
+
+
+def test_only_the_features_that_it_needs_are_read():
+    found = condition("label = 7 and tokens > 4")
+    assert found.names == ("label", "tokens")
+    assert found.needed(SOURCE.schema) == ("label", "tokens")
+    searching = condition("'x' and width > 3")
+    assert set(searching.needed(SOURCE.schema)) == {"name", "raw", "width"}
+
+
+def test_it_pickles_and_prints():
+    found = condition("label = 7")
+    again = pickle.loads(pickle.dumps(found))
+    assert repr(again) == "condition('label = 7')"
+    assert again(SOURCE[1])
+
+
+@given(
+    st.lists(st.lists(st.integers(-3, 3), max_size=4), min_size=1, max_size=8),
+    st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
+    st.integers(-4, 4),
+)
+def test_several_values_against_plain_python(rows, sign, number):
+    compare = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}[sign]
+    wanted = [any(eval(f"{value} {compare} {number}") for value in row) for row in rows]
+    batch = {"x": hr.Ragged.from_list(rows, "int64")}
+    assert condition(f"x {sign} {number}").mask(batch, len(rows)).tolist() == wanted
+    for function, summary in (("min", min), ("max", max), ("length", len)):
+        have = [bool((row or function == "length") and eval(f"{summary(row)} {compare} {number}")) for row in rows]
+        assert condition(f"{function}(x) {sign} {number}").mask(batch, len(rows)).tolist() == have
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_condition_or_an_error(text):
+    try:
+        found = condition(text)
+    except ConditionError as error:
+        assert str(error)
+        return
+    assert condition(found.text).names == found.names
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "b", "=", "(", ")", "and", "or", "not", "in", "'t'", "3", ",", "[", "]", "min"]),
+        max_size=12,
+    )
+)
+def test_any_words_are_a_condition_or_an_error(words):
+    try:
+        found = condition(" ".join(words))
+        mask = found.mask({"a": np.arange(3), "b": hr.Strings.from_values(["t", "u", ""]), "min": np.arange(3)}, 3)
+    except (ConditionError, KeyError) as error:
+        assert re.search(r"\w", str(error))
+        return
+    assert mask.shape == (3,)
+    assert mask.dtype == bool

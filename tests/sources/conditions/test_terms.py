@@ -1,0 +1,49 @@
+"""How columns of every kind become values with their rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import headrace as hr
+from headrace.contracts.feature import Feature
+from headrace.sources.conditions.condition import condition
+from headrace.sources.conditions.terms import flatten, is_searched
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "rows"),
+    [
+        (np.arange(3), [0, 1, 2], None),
+        (np.arange(4).reshape(2, 2), [0, 1, 2, 3], [0, 0, 1, 1]),
+        (np.zeros((2, 0)), [], []),
+        (hr.Ragged.from_list([[1], [], [2, 3]], "int64"), [1, 2, 3], [0, 2, 2]),
+        (hr.Ragged(hr.Ragged.from_list([[1, 2], [3], []], "int64"), np.array([0, 1, 3])), [1, 2, 3], [0, 0, 1]),
+        ([np.zeros((2, 1)), np.ones(3)], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1]),
+        (scipy.sparse.csr_matrix([[0, 5], [0, 0], [6, 7]]), [5, 6, 7], [0, 2, 2]),
+    ],
+)
+def test_flatten(column, values, rows):
+    found, owner = flatten(column)
+    assert np.asarray(found).tolist() == values
+    assert (owner if owner is None else owner.tolist()) == rows
+
+
+def test_flatten_text():
+    found, owner = flatten(hr.Strings.from_values(["a", "b", "c", "d"]).reshape(2, 2))
+    assert (found.to_list(), owner.tolist()) == (["a", "b", "c", "d"], [0, 0, 1, 1])
+    found, owner = flatten(np.array(["x", "y"], object))
+    assert (found.to_list(), owner) == (["x", "y"], None)
+
+
+def test_sparse_rows_compare_by_their_entries():
+    rows = scipy.sparse.csr_matrix(np.array([[0, 5.0], [0, 0], [6, 7]]))
+    assert condition("x > 5").mask({"x": rows}, 3).tolist() == [False, False, True]
+    assert condition("length(x) = 0").mask({"x": rows}, 3).tolist() == [False, True, False]
+
+
+def test_what_is_searched():
+    assert is_searched(Feature("str"))
+    assert is_searched(Feature("bytes", (None,)))
+    assert is_searched(Feature("int64", names=("a", "b")))
+    assert not is_searched(Feature("int64"))
+    assert not is_searched(Feature("bytes", encoding="png"))

@@ -1,0 +1,66 @@
+"""Two datasets side by side."""
+
+import numpy as np
+import pytest
+from tests.viewer.conftest import data, example
+
+import headrace as hr
+from headrace.viewer.pages.compare import differing
+
+
+def _compared(client):
+    while not (found := data(client, "/compare"))["finished"]:
+        pass
+    return found["difference"]
+
+
+@pytest.mark.parametrize("name", ["b.tfrecord", "b.array_record", "b.parquet"])
+def test_a_conversion_differs_in_nothing(client_for, shown_file, tmp_path, name):
+    hr.convert(shown_file, tmp_path / name)
+    client = client_for(shown_file, tmp_path / name)
+    found = _compared(client)
+    assert found["equal"] is True, found
+    assert found["compared"] == 300
+    assert "No difference in 300 rows" in client.get("/compare").text
+
+
+def test_differences_are_found(client_for, shown_file, tmp_path):
+    rows = [example(row) for row in range(290)]
+    rows[17]["name"] = "other"
+    rows[200]["tokens"] = np.array([9])
+    rows[200]["width"] = np.float32(np.nan)
+    for row in rows:
+        row["extra"] = 1
+        del row["blob"]
+    path = tmp_path / "b.tfrecord"
+    hr.write(path, rows)
+    client = client_for(shown_file, path)
+    found = _compared(client)
+    assert found["examples"] == [300, 290]
+    assert (found["only_left"], found["only_right"]) == (["blob"], ["extra"])
+    assert found["differing"] == 2
+    assert found["features"] == {"name": 1, "tokens": 1, "width": 1}
+    assert [(row["row"], sorted(row["features"])) for row in found["rows"]] == [
+        (17, ["name"]),
+        (200, ["tokens", "width"]),
+    ]
+    html = client.get("/compare").text
+    assert "only on the left: blob" in html
+    assert "name differs in 1 rows" in html
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "wanted"),
+    [
+        (np.array([1.0, np.nan, 2]), np.array([1.0, np.nan, 3]), [False, False, True]),
+        (np.array([1, 2]), np.array([1.0, 2.5]), [False, True]),
+        (np.zeros((2, 3)), np.zeros((2, 4)), [True, True]),
+        (hr.Strings.from_values(["a", "b"]), hr.Strings.from_values(["a", "c"]), [False, True]),
+        (hr.Strings.from_values(["a", "b"]), hr.Strings.from_values([b"a", b"\xff"]), [False, True]),
+        (hr.Ragged.from_list([[1], [2, 3]], "i8"), hr.Ragged.from_list([[1], [2]], "i8"), [False, True]),
+        (hr.Ragged.from_list([[1, 2], [2, 3]], "i8"), np.array([[1, 2], [2, 4]]), [False, True]),
+        ([np.zeros(2), np.ones((1, 1))], [np.zeros(2), np.zeros((1, 1))], [False, True]),
+    ],
+)
+def test_differing(left, right, wanted):
+    assert differing(left, right, len(wanted)).tolist() == wanted
