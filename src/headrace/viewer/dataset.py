@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import files_of
+from headrace.contracts.records import files_of, is_table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
 from headrace.datasets.opening import data_source
@@ -178,7 +178,9 @@ class Dataset:
         return found
 
     def _record_bytes(self, index: int) -> int:
-        """How many bytes of a file an example takes, as far as its neighbour tells."""
+        """How many bytes of a file an example takes, as far as its neighbour tells; 0 for tables, whose features are read one by one."""
+        if any(map(is_table, records_below(self.source.node))):
+            return 0
         with contextlib.suppress(HeadraceError, IndexError, AttributeError):
             here, count = self.source.where(index), self._count
             if here.offset is None or count is None or index + 1 >= count:

@@ -146,26 +146,27 @@ def _bytes(value: bytes, place: CellPlace, item: int, *, is_large: bool) -> Mark
         player = element("audio", controls=True, preload="none", src=place.media("audio", item, 0))
         return join([player, element("span", f" {len(value):,} bytes", class_="faint")])
     if not is_large:
-        text = _plain_text(value[:SMALL_TEXT])
+        text = _plain_text(value, SMALL_TEXT)
         if text is not None:
             return _text(text + ("..." if len(value) > SMALL_TEXT else ""), is_large=False)
         size = element("span", f" {len(value):,} bytes", class_="faint")
         return join([element("code", value[:SMALL_BYTES].hex(" "), class_="hex"), size])
-    text = _plain_text(value[:LARGE_TEXT])
+    text = _plain_text(value, LARGE_TEXT)
     lines = element("pre", *hex_lines(value[:LARGE_BYTES], 0), class_="hex")
     shown = element("details", element("summary", f"{len(value):,} bytes"), lines) if text is not None else lines
     more = f"the first {LARGE_BYTES:,} of {len(value):,} bytes" if len(value) > LARGE_BYTES else f"{len(value):,} bytes"
     return join([None if text is None else _text(text, is_large=True), shown, element("p", more, class_="faint")])
 
 
-def _plain_text(value: bytes) -> str | None:
-    """Bytes as text, if they are text; a character cut at the end does not count."""
-    for cut in range(4):
+def _plain_text(value: bytes, most: int) -> str | None:
+    """The first ``most`` bytes as text, if they are text. A character may be cut at their end."""
+    part = value[:most]
+    for cut in range(4 if len(value) > most else 1):
         try:
-            text = value[: len(value) - cut].decode()
+            text = part[: len(part) - cut].decode()
         except UnicodeDecodeError:
             continue
-        return text if sum(char.isprintable() or char in "\n\t\r" for char in text) == len(text) else None
+        return text if all(char.isprintable() or char in "\n\t\r" for char in text) else None
     return None
 
 

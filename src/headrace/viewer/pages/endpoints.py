@@ -19,7 +19,9 @@ __all__ = ["endpoint_page", "endpoints_page", "request_body"]
 METRICS_TIMEOUT_S, ANSWER_TIMEOUT_S = 2.0, 20.0
 SHOWN_ANSWER = 20_000
 LOG_LINES = 40
-SAMPLE = re.compile(r'(headrace_request(?:s_total|_seconds_sum|_seconds_count))(?:\{status="(\d+)"\})? (\S+)')
+SAMPLE = re.compile(
+    r'^(headrace_request(?:s_total|_seconds_sum|_seconds_count))(?:\{status="(\d+)"\})? ([\d.e+-]+)$', re.MULTILINE
+)
 OK, REDIRECTS = 200, 300
 KINDS = {"csv": "text/csv", "json": "application/json"}
 

@@ -1,0 +1,84 @@
+"""The viewer as a real server: addresses, frames of notebooks, many datasets, and its end."""
+
+import http.client
+import re
+import socket
+import urllib.request
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.viewer.server import _hosts, listen
+
+
+def _get(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return answer.status, answer.read().decode()
+
+
+def test_a_source_in_a_notebook(shown_file):
+    shown = hr.view(hr.open(shown_file))
+    try:
+        assert re.fullmatch(r"http://localhost:\d+/[\w-]{40,}/", shown.url)
+        status, text = _get(shown.url)
+        assert status == 200
+        assert "example 0" in text
+        frame = shown._repr_html_()
+        assert f'<iframe src="{shown.url}"' in frame
+        assert "<script" not in frame
+        assert _get(f"{shown.url}0/?row=7&format=json")[0] == 200
+    finally:
+        shown.close()
+    with pytest.raises(OSError):
+        _get(shown.url)
+
+
+def test_paths_for_a_browser(shown_file):
+    shown = hr.view(shown_file, str(shown_file), embedded=False)
+    try:
+        assert "?token=" in shown.url
+        parts = urlsplit(shown.url)
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+        connection.request("GET", "/0/")
+        assert connection.getresponse().status == 403
+        connection.close()
+        assert "set-cookie" in {k.lower() for k in urllib.request.urlopen(shown.url, timeout=60).headers}
+    finally:
+        shown.close()
+
+
+def test_only_this_machine_is_asked():
+    sock = listen("127.0.0.1", 0)
+    try:
+        assert sock.getsockname()[0] == "127.0.0.1"
+    finally:
+        sock.close()
+    assert _hosts("127.0.0.1", 5) == {"127.0.0.1:5", "localhost:5", "[::1]:5"}
+    assert "10.1.2.3:5" in _hosts("10.1.2.3", 5)
+    assert f"{socket.gethostname()}:5" in _hosts("0.0.0.0", 5)
+
+
+def test_a_port_that_is_taken():
+    sock = listen("127.0.0.1", 0)
+    try:
+        with pytest.raises(OSError, match=r"cannot listen on 127.0.0.1:\d+"):
+            listen("127.0.0.1", sock.getsockname()[1])
+    finally:
+        sock.close()
+
+
+def test_what_cannot_be_viewed():
+    with pytest.raises(hr.UnsupportedData, match="sources or paths to view"):
+        hr.view(3)
+    with pytest.raises(hr.NoFiles):
+        hr.view("/nowhere/at/all.tfrecord")
+
+
+def test_arrays_are_viewed_as_sources():
+    shown = hr.view(hr.ColumnSource({"x": np.arange(3)}))
+    try:
+        assert "3 examples" in _get(shown.url)[1]
+    finally:
+        shown.close()
