@@ -17,15 +17,15 @@ document.addEventListener("keydown", (event) => {
 
 const dialog = document.createElement("dialog");
 const picture = document.createElement("img");
-dialog.append(picture);
 dialog.addEventListener("click", () => dialog.close());
-dialog.addEventListener("close", () => { picture.removeAttribute("src"); });
+dialog.addEventListener("close", () => { picture.removeAttribute("src"); picture.remove(); });
 document.body.append(dialog);
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a.picture");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
+  dialog.append(picture);
   picture.src = link.href;
   picture.alt = link.querySelector("img")?.alt ?? "";
   dialog.showModal();

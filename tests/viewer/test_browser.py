@@ -1,0 +1,261 @@
+"""The viewer in a real browser: Chromium, driven through WebDriver. Left out where neither is installed."""
+
+import os
+import shutil
+import tempfile
+
+import numpy as np
+import pytest
+from tests.hosting.places import sample
+from tests.viewer.conftest import example
+from tests.viewer.test_hostile import hostile_source
+
+import headrace as hr
+from headrace.hosting.endpoint import create_endpoint
+from headrace.viewer.dataset import Dataset, open_dataset
+from headrace.viewer.server import View
+
+selenium = pytest.importorskip("selenium")
+from selenium import webdriver  # noqa: E402
+from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromium-driver")
+PATIENCE_S = 120  # the machine may be busy
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser that reaches this machine only, and keeps a list of what pages ask for."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    with tempfile.TemporaryDirectory() as profile:
+        for each in (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1200,900",
+            f"--user-data-dir={profile}",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+        ):
+            options.add_argument(each)
+        options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+        # With NO_PROXY, so that a proxy of the environment is not asked for the driver.
+        os.environ.setdefault("NO_PROXY", "127.0.0.1,localhost")
+        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+        driver.set_page_load_timeout(PATIENCE_S)
+        yield driver
+        driver.quit()
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens datasets in the browser."""
+    views = []
+
+    def make(*datasets):
+        shown = View(datasets, is_embedded=False)
+        views.append(shown)
+        browser.get(shown.url)
+        _until(browser, lambda: "token" not in browser.current_url and browser.find_elements(By.TAG_NAME, "main"))
+        browser.root = browser.current_url.split("/", 3)
+        browser.root = "/".join(browser.root[:3])
+        return browser
+
+    yield make
+    for shown in views:
+        shown.close()
+
+
+def _until(browser, condition):
+    return WebDriverWait(browser, PATIENCE_S, 0.05, ignored_exceptions=[StaleElementReferenceException]).until(
+        lambda _: condition()
+    )
+
+
+def _text(browser):
+    return browser.find_element(By.TAG_NAME, "body").text
+
+
+def _pictures_are_there(browser):
+    script = "return [...document.images].every(i => i.loading !== 'lazy' || i.complete && i.naturalWidth > 0 || i.getBoundingClientRect().top > innerHeight)"
+    return browser.execute_script(script)
+
+
+def test_rows_and_the_keyboard(opened, shown):
+    browser = opened(shown)
+    assert "300 examples" in _text(browser)
+    _until(browser, lambda: _pictures_are_there(browser))
+    assert browser.find_elements(By.CSS_SELECTOR, "svg.spark polyline")
+    body = browser.find_element(By.TAG_NAME, "body")
+    body.send_keys(Keys.ARROW_RIGHT)
+    _until(browser, lambda: "start=50" in browser.current_url)
+    browser.find_element(By.LINK_TEXT, "57").click()
+    _until(browser, lambda: "row=57" in browser.current_url)
+    assert "example 57" in _text(browser)
+    browser.find_element(By.TAG_NAME, "body").send_keys("k")
+    _until(browser, lambda: "row=56" in browser.current_url)
+
+
+def test_an_image_enlarges(opened, shown):
+    browser = opened(shown)
+    browser.find_element(By.CSS_SELECTOR, "a.picture").click()
+    _until(
+        browser, lambda: browser.find_element(By.CSS_SELECTOR, "dialog[open] img").get_property("naturalWidth") == 60
+    )
+    browser.find_element(By.TAG_NAME, "dialog").click()
+    _until(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, "dialog[open]"))
+
+
+def test_a_filter(opened, shown):
+    browser = opened(shown)
+    browser.find_element(By.TAG_NAME, "body").send_keys("/")
+    field = browser.find_element(By.NAME, "where")
+    assert browser.switch_to.active_element == field
+    field.send_keys("label = 2 and width > 290", Keys.ENTER)
+    _until(browser, lambda: "rows fit" in _text(browser))
+    rows = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "tbody th")]
+    assert rows == ["293", "296", "299"]
+    browser.find_element(By.NAME, "where").send_keys(" and lable = 3", Keys.ENTER)
+    _until(browser, lambda: "Did you mean 'label'" in _text(browser))
+
+
+def test_a_grid(opened, shown):
+    browser = opened(shown)
+    browser.find_element(By.LINK_TEXT, "Images").click()
+    _until(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, ".grid img")) == 60)
+    _until(browser, lambda: _pictures_are_there(browser))
+    assert [each.text for each in browser.find_elements(By.TAG_NAME, "h2")] == ["label: 0", "label: 1", "label: 2"]
+
+
+def test_a_fault_leads_to_its_bytes(opened, tmp_path):
+    path = tmp_path / "bad.tfrecord"
+    hr.write(path, [example(row) for row in range(30)])
+    content = bytearray(path.read_bytes())
+    content[hr.open(path).where(7).offset + 60] ^= 0xFF
+    path.write_bytes(content)
+    browser = opened(open_dataset(str(path)))
+    browser.find_element(By.LINK_TEXT, "Faults").click()
+    link = _until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "td a"))[0]
+    assert "record 7" in link.text
+    browser.get(link.get_attribute("href"))
+    _until(browser, lambda: "Bytes at fault 0" in _text(browser))
+    assert browser.find_elements(By.CSS_SELECTOR, "pre.hex .field-0")
+
+
+def test_an_endpoint_answers_a_row(opened, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
+    endpoint = create_endpoint("echo-two", [sample("echo")])
+    try:
+        browser = opened(Dataset(hr.ColumnSource({"a": np.array([1.5, 2.5])}), name="made", code="made"))
+        browser.find_element(By.LINK_TEXT, "Endpoints").click()
+        _until(browser, lambda: browser.find_elements(By.LINK_TEXT, "echo-two"))[0].click()
+        _until(browser, lambda: browser.current_url.endswith("/echo-two") and "Send the row" in _text(browser))
+        field = browser.find_element(By.NAME, "row")
+        field.clear()
+        field.send_keys("1", Keys.ENTER)
+        _until(browser, lambda: "Answer" in _text(browser) and "2.5" in _text(browser))
+    finally:
+        endpoint.delete()
+
+
+def test_hostile_data_runs_nothing_and_asks_nobody(opened, browser):
+    browser.get_log("performance")
+    shown = opened(Dataset(hostile_source(), name="<script>document.title='run'</script>", code="x"))
+    for page in (
+        "/0/",
+        "/0/?row=0",
+        "/0/?row=1",
+        "/0/?row=4",
+        "/0/schema",
+        "/0/?where='script'",
+        "/0/order",
+        "/<script>document.title='run'</script>",
+    ):
+        shown.get(shown.root + page)
+        _until(shown, lambda: shown.execute_script("return document.readyState") == "complete")
+        assert shown.title != "run"
+        assert not shown.find_elements(By.TAG_NAME, "iframe")
+        assert shown.execute_script("return document.scripts.length") == 1
+    asked = _requests(shown)
+    assert len(asked) > 10
+    assert all(each.startswith((shown.root, "data:,")) for each in asked), asked
+
+
+def _requests(browser):
+    """The addresses that pages have asked for."""
+    import json
+
+    found = []
+    for entry in browser.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            found.append(message["params"]["request"]["url"])
+    return [each for each in found if not each.startswith(("chrome", "about:"))]
+
+
+def test_scripts_in_data_are_refused_by_the_policy_too(opened, shown):
+    """Even if markup got in, the browser would not run it."""
+    browser = opened(shown)
+    script = "const s = document.createElement('script'); s.textContent = \"document.title = 'run'\"; document.body.append(s); return document.title"
+    assert browser.execute_script(script) != "run"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(opened, shown, scheme):
+    """WCAG AA: 4.5 to 1, in both colour schemes."""
+    browser = opened(shown)
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    script = """
+        const luminance = (c) => { const v = c.map(x => { x /= 255; return x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; }); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2]; };
+        const parse = (s) => (s.match(/[\\d.]+/g) || []).map(Number);
+        const bad = [];
+        for (const e of document.querySelectorAll('main *, header *')) {
+            if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) || e.closest('svg')) continue;
+            const ink = parse(getComputedStyle(e).color);
+            let under = e, paper = [];
+            while (under && !(paper.length && (paper.length < 4 || paper[3] > 0))) { paper = parse(getComputedStyle(under).backgroundColor); under = under.parentElement; }
+            const [a, b] = [luminance(ink.slice(0, 3)), luminance(paper.slice(0, 3))].sort((x, y) => y - x);
+            const ratio = (a + .05) / (b + .05);
+            if (ratio < 4.5) bad.push([e.outerHTML.slice(0, 80), ratio]);
+        }
+        return bad;
+    """
+    for page in ("/0/", "/0/?row=3", "/0/bytes?row=3", "/0/faults", "/0/?row=99999"):
+        browser.get(browser.root + page)
+        assert browser.execute_script(script) == []
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_narrow_screens_do_not_scroll_sideways(opened, shown):
+    browser = opened(shown)
+    browser.set_window_size(500, 800)
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    )
+    try:
+        for page in ("/0/", "/0/?row=3", "/0/grid", "/0/order", "/0/schema"):
+            browser.get(browser.root + page)
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= 360, page
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.set_window_size(1200, 900)
+
+
+def test_everything_has_a_name_and_a_place(opened, shown):
+    """What a screen reader needs: a language, one main part and heading, names of fields and images."""
+    browser = opened(shown)
+    script = """
+        const named = (e) => e.getAttribute('aria-label') || e.labels?.length || e.alt || e.textContent.trim();
+        return [document.documentElement.lang, document.querySelectorAll('main').length, document.querySelectorAll('h1').length,
+            [...document.querySelectorAll('input, select, img, nav, table, [role=img], [role=region]')].filter(e => !named(e)).map(e => e.outerHTML)];
+    """
+    for page in ("/0/", "/0/?row=3", "/0/grid", "/0/order", "/0/schema", "/0/faults", "/endpoints"):
+        browser.get(browser.root + page)
+        assert browser.execute_script(script) == ["en", 1, 1, []], page
