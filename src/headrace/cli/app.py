@@ -21,13 +21,12 @@ from headrace.cli.demo import demo
 from headrace.cli.endpoints import endpoints, invoke, serve
 from headrace.cli.failures import report_failures
 from headrace.cli.index import index
-from headrace.cli.inspect import head, inspect, schema
+from headrace.cli.inspect import head, inspect, schema, view
 from headrace.cli.stats import stats
 from headrace.cli.terminal import note
 from headrace.cli.train import train
 from headrace.cli.transform import transform
 from headrace.cli.verify import verify
-from headrace.cli.view import view
 from headrace.io.engines import describe_engines
 
 __all__ = ["app", "main"]

@@ -1,4 +1,4 @@
-"""``headrace inspect``, ``headrace schema`` and ``headrace head``."""
+"""``headrace inspect``, ``headrace head``, ``headrace schema`` and ``headrace view``: commands that show data."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from headrace.cli.options import (
     SchemaFile,
     SkipCorrupt,
     as_path,
+    names_in,
     on_corrupt,
     open_from_options,
+    schema_in,
     tell_skipped,
 )
-from headrace.cli.terminal import print_json, print_line, print_table, printable, shorten, size_of, to_json, width
+from headrace.cli.terminal import note, print_json, print_line, print_table, printable, shorten, size_of, to_json, width
 from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
@@ -33,8 +35,10 @@ from headrace.formats.registry import format_named
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import total_size
 from headrace.sources.open import open as open_source
+from headrace.viewer.dataset import open_dataset
+from headrace.viewer.server import LOOPBACK, run_viewer
 
-__all__ = ["head", "inspect", "print_schema", "schema"]
+__all__ = ["head", "inspect", "print_schema", "schema", "view"]
 
 
 def schema(
@@ -235,3 +239,58 @@ def _as_json(facts: _Facts) -> dict[str, Any]:
         "skipped": {"records": facts.skipped.records, "bytes": facts.skipped.bytes},
         "faults": [str(fault) for fault in facts.faults],
     }
+
+
+def view(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            show_default=False,
+            help="Files, folders, globs, URLs or prepared datasets; each is shown by itself.",
+        ),
+    ] = None,
+    *,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Listen on this address. Others than the default let other machines in, with the token.",
+        ),
+    ] = LOOPBACK,
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Listen on this port. 0: a free one.")
+    ] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+    format: FormatName = None,
+    codec: CodecName = None,
+    schema: SchemaFile = None,
+    columns: Columns = None,
+    skip_corrupt: SkipCorrupt = False,
+) -> None:
+    """Show datasets on a local web page: rows, images, statistics, faults, the loader's order.
+
+    Two paths can be compared side by side; without a path it shows the endpoints of this machine. It prints an address that holds a
+    token; other users of this machine cannot look without it. Nothing is written to the data.
+
+    Examples:
+      headrace view train.tfrecord
+      headrace view before.tfrecord after.array_record
+      headrace view --no-browser --port 8000 s3://bucket/train.parquet
+    """
+    options = {
+        "format": format,
+        "codec": codec,
+        "schema": schema_in(schema),
+        "columns": names_in(columns),
+        "on_corrupt": on_corrupt(True) if skip_corrupt else None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    datasets = [open_dataset(path, **given) for path in paths or ()]
+
+    def tell(address: str) -> None:
+        print_line(address)
+        note("Ctrl-C ends the viewer")
+
+    run_viewer(datasets, host=host, port=port, browser=browser, started=tell)
