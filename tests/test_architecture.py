@@ -186,7 +186,8 @@ def test_every_extra_that_errors_name_exists():
 MOST_IN_A_FOLDER = 12
 NAMED_BY_OTHERS = {"sagemaker", "containers/toolkit"}
 """Folders whose module names belong to another package."""
-MOST_MODULES = 330
+MOST_MODULES = 400
+"""330 held everything before the viewer, conditions, everyday operations and Ray, which may add theirs."""
 LEAST_LINES_PER_MODULE = 165
 MOST_IN_OPENING = (20, 70)
 """Modules that a warm ``open`` of one TFRecord runs through, and how often it goes from one to another."""

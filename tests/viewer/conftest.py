@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 import headrace as hr
 from headrace.viewer.access import loopback_hosts
 from headrace.viewer.app import Viewer, create_app
-from headrace.viewer.dataset import Dataset, open_dataset
+from headrace.viewer.dataset import ShownDataset, open_dataset
 
 PORT = 8123
 HOST = f"http://127.0.0.1:{PORT}"
@@ -74,9 +74,9 @@ def client_for():
         datasets = []
         for each in shown:
             if isinstance(each, hr.Source):
-                datasets.append(Dataset(each, name="made", code="source"))
+                datasets.append(ShownDataset(each, name="made", code="source"))
             else:
-                datasets.append(each if isinstance(each, Dataset) else open_dataset(str(each)))
+                datasets.append(each if isinstance(each, ShownDataset) else open_dataset(str(each)))
         return client_of(*datasets, **options)
 
     return make

@@ -12,7 +12,7 @@ from tests.viewer.test_hostile import hostile_source
 
 import headrace as hr
 from headrace.hosting.endpoint import create_endpoint
-from headrace.viewer.dataset import Dataset, open_dataset
+from headrace.viewer.dataset import ShownDataset, open_dataset
 from headrace.viewer.server import View
 
 selenium = pytest.importorskip("selenium")
@@ -151,7 +151,7 @@ def test_an_endpoint_answers_a_row(opened, tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
     endpoint = create_endpoint("echo-two", [sample("echo")])
     try:
-        browser = opened(Dataset(hr.ColumnSource({"a": np.array([1.5, 2.5])}), name="made", code="made"))
+        browser = opened(ShownDataset(hr.ColumnSource({"a": np.array([1.5, 2.5])}), name="made", code="made"))
         browser.find_element(By.LINK_TEXT, "Endpoints").click()
         _until(browser, lambda: browser.find_elements(By.LINK_TEXT, "echo-two"))[0].click()
         _until(browser, lambda: browser.current_url.endswith("/echo-two") and "Send the row" in _text(browser))
@@ -165,7 +165,7 @@ def test_an_endpoint_answers_a_row(opened, tmp_path, monkeypatch):
 
 def test_hostile_data_runs_nothing_and_asks_nobody(opened, browser):
     browser.get_log("performance")
-    shown = opened(Dataset(hostile_source(), name="<script>document.title='run'</script>", code="x"))
+    shown = opened(ShownDataset(hostile_source(), name="<script>document.title='run'</script>", code="x"))
     for page in (
         "/0/",
         "/0/?row=0",

@@ -11,7 +11,7 @@ from PIL import Image
 from tests.viewer.conftest import client_of
 
 import headrace as hr
-from headrace.viewer.dataset import Dataset, open_dataset
+from headrace.viewer.dataset import ShownDataset, open_dataset
 
 ATTACKS = [
     "<script>document.title='run'</script>",
@@ -69,7 +69,7 @@ PAGES = [
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_value_becomes_markup(page):
-    shown = [Dataset(hostile_source(), name=f"<script>{n}</script>", code="'<script>'") for n in range(2)]
+    shown = [ShownDataset(hostile_source(), name=f"<script>{n}</script>", code="'<script>'") for n in range(2)]
     answer = client_of(*shown).get(page)
     parser = _Tags()
     parser.feed(answer.text)
@@ -87,13 +87,13 @@ def test_no_value_becomes_markup(page):
 
 
 def test_values_are_shown_as_they_are():
-    answer = client_of(Dataset(hostile_source(), name="x", code="x")).get("/0/?row=0")
+    answer = client_of(ShownDataset(hostile_source(), name="x", code="x")).get("/0/?row=0")
     assert "&lt;script&gt;document.title=&#x27;run&#x27;&lt;/script&gt;" in answer.text
 
 
 def test_a_hundred_thousand_features():
     source = hr.ColumnSource({f"f{n}": np.arange(3) for n in range(100_000)})
-    client = client_of(Dataset(source, name="wide", code="wide"))
+    client = client_of(ShownDataset(source, name="wide", code="wide"))
     for page in ("/0/", "/0/?row=2", "/0/schema", "/0/?first=99990", "/0/order", "/0/grid"):
         answer = client.get(page)
         assert answer.status_code == 200, page
@@ -164,6 +164,6 @@ def test_long_and_odd_queries(client):
 
 def test_json_has_no_numbers_that_json_lacks(tmp_path):
     source = hr.ColumnSource({"x": np.array([np.nan, np.inf, -np.inf]), "c": np.array([1 + 2j, 0, 0])})
-    answer = client_of(Dataset(source, name="x", code="x")).get("/0/?format=json")
+    answer = client_of(ShownDataset(source, name="x", code="x")).get("/0/?format=json")
     rows = json.loads(answer.text, parse_constant=pytest.fail)["rows"]
     assert [row["values"]["x"] for row in rows] == ["nan", "inf", "-inf"]

@@ -15,14 +15,14 @@ from headrace import _optional
 from headrace.errors import HeadraceError
 from headrace.sources.conditions.terms import ConditionError
 from headrace.viewer.access import Access
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, join, page
 from headrace.viewer.display.media import Media, image_of, item_of, recording_of, wave_of
 from headrace.viewer.pages.compare import compare_page
 from headrace.viewer.pages.endpoints import endpoint_page, endpoints_page
 from headrace.viewer.pages.faults import bytes_page, faults_page
 from headrace.viewer.pages.order import grid_page, order_page
-from headrace.viewer.pages.page import BadQuery, Links, Query, View
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query
 from headrace.viewer.pages.rows import row_page, rows_page
 from headrace.viewer.pages.schema import schema_page
 from headrace.viewer.pages.search import found_rows, searches
@@ -43,7 +43,7 @@ VIEWS = {"": "Rows", "schema": "Features", "grid": "Images", "order": "Order", "
 MEDIA_POLICY = {"content-security-policy": "default-src 'none'; sandbox", "cache-control": "private, max-age=300"}
 PLACE = "\x00results\x00"
 """Where results go between the halves of a page that is sent in pieces."""
-Page = Callable[[Dataset, Query, Links], View]
+MakesPage = Callable[[ShownDataset, Query, Links], Page]
 
 
 class Viewer:
@@ -53,7 +53,7 @@ class Viewer:
         datasets: The datasets; none shows the endpoints only.
     """
 
-    def __init__(self, datasets: Sequence[Dataset]) -> None:
+    def __init__(self, datasets: Sequence[ShownDataset]) -> None:
         self.datasets = list(datasets)
         self.works = Works()
         self.base = ""
@@ -83,20 +83,20 @@ class Viewer:
         name = self.datasets[number].name if number is not None else "headrace view"
         return join([element("a", name, href=links.above(), class_="home"), element("nav", *parts, aria_label="views")])
 
-    def pages(self) -> dict[str, Page]:
+    def pages(self) -> dict[str, MakesPage]:
         """The pages of one dataset, by the last part of their address."""
         return {
-            "schema": partial(self._with_works, schema_page),
+            "schema": lambda dataset, query, _: schema_page(dataset, query),
             "grid": grid_page,
             "faults": partial(self._with_works, faults_page),
             "bytes": partial(self._with_works, bytes_page),
             "order": order_page,
         }
 
-    def _with_works(self, function: Callable[..., View], dataset: Dataset, query: Query, links: Links) -> View:
+    def _with_works(self, function: Callable[..., Page], dataset: ShownDataset, query: Query, links: Links) -> Page:
         return function(dataset, query, links, self.works)
 
-    def front_page(self) -> View:
+    def front_page(self) -> Page:
         """All datasets."""
         links = [Links(self.base, number) for number in range(len(self.datasets))]
         items = [
@@ -104,7 +104,7 @@ class Viewer:
             for each, link in zip(self.datasets, links, strict=True)
         ]
         content = join([element("h1", "Datasets"), element("ul", *items)])
-        return View(title="Datasets", content=content, data={"datasets": [each.name for each in self.datasets]})
+        return Page(title="Datasets", content=content, data={"datasets": [each.name for each in self.datasets]})
 
 
 def create_app(viewer: Viewer, *, hosts: Iterable[str], port: int, is_embedded: bool = False) -> Access:
@@ -121,7 +121,7 @@ def create_app(viewer: Viewer, *, hosts: Iterable[str], port: int, is_embedded: 
     """
     applications = _optional.require("starlette.applications", extra="serve")
     routing = _optional.require("starlette.routing", extra="serve")
-    routes = _Routes(viewer)
+    routes = _PageRoutes(viewer)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -150,7 +150,7 @@ def create_app(viewer: Viewer, *, hosts: Iterable[str], port: int, is_embedded: 
     return access
 
 
-class _Routes:
+class _PageRoutes:
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
         responses: Any = _optional.require("starlette.responses", extra="serve")
@@ -202,7 +202,7 @@ class _Routes:
             return await self._search(request, dataset, query, links)
         return await self._answer(request, lambda query: rows_page(dataset, query, links), number, "")
 
-    async def _search(self, request: Request, dataset: Dataset, query: Query, links: Links) -> Response:
+    async def _search(self, request: Request, dataset: ShownDataset, query: Query, links: Links) -> Response:
         as_json = _wants_json(request)
 
         def begin() -> tuple[Markup, Iterator[str]] | str:
@@ -247,7 +247,7 @@ class _Routes:
     async def audio(self, request: Request) -> Response:
         return await self._media(request, _recording)
 
-    async def _media(self, request: Request, made: Callable[[Any, Dataset, str, int], Media]) -> Response:
+    async def _media(self, request: Request, made: Callable[[Any, ShownDataset, str, int], Media]) -> Response:
         dataset, query = self._dataset(request.path_params["number"]), _query(request)
 
         def read() -> Media | str:
@@ -272,10 +272,10 @@ class _Routes:
             return self._response(media or _too_slow(), status_code=422, media_type="text/plain; charset=utf-8")
         return self._response(media.body, headers={"content-type": media.media_type, **MEDIA_POLICY})
 
-    async def _answer(self, request: Request, made: Callable[[Query], View], number: int | None, name: str) -> Response:
+    async def _answer(self, request: Request, made: Callable[[Query], Page], number: int | None, name: str) -> Response:
         query = _query(request)
 
-        def make() -> View | tuple[str, int]:
+        def make() -> Page | tuple[str, int]:
             try:
                 return made(query)
             except (BadQuery, ConditionError) as error:
@@ -302,10 +302,10 @@ class _Routes:
         except TimeoutError:
             return None
 
-    def _dataset(self, number: int) -> Dataset | None:
+    def _dataset(self, number: int) -> ShownDataset | None:
         return self._viewer.datasets[number] if number < len(self._viewer.datasets) else None
 
-    def _shown(self, request: Request, view: View, number: int | None, name: str) -> Response:
+    def _shown(self, request: Request, view: Page, number: int | None, name: str) -> Response:
         if _wants_json(request):
             return self._response(json.dumps(view.data), status_code=view.status, media_type="application/json")
         html = view.html(self._viewer.navigation(number, name), self._viewer.base)
@@ -316,7 +316,7 @@ class _Routes:
     def _failure(self, request: Request, reason: str, status: int, number: int | None = None) -> Response:
         content = join([element("h1", "This cannot be shown"), element("p", reason, class_="fault", role="alert")])
         return self._shown(
-            request, View(title="Not shown", content=content, data={"error": reason}, status=status), number, ""
+            request, Page(title="Not shown", content=content, data={"error": reason}, status=status), number, ""
         )
 
     async def no_page(self, request: Request, _: Exception) -> Response:
@@ -342,5 +342,5 @@ def _is_samples(value: Any) -> bool:
     return getattr(getattr(value, "dtype", None), "kind", "O") in "biuf"
 
 
-def _recording(value: Any, dataset: Dataset, name: str, _: int) -> Media:
+def _recording(value: Any, dataset: ShownDataset, name: str, _: int) -> Media:
     return wave_of(value, dataset.sample_rate(name)) if _is_samples(value) else recording_of(value)

@@ -29,7 +29,7 @@ from headrace.sources.stacking import row
 from headrace.sources.user_functions import fitting
 from headrace.sources.views import keep_features
 
-__all__ = ["MOST_PAGE_BYTES", "Dataset", "Row", "open_dataset"]
+__all__ = ["MOST_PAGE_BYTES", "Row", "ShownDataset", "open_dataset"]
 
 MOST_PAGE_BYTES = 64 << 20
 """The most bytes of records that one page reads."""
@@ -52,7 +52,7 @@ class Row:
     fault: str | None = None
 
 
-class Dataset:
+class ShownDataset:
     """One source, and what a page needs to know about it.
 
     Args:
@@ -248,7 +248,7 @@ def _has_pixels(feature: Feature) -> bool:
     )
 
 
-def open_dataset(path: str, **options: Any) -> Dataset:
+def open_dataset(path: str, **options: Any) -> ShownDataset:
     """Open what :func:`headrace.open` or :func:`headrace.data_source` opens.
 
     Args:
@@ -261,7 +261,7 @@ def open_dataset(path: str, **options: Any) -> Dataset:
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
     try:
         source = open_source(path, **options)
-        return Dataset(source, name=path, code=f"headrace.open({path!r}{given})", paths=[path])
+        return ShownDataset(source, name=path, code=f"headrace.open({path!r}{given})", paths=[path])
     except (NoFiles, UnknownFormat, DataError) as error:
         prepared = _open_prepared(path)
         if prepared is None:
@@ -269,7 +269,7 @@ def open_dataset(path: str, **options: Any) -> Dataset:
         return prepared
 
 
-def _open_prepared(path: str) -> Dataset | None:
+def _open_prepared(path: str) -> ShownDataset | None:
     """A split of a prepared dataset; the first one if none is named."""
     folder, _, split = path.rpartition(":")
     for name, wanted in ((path, ""), (folder, split)):
@@ -278,5 +278,5 @@ def _open_prepared(path: str) -> Dataset | None:
         with contextlib.suppress(HeadraceError, ValueError):
             found = data_source(name, download=False)
             key = wanted or next(iter(found))
-            return Dataset(found[key], name=f"{name}:{key}", code=f"headrace.data_source({name!r}, split={key!r})")
+            return ShownDataset(found[key], name=f"{name}:{key}", code=f"headrace.data_source({name!r}, split={key!r})")
     return None

@@ -16,7 +16,7 @@ from headrace.io.threads import start_thread
 from headrace.sources.source import Source
 from headrace.viewer.access import Access, loopback_hosts
 from headrace.viewer.app import Viewer, create_app
-from headrace.viewer.dataset import Dataset, open_dataset
+from headrace.viewer.dataset import ShownDataset, open_dataset
 
 __all__ = ["View", "listen", "run_viewer", "view"]
 
@@ -76,7 +76,7 @@ def _address(app: Access, host: str, port: int) -> str:
 
 
 def run_viewer(
-    datasets: Sequence[Dataset],
+    datasets: Sequence[ShownDataset],
     *,
     host: str = LOOPBACK,
     port: int = 0,
@@ -116,7 +116,7 @@ class View:
         url: Its address.
     """
 
-    def __init__(self, datasets: Sequence[Dataset], *, is_embedded: bool) -> None:
+    def __init__(self, datasets: Sequence[ShownDataset], *, is_embedded: bool) -> None:
         self._socket = listen(LOOPBACK, 0)
         port = self._socket.getsockname()[1]
         app = create_app(Viewer(datasets), hosts=loopback_hosts(port), port=port, is_embedded=is_embedded)
@@ -165,7 +165,9 @@ def view(*sources: Any, embedded: bool = True) -> View:
     datasets = []
     for number, each in enumerate(sources):
         if isinstance(each, Source):
-            datasets.append(Dataset(each, name=f"source {number}" if len(sources) > 1 else "source", code="source"))
+            datasets.append(
+                ShownDataset(each, name=f"source {number}" if len(sources) > 1 else "source", code="source")
+            )
         elif isinstance(each, str) or hasattr(each, "__fspath__"):
             datasets.append(open_dataset(str(each)))
         else:

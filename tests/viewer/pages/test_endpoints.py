@@ -9,7 +9,7 @@ from tests.viewer.conftest import data
 
 import headrace as hr
 from headrace.hosting.endpoint import create_endpoint
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.pages.endpoints import request_body
 from headrace.viewer.pages.page import BadQuery
 
@@ -24,7 +24,7 @@ def shown():
     source = hr.ColumnSource(
         {"a": np.array([1.5, 2.5]), "b": np.array([[1, 2], [3, 4]]), "t": hr.Strings.from_values(['x"y', "z"])}
     )
-    return Dataset(source, name="made", code="made")
+    return ShownDataset(source, name="made", code="made")
 
 
 def test_without_endpoints(client_for, state):
@@ -60,7 +60,7 @@ def test_a_failing_endpoint_is_told(client_for, state, shown):
     try:
         client = client_for(shown)
         shown_text = hr.ColumnSource({"t": hr.Strings.from_values(["refuse 400 why not"])})
-        client = client_for(Dataset(shown_text, name="text", code="text"))
+        client = client_for(ShownDataset(shown_text, name="text", code="text"))
         answer = data(client, "/endpoints/bad-one?dataset=0&row=0&as=csv")["answer"]
         assert "error" in answer or "answer" in answer
         assert data(client, "/endpoints/bad-one")["status"] == "InService"
@@ -71,7 +71,7 @@ def test_a_failing_endpoint_is_told(client_for, state, shown):
 
 def test_bodies(shown):
     assert request_body(shown, 0, ["t", "a"], "csv") == '"x""y",1.5'
-    bytes_source = Dataset(hr.ColumnSource({"x": hr.Strings.from_values([b"\xff"])}), name="x", code="x")
+    bytes_source = ShownDataset(hr.ColumnSource({"x": hr.Strings.from_values([b"\xff"])}), name="x", code="x")
     with pytest.raises(BadQuery, match="no form for bytes"):
         request_body(bytes_source, 0, ["x"], "csv")
     assert "b64" in request_body(bytes_source, 0, ["x"], "json")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.viewer.conftest import ROWS, data
 
 import headrace as hr
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.pages.order import order_page
 from headrace.viewer.pages.page import Links, Query
 
@@ -27,7 +27,7 @@ def test_one_batch_is_that_of_the_loader(client, shown_file, shuffle):
 @settings(max_examples=40)
 @given(st.integers(1, 50), st.integers(1, 9), st.integers(1, 4), st.integers(0, 3), st.booleans())
 def test_all_batches_of_all_ranks_are_the_whole_epoch(count, size, world, epoch, shuffle):
-    shown = Dataset(hr.ColumnSource({"x": np.arange(count)}), name="x", code="x")
+    shown = ShownDataset(hr.ColumnSource({"x": np.arange(count)}), name="x", code="x")
     seen = []
     for rank in range(world):
         for batch in range(-(-count // (size * world)) + 1):

@@ -7,7 +7,7 @@ import pytest
 from tests.viewer.conftest import ROWS, data
 
 import headrace as hr
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 
 
 def test_a_page_holds_the_rows_of_the_source(client, shown_file):
@@ -117,7 +117,7 @@ def test_sources_of_every_kind(client_for, shown_file):
         source.filter(hr.condition("label = 1")),
         hr.ColumnSource({"a": np.arange(5)}),
     ):
-        client = client_for(Dataset(made, name="made", code="source"))
+        client = client_for(ShownDataset(made, name="made", code="source"))
         page = data(client, "/0/")
         assert page["examples"] == len(made)
         assert list(made.schema) == page["features"]

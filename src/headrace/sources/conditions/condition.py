@@ -25,11 +25,11 @@ from headrace.errors import NoSuchFeature, Where, did_you_mean
 from headrace.sources.conditions.terms import (
     COMPARISONS,
     FUNCTIONS,
-    Column,
     Combined,
     Comparison,
     ConditionError,
     Contains,
+    FeatureValues,
     Literal,
     Mask,
     Negated,
@@ -288,8 +288,8 @@ class Parser:
             position = int(self.token)
             self.advance()
             self.expect("]")
-            return Column(name, position)
-        return Column(name)
+            return FeatureValues(name, position)
+        return FeatureValues(name)
 
     def unquoted(self) -> str:
         """The text in quotes that is here; go on after it."""

@@ -20,11 +20,11 @@ from headrace.errors import did_you_mean
 __all__ = [
     "COMPARISONS",
     "FUNCTIONS",
-    "Column",
     "Combined",
     "Comparison",
     "ConditionError",
     "Contains",
+    "FeatureValues",
     "Literal",
     "Mask",
     "Negated",
@@ -104,7 +104,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FeatureValues:
     """The values of a feature, or those at one position of it."""
 
     name: str
@@ -216,7 +216,7 @@ class Contains:
 
     def mask(self, rows: Rows, /) -> Mask:
         flat = self.value.flat(rows)
-        values = np.asarray(_named(flat), object)
+        values = np.asarray(_name_values(flat), object)
         if not isinstance(flat.values, Strings) and flat.names is None:
             raise ConditionError("'contains' needs a feature of text or bytes, or one whose values have names")
         wanted = self.part.casefold()
@@ -235,7 +235,7 @@ class Search:
         for name, column in rows.batch.items():
             feature = None if rows.schema is None else rows.schema[name]
             if isinstance(flatten(column)[0], Strings) if feature is None else is_searched(feature):
-                found |= Contains(Column(name), self.part).mask(rows)
+                found |= Contains(FeatureValues(name), self.part).mask(rows)
         return found
 
 
@@ -293,7 +293,7 @@ def _as_text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _named(flat: Flat) -> Any:
+def _name_values(flat: Flat) -> Any:
     """The names of values that have some; else the values."""
     if flat.names is None:
         return np.asarray(flat.values, object)

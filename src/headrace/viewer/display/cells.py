@@ -102,7 +102,7 @@ def _cell(value: Any, place: CellPlace, *, is_large: bool) -> Markup:
     if hasattr(value, "tocsr"):
         return _sparse(value, is_large=is_large)
     if isinstance(value, (Ragged, list)):
-        return _nested(value, place, is_large=is_large)
+        return _show_nested(value, place, is_large=is_large)
     if isinstance(value, Strings):
         return _strings(value, place, is_large=is_large)
     if image_like(value):
@@ -230,7 +230,7 @@ def _count_note(count: int, shown: int) -> Markup | None:
     return element("span", f"{count:,} values", class_="faint") if count > shown else None
 
 
-def _nested(value: Any, place: CellPlace, *, is_large: bool) -> Markup:
+def _show_nested(value: Any, place: CellPlace, *, is_large: bool) -> Markup:
     most = LARGE_ITEMS if is_large else SMALL_ITEMS
     rows = [element("li", _inner(value[number], place, number)) for number in range(min(len(value), most))]
     title = element("summary", f"{len(value):,} rows")
@@ -245,7 +245,7 @@ def _inner(value: Any, place: CellPlace, item: int) -> Markup:
 
 def _array(array: Any, place: CellPlace, *, is_large: bool) -> Markup:
     if array.dtype == object:
-        return _nested([array[number] for number in range(min(len(array), LARGE_ITEMS))], place, is_large=is_large)
+        return _show_nested([array[number] for number in range(min(len(array), LARGE_ITEMS))], place, is_large=is_large)
     flat = array.reshape(-1)
     most = LARGE_VALUES if is_large else SMALL_VALUES
     sides = " x ".join(map(str, array.shape))
@@ -284,7 +284,7 @@ def json_value(value: Any, most: int = JSON_VALUES) -> Any:
             "shape": list(value.shape),
         }
     if isinstance(value, (Ragged, list, tuple)) or (isinstance(value, Strings) and value.ndim == 1):
-        return _bounded([json_value(value[i], most) for i in range(min(len(value), most))], len(value), most)
+        return _bound_items([json_value(value[i], most) for i in range(min(len(value), most))], len(value), most)
     if isinstance(value, Strings):
         return json_value(value.reshape(-1), most)
     array = np.asarray(value)
@@ -302,7 +302,7 @@ def json_value(value: Any, most: int = JSON_VALUES) -> Any:
     return [json_value(item, most) for item in array] if array.ndim > 1 else [_json_scalar(item) for item in array]
 
 
-def _bounded(items: list[Any], count: int, most: int) -> Any:
+def _bound_items(items: list[Any], count: int, most: int) -> Any:
     return items if count <= most else {"truncated": True, "count": count, "first": items}
 
 

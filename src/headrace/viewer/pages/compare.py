@@ -13,10 +13,10 @@ import numpy.typing as npt
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.sources.views import keep_features
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import CellPlace, small_cell
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import BadQuery, Links, Query, View, code_block, progress_note, table
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, progress_note, table
 from headrace.viewer.pages.rows import describe_kind
 from headrace.viewer.work import Work, Works
 
@@ -70,7 +70,7 @@ class Difference:
         }
 
 
-def compare(left: Dataset, right: Dataset, work: Work) -> Difference:
+def compare(left: ShownDataset, right: ShownDataset, work: Work) -> Difference:
     """Compare schemas, then all rows that both have, in order.
 
     Args:
@@ -159,7 +159,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def compare_page(datasets: list[Dataset], query: Query, base: str, works: Works) -> View:
+def compare_page(datasets: list[ShownDataset], query: Query, base: str, works: Works) -> Page:
     """Two of the datasets that are shown.
 
     Raises:
@@ -184,10 +184,10 @@ def compare_page(datasets: list[Dataset], query: Query, base: str, works: Works)
         ]
     )
     data = {"left": left.name, "right": right.name, **work.to_json(), "difference": found.to_json() if found else None}
-    return View(title="Side by side", content=content, data=data, refresh=None if work.is_finished else 2)
+    return Page(title="Side by side", content=content, data=data, refresh=None if work.is_finished else 2)
 
 
-def _choice(datasets: list[Dataset], numbers: tuple[int, int], links: Links) -> Markup | None:
+def _choice(datasets: list[ShownDataset], numbers: tuple[int, int], links: Links) -> Markup | None:
     if len(datasets) <= len(numbers):
         return None
     selects = []
@@ -221,7 +221,7 @@ def _summary(found: Difference, *, is_finished: bool) -> Markup:
     )
 
 
-def _rows(found: Difference, sides: tuple[Dataset, Dataset], links: list[Links]) -> Markup | None:
+def _rows(found: Difference, sides: tuple[ShownDataset, ShownDataset], links: list[Links]) -> Markup | None:
     if not found.rows:
         return None
     lines = []

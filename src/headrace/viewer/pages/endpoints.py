@@ -9,10 +9,10 @@ from typing import Any
 from headrace.errors import HeadraceError
 from headrace.hosting.client import Client
 from headrace.hosting.endpoint import Endpoint, list_endpoints
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import json_value
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import BadQuery, Links, Query, View, code_block, table
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, table
 
 __all__ = ["endpoint_page", "endpoints_page", "request_body"]
 
@@ -51,7 +51,7 @@ def _figures(endpoint: Endpoint) -> dict[str, Any]:
     return {"requests": requests, "errors": errors, "mean_ms": round(1000 * seconds / count, 3) if count else None}
 
 
-def endpoints_page(base: str) -> View:
+def endpoints_page(base: str) -> Page:
     """All endpoints."""
     links = Links(base)
     described = [(endpoint.describe(), _figures(endpoint)) for endpoint in list_endpoints()]
@@ -80,7 +80,7 @@ def endpoints_page(base: str) -> View:
             code_block(python="headrace.hosting.list_endpoints()", command="headrace endpoints"),
         ]
     )
-    return View(
+    return Page(
         title="Endpoints",
         content=content,
         data={"endpoints": [{**known, **figures} for known, figures in described]},
@@ -88,7 +88,7 @@ def endpoints_page(base: str) -> View:
     )
 
 
-def request_body(dataset: Dataset, row: int, names: list[str], kind: str) -> str:
+def request_body(dataset: ShownDataset, row: int, names: list[str], kind: str) -> str:
     """A row as the body of a request.
 
     Args:
@@ -115,7 +115,7 @@ def _flatten(value: Any) -> list[Any]:
     return [each for item in value for each in _flatten(item)] if isinstance(value, list) else [value]
 
 
-def endpoint_page(name: str, datasets: list[Dataset], query: Query, base: str) -> View:
+def endpoint_page(name: str, datasets: list[ShownDataset], query: Query, base: str) -> Page:
     """One endpoint; with a row of a dataset, also its answer.
 
     Raises:
@@ -149,10 +149,10 @@ def endpoint_page(name: str, datasets: list[Dataset], query: Query, base: str) -
             ),
         ]
     )
-    return View(title=name, content=content, data={**known, **figures, "answer": answer})
+    return Page(title=name, content=content, data={**known, **figures, "answer": answer})
 
 
-def _form(name: str, datasets: list[Dataset], query: Query, base: str) -> Markup | None:
+def _form(name: str, datasets: list[ShownDataset], query: Query, base: str) -> Markup | None:
     if not datasets:
         return None
     chosen = query.number("dataset", 0, most=len(datasets) - 1)
@@ -183,7 +183,7 @@ def _form(name: str, datasets: list[Dataset], query: Query, base: str) -> Markup
     )
 
 
-def _answer(endpoint: Endpoint, datasets: list[Dataset], query: Query) -> dict[str, Any]:
+def _answer(endpoint: Endpoint, datasets: list[ShownDataset], query: Query) -> dict[str, Any]:
     if not datasets:
         raise BadQuery("no dataset is shown, so there is no row to send")
     dataset = datasets[query.number("dataset", 0, most=len(datasets) - 1)]

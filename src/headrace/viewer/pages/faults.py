@@ -10,10 +10,10 @@ from typing import Any
 from headrace.errors import DataError, Where
 from headrace.io.urls import is_url
 from headrace.sources.node import records_below
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import hex_lines
 from headrace.viewer.display.markup import element, join
-from headrace.viewer.pages.page import BadQuery, Links, Query, View, code_block, progress_note, table
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, progress_note, table
 from headrace.viewer.pages.rows import command_for
 from headrace.viewer.work import Work, Works
 from headrace.writing.verify import Report, verify
@@ -27,7 +27,7 @@ BLOCK = 1 << 16
 """Riegeli files, and ArrayRecord files in them, have a block header at each multiple of this."""
 
 
-def faults_page(dataset: Dataset, query: Query, links: Links, works: Works) -> View:
+def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works) -> Page:
     """Every fault that a check of all files finds."""
     if not dataset.paths:
         content = join(
@@ -36,7 +36,7 @@ def faults_page(dataset: Dataset, query: Query, links: Links, works: Works) -> V
                 element("p", "This dataset was not opened from files, so there is nothing to check."),
             ]
         )
-        return View(title="Faults", content=content, data={"faults": []})
+        return Page(title="Faults", content=content, data={"faults": []})
     images = query.flag("images")
 
     def check(work: Work) -> Report:
@@ -72,7 +72,7 @@ def faults_page(dataset: Dataset, query: Query, links: Links, works: Works) -> V
         ]
     )
     data = {**work.to_json(), "report": report.to_json() if report else None}
-    return View(title=f"Faults of {dataset.name}", content=content, data=data, refresh=None if work.is_finished else 2)
+    return Page(title=f"Faults of {dataset.name}", content=content, data=data, refresh=None if work.is_finished else 2)
 
 
 def _summary(report: Report) -> str:
@@ -91,7 +91,7 @@ class Field:
     meaning: str
 
 
-def bytes_page(dataset: Dataset, query: Query, links: Links, works: Works) -> View:
+def bytes_page(dataset: ShownDataset, query: Query, links: Links, works: Works) -> Page:
     """The bytes at a fault or of a row, with the fields of the frame. The address names a fault or a row, never a file.
 
     Raises:
@@ -152,10 +152,10 @@ def bytes_page(dataset: Dataset, query: Query, links: Links, works: Works) -> Vi
         "hex": content.hex(),
         "fields": [{"name": f.name, "start": f.start, "stop": f.stop, "meaning": f.meaning} for f in fields],
     }
-    return View(title=title, content=content_markup, data=data)
+    return Page(title=title, content=content_markup, data=data)
 
 
-def _place(dataset: Dataset, query: Query, links: Links, works: Works) -> tuple[Where, str]:
+def _place(dataset: ShownDataset, query: Query, links: Links, works: Works) -> tuple[Where, str]:
     if query.text("fault"):
         number, images = query.number("fault", 0), query.flag("images")
         work = works.get(("faults", links.number, images), "checking all files", _not_checked, patience_s=0.0)
@@ -173,7 +173,7 @@ def _not_checked(_: Work) -> Any:
     raise ValueError("open the page of faults first")
 
 
-def _format_of(dataset: Dataset) -> str:
+def _format_of(dataset: ShownDataset) -> str:
     records = records_below(dataset.source.node)
     return str(records[0].format) if records else ""
 

@@ -12,10 +12,10 @@ from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch, Indices
 from headrace.loading.loader import Loader
 from headrace.sampling.samplers import Shuffled
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import json_value
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import Links, Query, View, code_block
+from headrace.viewer.pages.page import Links, Page, Query, code_block
 from headrace.viewer.pages.rows import MOST_COLUMNS, row_table
 
 __all__ = ["grid_page", "order_page"]
@@ -25,20 +25,20 @@ GRID_SAMPLE = 20_000
 MOST_BATCH, SHOWN_BATCH = 4096, 200
 
 
-def grid_page(dataset: Dataset, query: Query, links: Links) -> View:
+def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
     """Images, some of each class, in an order that a seed gives."""
     images = dataset.image_features()
     feature = query.feature("feature", dataset) or (images[0] if images else None)
     if feature is None:
         content = join([element("h1", "Images"), element("p", "No feature of this dataset is an image.")])
-        return View(title="Images", content=content, data={"features": []})
+        return Page(title="Images", content=content, data={"features": []})
     by = query.feature("by", dataset)
     if by is None and not query.flag("together"):
         labels = dataset.label_features()
         by = labels[0] if labels and _is_grouping(dataset.schema[labels[0]], labels[0]) else None
     seed = query.number("seed", 0, most=2**63)
     count = query.number("count", GRID_IMAGES, least=1, most=MOST_GRID_IMAGES)
-    groups = _grouped(dataset, by, seed, count)
+    groups = _group_rows(dataset, by, seed, count)
     shown = [_grid_group(dataset, links, feature, by, value, rows) for value, rows in groups]
     again = links.to(
         "grid", seed=seed + 1, feature=query.text("feature"), by=query.text("by"), count=query.text("count")
@@ -62,14 +62,14 @@ def grid_page(dataset: Dataset, query: Query, links: Links) -> View:
         "seed": seed,
         "groups": [{"value": json_value(v), "rows": rows} for v, rows in groups],
     }
-    return View(title=f"Images of {dataset.name}", content=content, data=data)
+    return Page(title=f"Images of {dataset.name}", content=content, data=data)
 
 
 def _is_grouping(feature: Feature, name: str) -> bool:
     return feature.names is not None or any(word in name.lower() for word in ("label", "class", "category"))
 
 
-def _grouped(dataset: Dataset, by: str | None, seed: int, count: int) -> list[tuple[Any, list[int]]]:
+def _group_rows(dataset: ShownDataset, by: str | None, seed: int, count: int) -> list[tuple[Any, list[int]]]:
     """Rows for each class, of the first ones in the order."""
     total = len(dataset.source)
     order = (
@@ -94,7 +94,7 @@ def _sort_key(value: Any) -> tuple[str, Any]:
 
 
 def _grid_group(
-    dataset: Dataset, links: Links, feature: str, by: str | None, value: Any, rows: Sequence[int]
+    dataset: ShownDataset, links: Links, feature: str, by: str | None, value: Any, rows: Sequence[int]
 ) -> Markup:
     names = dataset.schema[by].names if by else None
     title = names[value] if names and isinstance(value, int) and 0 <= value < len(names) else value
@@ -125,7 +125,7 @@ class _Positions:
         return {"row": np.array(indices)}
 
 
-def order_page(dataset: Dataset, query: Query, links: Links) -> View:
+def order_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
     """One batch of a loader: which rows it holds."""
     total = len(dataset.source)
     size = query.number("batch_size", 32, least=1, most=MOST_BATCH)
@@ -191,7 +191,7 @@ def order_page(dataset: Dataset, query: Query, links: Links) -> View:
         ]
     )
     data = {**known, "shuffle": shuffle, "batch": number, "batches": in_epoch, "rows": rows}
-    return View(title=f"Order of {dataset.name}", content=content, data=data)
+    return Page(title=f"Order of {dataset.name}", content=content, data=data)
 
 
 def _order_form(links: Links, known: dict[str, Any], number: int) -> Markup:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, join, page
 from headrace.viewer.work import Work
 
-__all__ = ["BadQuery", "Links", "Query", "View", "code_block", "progress_note", "table"]
+__all__ = ["BadQuery", "Links", "Page", "Query", "code_block", "progress_note", "table"]
 
 
 class BadQuery(ValueError):
@@ -59,7 +59,7 @@ class Query:
             raise BadQuery(f"{name} must be one of {', '.join(known)}, got {found!r:.60}")
         return found
 
-    def feature(self, name: str, dataset: Dataset) -> str | None:
+    def feature(self, name: str, dataset: ShownDataset) -> str | None:
         """A feature, given by its position or its name; ``None`` if none is given.
 
         Raises:
@@ -99,7 +99,7 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class Page:
     """A page, as both forms.
 
     Args:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.contracts.feature import Feature
-from headrace.viewer.dataset import Dataset, Row
+from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.cells import CellPlace, json_value, large_cell, small_cell
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import BadQuery, Links, Query, View, code_block
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block
 
 __all__ = [
     "MOST_COLUMNS",
@@ -32,7 +32,7 @@ GRID_IMAGES, MOST_GRID_IMAGES = 60, 240
 GRID_SAMPLE = 20_000
 
 
-def rows_page(dataset: Dataset, query: Query, links: Links) -> View:
+def rows_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
     """A page of rows in order."""
     start, count, names = read_part(dataset, query)
     rows = dataset.rows(start, start + count, names)
@@ -56,10 +56,10 @@ def rows_page(dataset: Dataset, query: Query, links: Links) -> View:
         "failure": dataset.failure,
         "features": list(names),
     }
-    return View(title=dataset.name, content=content, data={**data, "rows": [row_json(each) for each in rows]})
+    return Page(title=dataset.name, content=content, data={**data, "rows": [row_json(each) for each in rows]})
 
 
-def read_part(dataset: Dataset, query: Query) -> tuple[int, int, tuple[str, ...]]:
+def read_part(dataset: ShownDataset, query: Query) -> tuple[int, int, tuple[str, ...]]:
     """The first row, how many, and the features that an address asks for."""
     start = query.number("start", 0)
     count = query.number("count", USUAL_ROWS, least=1, most=MOST_ROWS)
@@ -67,7 +67,7 @@ def read_part(dataset: Dataset, query: Query) -> tuple[int, int, tuple[str, ...]
     return start, count, dataset.names[first : first + MOST_COLUMNS]
 
 
-def page_head(dataset: Dataset, query: Query, links: Links, total: int | None) -> Markup:
+def page_head(dataset: ShownDataset, query: Query, links: Links, total: int | None) -> Markup:
     """The title of a dataset, with its size and the form of conditions."""
     known = "counting..." if total is None else f"{total:,} examples"
     if dataset.failure:
@@ -132,7 +132,7 @@ def _search_form(query: Query, links: Links, fault: str | None = None) -> Markup
     )
 
 
-def _place(dataset: Dataset, links: Links, row: int, name: str) -> CellPlace:
+def _place(dataset: ShownDataset, links: Links, row: int, name: str) -> CellPlace:
     position = dataset.positions[name]
 
     def media(kind: str, item: int, size: int) -> str:
@@ -141,7 +141,7 @@ def _place(dataset: Dataset, links: Links, row: int, name: str) -> CellPlace:
     return CellPlace(row, dataset.schema[name], name, media)
 
 
-def _cells(dataset: Dataset, each: Row, names: Sequence[str], links: Links) -> list[Markup]:
+def _cells(dataset: ShownDataset, each: Row, names: Sequence[str], links: Links) -> list[Markup]:
     if each.values is None:
         return [element("span", each.fault or "", class_="fault")]
     found = []
@@ -153,7 +153,7 @@ def _cells(dataset: Dataset, each: Row, names: Sequence[str], links: Links) -> l
     return found
 
 
-def row_line(dataset: Dataset, each: Row, names: Sequence[str], links: Links) -> Markup:
+def row_line(dataset: ShownDataset, each: Row, names: Sequence[str], links: Links) -> Markup:
     """One row of a table."""
     number = element("th", element("a", f"{each.index:,}", href=links.to(row=str(each.index))), scope="row")
     cells = _cells(dataset, each, names, links)
@@ -162,7 +162,7 @@ def row_line(dataset: Dataset, each: Row, names: Sequence[str], links: Links) ->
     return element("tr", number, *(element("td", cell) for cell in cells))
 
 
-def table_head(dataset: Dataset, names: Sequence[str]) -> Markup:
+def table_head(dataset: ShownDataset, names: Sequence[str]) -> Markup:
     """The heads of the columns: names and types."""
     heads = [element("th", element("span", "row", class_="unseen"), scope="col")]
     for name in names:
@@ -177,7 +177,7 @@ def describe_kind(feature: Feature) -> str:
     return f"{kind} {' x '.join('?' if n is None else str(n) for n in feature.shape)}" if feature.shape else kind
 
 
-def row_table(dataset: Dataset, rows: Sequence[Row], names: Sequence[str], links: Links) -> Markup:
+def row_table(dataset: ShownDataset, rows: Sequence[Row], names: Sequence[str], links: Links) -> Markup:
     """A table of rows."""
     body = element("tbody", *(row_line(dataset, each, names, links) for each in rows))
     inside = element(
@@ -209,7 +209,7 @@ def _pager(query: Query, links: Links, start: int, count: int, total: int | None
     )
 
 
-def _column_pager(dataset: Dataset, query: Query, links: Links) -> Markup | None:
+def _column_pager(dataset: ShownDataset, query: Query, links: Links) -> Markup | None:
     count, first = len(dataset.names), query.number("first", 0)
     if count <= MOST_COLUMNS:
         return None
@@ -226,7 +226,7 @@ def _column_pager(dataset: Dataset, query: Query, links: Links) -> Markup | None
     )
 
 
-def command_for(dataset: Dataset, name: str, options: str = "") -> str | None:
+def command_for(dataset: ShownDataset, name: str, options: str = "") -> str | None:
     """A command for the same data; ``None`` where it has no files."""
     if not dataset.paths:
         return None
@@ -241,7 +241,7 @@ def row_json(each: Row) -> dict[str, Any]:
     return {**found, "values": {name: json_value(value) for name, value in each.values.items()}}
 
 
-def row_page(dataset: Dataset, query: Query, links: Links) -> View:
+def row_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
     """One row with all that it has.
 
     Raises:
@@ -255,7 +255,7 @@ def row_page(dataset: Dataset, query: Query, links: Links) -> View:
     found = dataset.rows_at([index], names) if total is not None else dataset.rows(index, index + 1, names)
     each = found[0] if found else Row(index, None, "there is no such row")
     where = dataset.where(index) if total is not None else None
-    values = join(_described(dataset, each, name, links) for name in names) if each.values is not None else None
+    values = join(_describe_feature(dataset, each, name, links) for name in names) if each.values is not None else None
     shown = (
         element("dl", values, class_="values")
         if values
@@ -285,7 +285,7 @@ def row_page(dataset: Dataset, query: Query, links: Links) -> View:
         ]
     )
     data = {"dataset": dataset.name, "examples": total, "where": str(where or ""), **row_json(each)}
-    return View(
+    return Page(
         title=f"Row {index:,} of {dataset.name}",
         content=content,
         data=data,
@@ -293,7 +293,7 @@ def row_page(dataset: Dataset, query: Query, links: Links) -> View:
     )
 
 
-def _described(dataset: Dataset, each: Row, name: str, links: Links) -> Markup:
+def _describe_feature(dataset: ShownDataset, each: Row, name: str, links: Links) -> Markup:
     feature = dataset.schema[name]
     title = element(
         "dt", element("span", name, class_="feature"), element("span", describe_kind(feature), class_="kind")
@@ -307,7 +307,7 @@ def _described(dataset: Dataset, each: Row, name: str, links: Links) -> Markup:
     return join([title, element("dd", shown)])
 
 
-def _row_columns(dataset: Dataset, links: Links, index: int, first: int) -> Markup | None:
+def _row_columns(dataset: ShownDataset, links: Links, index: int, first: int) -> Markup | None:
     size = 2 * MOST_COLUMNS
     if len(dataset.names) <= size:
         return None

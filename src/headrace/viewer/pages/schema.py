@@ -1,20 +1,19 @@
-"""The features of a dataset, and statistics of their values: of a sample first, then of all examples."""
+"""The features of a dataset, and their types."""
 
 from __future__ import annotations
 
-from headrace.viewer.dataset import Dataset
+from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import element, join
-from headrace.viewer.pages.page import Links, Query, View, code_block, table
+from headrace.viewer.pages.page import Page, Query, code_block, table
 from headrace.viewer.pages.rows import command_for, describe_kind
-from headrace.viewer.work import Works
 
 __all__ = ["schema_page"]
 
 SHOWN_FEATURES = 200
 
 
-def schema_page(dataset: Dataset, query: Query, links: Links, works: Works) -> View:
-    """The features and what is known of their values."""
+def schema_page(dataset: ShownDataset, query: Query) -> Page:
+    """The features and their types."""
     first = query.number("first", 0)
     names = dataset.names[first : first + SHOWN_FEATURES]
     rows = [(name, describe_kind(dataset.schema[name])) for name in names]
@@ -25,7 +24,7 @@ def schema_page(dataset: Dataset, query: Query, links: Links, works: Works) -> V
             code_block(python=f"{dataset.code}.schema", command=command_for(dataset, "schema")),
         ]
     )
-    return View(
+    return Page(
         title=f"Features of {dataset.name}",
         content=content,
         data={"features": {name: dataset.schema[name].to_json() for name in names}},

@@ -8,7 +8,7 @@ from itertools import chain
 
 from headrace.errors import HeadraceError
 from headrace.sources.conditions.condition import Condition, condition
-from headrace.viewer.dataset import Dataset, Row
+from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.page import Links, Query, code_block
 from headrace.viewer.pages.rows import page_head, read_part, row_json, row_line, table_head
@@ -27,7 +27,7 @@ def searches(query: Query) -> Condition | None:
 
 
 def found_rows(
-    dataset: Dataset, query: Query, links: Links, wanted: Condition, *, as_json: bool
+    dataset: ShownDataset, query: Query, links: Links, wanted: Condition, *, as_json: bool
 ) -> tuple[Markup, Iterator[str]]:
     """The rows that fit a condition, each as soon as it is found.
 
@@ -50,7 +50,7 @@ def found_rows(
 
 
 def _found(
-    dataset: Dataset, wanted: Condition, start: int, count: int, names: Sequence[str]
+    dataset: ShownDataset, wanted: Condition, start: int, count: int, names: Sequence[str]
 ) -> Iterator[tuple[int, list[Row], bool]]:
     """How far the search is, rows found there, and whether it is over."""
     left, at = count, start
@@ -72,7 +72,7 @@ def _json_line(found: tuple[int, list[Row], bool]) -> str:
 
 
 def _found_html(
-    dataset: Dataset,
+    dataset: ShownDataset,
     query: Query,
     links: Links,
     wanted: Condition,
