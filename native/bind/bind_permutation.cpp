@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "bind/support.hpp"
+#include "core/base/best_fit.hpp"
 #include "core/base/permutation.hpp"
 #include "core/base/spans.hpp"
 
@@ -9,6 +11,7 @@ namespace headrace::bind {
 namespace {
 
 constexpr std::uint64_t most = std::uint64_t{1} << 40;
+constexpr std::int64_t most_room = std::int64_t{1} << 24;
 
 void check(std::uint64_t n) {
     if (n < 1 || n > most) throw nb::value_error("a permutation is of 1 to 2**40 numbers");
@@ -66,6 +69,22 @@ nb::object parts_of(Indices firsts, Indices positions) {
     return to_numpy(std::move(block), nb::dtype<std::int32_t>(), {count});
 }
 
+nb::object pack_best_fit(Indices lengths, std::int64_t room) {
+    const std::span<const std::int64_t> all(lengths.data(), lengths.shape(0));
+    if (room < 1 || room > most_room) throw nb::value_error("the room is from 1 to 2**24");
+    if (all.size() >= UINT32_MAX) throw nb::value_error("there are 2**32 - 2 lengths at most");
+    Pool::Block block = batch_pool()->take(all.size() * sizeof(std::int64_t));
+    {
+        const nb::gil_scoped_release release;
+        // Copied, because a caller's array may change meanwhile.
+        const std::vector<std::int64_t> kept(all.begin(), all.end());
+        const auto fits = [room](std::int64_t length) { return length >= 0 && length <= room; };
+        if (!std::ranges::all_of(kept, fits)) throw nb::value_error("lengths are from 0 to the room");
+        best_fit(kept, static_cast<std::size_t>(room), {reinterpret_cast<std::int64_t*>(block.data()), kept.size()});
+    }
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {all.size()});
+}
+
 } // namespace
 
 void register_permutation(nb::module_& module) {
@@ -86,6 +105,10 @@ void register_permutation(nb::module_& module) {
                        "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int32]"),
                "The part of each position, where part k begins at firsts[k]: as numpy.searchsorted(firsts, positions, "
                "side=\"right\") - 1.");
+    module.def("best_fit", &pack_best_fit, nb::arg("lengths"), nb::arg("room"),
+               nb::sig("def best_fit(lengths: numpy.typing.NDArray[numpy.int64], room: int) -> "
+                       "numpy.typing.NDArray[numpy.int64]"),
+               "The bin of each item, packed into bins of equal room by best fit decreasing.");
 }
 
 } // namespace headrace::bind

@@ -48,6 +48,7 @@ if _typing.TYPE_CHECKING:
     from headrace.loading.lengths import Bucket, Pack, Pad
     from headrace.loading.loader import Loader
     from headrace.loading.mixture import Mixture
+    from headrace.loading.packed import Packed
     from headrace.sampling.samplers import InOrder, Shuffled
     from headrace.sources.conditions.condition import condition
     from headrace.sources.open import open
@@ -83,6 +84,7 @@ __all__ = [
     "NoFiles",
     "NoSuchFeature",
     "Pack",
+    "Packed",
     "Pad",
     "Ragged",
     "RaggedKeys",
@@ -133,6 +135,7 @@ _HOMES = {
     "loading.lengths": ("Bucket", "Pack", "Pad"),
     "loading.loader": ("Loader",),
     "loading.mixture": ("Mixture",),
+    "loading.packed": ("Packed",),
     "sampling.samplers": ("InOrder", "Shuffled"),
     "sources.conditions.condition": ("condition",),
     "sources.open": ("open",),

@@ -672,6 +672,11 @@ def parts_of(firsts: numpy.typing.NDArray[numpy.int64], positions: numpy.typing.
     The part of each position, where part k begins at firsts[k]: as numpy.searchsorted(firsts, positions, side="right") - 1.
     """
 
+def best_fit(lengths: numpy.typing.NDArray[numpy.int64], room: int) -> numpy.typing.NDArray[numpy.int64]:
+    """
+    The bin of each item, packed into bins of equal room by best fit decreasing.
+    """
+
 def read_files(paths: list[bytes], head: bytes, size: int) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     """
     Read many small files, each of `head` and `size` bytes: those bytes, uint8 (n, size), and for each file 0, an errno, or -1 if its head or size differs (its bytes are then undefined).

@@ -49,6 +49,8 @@ def as_columns_or_source(given: Any) -> Source | dict[str, Any] | None:
     """
     if isinstance(given, Source):
         return given
+    if callable(getattr(given, "batch", None)) and hasattr(given, "where") and hasattr(given, "schema"):
+        return Source(given)  # such as a Mixture
     if isinstance(given, Mapping) and not hasattr(given, "tocsr"):
         return as_columns(given)
     library = type(given).__module__.partition(".")[0]

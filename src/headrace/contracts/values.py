@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from headrace.contracts.strings import Strings
 
-__all__ = ["Batch", "Example", "Indices", "Ragged", "join", "place_values", "take_rows", "without_objects"]
+__all__ = ["LONG", "Batch", "Example", "Indices", "Ragged", "join", "place_values", "take_rows", "without_objects"]
 
 
 Indices = npt.NDArray[np.int64]
 
+LONG = 64
+"""Values in a row from which copying it by itself is cheaper than an index for each value."""
 
 Example: TypeAlias = Mapping[str, Any]
 """Feature name to value: an ``ndarray`` or NumPy scalar, ``bytes``, ``str``, or a :class:`Ragged` for two varying axes."""
@@ -99,10 +101,15 @@ class Ragged(Sequence[Any]):
 
     def take(self, rows: npt.NDArray[np.int64]) -> Ragged:
         """The rows at these positions, copied."""
-        lengths = self.lengths[rows]
+        rows = np.asarray(rows, np.int64)
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        picked = np.arange(int(offsets[-1])) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        if isinstance(self.values, np.ndarray) and len(rows) and int(offsets[-1]) >= LONG * len(rows):
+            spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+            return Ragged(np.concatenate([self.values[start:stop] for start, stop in spans]), offsets)
+        picked = np.arange(int(offsets[-1])) + np.repeat(starts - offsets[:-1], lengths)
         return Ragged(self.values[picked] if isinstance(self.values, np.ndarray) else self.values.take(picked), offsets)
 
     def to_list(self) -> list[Any]:

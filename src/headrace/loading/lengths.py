@@ -8,12 +8,13 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, place_values, take_rows
+from headrace.contracts.values import LONG, Batch, Indices, Ragged, place_values, take_rows
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["Bucket", "Pack", "Pad"]
+__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "as_names", "check_packing", "fill_packed", "ragged_rows"]
 
 
 Overlong = Literal["raise", "truncate", "split"]
@@ -59,13 +60,13 @@ class Pad:
         _check(length is None or length >= 1, f"length must be at least 1, got {length}")
         _check(multiple >= 1, f"multiple must be at least 1, got {multiple}")
         _check(length is not None or not truncate, "truncate=True needs a length")
-        _put(self, features=_names(features), length=length, multiple=multiple, fill=fill, truncate=truncate)
+        _put(self, features=as_names(features), length=length, multiple=multiple, fill=fill, truncate=truncate)
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
         """The batch with its features padded."""
         padded = dict(batch)
         for name in self.features:
-            rows = _rows(batch, name)
+            rows = ragged_rows(batch, name)
             lengths = rows.lengths
             length = self.length
             if length is None:
@@ -111,7 +112,7 @@ class Bucket:
 
     def __call__(self, batch: Mapping[str, Any]) -> list[Batch]:
         """The buckets of a batch."""
-        lengths = _rows(batch, self.feature).lengths
+        lengths = ragged_rows(batch, self.feature).lengths
         if not self.truncate:
             _check_lengths(self.feature, lengths, self.bounds[-1])
         places = np.searchsorted(self.bounds[:-1], lengths)  # longer rows belong to the last bucket
@@ -160,16 +161,13 @@ class Pack:
     def __init__(
         self, features: str | Sequence[str], *, length: int, fill: Any = 0, overlong: Overlong = "raise"
     ) -> None:
-        _check(length >= 1, f"length must be at least 1, got {length}")
-        _check(
-            overlong in ("raise", "truncate", "split"), f"overlong is 'raise', 'truncate' or 'split', got {overlong!r}"
-        )
-        _put(self, features=_names(features), length=length, fill=fill, overlong=overlong)
+        check_packing(length, overlong)
+        _put(self, features=as_names(features), length=length, fill=fill, overlong=overlong)
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
         """The packed batch."""
         first = self.features[0]
-        columns = {name: _rows(batch, name) for name in self.features}
+        columns = {name: ragged_rows(batch, name) for name in self.features}
         lengths = columns[first].lengths
         for name, rows in columns.items():
             if not np.array_equal(rows.lengths, lengths):
@@ -178,38 +176,95 @@ class Pack:
                 )
         if self.overlong == "raise":
             _check_lengths(first, lengths, self.length)
-        pieces = _Pieces.of(lengths, self.length, split=self.overlong == "split")
-        packed_row, begin = _first_fit(pieces.lengths, self.length)
-        return self._filled(batch, columns, pieces, packed_row, begin)
-
-    def _filled(
-        self, batch: Mapping[str, Any], columns: dict[str, Ragged], pieces: _Pieces, row: Indices, begin: Indices
-    ) -> Batch:
+        pieces = Pieces.of(lengths, self.length, split=self.overlong == "split")
+        row, begin = _first_fit(pieces.lengths, self.length)
         count = int(row.max(initial=-1)) + 1
-        within = np.arange(int(pieces.lengths.sum())) - np.repeat(
-            np.cumsum(pieces.lengths) - pieces.lengths, pieces.lengths
-        )
-        to = np.repeat(row * self.length + begin, pieces.lengths) + within
-        packed: Batch = {}
-        for name, rows in columns.items():
-            take = np.repeat(rows.offsets[pieces.row] + pieces.begin, pieces.lengths) + within
-            packed[name] = place_values(rows.values, take, to, (count, self.length), self.fill)
-        order = np.argsort(row, kind="stable")
-        offsets = np.searchsorted(row[order], np.arange(count + 1))
-        segment = np.empty(len(row), np.int64)
-        segment[order] = np.arange(len(row)) - offsets[row[order]] + 1
-        for name, value in (("segment", np.repeat(segment, pieces.lengths)), ("position", within)):
-            flat = np.zeros(count * self.length, np.int32)
-            flat[to] = value
-            packed[f"{self.features[0]}_{name}"] = flat.reshape(count, self.length)
-        for name, column in batch.items():
-            if name not in packed:
-                packed[name] = Ragged(take_rows(column, pieces.row[order]), offsets.astype(np.int64))
-        return packed
+        return fill_packed(batch, columns, pieces, (row, begin), (count, self.length), self.fill)
+
+
+def fill_packed(
+    batch: Mapping[str, Any],
+    columns: Mapping[str, Ragged],
+    pieces: Pieces,
+    places: tuple[Indices, Indices],
+    shape: tuple[int, int],
+    fill: Any,
+) -> Batch:
+    """Put pieces of rows into packed rows: see :class:`Pack` for what it gives.
+
+    Args:
+        batch: The columns that the rows come from.
+        columns: Those that are packed, as rows of equal lengths; the first names segments and positions.
+        pieces: The pieces.
+        places: For each piece, its packed row, and its position there.
+        shape: How many packed rows there are, and their length.
+        fill: The value where nothing is.
+    """
+    (row, begin), (count, length) = places, shape
+    order = np.argsort(row, kind="stable")
+    offsets = np.searchsorted(row[order], np.arange(count + 1))
+    segment = np.empty(len(row), np.int64)
+    segment[order] = np.arange(len(row)) - offsets[row[order]] + 1
+    moves = _Moves(pieces.lengths, row * length + begin)
+    packed: Batch = {
+        name: moves.place(rows.values, rows.offsets[pieces.row] + pieces.begin, (count, length), fill)
+        for name, rows in columns.items()
+    }
+    first, longest = next(iter(columns)), int(pieces.lengths.max(initial=0))
+    packed[f"{first}_segment"] = moves.repeat(segment, (count, length))
+    counting = np.arange(longest, dtype=np.int32)
+    packed[f"{first}_position"] = moves.place(counting, np.zeros_like(row), (count, length), 0)
+    for name, column in batch.items():
+        if name not in packed:
+            packed[name] = Ragged(take_rows(column, pieces.row[order]), offsets.astype(np.int64))
+    return packed
 
 
 @dataclass(frozen=True, slots=True)
-class _Pieces:
+class _Moves:
+    """Pieces that are copied to a flat column: piece by piece where they are long, else all at once by index.
+
+    Args:
+        lengths: Of the pieces.
+        to: Where each begins in the column.
+    """
+
+    lengths: Indices
+    to: Indices
+
+    @property
+    def are_long(self) -> bool:
+        return int(self.lengths.sum()) >= LONG * len(self.lengths) > 0
+
+    def place(self, values: Any, take: Indices, shape: tuple[int, int], fill: Any) -> Any:
+        """A column of a shape, in which each piece is the part of ``values`` from ``take``."""
+        if isinstance(values, Strings) or not self.are_long:
+            within = self._within()
+            taken, to = np.repeat(take, self.lengths) + within, np.repeat(self.to, self.lengths) + within
+            return place_values(values, taken, to, shape, fill)
+        array = np.asarray(values)
+        column = np.full((shape[0] * shape[1], *array.shape[1:]), fill, array.dtype)
+        for start, to, size in zip(take.tolist(), self.to.tolist(), self.lengths.tolist(), strict=True):
+            column[to : to + size] = array[start : start + size]
+        return column.reshape(*shape, *array.shape[1:])
+
+    def repeat(self, numbers: Indices, shape: tuple[int, int]) -> npt.NDArray[np.int32]:
+        """A column of a shape, in which each piece is a number, and 0 elsewhere."""
+        column = np.zeros(shape[0] * shape[1], np.int32)
+        if self.are_long:
+            for number, to, size in zip(numbers.tolist(), self.to.tolist(), self.lengths.tolist(), strict=True):
+                column[to : to + size] = number
+        else:
+            column[np.repeat(self.to, self.lengths) + self._within()] = np.repeat(numbers, self.lengths)
+        return column.reshape(shape)
+
+    def _within(self) -> Indices:
+        ends = np.cumsum(self.lengths)
+        return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - self.lengths, self.lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
     """The pieces to pack: parts of rows, in order."""
 
     row: Indices
@@ -217,7 +272,7 @@ class _Pieces:
     lengths: Indices
 
     @classmethod
-    def of(cls, lengths: Indices, most: int, *, split: bool) -> _Pieces:
+    def of(cls, lengths: Indices, most: int, *, split: bool) -> Pieces:
         """Each row as one piece of at most ``most``, or as several pieces that hold all of it."""
         counts = np.maximum(-(-lengths // most), 1) if split else np.ones(len(lengths), np.int64)
         row = np.repeat(np.arange(len(lengths)), counts)
@@ -238,7 +293,7 @@ def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
     return row, begin
 
 
-def _rows(batch: Mapping[str, Any], name: str) -> Ragged:
+def ragged_rows(batch: Mapping[str, Any], name: str) -> Ragged:
     """A feature as rows of possibly different lengths; the rows of a stacked feature are equally long."""
     column = batch[name]
     if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
@@ -270,7 +325,18 @@ def _check_lengths(name: str, lengths: Indices, most: int) -> None:
         )
 
 
-def _names(features: str | Sequence[str]) -> tuple[str, ...]:
+def check_packing(length: int, overlong: str) -> None:
+    """Check the arguments of packing.
+
+    Raises:
+        ValueError: One is out of range.
+    """
+    _check(length >= 1, f"length must be at least 1, got {length}")
+    _check(overlong in ("raise", "truncate", "split"), f"overlong is 'raise', 'truncate' or 'split', got {overlong!r}")
+
+
+def as_names(features: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several, as several."""
     names = (features,) if isinstance(features, str) else tuple(features)
     _check(bool(names), "at least one feature is needed")
     return names

@@ -1,0 +1,279 @@
+"""Sequences of all examples packed into rows of one length: a source with as many examples as there are packed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _hooks, _native
+from headrace._arguments import whole
+from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import SourceLike
+from headrace.contracts.random_keys import RandomKeys, read_batch
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.errors import SchemaMismatch, Where
+from headrace.loading.lengths import Overlong, Pieces, as_names, check_packing, fill_packed, ragged_rows
+from headrace.sources.node import Node, cuts_cleanly, encoded_node, narrow, stream
+from headrace.sources.source import Source
+from headrace.sources.views import keep_features
+
+__all__ = ["Packed"]
+
+BLOCK = 4096
+"""Examples read at a time, where lengths are read."""
+MOST_LENGTH = 1 << 24
+
+
+class Packed(Source):
+    """Sequences packed end to end into rows of one length, over the whole source: almost no position is left empty.
+
+    It is a source like any other: it has a length and random access, can be shuffled and sharded, and resumes to the exact batch. Of
+    features of shape ``(None, *inner)`` an example has
+
+    - the features themselves, ``(length, *inner)``, filled up with ``fill``;
+    - ``<first feature>_segment``, ``int32 (length,)``: 1, 2, ... for the sequences in the row, 0 where it is filled up;
+    - ``<first feature>_position``, ``int32 (length,)``: the place within its sequence, from 0;
+    - every other feature with one more axis in front, that varies: its values for the sequences in the row, in order.
+
+    Sequences are placed by best fit, from the longest to the shortest: each goes into the row with the least room that is enough for it.
+    Sequences in a row keep their order in the source, and rows come in the order of their first sequence. The result depends on the lengths
+    alone, is the same in every release, and is computed when the length or an example is first asked for. All lengths are read for that,
+    once, of the first feature only; a million take a tenth of a second to place and 16 MB to keep.
+
+    Args:
+        source: The sequences.
+        length: Of packed rows, up to 2^24.
+        feature: The feature to pack, or several whose sequences have the same lengths (tokens and their labels).
+        fill: What rows are filled up with.
+        overlong: What happens to sequences that are longer than ``length``: ``"raise"``, ``"truncate"``, or ``"split"`` into pieces of ``length``
+            and a rest, which count as sequences of their own (other features are then given once for each piece).
+        lengths: How long the sequences are, where that is known: ``int (n,)``. Nothing is then read before the first row.
+
+    Raises:
+        NoSuchFeature: There is no such feature.
+        SchemaMismatch: The feature has no axis that varies. On first use: a sequence is longer than ``length``. On reading: lengths differ
+            between the features, or from those that were read or given.
+
+    >>> source = Packed({"x": Ragged.from_list([[1, 2, 3], [4, 5], [6]])}, 4, feature="x")
+    >>> source.batch([0, 1])["x"].tolist(), source[0]["x_segment"].tolist()
+    ([[1, 2, 3, 6], [4, 5, 0, 0]], [1, 1, 1, 2])
+    """
+
+    def __init__(
+        self,
+        source: SourceLike,
+        length: int,
+        *,
+        feature: str | Sequence[str],
+        fill: Any = 0,
+        overlong: Overlong = "raise",
+        lengths: npt.ArrayLike | None = None,
+    ) -> None:
+        length = whole(length, "length", least=1)
+        check_packing(length, overlong)
+        if length > MOST_LENGTH:
+            raise ValueError(f"length must be at most {MOST_LENGTH}, got {length}")
+        node: Node = _hooks.as_source(source).node
+        plan = PackingPlan(node, as_names(feature), length, overlong, _check_given(lengths, len(node)))
+        super().__init__(PackedNode(node, plan, fill))
+
+    @property
+    def plan(self) -> PackingPlan:
+        """Which sequences are in which row."""
+        node: Any = self.node
+        plan: PackingPlan = node.plan
+        return plan
+
+    @property
+    def fill_rate(self) -> float:
+        """The share of all positions that hold a value; 1.0 without rows."""
+        plan = self.plan
+        return int(plan.piece_lengths.sum()) / (len(plan) * plan.length) if len(plan) else 1.0
+
+
+@dataclass(eq=False)
+class PackingPlan:
+    """Which pieces of which sequences are in which row. Computed on first use.
+
+    Args:
+        parent: The sequences.
+        features: The features that are packed.
+        length: Of a row.
+        overlong: What happens to longer sequences.
+        given: The lengths, if they are known.
+    """
+
+    parent: Node
+    features: tuple[str, ...]
+    length: int
+    overlong: Overlong
+    given: Indices | None
+
+    def __post_init__(self) -> None:
+        for name in self.features:
+            feature = self.parent.schema[name]
+            if not feature.shape or feature.sparse or None in feature.shape[1:]:
+                raise SchemaMismatch(
+                    Where(feature=name), expected="a feature with one axis that varies", found=repr(feature)
+                )
+
+    def __len__(self) -> int:
+        return len(self._placed[1]) - 1
+
+    @property
+    def firsts(self) -> Indices:
+        """``int64 (rows + 1,)``: the number of the first piece of each row."""
+        return self._placed[1]
+
+    @property
+    def piece_lengths(self) -> Indices:
+        """How long each piece is, row by row."""
+        return self._placed[0].lengths
+
+    @cached_property
+    def lengths(self) -> Indices:
+        """``int64 (n,)``: the length of each sequence."""
+        return self._read_lengths() if self.given is None else self.given
+
+    def pieces_in(self, rows: Indices) -> tuple[Pieces, Indices]:
+        """The pieces in some rows, end to end, and how many there are in each."""
+        pieces, firsts = self._placed
+        counts = firsts[rows + 1] - firsts[rows]
+        ends = np.cumsum(counts)
+        chosen = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(firsts[rows] - (ends - counts), counts)
+        return Pieces(pieces.row[chosen], pieces.begin[chosen], pieces.lengths[chosen]), counts
+
+    @cached_property
+    def _placed(self) -> tuple[Pieces, Indices]:
+        """All pieces in the order of rows, and the number of the first piece of each row."""
+        lengths = self.lengths
+        if self.overlong == "raise" and int(lengths.max(initial=0)) > self.length:
+            index = int(np.argmax(lengths > self.length))
+            raise SchemaMismatch(
+                self.parent.where(index).at(feature=self.features[0]),
+                expected=f"sequences of at most {self.length} values",
+                found=f"{lengths[index]} in example {index}",
+                hint="Choose a larger length, or overlong='split' or overlong='truncate'.",
+            )
+        pieces = Pieces.of(lengths, self.length, split=self.overlong == "split")
+        bins = _native.best_fit(pieces.lengths, self.length)
+        _, first_piece, which = np.unique(bins, return_index=True, return_inverse=True)
+        rank = np.empty(len(first_piece), np.int64)
+        rank[np.argsort(first_piece)] = np.arange(len(first_piece))
+        rows = rank[which.reshape(-1)]
+        order = np.argsort(rows, kind="stable")
+        firsts = np.searchsorted(rows[order], np.arange(len(first_piece) + 1)).astype(np.int64, copy=False)
+        return Pieces(pieces.row[order], pieces.begin[order], pieces.lengths[order]), firsts
+
+    def _read_lengths(self) -> Indices:
+        name = self.features[0]
+        node = keep_features(self.parent, [name])
+        parts = [ragged_rows(batch, name).lengths for batch in _batches(node)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+class PackedNode:
+    """Packed rows of the sequences of a node.
+
+    Args:
+        parent: The node, with at least the features that are packed.
+        plan: Which sequences are in which row.
+        fill: What rows are filled up with.
+    """
+
+    def __init__(self, parent: Node, plan: PackingPlan, fill: Any) -> None:
+        self.parent = parent
+        self.plan = plan
+        self.fill = fill
+        self.schema = self._packed_schema(parent.schema)
+
+    def _packed_schema(self, schema: Schema) -> Schema:
+        names, length = self.plan.features, self.plan.length
+        packed = {name: Feature(schema[name].dtype, (length, *schema[name].shape[1:])) for name in names}
+        for kind in ("segment", "position"):
+            packed[f"{names[0]}_{kind}"] = Feature("int32", (length,))
+        for name, feature in schema.items():
+            if name not in packed:
+                packed[name] = _with_axis(feature)
+        return Schema(packed)
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return self.batch_with_keys(indices, None)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        plan = self.plan
+        pieces, counts = plan.pieces_in(indices)
+        wanted, which = np.unique(pieces.row, return_inverse=True)
+        # Random numbers depend on the sequence, which each epoch reads once: several are in one row.
+        own = None if keys is None else replace(keys, positions=wanted)
+        batch = read_batch(self.parent, wanted, own)
+        columns = {name: ragged_rows(batch, name) for name in plan.features}
+        for name, rows in columns.items():
+            self._check(name, rows, wanted)
+        row = np.repeat(np.arange(len(indices)), counts)
+        ends = np.cumsum(pieces.lengths)
+        before = np.concatenate([np.zeros(1, np.int64), ends])[np.cumsum(counts) - counts] if len(counts) else ends
+        begin = ends - pieces.lengths - before[row]
+        chosen = Pieces(which.reshape(-1), pieces.begin, pieces.lengths)
+        return fill_packed(batch, columns, chosen, (row, begin), (len(indices), plan.length), self.fill)
+
+    def _check(self, name: str, rows: Ragged, indices: Indices) -> None:
+        expected = self.plan.lengths[indices]
+        if np.array_equal(rows.lengths, expected):
+            return
+        at = int(np.argmax(rows.lengths != expected))
+        raise SchemaMismatch(
+            self.parent.where(int(indices[at])).at(feature=name),
+            expected=f"{expected[at]} values in example {indices[at]}, as when the lengths were read",
+            found=f"{rows.lengths[at]}",
+            hint="Features that are packed together have the same lengths, and the data must not change.",
+        )
+
+    def where(self, index: int, /) -> Where:
+        pieces, _ = self.plan.pieces_in(np.array([index]))
+        return self.parent.where(int(pieces.row[0]))
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        kept = [name for name in self.parent.schema if name in names or name in self.plan.features]
+        return PackedNode(keep_features(narrow(self.parent, tuple(kept)), kept), self.plan, self.fill)
+
+    def encoded(self) -> Node:
+        return PackedNode(encoded_node(self.parent), self.plan, self.fill)
+
+    def cuts_cleanly(self) -> bool:
+        return cuts_cleanly(self.parent)
+
+
+def _with_axis(feature: Feature) -> Feature:
+    """A feature with one more axis in front, that varies."""
+    return Feature(feature.dtype, (None, *feature.shape), encoding=feature.encoding, names=feature.names)
+
+
+def _check_given(lengths: npt.ArrayLike | None, n: int) -> Indices | None:
+    if lengths is None:
+        return None
+    given = np.asarray(lengths)
+    if given.shape != (n,) or given.dtype.kind not in "iu" or (n and int(given.min()) < 0):
+        raise ValueError(f"lengths are {n} integers from 0, one for each example, got {given.dtype} {given.shape}")
+    return given.astype(np.int64)
+
+
+def _batches(node: Node) -> Iterator[Batch]:
+    batches = stream(node, BLOCK)
+    if batches is not None:
+        yield from batches
+        return
+    for start in range(0, len(node), BLOCK):
+        yield node.batch(np.arange(start, min(start + BLOCK, len(node))))
