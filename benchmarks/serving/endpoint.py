@@ -1,4 +1,7 @@
-"""Headrace's endpoint of both stages, in the foreground: ``python -m benchmarks.serving.endpoint '{"port": 9100}'``."""
+"""Headrace's endpoint of both stages, in the foreground: ``python -m benchmarks.serving.endpoint '{"port": 9100}'``.
+
+A second argument is the number of replicas under Ray Serve, whose proxy then listens in place of Headrace's own server.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from pathlib import Path
 
 from headrace.hosting.endpoint import log_to_standard_error
 from headrace.hosting.http.server import serve
-from headrace.hosting.settings import Settings
+from headrace.hosting.ray.run import serve_on_ray
+from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage
 
 SCRIPT = Path(__file__).parent / "featurizer.py"
@@ -32,4 +36,8 @@ def stages(folder):
 
 if __name__ == "__main__":
     log_to_standard_error()
-    serve(stages(os.environ["SERVING_MODELS"]), Settings(**json.loads(sys.argv[1])), title="abalone")
+    found, settings = stages(os.environ["SERVING_MODELS"]), Settings(**json.loads(sys.argv[1]))
+    if len(sys.argv) > 2:
+        serve_on_ray(found, settings, RaySettings(replicas=int(sys.argv[2])), name="abalone")
+    else:
+        serve(found, settings, title="abalone")

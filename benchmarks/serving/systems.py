@@ -76,6 +76,11 @@ def _ray(port):
     return [([sys.executable, "-m", f"{HERE}.peers.ray_both"], variables)]
 
 
+def _headrace_on_ray(port):
+    variables = {"RAY_worker_niceness": "0"}  # as above
+    return [([sys.executable, "-m", f"{HERE}.endpoint", json.dumps({"port": port}), "2"], variables)]
+
+
 def _gunicorn(app, port, workers, **variables):
     command = [_program("gunicorn"), "-k", "gevent", "-w", str(workers), "-b", f"127.0.0.1:{port}"]
     return [*command, "--log-level", "warning", f"{HERE}.peers.{app}:app"], variables
@@ -159,6 +164,13 @@ SYSTEMS = {
         content_type="application/json",
         score=lambda body: json.loads(json.loads(body)["predictions"][0])["predictions"][0]["score"],
         needs=str(MLFLOW / "mlflow"),
+    ),
+    "headrace-ray": System(
+        text="Headrace on Ray Serve, two replicas",
+        commands=_headrace_on_ray,
+        needs="ray",
+        is_never_idle=True,
+        is_peer=False,
     ),
     "ray": System(text="Ray Serve, batches, two replicas", commands=_ray, needs="ray", is_never_idle=True),
 }

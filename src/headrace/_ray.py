@@ -23,7 +23,7 @@ from headrace._optional import require
 from headrace.errors import MissingExtra, Unreachable, UnsupportedData, Where, WorkerDied
 from headrace.io.system import as_pool_thread, usable_cores, usable_memory
 
-__all__ = ["Cluster", "RayNode", "connect", "require_ray"]
+__all__ = ["Cluster", "RayNode", "connect", "find_cluster", "require_ray"]
 
 OLDEST = (2, 52)
 ANSWER_S = 10.0
@@ -65,7 +65,13 @@ def require_ray() -> ModuleType:
     return ray
 
 
-def connect(address: str | None = None, *, object_store_bytes: int | None = None) -> Cluster:
+def connect(
+    address: str | None = None,
+    *,
+    object_store_bytes: int | None = None,
+    cpus: int | None = None,
+    shows_log: bool = False,
+) -> Cluster:
     """Connect to Ray. Close the result, or use it as a context.
 
     A connection that this process already has is used as it is. Otherwise the cluster at ``address`` or ``RAY_ADDRESS`` is
@@ -74,6 +80,8 @@ def connect(address: str | None = None, *, object_store_bytes: int | None = None
     Args:
         address: ``host:port`` or ``ray://host:port`` of a cluster, ``"auto"`` for the one on this machine, ``"local"`` for a new one.
         object_store_bytes: Size of the object store of a local cluster; by default a tenth of the memory, at most 1 GiB.
+        cpus: The cores of a local cluster; by default those of this machine.
+        shows_log: Whether to write what workers print to the standard error of this process.
 
     Raises:
         MissingExtra: Ray is not installed, or too old.
@@ -84,7 +92,7 @@ def connect(address: str | None = None, *, object_store_bytes: int | None = None
     with _opening:
         if not ray.is_initialized():
             chosen = address or os.environ.get("RAY_ADDRESS") or "local"
-            _start(ray, chosen, object_store_bytes)
+            _start(ray, chosen, object_store_bytes, cpus, shows_log=shows_log)
             _open.update(address=chosen, users=0, ours=True)
         elif address is not None and not _is_current(ray, address):
             here = ray.get_runtime_context().gcs_address
@@ -93,6 +101,18 @@ def connect(address: str | None = None, *, object_store_bytes: int | None = None
             )
         _open["users"] = _open.get("users", 0) + 1
     return Cluster(ray)
+
+
+def find_cluster(address: str | None = None) -> str | None:
+    """The address of the cluster that :func:`connect` would connect to, for another process to do so; ``None`` if it would start one.
+
+    Raises:
+        MissingExtra: Ray is not installed, or too old.
+    """
+    ray = require_ray()
+    if address is None and ray.is_initialized():
+        return str(ray.get_runtime_context().gcs_address)
+    return address or os.environ.get("RAY_ADDRESS") or None
 
 
 _opening = threading.RLock()
@@ -109,12 +129,12 @@ def _is_current(ray: ModuleType, address: str) -> bool:
     return same and port == current_port
 
 
-def _start(ray: ModuleType, address: str, object_store_bytes: int | None) -> None:
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+def _start(ray: ModuleType, address: str, object_store_bytes: int | None, cpus: int | None, *, shows_log: bool) -> None:
+    options: dict[str, Any] = {"log_to_driver": shows_log, "logging_level": "error"}
     if address == "local":
         tenth = (usable_memory() or 0) // 10
         size = object_store_bytes or min(max(tenth, LEAST_STORE), MOST_STORE)
-        options |= {"num_cpus": usable_cores(), "include_dashboard": False, "object_store_memory": size}
+        options |= {"num_cpus": cpus or usable_cores(), "include_dashboard": False, "object_store_memory": size}
     else:
         _check_answer(address)
     with warnings.catch_warnings():

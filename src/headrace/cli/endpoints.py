@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.options import AsJson
+from headrace._ray import find_cluster
+from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn
 from headrace.cli.terminal import note, print_json, print_line, print_table
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.hosting.client import Client, InvocationResult
-from headrace.hosting.endpoint import create_endpoint, find_endpoint, list_endpoints, log_to_standard_error
+from headrace.hosting.endpoint import Endpoint, create_endpoint, find_endpoint, list_endpoints, log_to_standard_error
 from headrace.hosting.http.server import serve as serve_stages
-from headrace.hosting.settings import Settings
+from headrace.hosting.ray.run import serve_on_ray
+from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage, recognise
 
 __all__ = ["Models", "Scripts", "endpoints", "invoke", "serve", "stages_of"]
@@ -177,6 +180,20 @@ def serve(
             help="Start an endpoint of this name in the background, and print its address.",
         ),
     ] = None,
+    update: Annotated[
+        bool, typer.Option("--update", help="Replace the containers of the endpoint --name while it answers (on Ray).")
+    ] = False,
+    on: OnOption = RunsOn.PROCESSES,
+    address: RayAddress = None,
+    replicas: Annotated[
+        str | None,
+        typer.Option(
+            "--replicas",
+            metavar="N[:M]",
+            show_default=False,
+            help="Replicas on Ray: a number, or least:most.  [default: 1]",
+        ),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Include tracebacks in answers to failed requests.")] = False,
     fast_path: Annotated[
         bool, typer.Option("--fast-path/--no-fast-path", help="Answer invocations without the layers of Starlette.")
@@ -190,16 +207,58 @@ def serve(
       headrace serve model.tar.gz --script inference.py
       headrace serve featurizer.tar.gz linear.tar.gz --script featurizer.py --port 0
       headrace serve model.tar.gz --name abalone
+      headrace serve model.tar.gz --name abalone --on ray --replicas 1:8
+      headrace serve newer.tar.gz --name abalone --update
     """
     stages = stages_of(models, script)
+    if update:
+        _update(name, stages, replicas)
+        return
     chosen_port = 0 if name is not None and port == 8080 else port
     settings = Settings(
         host=host, port=chosen_port, workers=workers, debug=debug, fast_path=fast_path
     ).with_environment()
+    placement = _placement(on, address, replicas)
     if name is not None:
-        endpoint = create_endpoint(name, stages, settings=settings)
+        endpoint = _create(name, stages, settings, placement)
         print_line(str(endpoint.address))
         note(f"{name} is in service; `headrace endpoints --delete {name}` stops it")
         return
     log_to_standard_error(logging.INFO)
+    if placement is not None:
+        serve_on_ray(stages, settings, placement, name=f"serve-{os.getpid()}", started=print_line)
+        return
     serve_stages(stages, settings, title=", ".join(model.name for model in models), started=print_line)
+
+
+def _create(name: str, stages: Sequence[Stage], settings: Settings, placement: RaySettings | None) -> Endpoint:
+    if placement is None:
+        return create_endpoint(name, stages, settings=settings)
+    address, replicas = placement.address, placement.replicas
+    return create_endpoint(name, stages, settings=settings, on="ray", address=address, replicas=replicas)
+
+
+def _placement(on: RunsOn, address: str | None, replicas: str | None) -> RaySettings | None:
+    """The place on a Ray cluster that the options describe; ``None`` for this machine's processes."""
+    if on != RunsOn.RAY:
+        if replicas is not None or address is not None:
+            raise ValueError("--replicas and --address go with --on ray")
+        return None
+    return RaySettings(replicas=_replicas(replicas or "1"), address=find_cluster(address))
+
+
+def _replicas(text: str) -> int | tuple[int, int]:
+    try:
+        least, *most = map(int, text.split(":"))
+    except ValueError:
+        raise ValueError(f"--replicas takes a number, or least:most such as 1:8, got {text!r}") from None
+    if len(most) > 1:
+        raise ValueError(f"--replicas takes a number, or least:most such as 1:8, got {text!r}")
+    return (least, most[0]) if most else least
+
+
+def _update(name: str | None, stages: Sequence[Stage], replicas: str | None) -> None:
+    if name is None:
+        raise ValueError("--update goes with --name, the endpoint to update")
+    find_endpoint(name).update(stages, replicas=None if replicas is None else _replicas(replicas))
+    note(f"{name} is updated")

@@ -26,7 +26,10 @@ __all__ = [
     "Columns",
     "CompressionChoice",
     "FormatName",
+    "OnOption",
     "Paths",
+    "RayAddress",
+    "RunsOn",
     "SchemaFile",
     "SkipCorrupt",
     "as_path",
@@ -112,6 +115,25 @@ SchemaFile = Annotated[
 ]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="Skip damaged records, and report how many.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class RunsOn(StrEnum):
+    """Where models and scripts run."""
+
+    PROCESSES = "processes"
+    RAY = "ray"
+
+
+OnOption = Annotated[RunsOn, typer.Option("--on", help="Run in processes of this machine, or on a Ray cluster.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        show_default=False,
+        help="The Ray cluster.  [default: RAY_ADDRESS, else a local one]",
+    ),
+]
 
 
 def as_path(paths: Sequence[str]) -> str | list[str]:

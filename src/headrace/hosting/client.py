@@ -73,7 +73,7 @@ class Client:
     """A client of one endpoint. Safe in threads. Connections are kept open and reused.
 
     Args:
-        address: ``http://host:port``.
+        address: ``http://host:port``, and a path before ``/invocations`` where several endpoints share a port.
     """
 
     def __init__(self, address: str) -> None:
@@ -81,7 +81,7 @@ class Client:
         parts = urlsplit(address)
         if parts.scheme != "http" or not parts.hostname or not parts.port:
             raise ValueError(f"the address of an endpoint is http://host:port, got {address!r}")
-        self._host, self._port = parts.hostname, parts.port
+        self._host, self._port, self._prefix = parts.hostname, parts.port, parts.path.rstrip("/")
         self._idle: list[http.client.HTTPConnection] = []
 
     def invoke(
@@ -189,7 +189,7 @@ class Client:
         try:
             if connection.sock is not None:
                 connection.sock.settimeout(timeout_s)
-            connection.request(method, path, body, dict(headers or {}))
+            connection.request(method, self._prefix + path, body, dict(headers or {}))
             answer = connection.getresponse()
             received = {name.lower(): value for name, value in answer.getheaders()}
             found = answer.status, received, answer.read()

@@ -1,4 +1,4 @@
-"""Named endpoints: processes that outlive the caller. Other processes can list, invoke and delete them."""
+"""Named endpoints: processes that outlive the caller. Other processes can list, invoke, update and delete them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Unpack
 
+from headrace._ray import find_cluster
 from headrace.errors import LOG_MARK, HeadraceError
 from headrace.hosting.client import Client, InvocationResult, InvokeOptions
 from headrace.hosting.http.server import bind, serve
 from headrace.hosting.registry import EndpointEntry, all_entries
-from headrace.hosting.settings import Settings
+from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage, check_stages, container_names
 from headrace.hosting.workers.process import python_arguments, search_path
 
@@ -34,12 +37,17 @@ __all__ = [
 ]
 
 
-Status = Literal["Creating", "InService", "Failed", "Stopped"]
+Status = Literal["Creating", "Updating", "InService", "Failed", "Stopped"]
 
 PAUSE_S = 0.05
 PING_TIMEOUT_S = 2.0  # as in SageMaker
 MOST_LOG_LINES = 20
 FAILED = "does not load"
+MODULES = {"processes": "headrace.hosting.endpoint", "ray": "headrace.hosting.ray.run"}
+"""The main program of an endpoint, by the place where its model is held."""
+LEAVE_S = 60.0
+"""How long an endpoint may take to leave its Ray cluster."""
+ENVIRONMENT = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}  # a log is complete, and plain
 
 
 class EndpointError(HeadraceError, RuntimeError):
@@ -63,12 +71,14 @@ class Endpoint:
 
     @property
     def status(self) -> Status:
-        """``"Creating"`` until its model is loaded; then ``"InService"``; ``"Failed"`` if it could not start; ``"Stopped"`` if its
-        process has ended, for example by a restart of the machine.
+        """``"Creating"`` until its model is loaded; then ``"InService"``; ``"Updating"`` while new containers are rolled out and it answers
+        all the same; ``"Failed"`` if it could not start; ``"Stopped"`` if its process has ended, for example by a restart of the machine.
         """
         if not self._entry.is_alive():
             return "Failed" if self._entry.read("state").get("failure") else "Stopped"
-        return "InService" if self.unready is None else "Creating"
+        if self.unready is not None:
+            return "Creating"
+        return "Updating" if self._entry.read("state").get("updating") else "InService"
 
     @property
     def address(self) -> str | None:
@@ -83,9 +93,9 @@ class Endpoint:
     @property
     def unready(self) -> str | None:
         """Why it cannot answer now; ``None`` if it can."""
-        address = self.address
-        if address is None:
-            return self._entry.read("state").get("failure") or "it does not run"
+        address, state = self.address, self._entry.read("state")
+        if address is None or state.get("waiting"):
+            return state.get("failure") or state.get("waiting") or "it does not run"
         try:
             status, _, body = Client(address).request(
                 "GET", "/ping", headers={"Connection": "close"}, timeout_s=PING_TIMEOUT_S
@@ -108,7 +118,8 @@ class Endpoint:
             "containers": container_names(stages),
             "models": [stage.model_dir for stage in stages],
             "log": str(self._entry.log),
-            "reason": None if status == "InService" else self.unready,
+            "reason": None if status in ("InService", "Updating") else self.unready,
+            **({"replicas": state.get("replicas", 0), "cluster": state.get("cluster")} if "ray" in spec else {}),
         }
 
     def invoke(
@@ -136,12 +147,64 @@ class Endpoint:
             return ""
         return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])
 
+    def update(
+        self,
+        stages: Sequence[Stage],
+        *,
+        settings: Settings | None = None,
+        replicas: int | tuple[int, int] | None = None,
+        wait_s: float | None = 900.0,
+    ) -> None:
+        """Replace its containers while it answers, one replica after another. Only for an endpoint on Ray.
+
+        Args:
+            stages: Its new containers, 1 to 15.
+            settings: New limits; by default those that it has. Its address stays.
+            replicas: Another number of replicas, or the least and the most.
+            wait_s: How long to wait until every replica has the new containers. ``None`` does not wait.
+
+        Raises:
+            EndpointError: The new model does not load, so the endpoint keeps its containers; it did not finish in time; or the endpoint is not
+                on Ray, or does not run.
+            ValueError: An invalid set of containers.
+        """
+        check_stages(stages)
+        spec = self._entry.read("spec")
+        if "ray" not in spec or not self._entry.is_alive():
+            reason = f"it is {self.status}" if "ray" in spec else "it is not on Ray"
+            raise EndpointError(f"the endpoint {self.name} cannot be updated: {reason}. Delete it, and create it again")
+        placement = RaySettings.from_json(spec["ray"])
+        placement = placement if replicas is None else replace(placement, replicas=replicas)
+        version = uuid.uuid4().hex
+        new = {"stages": [stage.to_json() for stage in stages], "ray": placement.to_json(), "version": version}
+        if settings is not None:
+            new["settings"] = settings.to_json()
+        self._entry.write("spec", {**spec, "path": search_path(), **new})
+        if wait_s is not None:
+            self._wait_for(version, wait_s)
+
+    def _wait_for(self, version: str, wait_s: float) -> None:
+        """Wait until an update is rolled out."""
+        deadline = time.monotonic() + wait_s
+        while (settled := self._entry.read("state").get("settled", {})).get(version, "") == "":
+            if not self._entry.is_alive():
+                raise EndpointError(f"the endpoint {self.name} ended during its update: {self.unready}")
+            if time.monotonic() > deadline:
+                raise EndpointError(f"the update of the endpoint {self.name} takes longer than {wait_s:g} s")
+            time.sleep(PAUSE_S)
+        if settled[version] is not None:
+            raise EndpointError(
+                f"the endpoint {self.name} keeps its containers, since the update failed: {settled[version]}"
+            )
+
     def stop(self, *, timeout_s: float = 30.0) -> None:
         """Stop its processes, after answering the requests in flight. Does nothing if it does not run.
 
         Args:
-            timeout_s: How long that may take. Then it is killed, as SageMaker does.
+            timeout_s: How long that may take. Then it is killed, as SageMaker does. An endpoint on Ray has a minute at least.
         """
+        if "ray" in self._entry.read("spec"):
+            timeout_s = max(timeout_s, LEAVE_S)
         for number, patience_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, timeout_s)):
             deadline = time.monotonic() + patience_s
             while self._entry.is_alive():
@@ -155,6 +218,8 @@ class Endpoint:
                 time.sleep(PAUSE_S)
             while self._entry.is_alive() and time.monotonic() < deadline:
                 time.sleep(PAUSE_S)
+        if self._entry.read("state").get("cluster") and not self._entry.is_alive():
+            _run_to_end(self._entry)  # It was killed: its replicas are still in the cluster.
 
     def delete(self) -> None:
         """Stop it, and delete its folder with its log. Does nothing if it is deleted already."""
@@ -199,6 +264,10 @@ def create_endpoint(
     settings: Settings | None = None,
     direct: bool = False,
     wait_s: float | None = 240.0,
+    on: Literal["processes", "ray"] = "processes",
+    replicas: int | tuple[int, int] = 1,
+    address: str | None = None,
+    resources: Mapping[str, float] | None = None,
 ) -> Endpoint:
     """Start an endpoint in its own process, which outlives this one.
 
@@ -208,8 +277,14 @@ def create_endpoint(
         settings: Limits and workers; by default it listens on a free port of the loopback address.
         direct: Send each request to the one container that its header names, not through all of them.
         wait_s: How long to wait until its model is loaded (SageMaker gives it 4 minutes). ``None`` does not wait.
+        on: Where the model is held: in worker processes of this machine, or in replicas under Ray Serve.
+        replicas: With ``on="ray"``, how many: a number, or the least and the most.
+        address: The Ray cluster, as for ``ray.init``. By default ``RAY_ADDRESS``, or the cluster that this process uses, or one on this machine
+            that starts for the endpoint and ends with it.
+        resources: What each replica takes of its node, such as ``{"CPU": 2, "GPU": 1}``. By default, one processor for each worker.
 
     Raises:
+        MissingExtra: Ray is not installed.
         EndpointError: Its model does not load, or not in time. The message has the reason and the end of the log. The endpoint
             is stopped and stays in the list as ``"Failed"``.
         HeadraceError: An endpoint of this name exists.
@@ -218,6 +293,9 @@ def create_endpoint(
     check_stages(stages)
     if sys.platform == "win32":
         raise EndpointError("named endpoints need a POSIX system; use headrace serve, which runs in the foreground")
+    placement = None
+    if on == "ray":
+        placement = RaySettings(replicas=replicas, address=find_cluster(address), resources=resources or {})
     entry = EndpointEntry(name)
     claim = entry.claim()
     try:
@@ -225,8 +303,10 @@ def create_endpoint(
         (entry.folder / "state.json").unlink(missing_ok=True)
         plain = [stage.to_json() for stage in stages]
         spec = {"settings": chosen.to_json(), "stages": plain, "direct": direct, "path": search_path()}
+        if placement is not None:
+            spec |= {"ray": placement.to_json(), "version": uuid.uuid4().hex}
         entry.write("spec", spec)
-        _start(entry, claim)
+        _start(entry, on, str(claim), pass_fds=[claim])
     finally:
         os.close(claim)  # The endpoint's process holds the lock now.
     endpoint = Endpoint(entry)
@@ -253,18 +333,27 @@ def list_endpoints() -> list[Endpoint]:
     return [Endpoint(entry) for entry in all_entries()]
 
 
-def _start(entry: EndpointEntry, claim: int) -> None:
-    with entry.log.open("wb") as log:
+def _start(entry: EndpointEntry, on: str, *arguments: str, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    with entry.log.open("ab" if not arguments else "wb") as log:
         process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, *python_arguments("headrace.hosting.endpoint"), entry.name, str(claim)],
+            [sys.executable, *python_arguments(MODULES[on]), entry.name, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=[claim],
+            pass_fds=pass_fds,
             start_new_session=True,
+            env={**ENVIRONMENT, **os.environ},
         )
     # Reap the child when it ends, so that it leaves no zombie.
     threading.Thread(target=process.wait, name="headrace-endpoint-wait", daemon=True).start()
+    return process
+
+
+def _run_to_end(entry: EndpointEntry) -> None:
+    """Remove what a killed endpoint has left in its Ray cluster."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        _start(entry, "ray").wait(LEAVE_S)
+    entry.write("state", {})
 
 
 def log_to_standard_error(level: int = logging.INFO) -> None:

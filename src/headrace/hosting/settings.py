@@ -1,15 +1,16 @@
-"""The settings of an endpoint: SageMaker's limits, and how many processes share the work."""
+"""The settings of an endpoint: SageMaker's limits, how many processes share the work, and its place on a Ray cluster."""
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from headrace.io.system import usable_cores
 
-__all__ = ["Settings"]
+__all__ = ["RaySettings", "Settings"]
 
 MEBIBYTE = 1 << 20
 MOST_PORT = 65535
@@ -114,3 +115,49 @@ VARIABLES: dict[str, tuple[str, Callable[[str], float]]] = {
     "SAGEMAKER_MODEL_SERVER_TIMEOUT": ("timeout_s", float),
     "MAX_CONTENT_LENGTH": ("max_payload_bytes", int),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaySettings:
+    """The place of an endpoint on a Ray cluster.
+
+    Raises:
+        ValueError: An invalid value; the message names it.
+    """
+
+    replicas: int | tuple[int, int] = 1
+    """How many replicas hold the model: a number, or the least and the most, between which Ray Serve chooses by the requests in
+    progress."""
+    address: str | None = None
+    """The cluster, as for ``ray.init``. ``None``: a cluster on this machine that starts for the endpoint and ends with it."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """What each replica takes of its node, such as ``{"CPU": 2, "GPU": 1}``. By default, one processor for each of its workers."""
+
+    def __post_init__(self) -> None:
+        least, most = self.bounds
+        if not 1 <= least <= most:
+            raise ValueError(f"replicas must be at least 1, or the least and the most, got {self.replicas!r}")
+        for name, amount in self.resources.items():
+            if not amount >= 0:
+                raise ValueError(f"a replica cannot take {amount} of {name}")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the most replicas."""
+        if isinstance(self.replicas, int):
+            return self.replicas, self.replicas
+        try:
+            least, most = map(operator.index, self.replicas)
+        except (TypeError, ValueError):
+            raise ValueError(f"replicas must be a number, or the least and the most, got {self.replicas!r}") from None
+        return least, most
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"replicas": list(self.bounds), "address": self.address, "resources": dict(self.resources)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RaySettings:
+        """The inverse of :meth:`to_json`."""
+        least, most = values["replicas"]
+        return cls(replicas=(least, most), address=values["address"], resources=values["resources"])

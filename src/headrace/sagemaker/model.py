@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from headrace.containers.code import find_code, stage
 from headrace.hosting.endpoint import create_endpoint
@@ -50,6 +50,10 @@ class Deployable(Transformable):
         *,
         wait: bool = True,
         settings: Settings | None = None,
+        on: Literal["processes", "ray"] = "processes",
+        replicas: int | tuple[int, int] = 1,
+        address: str | None = None,
+        resources: Mapping[str, float] | None = None,
         **others: Any,
     ) -> Any:
         """Start an endpoint. It outlives this process.
@@ -60,6 +64,7 @@ class Deployable(Transformable):
             endpoint_name: By default the base name of the model and the time, or the name of the pipeline.
             wait: Wait until every model is loaded.
             settings: How the endpoint serves: port, workers, limits.
+            on, replicas, address, resources: Its place on a Ray cluster; see :func:`headrace.hosting.create_endpoint`.
             others: Other arguments of the SDK, accepted and ignored.
 
         Returns:
@@ -75,7 +80,16 @@ class Deployable(Transformable):
         self.endpoint_name = endpoint_name or given.get("endpoint_name") or self._name_for_endpoint()
         if settings is None:
             settings = Settings(port=0, workers=self.workers)
-        create_endpoint(self.endpoint_name, stages, settings=settings, wait_s=START_S if wait else None)
+        create_endpoint(
+            self.endpoint_name,
+            stages,
+            settings=settings,
+            wait_s=START_S if wait else None,
+            on=on,
+            replicas=replicas,
+            address=address,
+            resources=resources,
+        )
         self.sagemaker_session.save_endpoint(self.endpoint_name, str(self.name))
         predictor = (self.predictor_cls or Predictor)(self.endpoint_name, self.sagemaker_session)
         if serializer is not None:

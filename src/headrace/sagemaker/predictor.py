@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.hosting.client import ModelError
 from headrace.hosting.endpoint import find_endpoint
+from headrace.hosting.stage import Stage
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments, warn_old_name
 from headrace.sagemaker.deserializers import (
     BytesDeserializer,
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 VARIANT = "AllTraffic"
+UPDATE_S = 900.0
 ARGUMENTS = {
     "Accept",
     "ContentType",
@@ -159,6 +161,37 @@ class Predictor(OnOneMachine):
         if hasattr(self.deserializer, "deserialize"):
             return self.deserializer.deserialize(stream, answer.content_type)
         return self.deserializer(stream, answer.content_type)
+
+    def update_endpoint(
+        self,
+        initial_instance_count: int | None = None,
+        instance_type: str | None = None,
+        accelerator_type: str | None = None,
+        model_name: str | None = None,
+        tags: Any = None,
+        kms_key: str | None = None,
+        data_capture_config_dict: Any = None,
+        max_errors: int | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Replace the model of the endpoint while it answers. The endpoint must be on Ray.
+
+        Args:
+            model_name: The name of a model or pipeline that was created or deployed; by default that of the endpoint, loaded again.
+            wait: Wait until every replica has the model.
+            initial_instance_count, instance_type, accelerator_type, tags, kms_key, data_capture_config_dict, max_errors: Accepted and
+                ignored.
+
+        Raises:
+            EndpointError: The model does not load, so the endpoint keeps its own; or it is not on Ray.
+            ValueError: There is no such model.
+        """
+        del initial_instance_count, instance_type, accelerator_type, tags, kms_key, data_capture_config_dict, max_errors
+        name = model_name or self.sagemaker_session.model_of_endpoint(self.endpoint_name)
+        containers = self.sagemaker_session.describe_model(name).get("Containers", ())
+        stages = [Stage.from_json(container) for container in containers]
+        self._endpoint.update(stages, wait_s=UPDATE_S if wait else None)
+        self.sagemaker_session.save_endpoint(self.endpoint_name, name)
 
     def delete_endpoint(self, delete_endpoint_config: bool = True) -> None:
         """Stop and delete the endpoint."""

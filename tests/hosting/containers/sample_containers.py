@@ -199,3 +199,14 @@ def variable(name):
 
 def slow_to_load():
     time.sleep(600)
+
+
+class Versioned:
+    """Marks what it returns, so that a test sees which version answered what."""
+
+    def __init__(self, mark, seconds=0.0):
+        self._mark, self._seconds = mark, seconds
+
+    def __call__(self, request: Request) -> Response:
+        time.sleep(self._seconds)
+        return _text(f"{self._mark}:{request.body.decode()[::-1]}")

@@ -96,6 +96,7 @@ def create_app(pool: Pool, invocations: Invocations, settings: Settings, metrics
         exception_handlers={404: routes.http_error, 405: routes.http_error, 500: routes.own_error},
         lifespan=lifespan,
     )
+    app.state.pool, app.state.invocations, app.state.metrics = pool, invocations, metrics
     app.router.redirect_slashes = False  # SageMaker does not redirect either, and few clients send a body twice
     return app
 

@@ -1,0 +1,253 @@
+"""Endpoints on Ray: the life of one, errors as on one machine, updates, and what is left when processes or nodes are killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from tests.clusters import running_cluster
+from tests.hosting.places import lives, ping, sample, wait
+from tests.hosting.ray.load import Load, kill_one, replicas
+
+from headrace.hosting.client import Client, ModelError
+from headrace.hosting.endpoint import EndpointError, create_endpoint, find_endpoint, list_endpoints
+from headrace.hosting.ray.run import reason_in
+from headrace.hosting.settings import Settings
+
+ANY_PORT = Settings(port=0)
+ERRORS = ("refuse 415 not this", "raise it", "status 418 tea", "status 503 tea", "die", "nothing")
+
+
+def versioned(mark):
+    return sample("Versioned", arguments={"mark": mark, "seconds": 0.002})
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    return create_endpoint("abalone", [sample("obedient")], settings=ANY_PORT, on="ray", replicas=2)
+
+
+def outcome(endpoint, body):
+    try:
+        return endpoint.invoke(body).body
+    except ModelError as error:
+        return str(error)
+
+
+@pytest.mark.ray
+def test_answers_and_errors_are_those_of_one_machine(endpoint):
+    local = create_endpoint("local", [sample("obedient")], settings=Settings(port=0, workers=1))
+    for body in ERRORS:
+        assert outcome(endpoint, body) == outcome(local, body), body
+    answer = endpoint.invoke("hello", content_type="text/csv", custom_attributes="trace=1", inference_id="x1")
+    assert (answer.body, answer.content_type, answer.custom_attributes) == (b"HELLO", "text/plain", "seen")
+    assert answer.production_variant == "AllTraffic"
+    clients = [Client(endpoint.address), Client(local.address)]
+    for method, path in (("GET", "/execution-parameters"), ("GET", "/nowhere"), ("GET", "/invocations"), ("GET", "/")):
+        remote, here = (client.request(method, path) for client in clients)
+        assert remote[0] == here[0], path
+        assert remote[2].replace(b"abalone", b"local") == here[2], path
+    status, headers, body = clients[0].request("GET", "/ping")
+    assert (status, headers["content-type"], body) == (200, "application/json", b"")
+    local.delete()
+
+
+@pytest.mark.ray
+def test_metrics_of_every_replica(endpoint):
+    for _ in range(20):
+        endpoint.invoke("hello")
+    page = urllib.request.urlopen(f"{endpoint.address}/metrics").read().decode()
+    counted = [line for line in page.splitlines() if line.startswith("headrace_workers_ready")]
+    assert len(counted) == 2
+    assert all('replica="' in line for line in counted)
+
+
+@pytest.mark.ray
+def test_others_find_it(endpoint):
+    code = "from headrace.hosting import *; e = find_endpoint('abalone'); print(e.invoke('hello').body.decode(), e.status, e.pid)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == f"HELLO InService {endpoint.pid}"
+    reported = endpoint.describe()
+    assert json.loads(json.dumps(reported)) == reported
+    assert (reported["status"], reported["replicas"], reported["cluster"]) == ("InService", 2, None)
+    assert "is ready" in endpoint.logs()
+
+
+@pytest.mark.ray
+def test_an_update_and_one_that_fails(endpoint):
+    endpoint.update([versioned("new")])
+    assert endpoint.invoke("ab").body == b"new:ba"
+    with pytest.raises(EndpointError, match="keeps its containers, since the update failed: the model does not load"):
+        endpoint.update([sample("dies_at_load")])
+    assert endpoint.status == "InService"
+    assert {endpoint.invoke("ab").body for _ in range(10)} == {b"new:ba"}
+    with pytest.raises(ValueError, match="1 to 15 containers"):
+        endpoint.update([])
+    endpoint.update([sample("echo", name="a"), sample("obedient", name="b")])
+    assert endpoint.describe()["containers"] == ["a", "b"]
+    assert b"MARK" in endpoint.invoke("x").body
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("seed", [7])
+def test_replicas_killed_and_updated_under_load(endpoint, seed):
+    chosen = random.Random(seed)
+    endpoint.update([versioned("one")])
+
+    def right(body):
+        return {f"{mark}:{body.decode()[::-1]}".encode() for mark in ("one", "two")}
+
+    with Load(endpoint.address, right, seed) as load:
+        load.wait_for(chosen.randrange(50, 300))
+        kill_one("abalone", chosen)
+        load.wait_for(chosen.randrange(300, 500))
+        endpoint.update([versioned("two")])
+        kill_one("abalone", chosen)
+    assert load.wrong == []
+    assert load.answered == 2000
+    assert {endpoint.invoke("ab").body for _ in range(10)} == {b"two:ba"}
+
+
+@pytest.mark.ray
+def test_its_end(endpoint):
+    wait(lambda: len(replicas("abalone")) == 2, "the replacement of a killed replica")
+    pids = [endpoint.pid, *replicas("abalone")]
+    endpoint.delete()
+    wait(lambda: not any(map(lives, pids)))
+    assert "abalone" not in [one.name for one in list_endpoints()]
+    with pytest.raises(EndpointError, match="abalone is Stopped: it does not run"):
+        endpoint.invoke("hello")
+
+
+@pytest.mark.ray
+def test_a_model_that_does_not_load():
+    with pytest.raises(
+        EndpointError, match=r"cannot be created: the model does not load: .*\nEnd of its log"
+    ) as raised:
+        create_endpoint("bad", [sample("nothing_of_the_kind")], settings=ANY_PORT, on="ray")
+    assert "nothing_of_the_kind" in str(raised.value)
+    assert find_endpoint("bad").status == "Failed"
+    assert replicas("bad") == []
+
+
+@pytest.mark.ray
+def test_a_cluster_that_does_not_answer():
+    with pytest.raises(EndpointError, match="expected a Ray cluster that answers"):
+        create_endpoint("far", [sample("echo")], settings=ANY_PORT, on="ray", address="127.0.0.1:1")
+
+
+def test_only_endpoints_on_ray_are_updated():
+    local = create_endpoint("local", [sample("echo")], settings=Settings(port=0, workers=1))
+    with pytest.raises(EndpointError, match="the endpoint local cannot be updated: it is not on Ray"):
+        local.update([sample("obedient")])
+    local.delete()
+
+
+@pytest.mark.ray
+def test_a_running_cluster_is_used_and_left_running(monkeypatch):
+    with running_cluster(2, cpus=2, connected=False) as nodes:
+        monkeypatch.setenv("RAY_ADDRESS", nodes.address)
+        first = create_endpoint("first", [versioned("a")], settings=ANY_PORT, on="ray", replicas=2)
+        second = create_endpoint("second", [versioned("b")], settings=ANY_PORT, on="ray")
+        assert first.describe()["cluster"] == nodes.address
+        assert first.address.endswith("/first")
+        assert first.address.removesuffix("first") == second.address.removesuffix("second")
+        assert (first.invoke("xy").body, second.invoke("xy").body) == (b"a:yx", b"b:yx")
+        os.kill(second.pid, signal.SIGKILL)
+        wait(lambda: second.status == "Stopped")
+        assert replicas("second") != []
+        second.delete()
+        wait(lambda: replicas("second") == [])
+        # The proxies of all nodes share one port here, so some connections end with the node.
+        with Load(first.address, lambda body: {f"a:{body.decode()[::-1]}".encode()}, 3, reconnects=True) as load:
+            load.wait_for(200)
+            nodes.kill(0)
+        assert load.wrong == []
+        assert load.answered == 2000
+        first.delete()
+        assert replicas("first") == []
+
+
+@pytest.mark.ray
+def test_the_command_in_the_foreground(tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "inference.py").write_text(
+        "def model_fn(folder): return 2\ndef predict_fn(x, model): return x * model\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "headrace",
+        "serve",
+        str(tmp_path),
+        "--on",
+        "ray",
+        "--port",
+        "0",
+        "--replicas",
+        "1:2",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        address = process.stdout.readline().strip()
+        assert ping(address) == (200, "")
+        assert Client(address).invoke("1,2", content_type="text/csv", accept="text/csv").body == b"2.0,4.0\n"
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+    assert process.returncode == 0
+
+
+@pytest.mark.ray
+def test_the_command_in_the_background(tmp_path):
+    for name, factor in (("two", 2), ("three", 3)):
+        (tmp_path / name / "code").mkdir(parents=True)
+        script = f"def model_fn(folder): return {factor}\ndef predict_fn(x, model): return x * model\n"
+        (tmp_path / name / "code" / "inference.py").write_text(script)
+
+    def headrace(*arguments):
+        found = subprocess.run(
+            [sys.executable, "-m", "headrace", *arguments], capture_output=True, text=True, check=False
+        )
+        return found.returncode, found.stdout, found.stderr
+
+    code, out, _ = headrace("serve", str(tmp_path / "two"), "--name", "twice", "--on", "ray")
+    assert (code, out.strip()) == (0, find_endpoint("twice").address)
+    assert headrace("invoke", "twice", "5", "--accept", "text/csv")[1] == "10.0\n"
+    assert headrace("serve", str(tmp_path / "three"), "--name", "twice", "--update")[::2] == (0, "twice is updated\n")
+    assert headrace("invoke", "twice", "5", "--accept", "text/csv")[1] == "15.0\n"
+    listed = json.loads(headrace("endpoints", "--json")[1])
+    assert [(one["name"], one["status"], one["replicas"]) for one in listed if one["name"] == "twice"] == [
+        ("twice", "InService", 1)
+    ]
+    assert headrace("endpoints", "--delete", "twice")[0] == 0
+    assert replicas("twice") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--replicas", "2"], "go with --on ray"),
+        (["--address", "a:1"], "go with --on ray"),
+        (["--update"], "--update goes with --name"),
+    ],
+)
+def test_wrong_options(tmp_path, options, message):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "inference.py").write_text("")
+    command = [sys.executable, "-m", "headrace", "serve", str(tmp_path), *options]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert message in found.stderr
+
+
+def test_reasons_in_messages_of_serve():
+    trace = (
+        "Traceback (most recent call last):\n  File x\nheadrace.hosting.ray.replica.ReplicaError: on node a:\nno model"
+    )
+    assert reason_in(f"It failed 2 times. Error:\n{trace}\n\nmore") == "on node a: no model"
+    assert reason_in("Error:\nTraceback\nValueError: wrong\n") == "ValueError: wrong"
+    assert reason_in("waiting\n for 1 CPU") == "waiting for 1 CPU"
+    assert reason_in("") is None
