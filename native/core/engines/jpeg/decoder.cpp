@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t most_blocks = 6; // of a unit: four of luma, two of chroma
 constexpr std::size_t padding = 64;    // what kernels may read and write behind a row
 
+constexpr unsigned end_of_image = 0xD9;
+
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 
 /// Clears a block 16 bytes at a time. The string instruction that compilers use for 128 bytes takes longer than
@@ -51,17 +53,60 @@ bool Decoder::decode(Bytes file, const Header& header, std::uint8_t* out) {
 
 bool Decoder::decode(Bytes file, const Header& header, const Region& region, std::uint8_t* out) {
     if (std::size_t{header.height} * header.width > most_pixels) return false;
-    if (!stretches_.fill(file.subspan(header.scan))) return false;
-    prepare(header, region);
-    const std::size_t units = units_.across * units_.down;
-    if (stretches_.ends.size() != (header.restart == 0 ? 1 : ceiling(units, header.restart))) return false;
-    if (!(kernels_.has_bmi2 ? read_blocks_bmi2(header) : read_blocks(header))) return false;
+    if (header.is_progressive) {
+        if (!progressive_.read(file, header)) return false;
+        prepare(header, region);
+        transform_planes(header);
+    } else {
+        if (stretches_.fill(file.subspan(header.scan.begin)) == 0 || stretches_.marker != end_of_image) return false;
+        prepare(header, region);
+        if (!read_sequential(header)) return false;
+    }
     pixels(header, region, out);
     return true;
 }
 
+bool Decoder::read_sequential(const Header& header) {
+    const std::size_t units = units_.across * units_.down;
+    if (stretches_.ends.size() != (header.restart == 0 ? 1 : ceiling(units, header.restart))) return false;
+    for (std::size_t i = 0; i < header.channels; ++i) {
+        const Component& component = header.components[i];
+        dc_[component.dc].build(*header.dc[component.dc], false);
+        ac_[component.ac].build(*header.ac[component.ac], true);
+    }
+    return kernels_.cpu.bmi2 ? read_blocks_bmi2(header) : read_blocks(header);
+}
+
+void Decoder::transform_planes(const Header& header) {
+    for (std::size_t i = 0; i < header.channels; ++i) {
+        const Component& component = header.components[i];
+        alignas(32) const std::array<std::uint16_t, 64> steps = header.steps[component.steps];
+        CoefficientPlane& from = progressive_.plane(i);
+        Plane& to = planes_[i];
+        const std::size_t begin = needed_.left * component.across;
+        const std::size_t end = needed_.right * component.across;
+        for (std::size_t row = needed_.top * component.down; row < needed_.bottom * component.down; ++row) {
+            std::uint8_t* const out = to.row(row * to.side);
+            const auto block = [&](std::size_t column) {
+                return Block{from.block(row * from.stride + column), steps.data(), out + column * to.side, to.stride};
+            };
+            const auto is_flat = [&](std::size_t column) { return from.places[row * from.stride + column] == 0; };
+            for (std::size_t column = begin; column < end; column += 2) {
+                const std::size_t next = std::min(column + 1, end - 1);
+                if (to.side == 8) {
+                    transform(block(column), is_flat(column), block(next), is_flat(next));
+                } else {
+                    transform_shrunk(block(column), is_flat(column), to.side);
+                    if (next != column) transform_shrunk(block(next), is_flat(next), to.side);
+                }
+            }
+        }
+    }
+}
+
 void Decoder::shrink() noexcept {
     if (stretches_.bytes.capacity() > kept_pixels) stretches_ = Stretches{};
+    progressive_.shrink();
     for (Plane& plane : planes_) {
         if (plane.samples.capacity() > kept_pixels * 2) plane.samples = {};
     }
@@ -105,8 +150,6 @@ void Decoder::prepare(const Header& header, const Region& region) {
         plane.is_low = unit_rows < unit_height;
         plane.first = needed_.top * unit_rows;
         plane.samples.resize(Plane::before + (needed_.bottom - needed_.top) * unit_rows * plane.stride + padding);
-        dc_[component.dc].build(*header.dc[component.dc], false);
-        ac_[component.ac].build(*header.ac[component.ac], true);
     }
     for (auto& row : wide_) row.resize(2 * region.width + 4 * padding);
 }
@@ -117,6 +160,16 @@ void Decoder::transform(const Block& first, bool first_is_flat, const Block& sec
         if (second.out != first.out) kernels_.flat(second);
     } else {
         kernels_.transform(first, second);
+    }
+}
+
+void Decoder::transform_shrunk(const Block& block, bool is_flat, std::size_t side) const {
+    if (is_flat) {
+        flat_scaled(block, side);
+    } else if (side == 8) {
+        kernels_.transform(block, block);
+    } else {
+        transform_scaled(block, side);
     }
 }
 
@@ -174,14 +227,7 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
             if (!is_needed) continue;
             if (is_shrunk) {
                 for (std::size_t i = 0; i < work.count; ++i) {
-                    const std::size_t side = planes_[work.slots[i].component].side;
-                    if (is_flat[i]) {
-                        flat_scaled(blocks[i], side);
-                    } else if (side == 8) {
-                        kernels_.transform(blocks[i], blocks[i]);
-                    } else {
-                        transform_scaled(blocks[i], side);
-                    }
+                    transform_shrunk(blocks[i], is_flat[i], planes_[work.slots[i].component].side);
                 }
                 continue;
             }

@@ -7,6 +7,7 @@
 #include "core/engines/jpeg/entropy.hpp"
 #include "core/engines/jpeg/header.hpp"
 #include "core/engines/jpeg/kernels.hpp"
+#include "core/engines/jpeg/progressive.hpp"
 
 namespace headrace::jpeg {
 
@@ -29,7 +30,7 @@ constexpr std::size_t shrunk(std::size_t side, std::size_t shrink) { return (sid
 /// chroma, to the bit. Each thread needs its own: it keeps its memory, and the code tables of the image before.
 class Decoder {
   public:
-    explicit Decoder(const Kernels& kernels) : kernels_(kernels) {}
+    explicit Decoder(const Kernels& kernels) : kernels_(kernels), progressive_(kernels.cpu) {}
 
     /// Writes height * width * channels samples. False, with anything in `out`, if the image is not sound to its last
     /// bit. A library then decodes it, or names the fault.
@@ -68,10 +69,13 @@ class Decoder {
     struct Work;
 
     void prepare(const Header& header, const Region& region);
+    [[nodiscard]] bool read_sequential(const Header& header);
+    void transform_planes(const Header& header);
     [[nodiscard]] bool read_blocks(const Header& header);
     [[nodiscard]] bool read_blocks_bmi2(const Header& header);
     template <int> [[nodiscard]] bool scan(const Header& header);
     void transform(const Block& first, bool first_is_flat, const Block& second, bool second_is_flat) const;
+    void transform_shrunk(const Block& block, bool is_flat, std::size_t side) const;
     void pixels(const Header& header, const Region& region, std::uint8_t* out);
     [[nodiscard]] const std::uint8_t* chroma(Plane& plane, const Region& region, std::size_t row,
                                              std::vector<std::uint8_t>& wide) const;
@@ -80,6 +84,7 @@ class Decoder {
     std::array<CodeTable, 4> dc_;
     std::array<CodeTable, 4> ac_;
     Stretches stretches_;
+    ProgressiveReader progressive_;
     Units units_;
     Needed needed_;
     std::array<Plane, 3> planes_;

@@ -69,15 +69,15 @@ Entry CodeTable::longer(std::uint64_t bits) const noexcept {
     return {};
 }
 
-bool Stretches::fill(Bytes scan) {
-    bytes.resize(scan.size() + room);
+std::size_t Stretches::fill(Bytes scan) {
+    if (bytes.size() < scan.size() + room) bytes.resize(scan.size() + room);
     ends.clear();
     std::byte* to = bytes.data();
     const std::byte* at = scan.data();
     const std::byte* const end = at + scan.size();
     while (at != end) {
         const auto* mark = static_cast<const std::byte*>(std::memchr(at, 0xFF, static_cast<std::size_t>(end - at)));
-        if (mark == nullptr || end - mark < 2) return false;
+        if (mark == nullptr || end - mark < 2) return 0;
         const auto kind = std::to_integer<unsigned>(mark[1]);
         const auto before = static_cast<std::size_t>(mark - at) + (kind == 0 ? 1 : 0);
         std::memcpy(to, at, before);
@@ -85,13 +85,14 @@ bool Stretches::fill(Bytes scan) {
         at = mark + 2;
         if (kind == 0) continue;
         ends.push_back(static_cast<std::size_t>(to - bytes.data()));
-        if (kind == 0xD9) {
+        if (kind < 0xD0 || kind > 0xD7) {
             std::memset(to, 0, room);
-            return true;
+            marker = kind;
+            return static_cast<std::size_t>(mark - scan.data());
         }
-        if (kind != 0xD0 + ((ends.size() - 1) & 7)) return false;
+        if (kind != 0xD0 + ((ends.size() - 1) & 7)) return 0;
     }
-    return false;
+    return 0;
 }
 
 } // namespace headrace::jpeg

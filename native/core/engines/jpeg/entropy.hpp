@@ -89,8 +89,10 @@ struct Stretches {
     std::vector<std::size_t> ends; ///< The end of each stretch between restart markers.
     static constexpr std::size_t room = 512;
 
-    /// False unless the scan ends with the end-of-image marker and its restart markers are in order.
-    [[nodiscard]] bool fill(Bytes scan);
+    unsigned marker = 0; ///< The marker behind the scan.
+
+    /// Returns where that marker is, or 0 if there is none, or the restart markers are not in order.
+    [[nodiscard]] std::size_t fill(Bytes scan);
 };
 
 /// The next bits of a stretch. The caller must not read more than `Stretches::room` bytes behind the last one.

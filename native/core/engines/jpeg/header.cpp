@@ -33,8 +33,10 @@ constexpr std::array<std::uint8_t, 64 + 2 * 16 + beyond> make_zigzag() {
 enum Marker : unsigned {
     start_of_frame = 0xC0,
     start_of_extended = 0xC1,
+    start_of_progressive = 0xC2,
     huffman = 0xC4,
     start = 0xD8,
+    end_of_image = 0xD9,
     start_of_scan = 0xDA,
     quantization = 0xDB,
     restart_interval = 0xDD,
@@ -47,6 +49,8 @@ enum Marker : unsigned {
 constexpr std::uint32_t most_side = 65500; // as libjpeg
 constexpr unsigned most_dc_bits = 11;
 constexpr unsigned most_ac_bits = 10;
+constexpr unsigned most_low_of_means = 13;
+constexpr unsigned most_low = 15 - most_ac_bits; // So that no coefficient wraps, and one with bits is never 0.
 
 /// Thrown for an image that is not plain; never leaves this file.
 struct NotPlain {};
@@ -65,24 +69,46 @@ void need(bool is_plain) {
 class Reader {
   public:
     explicit Reader(Bytes file) : file_(file), at_(file) {}
+    /// To go on behind a scan, with the header before it.
+    Reader(Bytes file, std::size_t at, const Header& before)
+        : file_(file),
+          at_(file.subspan(at)),
+          header_(before),
+          is_later_(true) {}
 
     Header read() {
         need(pair(at_) == (0xFF00 | start));
-        while (!segment()) {}
+        while (!segment(marker())) {}
         return header_;
     }
 
+    /// The header with the next scan; nothing at the end of the image.
+    std::optional<Header> read_next() {
+        for (;;) {
+            const unsigned found = marker();
+            if (found == end_of_image) return std::nullopt;
+            if (segment(found)) return header_;
+        }
+    }
+
   private:
-    /// Reads one segment. Returns whether it was the last one.
-    bool segment() {
+    [[nodiscard]] unsigned marker() {
         need(byte(at_) == 0xFF);
-        const unsigned marker = byte(at_);
+        return byte(at_);
+    }
+
+    /// Reads one segment. Returns whether it was the last one before a scan.
+    bool segment(unsigned marker) {
         const unsigned size = pair(at_);
         need(size >= 2);
         Cursor inside(at_.take(size - 2));
         switch (marker) {
         case start_of_frame:
         case start_of_extended: frame(inside); break;
+        case start_of_progressive:
+            frame(inside);
+            header_.is_progressive = true;
+            break;
         case huffman: codes(inside); break;
         case quantization: quantizers(inside); break;
         case restart_interval: header_.restart = pair(inside); break;
@@ -153,6 +179,7 @@ class Reader {
     }
 
     void quantizers(Cursor& inside) {
+        need(!is_later_); // Each plane keeps what it had at its first scan.
         while (!inside.done()) {
             const unsigned which = byte(inside);
             need(which < 4); // the upper half says 8 bits
@@ -186,19 +213,53 @@ class Reader {
     }
 
     void scan(Cursor& inside) {
-        need(header_.channels != 0 && byte(inside) == header_.channels);
-        for (Component& component : components()) {
-            need(byte(inside) == component.id);
+        need(header_.channels != 0);
+        Scan& scan = header_.scan;
+        scan.count = byte(inside);
+        need(scan.count >= 1 && scan.count <= header_.channels);
+        need(header_.is_progressive || scan.count == header_.channels);
+        std::size_t next = 0;
+        for (std::size_t i = 0; i < scan.count; ++i) {
+            const unsigned id = byte(inside);
+            while (next < header_.channels && header_.components[next].id != id) ++next; // they keep their order
+            need(next < header_.channels);
+            Component& component = header_.components[next];
             const unsigned tables = byte(inside);
             need(tables >> 4 < 4 && (tables & 15) < 4);
             component.dc = static_cast<std::uint8_t>(tables >> 4);
             component.ac = static_cast<std::uint8_t>(tables & 15);
-            need(header_.dc[component.dc] && header_.ac[component.ac] && has_steps_[component.steps]);
+            scan.planes[i] = static_cast<std::uint8_t>(next++);
         }
-        const unsigned first = byte(inside), last = byte(inside), approximation = byte(inside);
-        need(first == 0 && last == 63 && approximation == 0); // all coefficients at once
-        need(header_.channels == 1 || are_luma_and_chroma());
-        header_.scan = static_cast<std::size_t>(inside.position() - file_.data());
+        scan.first = byte(inside);
+        scan.last = byte(inside);
+        const unsigned approximation = byte(inside);
+        scan.high = approximation >> 4;
+        scan.low = approximation & 15;
+        header_.is_progressive ? part_of_the_coefficients() : all_coefficients();
+        if (!is_later_) { // The library decides these at the first scan.
+            for (const Component& component : components()) need(has_steps_[component.steps]);
+            need(header_.channels == 1 || are_luma_and_chroma());
+        }
+        scan.begin = static_cast<std::size_t>(inside.position() - file_.data());
+    }
+
+    void all_coefficients() {
+        const Scan& scan = header_.scan;
+        need(scan.first == 0 && scan.last == 63 && scan.high == 0 && scan.low == 0);
+        for (const Component& component : components()) need(header_.dc[component.dc] && header_.ac[component.ac]);
+    }
+
+    void part_of_the_coefficients() const {
+        const Scan& scan = header_.scan;
+        const bool has_means = scan.first == 0;
+        need(scan.last <= 63 && (has_means ? scan.last == 0 : scan.count == 1 && scan.first <= scan.last));
+        need(scan.low <= (has_means ? most_low_of_means : most_low));
+        need(scan.high == 0 || scan.high == scan.low + 1);
+        for (std::size_t i = 0; i < scan.count; ++i) {
+            const Component& component = header_.components[scan.planes[i]];
+            if (!has_means) need(header_.ac[component.ac].has_value());
+            else need(scan.high != 0 || header_.dc[component.dc].has_value());
+        }
     }
 
     [[nodiscard]] std::span<Component> components() { return std::span(header_.components).first(header_.channels); }
@@ -207,6 +268,7 @@ class Reader {
     Cursor at_;
     Header header_;
     std::array<bool, 4> has_steps_{};
+    bool is_later_ = false; ///< A scan came before.
     bool is_jfif_ = false;
     int adobe_transform_ = -1;
 };
@@ -223,6 +285,19 @@ std::optional<Header> plain_header(Bytes file) noexcept {
         return std::nullopt;
     } catch (const FormatError&) {
         return std::nullopt;
+    }
+}
+
+Next next_scan(Bytes file, std::size_t at, Header& header) noexcept {
+    try {
+        std::optional<Header> found = Reader(file, at, header).read_next();
+        if (!found) return Next::end;
+        header = *found;
+        return Next::scan;
+    } catch (const NotPlain&) {
+        return Next::fault;
+    } catch (const FormatError&) {
+        return Next::fault;
     }
 }
 

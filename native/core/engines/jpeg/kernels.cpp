@@ -103,7 +103,7 @@ void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* 
     }
 }
 
-constexpr Kernels plain{&transform, &flat, &widen, &widen_two, &colours, false};
+constexpr Kernels plain{&transform, &flat, &widen, &widen_two, &colours, {}};
 
 } // namespace
 

@@ -29,8 +29,8 @@ struct Kernels {
     /// RGB from YCbCr.
     void (*colours)(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns,
                     std::uint8_t* rgb);
-    /// Whether they are for a processor with BMI2, so that codes may be read with it, too.
-    bool has_bmi2;
+    /// What they need of a processor. Codes may be read with it, too.
+    Cpu cpu;
 };
 
 /// Kernels for every machine. They define the result; the others compute the same bits faster.

@@ -260,8 +260,13 @@ HEADRACE_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const 
 } // namespace
 
 const Kernels* vector_kernels(const Cpu& cpu) noexcept {
-    static const Kernels kernels{&transform, plain_kernels().flat, &widen, &widen_two, &colours, true};
-    return cpu.avx2 && cpu.bmi2 ? &kernels : nullptr;
+    const auto with = [](bool has_pext) {
+        const Cpu needed{.bmi2 = true, .avx2 = true, .pext = has_pext};
+        return Kernels{&transform, plain_kernels().flat, &widen, &widen_two, &colours, needed};
+    };
+    static const Kernels kernels = with(false), with_pext = with(true);
+    if (!cpu.avx2 || !cpu.bmi2) return nullptr;
+    return cpu.pext ? &with_pext : &kernels;
 }
 
 #else

@@ -22,8 +22,14 @@ std::vector<std::uint8_t> decoded(Bytes file, const Kernels& kernels) {
 
 std::uint32_t sum_of(const std::vector<std::uint8_t>& pixels) { return crc32c(std::as_bytes(std::span(pixels))); }
 
+std::vector<Picture> all_pictures() {
+    std::vector<Picture> all(std::begin(pictures), std::end(pictures));
+    all.insert(all.end(), std::begin(progressive_pictures), std::end(progressive_pictures));
+    return all;
+}
+
 void pixels_are_those_of_libjpeg(const Kernels& kernels) {
-    for (const Picture& picture : pictures) {
+    for (const Picture& picture : all_pictures()) {
         const std::vector<std::byte> file = from_hex(picture.digits);
         check(sum_of(decoded(bytes_of(file), kernels)) == picture.sum);
         for (std::size_t size = 0; size < file.size(); ++size)
@@ -31,15 +37,15 @@ void pixels_are_those_of_libjpeg(const Kernels& kernels) {
     }
 }
 
-void grey(const Kernels& kernels) {
-    const std::vector<std::byte> file = from_hex(grey_picture.digits);
+void grey(const Kernels& kernels, const Picture& picture) {
+    const std::vector<std::byte> file = from_hex(picture.digits);
     const auto header = plain_header(file);
     check(header && header->channels == 1);
     Decoder decoder(kernels);
     std::vector<std::uint8_t> out(height * width);
     for (int turn = 0; turn < 2; ++turn) {
         std::fill(out.begin(), out.end(), std::uint8_t{0});
-        check(decoder.decode(file, *header, out.data()) && sum_of(out) == grey_picture.sum);
+        check(decoder.decode(file, *header, out.data()) && sum_of(out) == picture.sum);
         decoder.shrink(); // the decoder must survive it
     }
 }
@@ -71,9 +77,11 @@ void regions(const Kernels& kernels, Bytes file) {
 }
 
 void every_region(const Kernels& kernels) {
-    const std::vector<std::byte> grey_file = from_hex(grey_picture.digits);
-    regions(kernels, bytes_of(grey_file));
-    for (const Picture& picture : pictures) {
+    for (const Picture& picture : {grey_picture, progressive_grey_picture}) {
+        const std::vector<std::byte> file = from_hex(picture.digits);
+        regions(kernels, bytes_of(file));
+    }
+    for (const Picture& picture : all_pictures()) {
         const std::vector<std::byte> file = from_hex(picture.digits);
         regions(kernels, bytes_of(file));
     }
@@ -83,12 +91,14 @@ void every_region(const Kernels& kernels) {
 
 int main() {
     every_region(plain_kernels());
-    grey(plain_kernels());
+    grey(plain_kernels(), grey_picture);
+    grey(plain_kernels(), progressive_grey_picture);
     pixels_are_those_of_libjpeg(plain_kernels());
     for (const Cpu& cpu : runnable_cpus())
         if (const Kernels* const vector = vector_kernels(cpu)) {
             pixels_are_those_of_libjpeg(*vector);
-            grey(*vector);
+            grey(*vector, grey_picture);
+            grey(*vector, progressive_grey_picture);
             every_region(*vector);
         }
 }

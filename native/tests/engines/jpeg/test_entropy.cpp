@@ -104,14 +104,14 @@ void lookups_are_those_of_the_code() {
 
 void scans_become_stretches() {
     Stretches stretches;
-    check(stretches.fill(from_hex("11 ff00 22 ffd0 33 ffd1 44 ffd9")));
+    check(stretches.fill(from_hex("11 ff00 22 ffd0 33 ffd1 44 ffd9")) == 10 && stretches.marker == 0xD9);
     check(stretches.ends == std::vector<std::size_t>{3, 4, 5});
     check(std::equal(stretches.bytes.begin(), stretches.bytes.begin() + 5, from_hex("11 ff 22 33 44").begin()));
     check(stretches.bytes.size() >= 5 + Stretches::room);
-    // No end of image; a restart marker out of order; another marker.
-    for (const char* scan :
-         {"", "11", "11 ff", "11 ff00", "11 ffd1 22 ffd9", "11 ffd0 22 ffd0 33 ffd9", "11 ffc0 22 ffd9"})
-        check(!stretches.fill(from_hex(scan)), scan);
+    check(stretches.fill(from_hex("11 22 ffc4 33 ffd9")) == 2 && stretches.marker == 0xC4);
+    // No marker behind the scan; a restart marker out of order.
+    for (const char* scan : {"", "11", "11 ff", "11 ff00", "11 ffd1 22 ffd9", "11 ffd0 22 ffd0 33 ffd9"})
+        check(stretches.fill(from_hex(scan)) == 0, scan);
 }
 
 } // namespace

@@ -30,7 +30,7 @@ void fields() {
         check(header->components[1].across == 1 && header->components[2].down == 1);
         check(header->restart == (i == 0 ? 1 : 0));
         check(header->steps[0][0] == 13 && header->dc[0] && header->ac[0]);
-        check(header->scan == find_segment(picture(i), 0xDA) + 2 + 12);
+        check(header->scan.begin == find_segment(picture(i), 0xDA) + 2 + 12);
     }
 }
 
@@ -43,7 +43,7 @@ void zigzag_is_that_of_the_standard() {
 
 void everything_else_is_left_to_the_library() {
     const std::vector<std::byte> file = picture(0);
-    const std::size_t scan = plain_header(file)->scan;
+    const std::size_t scan = plain_header(file)->scan.begin;
     for (std::size_t size = 0; size < scan; ++size) check(!plain_header(Bytes(file).first(size)), "cut off");
     const auto refuses = [&](std::size_t at, unsigned value) {
         auto changed = file;
