@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #ifdef HEADRACE_X86
 #include <immintrin.h>
@@ -298,7 +299,7 @@ bool ProgressiveReader::follows(const Scan& scan) noexcept {
         auto& lows = lows_[scan.planes[i]];
         if (scan.first != 0 && lows[0] < 0) return false;
         for (unsigned k = scan.first; k <= scan.last; ++k) {
-            if (scan.high != static_cast<unsigned>(std::max<int>(lows[k], 0))) return false;
+            if (std::cmp_not_equal(scan.high, std::max<int>(lows[k], 0))) return false;
             if (scan.high == 0 && lows[k] == 0) return false; // It came before.
             lows[k] = static_cast<std::int8_t>(scan.low);
         }
