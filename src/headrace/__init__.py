@@ -159,8 +159,8 @@ _PACKAGES = frozenset(
 def _calls(home: str, name: str) -> _typing.Any:
     """A function that loads another one when it is called."""
 
-    def call(*arguments: _typing.Any) -> _typing.Any:
-        return getattr(_importlib.import_module(f"headrace.{home}"), name)(*arguments)
+    def call(*arguments: _typing.Any, **options: _typing.Any) -> _typing.Any:
+        return getattr(_importlib.import_module(f"headrace.{home}"), name)(*arguments, **options)
 
     return call
 
@@ -169,6 +169,7 @@ _hooks.find_schema = _calls("sources.open", "find_schema")
 _hooks.as_source = _calls("adapters.tables", "as_source")
 _hooks.to_arrow = _calls("adapters.arrow", "to_arrow")
 _hooks.to_pandas = _calls("adapters.pandas", "to_pandas")
+_hooks.write_dataset = _calls("writing.ray_sink", "write_dataset")
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -125,7 +125,25 @@ class Handler(BaseHTTPRequestHandler):
 
     head = get
 
+    def copy(self, source: str) -> None:
+        """Copy an object: the source is ``/bucket/key`` (S3, GCS) or a URL (Azure)."""
+        key = unquote(urlsplit(source).path).lstrip("/").partition("/")[2]
+        content = self.store.objects.get(key)
+        if content is None:
+            self.refuse(404, "BlobNotFound" if "x-ms-version" in self.headers else "NoSuchKey")
+            return
+        self.store.objects[self.key] = content
+        if "x-ms-version" in self.headers:
+            self.give(202, ETag=etag_of(content), Last_Modified=DATE, x_ms_copy_status="success")
+            return
+        found = f"<ETag>{escape(etag_of(content))}</ETag><LastModified>2026-11-21T10:00:00.000Z</LastModified>"
+        self.xml(f"<CopyObjectResult>{found}</CopyObjectResult>")
+
     def put(self) -> None:
+        for name in ("x-amz-copy-source", "x-goog-copy-source", "x-ms-copy-source"):
+            if name in self.headers:
+                self.copy(self.headers[name])
+                return
         if "partNumber" in self.query:
             self.store.uploads[self.query["uploadId"]][self.query["partNumber"].zfill(6)] = self.body
         elif self.query.get("comp") == "block":
@@ -138,8 +156,20 @@ class Handler(BaseHTTPRequestHandler):
             self.store.objects[self.key] = self.body
         self.give(201 if "x-ms-version" in self.headers else 200, ETag=etag_of(self.body), Last_Modified=DATE)
 
+    def delete_batch(self) -> None:
+        """Azure's way to delete: requests within a request."""
+        parts = []
+        for number, path in enumerate(re.findall(rb"DELETE (\S+) HTTP", self.body)):
+            key = unquote(urlsplit(path.decode()).path).lstrip("/").partition("/")[2]
+            status = "404 BlobNotFound" if self.store.objects.pop(key, None) is None else "202 Accepted"
+            head = f"Content-Type: application/http\r\nContent-ID: {number}\r\n\r\n"
+            parts.append(f"--batch\r\n{head}HTTP/1.1 {status}\r\nx-ms-request-id: 1\r\n\r\n")
+        self.give(202, "".join([*parts, "--batch--\r\n"]).encode(), Content_Type="multipart/mixed; boundary=batch")
+
     def post(self) -> None:
-        if "uploads" in self.query:
+        if self.query.get("comp") == "batch":
+            self.delete_batch()
+        elif "uploads" in self.query:
             number = str(len(self.store.asked))
             self.store.uploads[number] = {}
             self.xml(f"<InitiateMultipartUploadResult><UploadId>{number}</UploadId></InitiateMultipartUploadResult>")

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from headrace.contracts.values import Indices
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordFraming, RecordRun, Scan, verify_content
 from headrace.formats.index.build import record_index
-from headrace.formats.index.index import RecordIndex
+from headrace.formats.index.index import RecordIndex, index_path, load_index, save_index
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.cache.read_ahead import FilesInOrder
 from headrace.io.local.fileset import Buffers, FileSet
@@ -81,11 +82,54 @@ class FramedRecords:
         """
         if self._index is None:
             self._refuse_pipes()
-            index = record_index(self.framing, self._files, on_corrupt=self.on_corrupt, compression=self._compression)
-            for number, file in enumerate(index.files):
-                self._skipped[number] = Skipped(len(file.skipped), file.skipped_bytes)
-            self._index = index
+            self._keep(
+                record_index(self.framing, self._files, on_corrupt=self.on_corrupt, compression=self._compression)
+            )
+            assert self._index is not None
         return self._index
+
+    def _keep(self, index: RecordIndex) -> None:
+        for number, file in enumerate(index.files):
+            self._skipped[number] = Skipped(len(file.skipped), file.skipped_bytes)
+        self._index = index
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the offsets are in memory."""
+        return self._index is not None
+
+    def needs_index(self, *, least_files: int = 1) -> bool:
+        """Whether there are at least so many files, and nothing is known about where their records are."""
+        known = self.is_indexed or len(self.paths) < least_files or any(map(is_pipe, self.paths))
+        return not known and load_index(self._index_path()) is None
+
+    def _index_path(self) -> Path:
+        return index_path(
+            self.paths, format=self.framing.index_name, on_corrupt=self.on_corrupt, compression=self._compression
+        )
+
+    def file_records(self, number: int) -> FramedRecords:
+        """The records of one of the files."""
+        return FramedRecords(
+            self.framing,
+            [self.paths[number]],
+            compression=self._compression,
+            on_corrupt=self.on_corrupt,
+            verify=self.verify,
+        )
+
+    def take_index(self, index: RecordIndex) -> None:
+        """Use an index that another process has made of these files."""
+        self._files.expect([file.signature for file in index.files])
+        self._keep(index)
+
+    def join_indexes(self, parts: Sequence[RecordIndex]) -> None:
+        """Put indexes of each file, made elsewhere, together in the cache folder. Those of files that have changed are made again."""
+        starts = np.concatenate([np.zeros(0, np.int64), *(part.starts for part in parts)])
+        content = [each for part in parts for each in part.content]
+        save_index(
+            RecordIndex([file for part in parts for file in part.files], starts, content=content), self._index_path()
+        )
 
     def _refuse_pipes(self) -> None:
         for path in self.paths:

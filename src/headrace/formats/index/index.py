@@ -105,6 +105,10 @@ class RecordIndex:
         if self.firsts[-1] != len(starts):
             raise ValueError(f"{len(starts)} starts for {self.firsts[-1]} records")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Other processes get verified starts, and do not rebuild the index."""
+        return type(self), (self.files, self.starts, None, self.content)
+
     def __len__(self) -> int:
         return len(self._starts)
 

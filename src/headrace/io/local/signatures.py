@@ -214,6 +214,10 @@ class BlockSums:
         if len(sums) != -(-size // block_bytes):
             raise ValueError(f"{len(sums)} checksums for {size} bytes in blocks of {block_bytes}")
 
+    def __reduce__(self) -> tuple[type[BlockSums], tuple[int, Sums, int]]:
+        """Another process compares for itself."""
+        return type(self), (self._size, self.sums, self._block_bytes)
+
     def damaged(self, buffer: memoryview, starts: Indices, stops: Indices) -> int:
         """Compare the blocks that hold these ranges, unless compared before; the number of a damaged one, or -1."""
         if self.all_sound:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from headrace.io.urls import Url, child_of, is_listing, scheme_of
 
 __all__ = [
     "check_writable",
+    "copy_objects",
     "folder_exists_error",
     "is_uploaded",
     "remove_objects",
@@ -180,6 +181,44 @@ def _files_of(folder: str, url: str) -> list[str]:
             )
         found += [name if within == "." else f"{within}/{name}" for name in names]
     return sorted(found)
+
+
+def copy_objects(copies: Mapping[str, str]) -> None:
+    """Copy objects within one store, ``{from: to}``. The store copies; no bytes come here. Existing objects are replaced.
+
+    After a failure no more copies are started, and running ones are waited for.
+
+    Raises:
+        NoFiles: An object is missing.
+        Unreachable: It cannot be written.
+    """
+    if copies:
+        first = next(iter(copies))
+        run_all(first, [partial(_copy_all, list(copies.items()))])
+
+
+async def _copy_all(copies: Sequence[tuple[str, str]]) -> None:
+    import asyncio  # as slow to import as the rest of this package
+
+    failures: list[Exception] = []
+
+    async def copy(source: str, url: str) -> None:
+        client = client_for(url)
+        async with client.slots:
+            if failures:
+                return
+            try:
+                store, module = store_of(client, Url.of(url)), obstore_for(url)
+                await module.copy_async(store, Url.of(source).key, Url.of(url).key)
+            except Exception as error:  # noqa: BLE001 - raised when the others are done
+                missing = isinstance(error, FileNotFoundError)
+                fault = as_headrace_error(error, source) if missing else as_headrace_error(error, url, act="write")
+                fault.__cause__ = error
+                failures.append(fault)
+
+    await asyncio.gather(*(copy(source, url) for source, url in copies))
+    if failures:
+        raise failures[0]
 
 
 def remove_objects(urls: Sequence[str]) -> None:

@@ -1,0 +1,184 @@
+"""Batches as blocks of Ray Data, and blocks as batches. A block is an Arrow table in which tensors have types of Ray's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace._optional import require
+from headrace.adapters.arrow import from_arrow
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Ragged
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.table.arrow import to_arrow as column_to_arrow
+from headrace.formats.table.arrow_types import arrow, misfits
+
+__all__ = [
+    "batch_of_block",
+    "block_of_batch",
+    "block_row_bytes",
+    "check_storable",
+    "is_measurable",
+    "no_columns",
+    "schema_of_block",
+    "zero_block",
+]
+
+TENSOR_KINDS = "biuf"
+MEASURED_ROWS = 8  # a multiple of the bits of a byte, so that bools are measured exactly
+
+
+def check_storable(schema: Schema) -> None:
+    """Refuse features that no block holds.
+
+    Raises:
+        UnsupportedData: There is one: sparse rows, complex numbers.
+    """
+    for misfit in misfits(schema):
+        raise UnsupportedData(
+            Where(feature=misfit.feature), expected=misfit.expected, found=misfit.found, hint=misfit.hint
+        )
+
+
+def block_of_batch(batch: Batch, schema: Schema) -> Any:
+    """A batch as a ``pyarrow.Table``. Numbers, tensors and text share the memory of the batch.
+
+    A feature of a fixed shape becomes a tensor column, and so do decoded images, whose sizes may differ. Text becomes ``string`` or
+    ``binary``. Other features of several values become lists.
+
+    Raises:
+        SchemaMismatch: A value does not fit its feature.
+    """
+    columns = {name: _array_of(name, batch[name], feature) for name, feature in schema.items()}
+    return arrow().table(columns)
+
+
+def _array_of(name: str, column: Any, feature: Feature) -> Any:
+    if _is_tensor(feature):
+        return _tensors().from_numpy(np.asarray(column, feature.numpy_dtype), column_name=name)
+    if feature.is_image:
+        rows = np.empty(len(column), object)
+        for position in range(len(column)):
+            rows[position] = np.asarray(column[position], feature.numpy_dtype)
+        return require("ray.data.extensions", extra="ray").ArrowVariableShapedTensorArray.from_numpy(rows)
+    try:
+        return column_to_arrow(column, feature)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise SchemaMismatch(Where(feature=name), expected=str(feature), found=str(error)[:200]) from error
+
+
+def _is_tensor(feature: Feature) -> bool:
+    return bool(feature.shape) and feature.is_fixed and feature.numpy_dtype.kind in TENSOR_KINDS
+
+
+def _tensors() -> Any:
+    return require("ray.data.extensions", extra="ray").ArrowTensorArray
+
+
+def is_measurable(schema: Schema) -> bool:
+    """Whether every example takes the same number of bytes, which :func:`block_row_bytes` finds without reading one."""
+    return all(feature.is_fixed and feature.numpy_dtype.kind in TENSOR_KINDS + "mM" for feature in schema.values())
+
+
+def block_row_bytes(schema: Schema) -> float:
+    """The bytes of one row of a block, exact for a schema that :func:`is_measurable`."""
+    return float(zero_block(schema, MEASURED_ROWS).nbytes / MEASURED_ROWS) if schema else 0.0
+
+
+def zero_block(schema: Schema, rows: int = 0) -> Any:
+    """A block of zeros, for a schema that :func:`is_measurable`."""
+    zeros = {
+        name: np.zeros((rows, *(n or 0 for n in feature.shape)), feature.numpy_dtype)
+        for name, feature in schema.items()
+    }
+    return block_of_batch(zeros, schema)
+
+
+def no_columns(rows: int) -> Any:
+    """A block of rows without columns. Arrow's tables cannot count rows without one, so Ray has a name for a column that is none."""
+    blocks = require("ray.data._internal.arrow_block", extra="ray")
+    name = getattr(blocks, "_BATCH_SIZE_PRESERVING_STUB_COL_NAME", "__bsp_stub")
+    return arrow().table({name: arrow().nulls(rows)})
+
+
+def schema_of_block(block: Any) -> Schema:
+    """The features of a block: tensors of one shape have it, axes of others vary.
+
+    Raises:
+        UnsupportedData: A column has no array type.
+    """
+    table, tensors = _split_columns(block)
+    features = dict(from_arrow(table).schema) if table.num_columns else {}
+    for name, kind in tensors.items():
+        features[name] = _tensor_feature(name, kind)
+    return Schema(dict(_in_order(features, block.column_names)))
+
+
+def batch_of_block(block: Any, schema: Schema) -> Batch:
+    """The rows of a block, as :meth:`headrace.Writer.write_batch` takes them.
+
+    Raises:
+        SchemaMismatch: A null, where its feature has no value for it.
+    """
+    table, tensors = _split_columns(block)
+    batch: dict[str, Any] = {}
+    if table.num_columns:
+        batch.update(from_arrow(table).batch(np.arange(table.num_rows)))
+    for name in tensors:
+        column = block.column(name)
+        if column.null_count:
+            raise SchemaMismatch(Where(feature=name), expected="a tensor in every row", found="a null")
+        batch[name] = _tensor_column(column, schema[name])
+    return dict(_in_order(batch, block.column_names))
+
+
+def _in_order(found: dict[str, Any], names: list[str]) -> Iterator[tuple[str, Any]]:
+    """The features in the order of the columns; those of one struct together."""
+    for name in names:
+        for key, value in found.items():
+            if key == name or key.startswith(name + "/"):
+                yield key, value
+
+
+def _split_columns(block: Any) -> tuple[Any, dict[str, Any]]:
+    """The table without its tensors, and the types of those."""
+    tensors = {field.name: field.type for field in block.schema if _is_tensor_type(field.type)}
+    return (block.drop_columns(list(tensors)) if tensors else block), tensors
+
+
+def _is_tensor_type(kind: Any) -> bool:
+    """Whether a type is one of Ray's tensors, or Arrow's own of a fixed shape."""
+    return isinstance(kind, arrow().BaseExtensionType) and "tensor" in kind.extension_name.lower()
+
+
+def _tensor_feature(name: str, kind: Any) -> Feature:
+    value_type = kind.scalar_type if hasattr(kind, "scalar_type") else kind.value_type
+    try:
+        dtype = np.dtype(value_type.to_pandas_dtype())
+    except (NotImplementedError, TypeError) as error:
+        raise UnsupportedData(
+            Where(feature=name), expected="a tensor of numbers", found=str(kind), hint="Change the column, or drop it."
+        ) from error
+    shape = getattr(kind, "shape", None)
+    return Feature(dtype, tuple(shape) if shape is not None else (None,) * int(kind.ndim))
+
+
+def _tensor_column(column: Any, feature: Feature) -> Any:
+    """``ndarray (n, *shape)`` of tensors of one shape; a list of arrays of others."""
+    chunks: list[npt.NDArray[Any]] = []
+    for chunk in column.chunks:
+        values = chunk.to_numpy_ndarray() if hasattr(chunk, "to_numpy_ndarray") else chunk.to_numpy()
+        chunks.append(values)
+    if feature.is_fixed:
+        shape = tuple(n or 0 for n in feature.shape)
+        return np.concatenate(chunks) if chunks else np.zeros((0, *shape), feature.numpy_dtype)
+    rows = [np.asarray(value) for values in chunks for value in values]
+    if rows and all(row.shape == rows[0].shape for row in rows):
+        return np.stack(rows)
+    if rows and len({row.shape[1:] for row in rows}) == 1:
+        return Ragged.from_list(rows)
+    return rows

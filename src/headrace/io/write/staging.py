@@ -1,0 +1,190 @@
+"""Files of several processes, out of sight until all are complete.
+
+One process opens the staging place and names it to the others, which write into it. When all are done, it gives the files their names.
+Nothing fences a process that was believed dead and still writes: it knows only the staging place, which is then gone. So names in it are
+unique, and only the files that the owner lists are used.
+
+========  ========================================================  ==========================================================
+          where the files wait                                      how they get their names
+========  ========================================================  ==========================================================
+folder    a hidden folder beside the first file                     renamed, after the bytes of all are on disk
+store     ``.{name}.headrace-write/{time}-{random}/`` beside it     copied by the store; the list of copies is stored before
+========  ========================================================  ==========================================================
+
+In a folder, the names appear within milliseconds. In a store, copies take as long as the store needs. If the owner is killed meanwhile, the
+next staging for the same file finishes from the list: see :func:`finish_interrupted`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
+from headrace.io.faults import name_in_errors
+from headrace.io.folders import first_existing, remove
+from headrace.io.local.open import read_each
+from headrace.io.paths import absolute
+from headrace.io.store.listing import list_below
+from headrace.io.store.upload import check_writable, copy_objects, is_uploaded, remove_objects, staging_folder, upload
+from headrace.io.system import discard_folder, sync_folder
+from headrace.io.urls import base_name, child_of, parent_of
+from headrace.io.write.pending import remove_abandoned, temporary_name
+
+__all__ = ["FolderStaging", "Staging", "StoreStaging", "finish_interrupted", "open_staging"]
+
+LIST_NAME = "copies.json"
+FORGOTTEN_AFTER_S = 7 * 24 * 3600
+"""After this, files of a killed owner in a store are removed."""
+
+
+class FolderStaging:
+    """Staging in a hidden folder.
+
+    Args:
+        first: The absolute path of the first file.
+    """
+
+    def __init__(self, first: str) -> None:
+        parent, name = os.path.split(first)
+        remove_abandoned(parent, name)
+        self.place = os.path.join(parent, temporary_name(name))
+        with name_in_errors(self.place):
+            os.mkdir(self.place)
+
+    def path(self, name: str) -> str:
+        """Where to write a file.
+
+        Raises:
+            UnsupportedData: This machine does not see the folder.
+        """
+        if not os.path.isdir(self.place):
+            machine = os.uname().nodename if hasattr(os, "uname") else "this machine"
+            raise UnsupportedData(
+                Where(path=os.path.dirname(self.place)),
+                expected="a folder that every node of the cluster sees",
+                found=f"one without the files of this write on {machine}",
+                hint="Write to a shared folder or to a store (s3://, gs://, az://). After a failure of another task this is a consequence.",
+            )
+        return os.path.join(self.place, name)
+
+    def add(self, name: str) -> None:
+        """Take over the file that was written."""
+
+    def commit(self, names: Mapping[str, str]) -> None:
+        """Give files their names: ``{name here: path}``. Those given before an error are taken back."""
+        new = [path for path in names.values() if not os.path.lexists(path)]
+        try:
+            for name, path in names.items():
+                with name_in_errors(path):
+                    os.replace(os.path.join(self.place, name), path)
+        except BaseException:
+            for path in new:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            raise
+        sync_folder(os.path.dirname(self.place))
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove everything here."""
+        discard_folder(self.place)
+
+
+class StoreStaging:
+    """Staging under a prefix of a store, which readers do not see because it begins with a dot.
+
+    Args:
+        first: The URL of the first file.
+    """
+
+    def __init__(self, first: str) -> None:
+        check_writable(first)
+        self.place = child_of(_prefix_for(first), f"{int(time.time())}-{os.urandom(6).hex()}")
+
+    def path(self, name: str) -> str:
+        """Where to write a file on this machine."""
+        return os.path.join(staging_folder(), f"{base_name(self.place)}-{name}")
+
+    def add(self, name: str) -> None:
+        """Upload the file that was written, and remove it here."""
+        path = self.path(name)
+        try:
+            upload(path, child_of(self.place, name))
+        finally:
+            remove(path)
+
+    def commit(self, names: Mapping[str, str]) -> None:
+        """Give files their names: ``{name here: URL}``. Those given before an error are taken back."""
+        copies = {child_of(self.place, name): url for name, url in names.items()}
+        new = [url for url in copies.values() if first_existing([url]) is None]
+        listed = child_of(self.place, LIST_NAME)
+        local = self.path(LIST_NAME)
+        Path(local).write_text(json.dumps(copies), encoding="utf-8")
+        self.add(LIST_NAME)
+        try:
+            copy_objects(copies)
+        except BaseException:
+            with contextlib.suppress(NoFiles, Unreachable):
+                remove_objects([listed])  # first: without the list, nobody finishes the copies
+                remove_objects(new)
+            raise
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove everything here, the list of copies last."""
+        with contextlib.suppress(NoFiles, Unreachable):
+            _remove_run(list_below(self.place))
+
+
+Staging = FolderStaging | StoreStaging
+
+
+def open_staging(first: str) -> Staging:
+    """A staging place for a file and others beside it.
+
+    Raises:
+        NoFiles, Unreachable, UnsupportedData: The place cannot be written to.
+    """
+    return StoreStaging(first) if is_uploaded(first) else FolderStaging(absolute(first))
+
+
+def finish_interrupted(first: str) -> None:
+    """Finish the copies of an owner that was killed while its files got their names, and remove what is too old.
+
+    Only for stores: in a folder, names are given within milliseconds.
+    """
+    if not is_uploaded(first):
+        return
+    runs: dict[str, list[str]] = {}
+    for url in list_below(_prefix_for(first)):
+        runs.setdefault(url.rpartition("/")[0], []).append(url)
+    for run, urls in runs.items():
+        listed = child_of(run, LIST_NAME)
+        if listed in urls:
+            copies = json.loads(read_each([listed])[0])
+            # Copies are removed only after all were made, so what is gone has its name.
+            copy_objects({source: url for source, url in copies.items() if source in urls})
+            _remove_run(urls)
+        elif _age(run) > FORGOTTEN_AFTER_S:
+            _remove_run(urls)
+
+
+def _remove_run(urls: list[str]) -> None:
+    listed = [url for url in urls if base_name(url) == LIST_NAME]
+    remove_objects([url for url in urls if url not in listed])
+    remove_objects(listed)
+
+
+def _age(run: str) -> float:
+    made = base_name(run).partition("-")[0]
+    return time.time() - int(made) if made.isdecimal() else 0.0
+
+
+def _prefix_for(first: str) -> str:
+    parent, name = parent_of(first)
+    return child_of(parent, f".{name}.headrace-write")

@@ -1,0 +1,271 @@
+"""A dataset of Ray Data as files: a sink whose result is complete or absent.
+
+Ray starts write tasks again when their worker dies, keeps those of nodes that it believes dead running, and may run a finished one again to
+get its answer back. So a task writes a file of a name that no other attempt has, to a staging place, and answers with that name. Only
+the files whose names came back get their final names, on the driver, after the last one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from headrace._arguments import flag, word
+from headrace._optional import require
+from headrace._ray import connect
+from headrace.adapters.ray_blocks import batch_of_block, schema_of_block
+from headrace.contracts.csv import CSV
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
+from headrace.io.folders import Listing, first_existing
+from headrace.io.names import as_shard
+from headrace.io.urls import child_of, parent_of
+from headrace.io.write.staging import Staging, finish_interrupted, open_staging
+from headrace.writing.units import Target
+from headrace.writing.writer import Writer
+
+__all__ = ["write_dataset"]
+
+ANY_NUMBER = "@*"
+"""Ends a path whose number of shards is that of the write tasks."""
+FOLDERS = ("npy_folder", "npz_folder", "image_folder")
+
+
+def write_dataset(
+    dataset: Any,
+    path: str | os.PathLike[str],
+    *,
+    format: str | CSV | None = None,
+    codec: str | None = None,
+    schema: Schema | Mapping[str, Feature] | None = None,
+    shards: int = 1,
+    compression: str | None = None,
+    overwrite: bool = False,
+    concurrency: int | None = None,
+) -> int:
+    """Write a dataset of Ray Data: :func:`headrace.adapters.ray.write`."""
+    word(codec, "codec")
+    overwrite = flag(overwrite, "overwrite")
+    if not hasattr(dataset, "write_datasink"):
+        raise TypeError(f"expected a ray.data.Dataset, got {type(dataset).__name__}")
+    files = _FilesToWrite.of(path, format=format, compression=compression, shards=shards)
+    if overwrite and files.stem is not None:
+        raise ValueError(
+            f"overwrite=True needs the number of shards, as in {files.stem}@8, because other files would stay"
+        )
+    with connect():
+        finish_interrupted(files.first)
+        if not overwrite:
+            files.check_new()
+        job = _WriteJob(files, codec, None if schema is None else Schema(schema), open_staging(files.first))
+        try:
+            if files.stem is None:
+                dataset = dataset.repartition(len(files.target.paths))
+            dataset.write_datasink(_datasink_class()(job, overwrite), concurrency=concurrency)
+        except BaseException as error:
+            job.staging.discard()
+            raise _own_error(error) from error
+    return job.written
+
+
+def _own_error(error: BaseException) -> BaseException:
+    """The error of Headrace within an error of Ray, which has it as a cause; else the error itself."""
+    cause: Any = getattr(error, "cause", None) or error.__cause__
+    return cause if isinstance(cause, DataError) else error
+
+
+@dataclass(frozen=True, slots=True)
+class _FilesToWrite:
+    """The files of a write.
+
+    Args:
+        target: What the files are. Its paths are those of one shard where the number of shards is not given.
+        stem: The path without ``@*``, where the number of shards is that of the write tasks; else ``None``.
+    """
+
+    target: Target
+    stem: str | None
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], **options: Any) -> _FilesToWrite:
+        """The files that a path names.
+
+        Raises:
+            UnsupportedData: The format is one of folders.
+        """
+        text = os.fspath(path)
+        stem = text[: -len(ANY_NUMBER)] if text.endswith(ANY_NUMBER) else None
+        target = Target.of(text if stem is None else f"{stem}@1", **options)
+        if target.format in FOLDERS:
+            expected, hint = "a format of files", "Use npz, or a format of records."
+            raise UnsupportedData(Where(path=text), expected=expected, found=repr(target.format), hint=hint)
+        return cls(target, stem)
+
+    @property
+    def first(self) -> str:
+        """The path after which the staging place is named."""
+        return self.target.paths[0] if self.stem is None else self.stem
+
+    def paths(self, count: int) -> tuple[str, ...]:
+        """The final paths, if there are ``count`` files with rows."""
+        if self.stem is None:
+            return self.target.paths
+        return Target.of(f"{self.stem}@{max(count, 1)}", format=self.target.csv or self.target.format).paths
+
+    def check_new(self) -> None:
+        """Refuse to replace files.
+
+        Raises:
+            UnsupportedData: One exists.
+        """
+        existing = first_existing(self.target.paths) if self.stem is None else self._existing_shard(self.stem)
+        if existing is not None:
+            raise UnsupportedData(
+                Where(path=existing),
+                expected="a new file",
+                found="one that already exists",
+                hint="Pass overwrite=True to replace it." if self.stem is None else "Remove the whole set first.",
+            )
+
+    def _existing_shard(self, stem: str) -> str | None:
+        """A shard of any set with this stem."""
+        parent, name = parent_of(stem)
+        try:
+            found = Listing.of(parent).files
+        except NoFiles:
+            return None
+        shards = (as_shard(each) for each in found)
+        return next((child_of(parent, each.string) for each in shards if each and each["stem"] == f"{name}-"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _WritePart:
+    """What a write task has written.
+
+    Args:
+        number: Of the task.
+        name: In the staging place.
+        rows: How many.
+        schema: As JSON.
+    """
+
+    number: int
+    name: str
+    rows: int
+    schema: str
+
+
+class _WriteJob:
+    """One write. Write tasks get a copy.
+
+    Args:
+        files: The files.
+        codec, schema: As for :class:`headrace.Writer`.
+        staging: Where files wait.
+    """
+
+    def __init__(self, files: _FilesToWrite, codec: str | None, schema: Schema | None, staging: Staging) -> None:
+        self.files = files
+        self.codec = codec
+        self.schema = schema
+        self.staging = staging
+        self.written = 0
+
+    def write_part(self, number: int, blocks: Iterable[Any]) -> _WritePart | None:
+        """Write the blocks of a task to a file. ``None``: they have no rows."""
+        tables = self._tables(blocks)
+        first = next(tables, None)
+        if first is None:
+            return None
+        schema = schema_of_block(first) if self.schema is None else self.schema
+        name, rows = f"{number:06d}-{os.urandom(6).hex()}", 0
+        with self._writer(name, schema) as writer:
+            for table in _chain(first, tables):
+                writer.write_batch(batch_of_block(table, schema))
+                rows += table.num_rows
+        self.staging.add(name)
+        return _WritePart(number, name, rows, schema.to_json())
+
+    def _tables(self, blocks: Iterable[Any]) -> Iterator[Any]:
+        accessor = require("ray.data.block", extra="ray").BlockAccessor
+        for block in blocks:
+            table = accessor.for_block(block).to_arrow()
+            if table.num_rows:
+                yield table
+
+    def _writer(self, name: str, schema: Schema) -> Writer:
+        target = self.files.target
+        format = target.csv or target.format
+        path = self.staging.path(name)
+        return Writer(path, format=format, codec=self.codec, schema=schema, compression=target.compression)
+
+    def finish(self, parts: Sequence[_WritePart | None], *, overwrite: bool) -> None:
+        """Give the files their names.
+
+        Raises:
+            SchemaMismatch: Blocks have different features.
+            UnsupportedData: A file exists by now.
+        """
+        found = sorted((part for part in parts if part is not None), key=lambda part: part.number)
+        for part in found[1:]:
+            if part.schema != found[0].schema:
+                raise _schemas_differ_error(self.files.first, found[0].schema, part.schema)
+        names = [part.name for part in found]
+        paths = self.files.paths(len(names))
+        empty = self.schema or (Schema.from_json(found[0].schema) if found else Schema({}))
+        for number in range(len(names), len(paths)):
+            names.append(f"empty-{number}")
+            with self._writer(names[-1], empty):
+                pass
+            self.staging.add(names[-1])
+        if not overwrite:
+            self.files.check_new()
+        self.staging.commit(dict(zip(names, paths, strict=True)))
+        self.written = sum(part.rows for part in found)
+
+
+def _chain(first: Any, others: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from others
+
+
+def _schemas_differ_error(path: str, first: str, other: str) -> SchemaMismatch:
+    one, two = Schema.from_json(first), Schema.from_json(other)
+    name = next((name for name in (*one, *two) if name not in one or name not in two or one[name] != two[name]), None)
+    return SchemaMismatch(
+        Where(path=path, feature=name),
+        expected=f"the same feature in every block: {one.get(name) if name else ''}",
+        found=f"{two.get(name) if name else ''}",
+        hint="Give schema=, or convert the column before.",
+    )
+
+
+@cache
+def _datasink_class() -> Any:
+    """The class, which cannot be defined before Ray is imported."""
+    base = require("ray.data", extra="ray").Datasink
+
+    class HeadraceDatasink(base):  # type: ignore[misc, valid-type]
+        """Passes what Ray calls on to a job."""
+
+        def __init__(self, job: _WriteJob, overwrite: bool) -> None:  # noqa: FBT001 - Ray calls the others
+            self.job = job
+            self.overwrite = overwrite
+
+        def get_name(self) -> str:
+            return "Headrace"
+
+        def on_write_start(self, schema: Any = None) -> None:
+            """Nothing: the staging place is open."""
+
+        def write(self, blocks: Iterable[Any], ctx: Any) -> _WritePart | None:
+            return self.job.write_part(ctx.task_idx, blocks)
+
+        def on_write_complete(self, write_result: Any) -> None:
+            self.job.finish(write_result.write_returns, overwrite=self.overwrite)
+
+    return HeadraceDatasink
