@@ -13,8 +13,9 @@ import numpy.typing as npt
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, place_values, take_rows
 from headrace.errors import SchemaMismatch, Where
+from headrace.sources.stacking import ragged_rows
 
-__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "as_names", "check_packing", "fill_packed", "ragged_rows"]
+__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "as_names", "check_packing", "fill_packed"]
 
 
 Overlong = Literal["raise", "truncate", "split"]
@@ -66,7 +67,7 @@ class Pad:
         """The batch with its features padded."""
         padded = dict(batch)
         for name in self.features:
-            rows = ragged_rows(batch, name)
+            rows = ragged_rows(batch[name], name)
             lengths = rows.lengths
             length = self.length
             if length is None:
@@ -112,7 +113,7 @@ class Bucket:
 
     def __call__(self, batch: Mapping[str, Any]) -> list[Batch]:
         """The buckets of a batch."""
-        lengths = ragged_rows(batch, self.feature).lengths
+        lengths = ragged_rows(batch[self.feature], self.feature).lengths
         if not self.truncate:
             _check_lengths(self.feature, lengths, self.bounds[-1])
         places = np.searchsorted(self.bounds[:-1], lengths)  # longer rows belong to the last bucket
@@ -167,7 +168,7 @@ class Pack:
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
         """The packed batch."""
         first = self.features[0]
-        columns = {name: ragged_rows(batch, name) for name in self.features}
+        columns = {name: ragged_rows(batch[name], name) for name in self.features}
         lengths = columns[first].lengths
         for name, rows in columns.items():
             if not np.array_equal(rows.lengths, lengths):
@@ -291,18 +292,6 @@ def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
         row[number], begin[number] = found, room - free[found]
         free[found] -= length
     return row, begin
-
-
-def ragged_rows(batch: Mapping[str, Any], name: str) -> Ragged:
-    """A feature as rows of possibly different lengths; the rows of a stacked feature are equally long."""
-    column = batch[name]
-    if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
-        return column
-    if isinstance(column, (np.ndarray, Strings)) and column.ndim >= 2:
-        values = column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])
-        return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * column.shape[1])
-    found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
-    raise SchemaMismatch(Where(feature=name), expected="a feature with one axis that varies", found=found)
 
 
 def _pad_rows(rows: Ragged, length: int, fill: Any) -> Any:

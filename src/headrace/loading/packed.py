@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,19 +14,19 @@ from headrace import _hooks, _native
 from headrace._arguments import whole
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import SourceLike
-from headrace.contracts.random_keys import RandomKeys, read_batch
+from headrace.contracts.random_keys import RandomKeys
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
-from headrace.loading.lengths import Overlong, Pieces, as_names, check_packing, fill_packed, ragged_rows
-from headrace.sources.node import Node, cuts_cleanly, encoded_node, narrow, stream
+from headrace.loading.lengths import Overlong, Pieces, as_names, check_packing, fill_packed
+from headrace.sources.node import Node, cuts_cleanly, encoded_node, narrow
+from headrace.sources.operations.expand import read_keyed, read_lengths
 from headrace.sources.source import Source
+from headrace.sources.stacking import ragged_rows
 from headrace.sources.views import keep_features
 
 __all__ = ["Packed"]
 
-BLOCK = 4096
-"""Examples read at a time, where lengths are read."""
 MOST_LENGTH = 1 << 24
 
 
@@ -139,7 +139,7 @@ class PackingPlan:
     @cached_property
     def lengths(self) -> Indices:
         """``int64 (n,)``: the length of each sequence."""
-        return self._read_lengths() if self.given is None else self.given
+        return read_lengths(self.parent, self.features[0]) if self.given is None else self.given
 
     def pieces_in(self, rows: Indices) -> tuple[Pieces, Indices]:
         """The pieces in some rows, end to end, and how many there are in each."""
@@ -170,12 +170,6 @@ class PackingPlan:
         order = np.argsort(rows, kind="stable")
         firsts = np.searchsorted(rows[order], np.arange(len(first_piece) + 1)).astype(np.int64, copy=False)
         return Pieces(pieces.row[order], pieces.begin[order], pieces.lengths[order]), firsts
-
-    def _read_lengths(self) -> Indices:
-        name = self.features[0]
-        node = keep_features(self.parent, [name])
-        parts = [ragged_rows(batch, name).lengths for batch in _batches(node)]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 class PackedNode:
@@ -213,10 +207,8 @@ class PackedNode:
         plan = self.plan
         pieces, counts = plan.pieces_in(indices)
         wanted, which = np.unique(pieces.row, return_inverse=True)
-        # Random numbers depend on the sequence, which each epoch reads once: several are in one row.
-        own = None if keys is None else replace(keys, positions=wanted)
-        batch = read_batch(self.parent, wanted, own)
-        columns = {name: ragged_rows(batch, name) for name in plan.features}
+        batch = read_keyed(self.parent, wanted, keys)
+        columns = {name: ragged_rows(batch[name], name) for name in plan.features}
         for name, rows in columns.items():
             self._check(name, rows, wanted)
         row = np.repeat(np.arange(len(indices)), counts)
@@ -268,12 +260,3 @@ def _check_given(lengths: npt.ArrayLike | None, n: int) -> Indices | None:
     if given.shape != (n,) or given.dtype.kind not in "iu" or (n and int(given.min()) < 0):
         raise ValueError(f"lengths are {n} integers from 0, one for each example, got {given.dtype} {given.shape}")
     return given.astype(np.int64)
-
-
-def _batches(node: Node) -> Iterator[Batch]:
-    batches = stream(node, BLOCK)
-    if batches is not None:
-        yield from batches
-        return
-    for start in range(0, len(node), BLOCK):
-        yield node.batch(np.arange(start, min(start + BLOCK, len(node))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -43,6 +43,7 @@ from headrace.sources.operations.choosing import (
     take_first,
 )
 from headrace.sources.operations.column import FeatureColumn
+from headrace.sources.operations.expand import FlatMapped, make_windows
 from headrace.sources.operations.near_misses import FOR_SOURCES, explain_missing
 from headrace.sources.splits import AnyName, SplitLike, resolve_split
 from headrace.sources.stacking import row
@@ -227,6 +228,25 @@ class Source(Sequence[Example]):
         All examples are read once, when the length or an example is first asked for; the kept indices are remembered.
         """
         return Source(Filtered(self.node, check_callable(predicate, "predicate")))
+
+    def flat_map(
+        self, function: Callable[[Example], Iterable[Example]], *, count: Callable[[Example], int] | None = None
+    ) -> Source:
+        """Several examples of each: those that ``function(example)`` gives, end to end. It gives equally many each time.
+
+        When the length or an example is first asked for, all examples are read once to count what comes of each: by ``count(example)``, else by
+        calling ``function``. Reading one example then calls ``function`` once, on the example that it comes from. Reading in order counts nothing.
+        """
+        counter = None if count is None else check_callable(count, "count")
+        return Source(FlatMapped(self.node, check_callable(function, "function"), counter))
+
+    def window(self, size: int, stride: int | None = None, *, feature: str | Sequence[str] | None = None) -> Source:
+        """Windows of ``size`` as examples, one every ``stride`` (default: ``size``). Only whole windows: what remains is left out.
+
+        Without ``feature``, of consecutive examples: every feature gets a first axis of ``size``. With ``feature``, of the sequences in it (or in
+        several of equal lengths): each example gives as many windows as fit, with its other features in each. Their lengths are then read once.
+        """
+        return Source(make_windows(self.node, size, stride, feature))
 
     def shard(self, rank: int, world: int) -> Source:
         """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""

@@ -13,7 +13,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["as_columns", "row", "schema_of", "stack"]
+__all__ = ["as_columns", "ragged_rows", "row", "schema_of", "stack"]
 
 
 def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,6 +145,25 @@ def _nest(rows: list[Ragged]) -> Ragged:
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(item) for item in rows], out=offsets[1:])
     return Ragged(join(rows), offsets)
+
+
+def ragged_rows(column: Any, name: str) -> Ragged:
+    """A column as rows of possibly different lengths; the rows of a stacked column are equally long.
+
+    Args:
+        column: The column.
+        name: Its feature, for messages.
+
+    Raises:
+        SchemaMismatch: It has no axis that varies, or several.
+    """
+    if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
+        return column
+    if isinstance(column, (np.ndarray, Strings)) and column.ndim >= 2:
+        values = column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])
+        return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * column.shape[1])
+    found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
+    raise SchemaMismatch(Where(feature=name), expected="a feature with one axis that varies", found=found)
 
 
 def schema_of(batch: Mapping[str, Any]) -> Schema:

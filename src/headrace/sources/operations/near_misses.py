@@ -24,6 +24,7 @@ FOR_SOURCES = MappingProxyType(
         "element_spec": "source.schema has the types",
         "as_numpy_iterator": "'for example in source' gives NumPy values",
         "numpy": "source.to_numpy() reads a matrix and its labels",
+        "unbatch": "source.flat_map(function) makes several examples of one",
         "apply": "source.map(function) changes each example; Loader(map_batch=function) whole batches",
         "reduce": "loop over hr.Loader(source, batch_size), or use functools.reduce",
         "save": "hr.write(path, source) writes a file",

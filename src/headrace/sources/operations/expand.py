@@ -1,0 +1,291 @@
+"""Nodes that make several examples of one, or one of several: ``flat_map`` and windows.
+
+Each finds its examples through an index of one integer for each example below, which is made once, when it is first needed. Random numbers below
+depend on the example that is read, not on the position of what is made of it: each example gives the same values to all that come from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headrace._arguments import whole
+from headrace.contracts.feature import Feature
+from headrace.contracts.random_keys import RandomKeys, read_batch
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example, Indices, Ragged, take_rows
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, stream
+from headrace.sources.stacking import ragged_rows, row, schema_of, stack
+from headrace.sources.user_functions import UserFunction
+from headrace.sources.views import keep_features
+
+__all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]
+
+BLOCK = 4096
+"""Examples read at a time, where lengths are read."""
+
+
+def read_keyed(parent: Node, indices: Indices, keys: RandomKeys | None) -> Batch:
+    """Some examples, each once, with random numbers that depend on their indices."""
+    return read_batch(parent, indices, None if keys is None else replace(keys, positions=indices))
+
+
+class FlatMapped:
+    """The examples that a function makes of each example, end to end.
+
+    Args:
+        parent: The node.
+        function: Takes an example and gives examples.
+        count: How many it gives for an example; by default the function itself is called to find out.
+    """
+
+    def __init__(
+        self,
+        parent: Node,
+        function: Callable[[Example], Iterable[Example]],
+        count: Callable[[Example], int] | None = None,
+    ) -> None:
+        self.parent = parent
+        self.function = function
+        self.count = count
+
+    @cached_property
+    def _firsts(self) -> Indices:
+        """``int64 (n + 1,)``: the number of the first example that comes from each."""
+        counts = [0]
+        if self.count is None:
+            make = self._maker()
+            counts.extend(len(make(example, index)) for index, example in enumerate(examples_of(self.parent)))
+        else:
+            find = UserFunction(self.count, self.parent)
+            for index, example in enumerate(examples_of(self.parent)):
+                counts.append(whole(find(example, index), f"the count of example {index}"))
+        return np.cumsum(counts, dtype=np.int64)
+
+    def _maker(self) -> UserFunction:
+        """The function, with all that it gives as a list: a generator fails where it is called."""
+        maker = UserFunction(self.function, self.parent)
+        maker.function = lambda example: list(self.function(example))
+        return maker
+
+    @cached_property
+    def _first(self) -> Batch:
+        """The first example, as a batch of one; empty if there is none."""
+        return (
+            stack(list(first)) if (first := [example for example, _ in zip(self.examples(), "1", strict=False)]) else {}
+        )
+
+    @property
+    def schema(self) -> Schema:
+        """The features of the first example that the function gives."""
+        return schema_of(self._first) if self._first else self.parent.schema
+
+    def __len__(self) -> int:
+        return int(self._firsts[-1])
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return self.batch_with_keys(indices, None)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        if not len(indices):
+            return {name: column[:0] for name, column in self._first.items()}
+        firsts = self._firsts
+        parents = np.searchsorted(firsts, indices, side="right") - 1
+        wanted, which = np.unique(parents, return_inverse=True)
+        batch, make = read_keyed(self.parent, wanted, keys), self._maker()
+        made = [self._check(make(row(batch, at), index), index) for at, index in enumerate(wanted.tolist())]
+        places = zip(which.reshape(-1).tolist(), (indices - firsts[parents]).tolist(), strict=True)
+        return stack([made[at][number] for at, number in places])
+
+    def _check(self, made: Sequence[Example], index: int) -> Sequence[Example]:
+        expected = int(self._firsts[index + 1] - self._firsts[index])
+        if len(made) != expected:
+            raise SchemaMismatch(
+                self.parent.where(index),
+                expected=f"{expected} examples of example {index}, as when they were counted",
+                found=str(len(made)),
+                hint="The function of flat_map gives the same number for the same example each time.",
+            )
+        return made
+
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(int(np.searchsorted(self._firsts, index, side="right")) - 1)
+
+    def examples(self) -> Iterator[Example]:
+        """All examples in order, without an index."""
+        make = self._maker()
+        for index, example in enumerate(examples_of(self.parent)):
+            for made in make(example, index):
+                if not isinstance(made, Mapping):
+                    found = f"{type(made).__name__} {made!r:.80}"
+                    raise SchemaMismatch(
+                        self.parent.where(index), expected="examples from flat_map, each a dict", found=found
+                    )
+                yield made
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+
+def make_windows(parent: Node, size: int, stride: int | None, feature: str | Sequence[str] | None) -> Node:
+    """Windows of consecutive examples, or of the sequences of a feature."""
+    size = whole(size, "size", least=1)
+    stride = size if stride is None else whole(stride, "stride", least=1)
+    if feature is None:
+        return Windows(parent, size, stride)
+    return FeatureWindows(parent, (feature,) if isinstance(feature, str) else tuple(feature), size, stride)
+
+
+class Windows:
+    """Runs of consecutive examples as one example each; only whole runs. Needs no index.
+
+    Args:
+        parent: The node.
+        size: Examples in a run.
+        stride: From the begin of one run to that of the next.
+
+    Raises:
+        UnsupportedData: A feature is sparse.
+    """
+
+    def __init__(self, parent: Node, size: int, stride: int) -> None:
+        self.parent, self.size, self.stride = parent, size, stride
+        self.schema = Schema({name: self._feature(name, feature) for name, feature in parent.schema.items()})
+
+    def _feature(self, name: str, feature: Feature) -> Feature:
+        if feature.sparse:
+            raise UnsupportedData(Where(feature=name), expected="dense features in windows", found=repr(feature))
+        axis = self.size if feature.is_fixed else None
+        return Feature(feature.dtype, (axis, *feature.shape), encoding=feature.encoding, names=feature.names)
+
+    def __len__(self) -> int:
+        return max(0, (len(self.parent) - self.size) // self.stride + 1)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return self.batch_with_keys(indices, None)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        steps = (indices[:, None] * self.stride + np.arange(self.size)).reshape(-1)
+        wanted, which = np.unique(steps, return_inverse=True)
+        batch = read_keyed(self.parent, wanted, keys)
+        return {
+            name: self._group(name, take_rows(column, which.reshape(-1)), len(indices))
+            for name, column in batch.items()
+        }
+
+    def _group(self, name: str, column: Any, count: int) -> Any:
+        if isinstance(column, Ragged):
+            return Ragged(column, np.arange(count + 1, dtype=np.int64) * self.size)
+        if isinstance(column, list):
+            raise UnsupportedData(
+                Where(feature=name),
+                expected="values in a window that differ in the first axis only",
+                found="arrays of other shapes",
+                hint="Bring them to one shape first, with map(), or leave the feature out with select().",
+            )
+        return column.reshape(count, self.size, *column.shape[1:])
+
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(index * self.stride)
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        return Windows(keep_features(narrow(self.parent, names), names), self.size, self.stride)
+
+    def cuts_cleanly(self) -> bool:
+        return cuts_cleanly(self.parent)
+
+
+class FeatureWindows:
+    """Windows of the sequences in some features; all other features of an example go to each of its windows.
+
+    Args:
+        parent: The node.
+        features: Features whose first axis varies, alike.
+        size: Values in a window.
+        stride: From the begin of one window to that of the next.
+    """
+
+    def __init__(self, parent: Node, features: tuple[str, ...], size: int, stride: int) -> None:
+        self.parent, self.features, self.size, self.stride = parent, features, size, stride
+        for name in features:
+            feature = parent.schema[name]
+            if not feature.shape or feature.sparse or None in feature.shape[1:]:
+                raise SchemaMismatch(
+                    Where(feature=name), expected="a feature with one axis that varies", found=repr(feature)
+                )
+        self.schema = Schema(
+            {
+                name: Feature(feature.dtype, (size, *feature.shape[1:])) if name in features else feature
+                for name, feature in parent.schema.items()
+            }
+        )
+
+    @cached_property
+    def _lengths(self) -> Indices:
+        return read_lengths(self.parent, self.features[0])
+
+    @cached_property
+    def _firsts(self) -> Indices:
+        """``int64 (n + 1,)``: the number of the first window of each example."""
+        counts = np.maximum((self._lengths - self.size) // self.stride + 1, 0)
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+    def __len__(self) -> int:
+        return int(self._firsts[-1])
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return self.batch_with_keys(indices, None)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        parents = np.searchsorted(self._firsts, indices, side="right") - 1
+        wanted, which = np.unique(parents, return_inverse=True)
+        which = which.reshape(-1)
+        begin = (indices - self._firsts[parents]) * self.stride
+        batch = read_keyed(self.parent, wanted, keys)
+        return {
+            name: self._cut(name, column, wanted, which, begin) if name in self.features else take_rows(column, which)
+            for name, column in batch.items()
+        }
+
+    def _cut(self, name: str, column: Any, wanted: Indices, which: Indices, begin: Indices) -> Any:
+        rows = ragged_rows(column, name)
+        expected = self._lengths[wanted]
+        if not np.array_equal(rows.lengths, expected):
+            at = int(np.argmax(rows.lengths != expected))
+            raise SchemaMismatch(
+                self.parent.where(int(wanted[at])).at(feature=name),
+                expected=f"{expected[at]} values in example {wanted[at]}, as when the lengths were read",
+                found=str(rows.lengths[at]),
+                hint="Features that are cut together have the same lengths, and the data must not change.",
+            )
+        taken = ((rows.offsets[which] + begin)[:, None] + np.arange(self.size)).reshape(-1)
+        values = rows.values[taken] if isinstance(rows.values, np.ndarray) else rows.values.take(taken)
+        return values.reshape(len(which), self.size, *values.shape[1:])  # type: ignore[union-attr]
+
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(int(np.searchsorted(self._firsts, index, side="right")) - 1)
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def cuts_cleanly(self) -> bool:
+        return cuts_cleanly(self.parent)
+
+
+def read_lengths(node: Node, feature: str) -> Indices:
+    """The length of each sequence of a feature, ``int64 (n,)``. Only that feature is read."""
+    only = keep_features(node, [feature])
+    batches = stream(only, BLOCK)
+    if batches is None:
+        n = len(only)
+        batches = (only.batch(np.arange(start, min(start + BLOCK, n))) for start in range(0, n, BLOCK))
+    parts = [ragged_rows(batch[feature], feature).lengths for batch in batches]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
