@@ -7,6 +7,7 @@
 #include "bind/support.hpp"
 #include "core/csv/decode.hpp"
 #include "core/csv/encode.hpp"
+#include "core/csv/examine.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -68,14 +69,7 @@ nb::list values_of(nb::object data, nb::tuple marks) {
     return out;
 }
 
-nb::list examine(const HeldSpans& held, nb::tuple marks, std::size_t width, nb::list missing, bool until_text,
-                 unsigned threads) {
-    const csv::Layout layout = layout_of(marks, width, missing);
-    std::vector<csv::ColumnFacts> columns;
-    {
-        const nb::gil_scoped_release release;
-        columns = csv::examine(held.spans, layout, until_text, threads);
-    }
+nb::list facts_of(const std::vector<csv::ColumnFacts>& columns) {
     nb::list out;
     for (const csv::ColumnFacts& facts : columns) {
         nb::dict one;
@@ -93,6 +87,30 @@ nb::list examine(const HeldSpans& held, nb::tuple marks, std::size_t width, nb::
         out.append(one);
     }
     return out;
+}
+
+nb::list examine(const HeldSpans& held, nb::tuple marks, std::size_t width, nb::list missing, bool until_text,
+                 unsigned threads) {
+    const csv::Layout layout = layout_of(marks, width, missing);
+    std::vector<csv::ColumnFacts> columns;
+    {
+        const nb::gil_scoped_release release;
+        columns = csv::examine(held.spans, layout, until_text, threads);
+    }
+    return facts_of(columns);
+}
+
+nb::list examine_rows(nb::object data, Indices starts, std::uint64_t end, nb::tuple marks, std::size_t width,
+                      nb::list missing, bool until_text, unsigned threads) {
+    const Buffer buffer(data);
+    const csv::Layout layout = layout_of(marks, width, missing);
+    const std::span<const std::int64_t> rows(starts.data(), starts.shape(0));
+    std::vector<csv::ColumnFacts> columns;
+    {
+        const nb::gil_scoped_release release;
+        columns = csv::examine(buffer.bytes(), rows, end, layout, until_text, threads);
+    }
+    return facts_of(columns);
 }
 
 // (field, kind, default). The default is None, the number's eight (or four, or one) bytes, or the text's bytes.
@@ -188,14 +206,8 @@ class Shared {
     std::array<Py_ssize_t, kinds> given_{};
 };
 
-nb::list decode(const csv::Decoder& decoder, const HeldSpans& held) {
-    csv::Decoded decoded;
-    {
-        const nb::gil_scoped_release release;
-        decoded = decoder.decode(held.spans, batch_pool());
-    }
+nb::list arrays_of(const csv::Decoder& decoder, csv::Decoded& decoded, std::size_t rows) {
     nb::list out;
-    const std::size_t rows = held.spans.payloads.size();
     const bool shares = rows != 0 && rows <= few_rows;
     Shared shared(decoded, decoder.specs(), rows);
     for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
@@ -205,6 +217,32 @@ nb::list decode(const csv::Decoder& decoder, const HeldSpans& held) {
         else out.append(shares ? shared.next(kind) : to_numpy(std::move(column.numbers), dtype_of(kind), {rows}));
     }
     return out;
+}
+
+nb::list decode(const csv::Decoder& decoder, const HeldSpans& held) {
+    csv::Decoded decoded;
+    {
+        const nb::gil_scoped_release release;
+        decoded = decoder.decode(held.spans, batch_pool());
+    }
+    return arrays_of(decoder, decoded, held.spans.payloads.size());
+}
+
+nb::object decode_rows(const csv::Decoder& decoder, nb::list stretches, std::size_t rows) {
+    std::vector<Buffer> buffers;
+    std::vector<csv::Stretch> wanted;
+    for (nb::handle item : stretches) {
+        const auto parts = nb::cast<nb::tuple>(item);
+        const Bytes bytes = buffers.emplace_back(parts[0]).bytes();
+        wanted.push_back({bytes, nb::cast<std::uint64_t>(parts[1]), nb::cast<std::uint64_t>(parts[2])});
+    }
+    std::optional<csv::Decoded> decoded;
+    {
+        const nb::gil_scoped_release release;
+        decoded = decoder.decode(wanted, rows, batch_pool());
+    }
+    if (!decoded) return nb::none();
+    return arrays_of(decoder, *decoded, rows);
 }
 
 using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -289,6 +327,13 @@ void register_csv(nb::module_& module) {
                        "until_text: bool = False, threads: int = 1) -> list[dict[str, int]]"),
                "The kinds of values in each column: how many are integers, texts, ... With until_text, a column is "
                "examined only until its first text.");
+    module.def("examine_csv_rows", guarded(&examine_rows), nb::arg("data"), nb::arg("starts"), nb::arg("end"),
+               nb::arg("dialect"), nb::arg("width"), nb::arg("missing"), nb::arg("until_text") = false,
+               nb::arg("threads") = 1,
+               nb::sig("def examine_csv_rows(data: collections.abc.Buffer, starts: numpy.typing.NDArray[numpy.int64], "
+                       "end: int, dialect: tuple[str, str, str], width: int, missing: list[str], until_text: bool = "
+                       "False, threads: int = 1) -> list[dict[str, int]]"),
+               "The same for rows of one buffer that follow each other, as scan_csv found them, up to `end`.");
     nb::class_<csv::Decoder>(
         module, "CsvDecoder",
         "Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, "
@@ -315,7 +360,13 @@ void register_csv(nb::module_& module) {
         .def("decode", guarded(&decode), nb::arg("spans"),
              nb::sig("def decode(self, spans: Spans) -> list[typing.Any]"),
              "A column for each spec: an array; of texts data and offsets in UTF-8, or the number of the first one "
-             "that is not text in the encoding.");
+             "that is not text in the encoding.")
+        .def("decode_rows", guarded(&decode_rows), nb::arg("stretches"), nb::arg("rows"),
+             nb::sig("def decode_rows(self, stretches: list[tuple[collections.abc.Buffer, int, int]], rows: int) -> "
+                     "list[typing.Any] | None"),
+             "The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last "
+             "one or start of the one after it). None if there are not `rows` of them, or if any is not as it should "
+             "be: decode tells why, or decodes them.");
     module.def("encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"),
                nb::arg("line_end"),
                nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, "

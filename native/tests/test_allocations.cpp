@@ -11,6 +11,7 @@
 #include "core/base/thread_team.hpp"
 #include "core/csv/decode.hpp"
 #include "core/csv/encode.hpp"
+#include "core/csv/examine.hpp"
 #include "core/engines/gzip/member.hpp"
 #include "core/engines/gzip/parallel.hpp"
 #include "core/engines/jpeg/decoder.hpp"
@@ -279,6 +280,9 @@ void read_csv() {
     const Bytes text = decoded.columns[1].texts.view().at(0);
     check(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()) == "a \"quoted\" text");
     check(csv::fields_of(spans.payloads[0], dialect).size() == 3);
+    check(csv::examine(files[0], found.starts, rows.size(), layout).size() == 3);
+    const csv::Stretch together[] = {{files[0], 0, rows.size()}};
+    check(csv::Decoder(layout, specs).decode(together, 2, pool).has_value());
 }
 
 void read_json() {

@@ -8,6 +8,7 @@
 
 #include "check.hpp"
 #include "core/csv/decode.hpp"
+#include "core/csv/examine.hpp"
 #include "core/framing/recordio.hpp"
 #include "core/protobuf/example/decode.hpp"
 #include "core/protobuf/example/encode.hpp"
@@ -155,6 +156,27 @@ void fields_of_a_row_that_become_fewer() {
     again_and_again(thread, [&] { (void)csv::examine(spans, layout); });
 }
 
+void rows_whose_quotes_come_and_go() {
+    static constexpr std::string_view row = "\"a \"\"word\"\" of a text\",12345,2.5,\"x\"\n";
+    std::vector<unsigned char> text;
+    for (int k = 0; k < 60; ++k) text.insert(text.end(), row.begin(), row.end());
+    const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
+    csv::Layout layout;
+    layout.width = 4;
+    const csv::Decoder decoder(layout, {{0, csv::Kind::text, false, 0, ""},
+                                        {1, csv::Kind::int64, false, 0, ""},
+                                        {2, csv::Kind::float64, false, 0, ""},
+                                        {3, csv::Kind::text, true, 0, "default"}});
+    const csv::Stretch stretches[] = {{bytes_of(text), 0, text.size()}};
+    std::vector<std::int64_t> starts;
+    for (std::size_t k = 0; k < 60; ++k) starts.push_back(static_cast<std::int64_t>(k * row.size()));
+    for (const unsigned char change : {'"' ^ 'x', ',' ^ '"', '\n' ^ '"'}) {
+        const Changing thread(std::span<unsigned char>(text).subspan(row.size()), change);
+        again_and_again(thread, [&] { (void)decoder.decode(stretches, 60, pool); });
+        again_and_again(thread, [&] { (void)csv::examine(bytes_of(text), starts, text.size(), layout); });
+    }
+}
+
 } // namespace
 
 int main() {
@@ -163,4 +185,5 @@ int main() {
     numbers_of_an_example_that_become_more_or_fewer();
     numbers_that_become_longer_while_they_are_written();
     fields_of_a_row_that_become_fewer();
+    rows_whose_quotes_come_and_go();
 }

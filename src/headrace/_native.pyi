@@ -366,6 +366,11 @@ def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing
     The kinds of values in each column: how many are integers, texts, ... With until_text, a column is examined only until its first text.
     """
 
+def examine_csv_rows(data: Buffer, starts: numpy.typing.NDArray[numpy.int64], end: int, dialect: tuple[str, str, str], width: int, missing: list[str], until_text: bool = False, threads: int = 1) -> list[dict[str, int]]:
+    """
+    The same for rows of one buffer that follow each other, as scan_csv found them, up to `end`.
+    """
+
 class CsvDecoder:
     """
     Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, 4 float32, 5 bool, 6 text; a text's encoding is '' where bytes are wanted.
@@ -376,6 +381,11 @@ class CsvDecoder:
     def decode(self, spans: Spans) -> list[Any]:
         """
         A column for each spec: an array; of texts data and offsets in UTF-8, or the number of the first one that is not text in the encoding.
+        """
+
+    def decode_rows(self, stretches: list[tuple[Buffer, int, int]], rows: int) -> list[Any] | None:
+        """
+        The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last one or start of the one after it). None if there are not `rows` of them, or if any is not as it should be: decode tells why, or decodes them.
         """
 
 def encode_csv(columns: list[tuple[int, int, Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes:

@@ -312,6 +312,108 @@ def test_columns_against_pandas(tmp_path):
         np.testing.assert_array_equal(batch[name], expected[name].to_numpy(batch[name].dtype), name)
 
 
+# ------------------------------------------------------------------------------------------------ rows decoded together
+
+FIELDS = {
+    "int64": st.integers(-(2**63), 2**63 - 1).map(str),
+    "float64": st.floats(width=64).map(repr) | st.sampled_from(["NA", "", " 1.5", '"2"', "007"]),
+    "bool": st.sampled_from(["true", "False", "TRUE", " true"]),
+    "str": st.text(st.sampled_from('ab"é,\n \r'), max_size=40).map(lambda text: '"' + text.replace('"', '""') + '"'),
+    "bytes": st.text(st.sampled_from("abé "), max_size=40),
+}
+
+
+@st.composite
+def tables(draw):
+    """The text of a file of typed columns, and their types."""
+    kinds = draw(st.lists(st.sampled_from(sorted(FIELDS)), min_size=1, max_size=5))
+    rows = draw(st.lists(st.tuples(*(FIELDS[kind] for kind in kinds)), min_size=8, max_size=40))
+    end = draw(st.sampled_from(["\n", "\r\n", "\r", "\n\n"]))
+    bad = draw(st.sampled_from(["", "", "", "x", 'a"b', '"', "1,2,3,4,5,6", "\ud800"]))
+    text = end.join([",".join(f"c{k}" for k in range(len(kinds))), *(",".join(row) or '""' for row in rows), bad])
+    return text.encode("utf-8", "surrogatepass"), {f"c{k}": kind for k, kind in enumerate(kinds)}
+
+
+def outcome(read):
+    """What reading gives: columns as lists, or the error in words."""
+    try:
+        batch = read()
+    except (CorruptRecord, SchemaMismatch) as error:
+        return type(error), str(error)
+    return {name: [repr(value) for value in column.tolist()] for name, column in batch.items()}
+
+
+@given(tables())
+def test_rows_together_as_one_by_one(tmp_path_factory, table):
+    text, types = table
+    path = tmp_path_factory.mktemp("together") / "x.csv"
+    path.write_bytes(text)
+    source = hr.open(path, format=hr.CSV(types=types, header=True))
+    try:
+        n = len(source)
+    except CorruptRecord:
+        return
+    together = outcome(lambda: source.batch(range(n)))
+    assert together == outcome(lambda: source.node.codec.decode_batch(source.node.records.spans(np.arange(n)))) or (
+        isinstance(together, tuple)
+    )
+    backwards = outcome(lambda: source.batch(range(n - 1, -1, -1)))
+    if isinstance(together, dict):
+        assert {name: column[::-1] for name, column in backwards.items()} == together
+    else:
+        assert isinstance(backwards, tuple)
+    for start in range(0, n - 8, 3):  # any part of them, up to the first fault
+        part = outcome(lambda start=start: source.batch(range(start, start + 8)))
+        one_by_one = [outcome(lambda row=row: source.batch([row])) for row in range(start, start + 8)]
+        faults = [row for row in one_by_one if isinstance(row, tuple)]
+        assert part == (faults[0] if faults else {name: [row[name][0] for row in one_by_one] for name in types})
+
+
+def test_rows_of_several_files_together(tmp_path):
+    for number in range(5):
+        rows = "".join(f"{number},{k}\n" for k in range(7 * number))
+        (tmp_path / f"{number}.csv").write_text("f,k\n" + rows.rstrip("\n"))
+    source = hr.open(tmp_path / "*.csv")
+    expected = [(number, k) for number in range(5) for k in range(7 * number)]
+    for start in range(60):
+        batch = source.batch(range(start, start + 10))
+        assert list(zip(batch["f"].tolist(), batch["k"].tolist(), strict=True)) == expected[start : start + 10]
+    assert [tuple(row.values()) for row in source] == expected
+    with pytest.raises(IndexError):
+        source.node.batch(np.arange(65, 75))
+
+
+def test_rows_with_damage_between_them_are_not_decoded_together(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"a,b\n" + b"".join(b"%d,x\n" % k + (b"bad\n" if k % 5 == 0 else b"") for k in range(40)))
+    source = hr.open(path, on_corrupt="skip")
+    assert source.batch(range(40))["a"].tolist() == list(range(40))
+    assert source.node.records.stretches(0, 40) is None
+
+
+def test_rows_together_of_files_that_are_read_instead_of_mapped(tmp_path, monkeypatch):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n" + "".join(f"{k},t{k}\n" for k in range(100)))
+    monkeypatch.setattr("headrace.io.local.mapped.scattered_limit", lambda: 0)
+    batch = hr.open(path).batch(range(5, 95))
+    assert batch["a"].tolist() == list(range(5, 95))
+    assert batch["b"].tolist() == [f"t{k}" for k in range(5, 95)]
+
+
+def test_a_file_that_changed_is_refused_by_rows_together(tmp_path):
+    path = tmp_path / "x.csv"
+    text = "a,b\n" + "".join(f"{k:06},{k}\n" for k in range(40_000))
+    path.write_text(text)
+    source = hr.open(path)
+    assert len(source) == 40_000
+    with path.open("r+b") as file:
+        file.seek(200_000)
+        file.write(b"9")
+    assert source.batch(range(10))["b"].tolist() == list(range(10))
+    with pytest.raises(hr.errors.CorruptFile, match="other bytes than when its index was made"):
+        source.batch(range(10_000, 40_000))
+
+
 # -------------------------------------------------------------------------------------------------------- what is wrong
 
 
@@ -319,7 +421,7 @@ def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
     from headrace.sources import records
 
     monkeypatch.setattr(records, "CSV_SAMPLE_BYTES", 100)
-    monkeypatch.setattr("headrace.formats.framed.records.FramedRecords.iter_spans.__kwdefaults__", {"max_bytes": 100})
+    monkeypatch.setattr("headrace.formats.framed.records.FramedRecords.iter_runs.__kwdefaults__", {"max_bytes": 100})
     text = "a,b\n" + "".join(f"{k},{k}\n" for k in range(1000)) + "1000, x7\n"
     source = opened(tmp_path, text)
     assert types(source) == {"a": "int64", "b": "int64"}
@@ -450,7 +552,7 @@ def test_whole_numbers_beside_fractions_are_not_rounded(tmp_path):
 
 @pytest.mark.parametrize("value", [str(BIG), f" {BIG}", f'"{BIG}"', "-" + "9" * 300, f"+{BIG}"])
 def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
-    monkeypatch.setattr("headrace.sources.records._sample", lambda records: [records.spans(np.arange(10))])
+    monkeypatch.setattr("headrace.sources.records._sample", lambda _: [(b"1,1.5\n", np.zeros(1, np.int64), 6)])
     text = "k,x\n" + "1,1.5\n" * 100 + f"2,{value}\n"
     for source in (opened(tmp_path, text), opened(tmp_path, text).select("x")):
         with pytest.raises(SchemaMismatch, match=r"an integer that float64 holds exactly.*record 100,.*feature 'x'"):

@@ -152,6 +152,11 @@ def decode_csv():
     return decoder.decode(_native.gather_csv([table], None, rows, marks))
 
 
+def decode_csv_together():
+    decoder = _native.CsvDecoder(marks, 2, [""], [(0, 1, None), (1, 2, b"1.5")], ["utf-8", "utf-8"])
+    return decoder.decode_rows([(table, int(rows[0]), len(table))], len(rows))
+
+
 def image_views():
     values = np.arange(3 * 256, dtype=np.float32).reshape(3, 256)
     return _native.ImageViews(
@@ -238,7 +243,9 @@ CASES = {
     "find_csv": lambda: _native.find_csv(table, 2),
     "values_of_csv": lambda: _native.values_of_csv(b'1,"a, b"', marks),
     "examine_csv": lambda: _native.examine_csv(_native.gather_csv([table], None, rows[:1], marks), marks, 2, [""]),
+    "examine_csv_rows": lambda: _native.examine_csv_rows(table, rows, len(table), marks, 2, [""]),
     "CsvDecoder": decode_csv,
+    "CsvDecoder.decode_rows": decode_csv_together,
     "encode_csv": lambda: _native.encode_csv([(6, 1, [b"a", b"b, c"])], 2, marks, "\n"),
     "scan_lines": lambda: [
         getattr(part, "tolist", lambda part=part: part)() for part in _native.scan_lines(table, 0, 12)

@@ -47,17 +47,89 @@ __attribute__((target("avx2"))) void find_by_avx2(const char* text, std::size_t 
         }
     }
 }
+
+#define HEADRACE_FOR_VBMI                                                                                              \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
+
+HEADRACE_FOR_VBMI void find_by_vbmi(const char* text, std::size_t blocks, const Marks& marks, MarkMasks* out) noexcept {
+    const __m512i patterns[] = {_mm512_set1_epi8(marks[0]), _mm512_set1_epi8(marks[1]), _mm512_set1_epi8(marks[2]),
+                                _mm512_set1_epi8(marks[3])};
+    for (; blocks != 0; --blocks, text += block_bytes, ++out) {
+        const __m512i bytes = _mm512_loadu_si512(text);
+        for (std::size_t k = 0; k < marks.size(); ++k) out->of[k] = _mm512_cmpeq_epi8_mask(bytes, patterns[k]);
+    }
+}
+
+// Both write several places at a time: how many bits are set is hard to predict.
+
+__attribute__((target("bmi,bmi2,popcnt"))) std::uint32_t*
+put_by_bmi2(const std::uint64_t* masks, std::size_t count, std::uint32_t first, std::uint32_t* out) noexcept {
+    constexpr int together = 8;
+    for (std::size_t k = 0; k < count; ++k, first += block_bytes) {
+        std::uint64_t mask = masks[k];
+        std::uint32_t* const end = out + _mm_popcnt_u64(mask);
+        do {
+            for (int i = 0; i < together; ++i, mask = _blsr_u64(mask))
+                out[i] = first + static_cast<std::uint32_t>(_tzcnt_u64(mask));
+            out += together;
+        } while (out < end);
+        out = end;
+    }
+    return out;
+}
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // GCC 12 has this complaint about its own header.
+#endif
+HEADRACE_FOR_VBMI std::uint32_t* put_by_vbmi(const std::uint64_t* masks, std::size_t count, std::uint32_t first,
+                                             std::uint32_t* out) noexcept {
+    constexpr int together = 16;
+    alignas(block_bytes) char counted[block_bytes];
+    for (std::size_t i = 0; i < block_bytes; ++i) counted[i] = static_cast<char>(i);
+    const __m512i places = _mm512_load_si512(counted);
+    for (std::size_t k = 0; k < count; ++k, first += block_bytes) {
+        std::uint32_t* const end = out + _mm_popcnt_u64(masks[k]);
+        const __m512i base = _mm512_set1_epi32(static_cast<int>(first));
+        __m512i found = _mm512_maskz_compress_epi8(masks[k], places);
+        do {
+            _mm512_storeu_si512(out, _mm512_add_epi32(base, _mm512_cvtepu8_epi32(_mm512_castsi512_si128(found))));
+            found = _mm512_alignr_epi32(found, found, together / 4);
+            out += together;
+        } while (out < end);
+        out = end;
+    }
+    return out;
+}
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 #endif
 
 } // namespace
 
 void find_marks(const char* text, std::size_t blocks, const Marks& marks, MarkMasks* out, const Cpu& cpu) noexcept {
 #if defined(HEADRACE_X86)
+    if (cpu.vbmi) return find_by_vbmi(text, blocks, marks, out);
     if (cpu.avx2) return find_by_avx2(text, blocks, marks, out);
 #else
     (void)cpu;
 #endif
     find_plainly(text, blocks, marks, out);
+}
+
+std::uint32_t* put_places(const std::uint64_t* masks, std::size_t count, std::uint32_t first, std::uint32_t* out,
+                          const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (cpu.vbmi) return put_by_vbmi(masks, count, first, out);
+    if (cpu.bmi2) return put_by_bmi2(masks, count, first, out);
+#else
+    (void)cpu;
+#endif
+    for (std::size_t k = 0; k < count; ++k, first += block_bytes)
+        for (std::uint64_t mask = masks[k]; mask != 0; mask &= mask - 1)
+            *out++ = first + static_cast<std::uint32_t>(std::countr_zero(mask));
+    return out;
 }
 
 } // namespace headrace

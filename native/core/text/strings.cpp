@@ -60,8 +60,8 @@ void StringsBuilder::grow_data(std::size_t size) {
     data_room_ = data_.capacity() - room;
 }
 
-void StringsBuilder::grow_offsets() {
-    Pool::Block larger = pool_->take((count_ + count_ / 2 + 16) * item);
+void StringsBuilder::grow_offsets(std::size_t values) {
+    Pool::Block larger = pool_->take((count_ + count_ / 2 + values + 16) * item);
     std::memcpy(larger.data(), offsets_.data(), (count_ + 1) * item);
     offsets_ = std::move(larger);
     value_room_ = offsets_.capacity() / item - 1;
@@ -106,8 +106,15 @@ std::optional<std::size_t> first_outside(const StringsView& strings) noexcept {
 }
 
 std::optional<std::size_t> first_not_utf8(const StringsView& strings) {
-    if (is_ascii(strings.all())) return std::nullopt;
-    for (std::size_t k = 0; k < strings.count(); ++k)
+    const Bytes all = strings.all();
+    if (is_ascii(all)) return std::nullopt;
+    // If all of it is UTF-8, and no value begins inside a character, each value is.
+    const auto continues = [](Bytes value) {
+        return !value.empty() && (std::to_integer<unsigned>(value.front()) & 0xC0) == 0x80;
+    };
+    bool is_good = is_utf8(all);
+    for (std::size_t k = 0; is_good && k < strings.count(); ++k) is_good = !continues(strings.at(k));
+    for (std::size_t k = 0; !is_good && k < strings.count(); ++k)
         if (!is_utf8(strings.at(k))) return k;
     return std::nullopt;
 }

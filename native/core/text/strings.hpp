@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -81,14 +82,37 @@ class StringsBuilder {
         return to;
     }
 
+    /// Where to write values directly.
+    struct Room {
+        std::byte* data;       ///< The first of them begins here; `long_room` bytes more than asked for are writable.
+        std::int64_t* offsets; ///< Where the end of the first one goes, and then those of the others.
+        std::size_t size;      ///< What the offset of `data` is.
+    };
+
+    /// Makes room for `values` more values, of `bytes` bytes together. `expected`: how many bytes are to come in all.
+    [[nodiscard]] Room reserve(std::size_t values, std::size_t bytes, std::size_t expected = 0) {
+        if (bytes + long_room > data_room_ - size_) [[unlikely]]
+            grow_data(std::max(bytes, expected) + long_room);
+        if (values > value_room_ - count_) [[unlikely]]
+            grow_offsets(values);
+        return {data_.data() + size_, reinterpret_cast<std::int64_t*>(offsets_.data()) + count_ + 1, size_};
+    }
+
+    /// Adds what was written into that room.
+    void commit(std::size_t values, std::size_t bytes) noexcept {
+        count_ += values;
+        size_ += bytes;
+    }
+
     /// What was collected. Empties the builder.
     [[nodiscard]] StringBlocks finish();
 
-    static constexpr std::size_t room = 16; ///< Writable bytes after the last value.
+    static constexpr std::size_t room = 16;      ///< Writable bytes after the last value.
+    static constexpr std::size_t long_room = 32; ///< The same after values written directly.
 
   private:
     void grow_data(std::size_t size);
-    void grow_offsets();
+    void grow_offsets(std::size_t values = 1);
 
     std::shared_ptr<Pool> pool_;
     Pool::Block data_;

@@ -1,8 +1,11 @@
 #include "core/csv/decode.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <random>
 #include <string>
 
+#include "base/cpus.hpp"
 #include "check.hpp"
 #include "csv/rows.hpp"
 
@@ -48,16 +51,6 @@ void test_decoding() {
     spans.payloads = {bytes_of("x,2")};
     check(fault_of([&] { (void)decoder.decode(spans, pool); }).fault == Fault::wrong_count, "the width comes first");
     check(fault_of([] { csv::Decoder(layout(1), {{1, csv::Kind::text, false, 0, ""}}); }).fault == Fault::range);
-}
-
-void test_facts() {
-    Spans spans;
-    spans.payloads = {bytes_of("1,a"), bytes_of("007,"), bytes_of("2.5,NA"), bytes_of("true,9223372036854775809"),
-                      bytes_of("broken")};
-    const auto facts = csv::examine(spans, layout(2));
-    check(facts[0].whole == 2 && facts[0].padded == 1 && facts[0].real == 1 && facts[0].boolean == 1);
-    check(facts[1].text == 1 && facts[1].empty == 1 && facts[1].missing == 1 && facts[1].positive == 1 &&
-          facts[1].wide == 1);
 }
 
 /// Every field as text, against the slow way to split a row.
@@ -109,66 +102,124 @@ void test_encodings() {
     check(!csv::Decoder(layout(1), {spec}).decode(spans, pool).columns[0].no_text);
 }
 
-/// The fast ways of counting against a row at a time of one column, and threads against one.
-void test_facts_of_all() {
-    std::mt19937 random(9);
-    static const std::string values[] = {"1",
-                                         "-7",
-                                         "007",
-                                         "2.5",
-                                         "1e5",
-                                         "1e400",
-                                         "true",
-                                         "False",
-                                         "TRUEx",
-                                         "NA",
-                                         "",
-                                         " 1",
-                                         "x",
-                                         "inf",
-                                         "-3.0",
-                                         "9223372036854775808",
-                                         "-9223372036854775809",
-                                         "\"1\"",
-                                         "\"a\"\"b\"",
-                                         "9007199254740993",
-                                         "-0",
-                                         "+5",
-                                         "\"x",
-                                         "5.",
-                                         ".5",
-                                         "1e"};
-    std::vector<std::string> rows;
-    for (int i = 0; i < 5000; ++i) {
-        std::string row = values[random() % std::size(values)];
-        for (std::size_t k = 1, fields = random() % 20 == 0 ? 2 : 3; k < fields; ++k)
-            row += "," + values[random() % std::size(values)];
-        rows.push_back(row);
+bool same(const csv::Decoded& one, const csv::Decoded& other, const std::vector<csv::Spec>& specs, std::size_t rows) {
+    for (std::size_t k = 0; k < specs.size(); ++k) {
+        const csv::Column &a = one.columns[k], &b = other.columns[k];
+        if (a.no_text != b.no_text) return false;
+        if (specs[k].kind == csv::Kind::text
+                ? texts_of(a) != texts_of(b)
+                : std::memcmp(a.numbers.data(), b.numbers.data(), rows * csv::size_of(specs[k].kind)) != 0)
+            return false;
     }
-    Spans spans;
-    for (const std::string& row : rows) spans.payloads.push_back(bytes_of(row));
-    const auto whole = csv::examine(spans, layout(3)), shared = csv::examine(spans, layout(3), false, 4);
-    csv::Layout unusual = layout(3); // a number that may mean a missing value turns the fast ways off
-    unusual.missing = csv::Words({"", "NA", "77777", "TRUE"});
-    const auto slow = csv::examine(spans, unusual);
-    for (std::size_t k = 0; k < 3; ++k) {
-        check(whole[k].whole == shared[k].whole && whole[k].text == shared[k].text && whole[k].real == shared[k].real);
-        for (const auto field :
-             {&csv::ColumnFacts::empty, &csv::ColumnFacts::missing, &csv::ColumnFacts::whole,
-              &csv::ColumnFacts::positive, &csv::ColumnFacts::huge, &csv::ColumnFacts::real, &csv::ColumnFacts::boolean,
-              &csv::ColumnFacts::text, &csv::ColumnFacts::padded, &csv::ColumnFacts::wide, &csv::ColumnFacts::negative})
-            check(whole[k].*field == slow[k].*field && whole[k].*field != 0);
+    return true;
+}
+
+/// Values of each kind, plain and not. `odd`: how often one of another kind is among them.
+std::string random_value(std::mt19937& random, csv::Kind kind, unsigned odd) {
+    static const std::string others[] = {"x", "\"1\"\"2\"", "1e400", "99999999999999999999", "a\"b", "\xff", "\"open"};
+    static const std::string texts[] = {"",
+                                        "plain",
+                                        "\"quoted, with\na line\"",
+                                        "\"\"\"\"",
+                                        "\"a \"\"word\"\" of some length, and more than sixteen bytes\"",
+                                        "caf\xc3\xa9",
+                                        "\"\"",
+                                        "x y"};
+    static const std::string truths[] = {"true", "False", "TRUE", "0", "1", " true ", "\"false\""};
+    if (odd != 0 && random() % odd == 0) return others[random() % std::size(others)];
+    const auto digits = [&](unsigned most) {
+        std::string out;
+        for (unsigned k = 0, count = 1 + random() % most; k < count; ++k) out += static_cast<char>('0' + random() % 10);
+        return out;
+    };
+    if (kind == csv::Kind::text)
+        return random() % 8 != 0 ? texts[random() % std::size(texts)] : std::string(random() % 90, 'l');
+    if (kind == csv::Kind::boolean) return truths[random() % std::size(truths)];
+    const std::string sign = kind == csv::Kind::uint64 || random() % 4 != 0 ? "" : random() % 8 == 0 ? "+" : "-";
+    std::string number = sign + digits(random() % 4 == 0 ? 18 : 9);
+    if (kind == csv::Kind::float64 || kind == csv::Kind::float32) {
+        if (random() % 10 == 0) return random() % 2 == 0 ? "" : "NA";
+        if (random() % 4 != 0) number += "." + digits(random() % 4 == 0 ? 20 : 6);
+        if (random() % 16 == 0) number += "e" + std::to_string(static_cast<int>(random() % 40) - 20);
+    } else if (random() % 16 == 0) {
+        number += ".0";
     }
-    const auto early = csv::examine(spans, layout(3), true);
-    check(early[0].text + early[0].padded == 1 && early[0].whole < whole[0].whole);
+    if (random() % 16 == 0) number = random() % 2 == 0 ? " " + number + "\t" : '"' + number + '"';
+    return number;
+}
+
+/// Rows that follow each other, column by column, against one by one.
+void test_rows_together() {
+    std::mt19937 random(11);
+    const auto pool = std::make_shared<Pool>(1 << 20);
+    const csv::Kind kinds[] = {csv::Kind::int64,   csv::Kind::uint64,  csv::Kind::float64,
+                               csv::Kind::float32, csv::Kind::boolean, csv::Kind::text};
+    std::size_t together = 0, refused = 0;
+    for (int round = 0; round < 1500; ++round) {
+        const std::size_t width = 1 + random() % 6, count = 1 + random() % (round % 50 == 0 ? 4000 : 40);
+        std::vector<csv::Spec> specs;
+        std::vector<csv::Kind> of;
+        for (std::size_t k = 0; k < width; ++k) {
+            of.push_back(kinds[random() % std::size(kinds)]);
+            if (random() % 5 == 0) continue; // not wanted
+            specs.push_back({k, of[k], of[k] == csv::Kind::text && random() % 4 == 0, 7, "default"});
+            specs.back().exact = of[k] == csv::Kind::float64 && random() % 2 == 0;
+            specs.back().is_bytes = random() % 2 == 0;
+        }
+        if (random() % 3 == 0) std::ranges::shuffle(specs, random);
+        const unsigned odd = random() % 2 == 0 ? 0 : 400;
+        static const std::string ends[] = {"\n", "\r\n", "\r", "\n\n\r\n"};
+        const std::string& end = ends[random() % std::size(ends)];
+        std::string text;
+        for (std::size_t row = 0; row < count; ++row) {
+            std::string line;
+            for (std::size_t k = 0; k < width; ++k) line += (k == 0 ? "" : ",") + random_value(random, of[k], odd);
+            text += (line.empty() ? "\"\"" : line) + (row + 1 == count && random() % 2 == 0 ? "" : end);
+        }
+        const csv::Layout layout{plain, width,
+                                 csv::Words(random() % 10 == 0 ? std::vector<std::string>{"7", "TRUE"}
+                                                               : std::vector<std::string>{"", "NA"})};
+        const csv::Decoder decoder(layout, specs);
+        const Bytes file = bytes_of(text);
+        const csv::Scan found = csv::scan(file, 0, text.size(), plain, {}, true, text.size());
+        std::optional<csv::Decoded> expected;
+        if (!found.faulty) {
+            Spans spans;
+            spans.payloads = csv::gather({&file, 1}, {}, found.starts, plain);
+            try {
+                expected = decoder.decode(spans, pool);
+            } catch (const FormatError&) { // It must be refused below.
+            }
+        }
+        const std::size_t cut = found.starts.empty() ? 0 : random() % found.starts.size();
+        const auto middle = cut == 0 ? 0 : static_cast<std::uint64_t>(found.starts[cut]);
+        for (const Cpu& cpu : headrace::testing::runnable_cpus()) {
+            std::vector<csv::Stretch> stretches;
+            if (middle != 0) stretches.push_back({file, 0, middle});
+            stretches.push_back({file, middle, text.size()});
+            const auto fast = decoder.decode(stretches, found.starts.size(), pool, cpu);
+            together += fast.has_value();
+            refused += !fast.has_value();
+            if (fast) check(expected && same(*fast, *expected, specs, count), text);
+            if (odd == 0 && expected) check(fast.has_value(), text); // Nothing in it needs a closer look.
+            check(!decoder.decode(stretches, found.starts.size() + 1, pool, cpu), "one row too many");
+            if (found.starts.size() > 1)
+                check(!decoder.decode(stretches, found.starts.size() - 1, pool, cpu), "one too few");
+        }
+    }
+    check(together > 1000 && refused > 100, "both are tried");
+    const csv::Stretch outside[] = {{bytes_of("1,2\n"), 0, 5}}, empty[] = {{bytes_of("1\n"), 1, 1}};
+    const csv::Decoder one(layout(1), {{0, csv::Kind::text, false, 0, ""}});
+    check(!one.decode(outside, 1, pool) && !one.decode(empty, 1, pool));
+    const csv::Stretch few[] = {{bytes_of("1\n"), 0, 2}};
+    check(!one.decode(few, SIZE_MAX / 16, pool), "nothing is allocated for rows that cannot be there");
 }
 
 } // namespace
 
 int main() {
+    test_rows_together();
     test_texts_against_the_plain_way();
     test_encodings();
-    test_facts_of_all();
     test_decoding();
-    test_facts();
 }

@@ -37,9 +37,33 @@ void test_between() {
     check(between_marks(std::uint64_t{1} << 63) == std::uint64_t{1} << 63);
 }
 
+void test_places() {
+    std::mt19937_64 random(4);
+    for (int round = 0; round < 3000; ++round) {
+        std::vector<std::uint64_t> masks(random() % 5);
+        for (std::uint64_t& mask : masks) {
+            mask = random();
+            for (unsigned k = random() % 8; k != 0; --k) mask &= random(); // few bits, too
+            if (random() % 16 == 0) mask = ~std::uint64_t{0};
+        }
+        const auto first = static_cast<std::uint32_t>(random() % 1000);
+        std::vector<std::uint32_t> expected;
+        for (std::size_t i = 0; i < masks.size() * block_bytes; ++i)
+            if ((masks[i / block_bytes] >> i % block_bytes & 1) != 0)
+                expected.push_back(first + static_cast<std::uint32_t>(i));
+        for (const Cpu& cpu : runnable_cpus()) {
+            std::vector<std::uint32_t> found(expected.size() + spare_places);
+            found.resize(static_cast<std::size_t>(put_places(masks.data(), masks.size(), first, found.data(), cpu) -
+                                                  found.data()));
+            check(found == expected);
+        }
+    }
+}
+
 } // namespace
 
 int main() {
+    test_places();
     test_every_byte();
     test_between();
 }

@@ -46,7 +46,17 @@ void building() {
     StringsBuilder reserved(pool, 3, 5);
     std::memcpy(reserved.extend(5), "hello", 5);
     check(reserved.count() == 1 && reserved.size() == 5);
-    check(values_of(reserved.finish().view()) == std::vector<std::string>{"hello"});
+    for (int k = 0; k < 40; ++k) { // several values at once, written directly
+        const StringsBuilder::Room room = reserved.reserve(2, 100, k == 3 ? 3000 : 0);
+        check(room.size == reserved.size());
+        std::memset(room.data, 'a' + k % 26, 100 + StringsBuilder::long_room);
+        room.offsets[0] = static_cast<std::int64_t>(room.size + 60);
+        room.offsets[1] = static_cast<std::int64_t>(room.size + 90);
+        reserved.commit(2, 90);
+    }
+    const std::vector<std::string> found = values_of(reserved.finish().view());
+    check(found.size() == 81 && found[0] == "hello" && found[1] == std::string(60, 'a'));
+    check(found[80] == std::string(30, 'a' + 39 % 26));
 }
 
 void joining() {

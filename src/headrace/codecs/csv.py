@@ -13,7 +13,7 @@ from headrace.contracts.csv import CsvDialect
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import (
     CorruptRecord,
     DataError,
@@ -105,6 +105,28 @@ class CsvCodec:
                     spans.part(0, error.record)
                 )  # raises earlier if a check outside native code fails first
             raise self._described(error, spans) from error
+        return self._features(parts, spans)
+
+    def decode_rows(self, stretches: list[tuple[Any, int, int]], rows: int) -> Batch | None:
+        """Decode rows that follow each other, for less than :meth:`decode_batch`.
+
+        Args:
+            stretches: Buffers; in each, the start of the first row and the end of the last one, or the start of the one after it.
+            rows: How many rows they hold together.
+
+        Returns:
+            The same batch; ``None`` if any row has to be looked at more closely, to decode it or to tell what is wrong.
+        """
+        parts = self._decoder.decode_rows(stretches, rows)
+        if parts is None:
+            return None
+        try:
+            return self._features(parts, rows)
+        except DataError:
+            return None
+
+    def _features(self, parts: list[Any], spans: _native.Spans | int) -> Batch:
+        """What native code decoded as features. ``spans`` are the rows, or how many there are."""
         if self._plain is not None:
             return dict(zip(self._plain, parts, strict=True))
         columns: list[Any] = []
@@ -119,7 +141,7 @@ class CsvCodec:
                 faults.append(fault)
         if faults:
             raise min(faults, key=lambda fault: fault.where.record or 0)
-        return self._batch(iter(columns), len(spans))
+        return self._batch(iter(columns), spans if isinstance(spans, int) else len(spans))
 
     def _batch(self, columns: Iterator[Any], n: int) -> Batch:
         """Columns as features, with the columns of a shape combined."""
@@ -141,8 +163,8 @@ class CsvCodec:
             batch[name] = whole.reshape(shape)
         return batch
 
-    def _column(self, number: int, name: str, feature: Feature, part: Any, spans: _native.Spans) -> Any:
-        if isinstance(part, int):
+    def _column(self, number: int, name: str, feature: Feature, part: Any, spans: _native.Spans | int) -> Any:
+        if isinstance(part, int) and not isinstance(spans, int):
             self._raise_no_text(number, name, part, spans)
         if isinstance(part, tuple):
             data, offsets = part
@@ -273,7 +295,7 @@ def _shorten(value: bytes) -> str:
 Facts = dict[str, int]
 
 
-def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
+def infer_csv(blocks: Iterable[tuple[Any, Indices, int]], dialect: CsvDialect) -> Schema:
     """Infer a type for each column that holds all its values.
 
     A column is numeric only if that loses nothing. Numbers with leading zeros (``007``) are text, and so are integers
@@ -289,13 +311,14 @@ def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
     ===========================================================  ===========
 
     Args:
-        blocks: Rows.
+        blocks: Rows that follow each other: a buffer, where each row begins in it, and where the last one ends.
         dialect: The dialect of the rows. Its ``types`` take precedence.
     """
     totals: list[Facts] = [{} for _ in dialect.names]
-    for spans in blocks:
-        found = _native.examine_csv(
-            spans, dialect.marks, dialect.width, list(dialect.missing), until_text=True, threads=usable_cores()
+    cores = usable_cores()
+    for buffer, starts, end in blocks:
+        found = _native.examine_csv_rows(
+            buffer, starts, end, dialect.marks, dialect.width, list(dialect.missing), until_text=True, threads=cores
         )
         for total, facts in zip(totals, found, strict=True):
             for kind, count in facts.items():

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from headrace import _native
 from headrace.contracts.csv import CSV, CsvDialect
@@ -71,6 +74,30 @@ class CsvRecords(FramedRecords):
     def dialect(self) -> CsvDialect:
         """How rows are split and parsed."""
         return self.framing.dialect
+
+    def stretches(self, first: int, count: int) -> list[tuple[Any, int, int]] | None:
+        """Where rows that follow each other lie: buffers, and in each the start of the first row and the end of the last one (or
+        the start of the row after it). ``None`` where the rows have to be looked for one by one.
+
+        Raises:
+            IndexError: A row is out of range.
+            CorruptFile: A file has changed.
+        """
+        index, files = self.index, self._files
+        if not 0 <= first <= first + count <= len(index):
+            raise IndexError(f"records {first} to {first + count - 1} of {len(index)}")
+        if files.is_remote or index.has_skipped:
+            return None
+        places = index.stretches(files, first, first + count)
+        if not files.worth_mapping(index.total_bytes):
+            which, begins, ends = np.array(places, np.int64).T
+            block, starts = files.read(which.astype(np.int32), begins, ends - begins)
+            return [
+                (block, start, start + size)
+                for start, size in zip(starts.tolist(), (ends - begins).tolist(), strict=True)
+            ]
+        files.passed(index.total_bytes * count // max(len(index), 1), of=index.total_bytes)
+        return [(files.content(number).buffer, begin, end) for number, begin, end in places]
 
     def _gathered(self, block: list[RecordRun]) -> _native.Spans:
         """The rows of a run end where a scan has just found them to end."""

@@ -245,8 +245,13 @@ class FramedRecords:
         Raises:
             CorruptRecord, CorruptFile: At the first fault, after a block of the records before it.
         """
-        runs = self._runs(self.contents(), verify=self.on_corrupt == "skip" and self.verify, run_bytes=max_bytes)
+        runs = self.iter_runs(max_bytes=max_bytes)
         return self._spans_of_blocks(([run] for run in runs) if records is None else _regroup(runs, repeat(records)))
+
+    def iter_runs(self, *, max_bytes: int = RUN_BYTES) -> Iterator[RecordRun]:
+        """Like :meth:`iter_spans`, as the places of adjacent records."""
+        verify = self.on_corrupt == "skip" and self.verify
+        return self._runs(self.contents(), verify=verify, run_bytes=max_bytes)
 
     def _spans_of_blocks(self, blocks: Iterator[list[RecordRun]]) -> Iterator[tuple[int, _native.Spans]]:
         first = 0

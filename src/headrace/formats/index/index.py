@@ -98,6 +98,8 @@ class RecordIndex:
         """The file it is stored in."""
         self._starts = starts
         self._sums = sums
+        self.has_skipped = any(file.skipped for file in self.files)
+        """Whether there is damage between records."""
         self.firsts = np.zeros(len(self.files) + 1, np.int64)
         """The number of each file's first record, then the number of records."""
         np.cumsum([file.records for file in self.files], out=self.firsts[1:])
@@ -198,15 +200,40 @@ class RecordIndex:
             return
         ends = self.ends(indices, files.size)
         for number in (0,) if which is None else np.unique(which).tolist():
-            if self.content[number].all_sound:
-                continue
-            mine = slice(None) if which is None else which == number
-            if self.content[number].damaged(files.content(number).buffer, offsets[mine], ends[mine]) >= 0:
-                if self.path is not None:
-                    self.path.unlink(missing_ok=True)  # Reopening the file rebuilds its index.
-                found = "other bytes than when its index was made"
-                raise file_changed_error(self.files[number].path, size=None, found=found, what="file")
+            if not self.content[number].all_sound:
+                mine = slice(None) if which is None else which == number
+                self._compare(files, number, offsets[mine], ends[mine])
         self.compares_content = any(not each.all_sound for each in self.content)
+
+    def _compare(self, files: FileSet, number: int, starts: Indices, ends: Indices) -> None:
+        if self.content[number].damaged(files.content(number).buffer, starts, ends) < 0:
+            return
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)  # Reopening the file rebuilds its index.
+        found = "other bytes than when its index was made"
+        raise file_changed_error(self.files[number].path, size=None, found=found, what="file")
+
+    def stretches(self, files: FileSet, first: int, stop: int) -> list[tuple[int, int, int]]:
+        """Where the records from ``first`` to ``stop`` lie: for each file its number, where the first of them begins, and where
+        the one after them does, or the file ends. Their blocks are compared as by :meth:`compare_content`.
+
+        Raises:
+            CorruptFile: A file has changed.
+        """
+        last, found = len(self), []
+        one, other = (0, 0) if len(self.files) == 1 else self.file_of(np.array([first, stop - 1])).tolist()
+        for number in range(one, other + 1):
+            low, high = max(first, int(self.firsts[number])), min(stop, int(self.firsts[number + 1]))
+            if low < high:
+                starts = self._at(np.array([low, min(high, last - 1)]))
+                ends_file = high == self.firsts[number + 1]
+                place = starts[:1], np.array([files.size(number)]) if ends_file else starts[1:]
+                if self.compares_content and not self.content[number].all_sound:
+                    self._compare(files, number, *place)
+                found.append((number, int(place[0][0]), int(place[1][0])))
+        if self.compares_content:
+            self.compares_content = any(not each.all_sound for each in self.content)
+        return found
 
     def file_of(self, indices: Indices) -> npt.NDArray[np.int32]:
         """The file number of each record."""

@@ -1,0 +1,242 @@
+#include "core/csv/examine.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+
+#include "core/base/thread_team.hpp"
+#include "core/csv/fields.hpp"
+#include "core/csv/grid.hpp"
+#include "core/csv/number.hpp"
+#include "core/csv/plain_number.hpp"
+
+namespace headrace::csv {
+namespace {
+
+/// What one value looks like.
+enum class Look : std::uint8_t { empty, missing, whole, positive, huge, real, boolean, text, skipped };
+struct Seen {
+    Look look = Look::skipped;
+    bool padded = false;
+    bool wide = false;
+    bool negative = false;
+};
+
+Seen seen_number(const NumberFacts& number, char front) noexcept {
+    const auto offset = static_cast<int>(number.kind) - static_cast<int>(NumberKind::whole);
+    return {static_cast<Look>(static_cast<int>(Look::whole) + offset), number.padded, number.wide,
+            number.kind != NumberKind::real && front == '-'};
+}
+
+Seen seen_value(std::string_view value, const Layout& layout) {
+    if (value.empty()) return {Look::empty};
+    if (layout.missing.has(value)) return {Look::missing};
+    const NumberFacts number = facts_of(value, layout.dialect.decimal);
+    if (number.kind != NumberKind::none) return seen_number(number, value.front());
+    return {truth_of(value) >= 0 ? Look::boolean : Look::text};
+}
+
+/// What the content of a field looks like. Numbers contain no quotes.
+Seen seen_field(std::string_view row, const Field& field, const Layout& layout) {
+    return field.doubled ? Seen{Look::text} : seen_value(trimmed(inner_of(row, field)), layout);
+}
+
+void count(const Seen& seen, ColumnFacts& facts) noexcept {
+    facts.padded += seen.padded;
+    facts.wide += seen.wide;
+    facts.negative += seen.negative;
+    switch (seen.look) {
+    case Look::empty: return void(++facts.empty);
+    case Look::missing: return void(++facts.missing);
+    case Look::whole: return void(++facts.whole);
+    case Look::positive: return void(++facts.positive);
+    case Look::huge: return void(++facts.huge);
+    case Look::real: return void(++facts.real);
+    case Look::boolean: return void(++facts.boolean);
+    case Look::text: return void(++facts.text);
+    case Look::skipped: return;
+    }
+}
+
+void add(const ColumnFacts& part, ColumnFacts& sum) noexcept {
+    for (const auto field : {&ColumnFacts::empty, &ColumnFacts::missing, &ColumnFacts::whole, &ColumnFacts::positive,
+                             &ColumnFacts::huge, &ColumnFacts::real, &ColumnFacts::boolean, &ColumnFacts::text,
+                             &ColumnFacts::padded, &ColumnFacts::wide, &ColumnFacts::negative})
+        sum.*field += part.*field;
+}
+
+/// Examines rows one after another, or many at once column by column.
+class Examination {
+  public:
+    Examination(const Layout& layout, bool until_text)
+        : layout_(layout),
+          until_text_(until_text),
+          numbers_may_miss_(layout.missing.has_number(layout.dialect.decimal)),
+          truths_may_miss_(layout.missing.has_truth()),
+          facts_(layout.width),
+          row_(layout.width) {}
+
+    /// Counts the values of a row; none if it is broken or of another width.
+    void row(std::string_view row) {
+        try {
+            if (!look(row)) return;
+        } catch (const FormatError&) {
+            return; // Decoding reports it, with its position.
+        }
+        for (std::size_t k = 0; k < row_.size(); ++k) count(row_[k], facts_[k]);
+    }
+
+    /// Counts the values of rows, which are all as they should be.
+    void rows(const FieldGrid& grid) {
+        for (std::size_t k = 0; k < facts_.size(); ++k)
+            if (!is_skipped(k)) column(grid.column(k), grid.rows(), facts_[k]);
+    }
+
+    [[nodiscard]] const std::vector<ColumnFacts>& facts() const noexcept { return facts_; }
+
+  private:
+    [[nodiscard]] bool is_skipped(std::size_t k) const noexcept {
+        return until_text_ && (facts_[k].text | facts_[k].padded) != 0;
+    }
+
+    void column(const GridColumn& column, std::size_t rows, ColumnFacts& facts) const {
+        for (std::size_t i = 0; i < rows; ++i) {
+            const char* const at = column.begin(i);
+            const std::size_t size = column.size(i);
+            if (column.stop - at >= plain_readable && count_plain(at, size, facts)) continue;
+            const std::string_view field(at, size);
+            count(seen_field(field, field_at(field, 0, layout_.dialect), layout_), facts);
+            if (until_text_ && (facts.text | facts.padded) != 0) return;
+        }
+    }
+
+    /// Counts a plain number or a truth value. Returns false for any other.
+    bool count_plain(const char* at, std::size_t size, ColumnFacts& facts) const noexcept {
+        std::uint64_t value = 0;
+        if (!numbers_may_miss_) {
+            const std::size_t sign = *at == '-' ? 1 : 0;
+            if (size > sign + 1 && at[sign] == '0' && is_digit(at[sign + 1])) return false; // padded
+            PlainDecimal number;
+            if (number.read(at, size, layout_.dialect.decimal)) {
+                facts.real += number.fraction != 0;
+                facts.whole += number.fraction == 0;
+                facts.negative += static_cast<unsigned>(number.fraction == 0) & number.negative;
+                return true;
+            }
+            if (read_plain_whole<Kind::int64>(at, size, value)) {
+                if (sign != 0) value = 0 - value;
+                ++facts.whole;
+                facts.negative += sign;
+                facts.wide += !is_exact(value);
+                return true;
+            }
+        }
+        if (truths_may_miss_ || !read_plain_truth(at, size, value)) return false;
+        ++facts.boolean;
+        return true;
+    }
+
+    /// Whether float64 holds the number.
+    static bool is_exact(std::uint64_t value) noexcept {
+        return value == 0 || static_cast<int>(std::bit_width(value)) - std::countr_zero(value) <= 53;
+    }
+
+    /// Returns whether the row is as wide as wanted.
+    bool look(std::string_view row) {
+        std::size_t at = 0;
+        for (std::size_t k = 0; k < row_.size(); ++k) {
+            if (k != 0 && at++ == row.size()) return false;
+            at = value(row, at, k);
+        }
+        return at == row.size();
+    }
+
+    /// Returns the end of the value.
+    std::size_t value(std::string_view row, std::size_t at, std::size_t k) {
+        const Dialect& dialect = layout_.dialect;
+        const bool skipped = is_skipped(k);
+        if (!skipped && !numbers_may_miss_) { // Fast path: a bare number between delimiters.
+            std::size_t size = 0;
+            const NumberFacts number = plain_facts_of(row.substr(at), dialect.decimal, size);
+            const std::size_t end = at + size;
+            if (size != 0 && (end == row.size() || row[end] == dialect.delimiter)) {
+                row_[k] = seen_number(number, row[at]);
+                return end;
+            }
+        }
+        if (std::uint64_t truth = 0; !skipped && !truths_may_miss_) {
+            const std::size_t end = at + truth_at(row.substr(at), truth);
+            if (end != at && (end == row.size() || row[end] == dialect.delimiter)) {
+                row_[k] = {Look::boolean};
+                return end;
+            }
+        }
+        const Field field = field_at(row, at, dialect);
+        row_[k] = skipped ? Seen{} : seen_field(row, field, layout_);
+        return field.end;
+    }
+
+    const Layout& layout_;
+    bool until_text_;
+    bool numbers_may_miss_;
+    bool truths_may_miss_;
+    std::vector<ColumnFacts> facts_;
+    std::vector<Seen> row_;
+};
+
+/// Examines items in parts, which `examine_part(examination, begin, end)` does, and adds up what was found.
+template <typename Part>
+std::vector<ColumnFacts> examine_parts(std::size_t count, std::size_t together, const Layout& layout, bool until_text,
+                                       unsigned threads, Part&& examine_part) {
+    std::vector<ColumnFacts> sums(layout.width);
+    std::mutex adding;
+    ThreadTeam::shared().run(count, together, threads, [&](std::size_t begin, std::size_t end) {
+        Examination examination(layout, until_text);
+        examine_part(examination, begin, end);
+        const std::scoped_lock lock(adding);
+        for (std::size_t k = 0; k < sums.size(); ++k) add(examination.facts()[k], sums[k]);
+    });
+    return sums;
+}
+
+} // namespace
+
+std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout, bool until_text, unsigned threads) {
+    constexpr std::size_t together = 512; // rows that one thread takes: some tenths of a millisecond
+    return examine_parts(spans.payloads.size(), together, layout, until_text, threads,
+                         [&](Examination& examination, std::size_t begin, std::size_t end) {
+                             for (std::size_t i = begin; i < end; ++i) examination.row(text_of(spans.payloads[i]));
+                         });
+}
+
+std::vector<ColumnFacts> examine(Bytes file, std::span<const std::int64_t> starts, std::uint64_t end,
+                                 const Layout& layout, bool until_text, unsigned threads, const Cpu& cpu) {
+    constexpr std::size_t together_bytes = std::size_t{128} << 10; // as above
+    const std::vector<Bytes> rows = gather_adjacent(file, starts, end);
+    if (rows.empty()) return std::vector<ColumnFacts>(layout.width);
+    const auto total = static_cast<std::size_t>(end - static_cast<std::uint64_t>(starts.front()));
+    const std::size_t together =
+        std::max<std::size_t>(1, rows.size() * together_bytes / std::max(total, together_bytes));
+    const auto start_of = [&](std::size_t i) {
+        return i < starts.size() ? static_cast<std::uint64_t>(starts[i]) : end;
+    };
+    return examine_parts(rows.size(), together, layout, until_text, threads,
+                         [&](Examination& examination, std::size_t first, std::size_t last) {
+                             FieldGrid grid(layout.dialect, layout.width, cpu);
+                             const std::uint64_t stop = start_of(last);
+                             std::uint64_t at = start_of(first);
+                             while (at != stop) {
+                                 const std::optional<std::uint64_t> next = grid.find(file, at, stop);
+                                 if (!next) break;
+                                 examination.rows(grid);
+                                 at = *next;
+                             }
+                             // From the first row on that needs a closer look.
+                             const auto left = std::ranges::lower_bound(starts.subspan(first, last - first),
+                                                                        static_cast<std::int64_t>(at));
+                             for (auto i = static_cast<std::size_t>(left - starts.begin()); i < last; ++i)
+                                 examination.row(text_of(rows[i]));
+                         });
+}
+
+} // namespace headrace::csv
