@@ -6,26 +6,30 @@ as one busy thread, because Ray gives each task one core.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import re
 import socket
 import sys
 import threading
+import traceback
+import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
 from headrace._optional import require
-from headrace.errors import MissingExtra, Unreachable, UnsupportedData, Where, WorkerDied
+from headrace.errors import DataError, HeadraceError, MissingExtra, Unreachable, UnsupportedData, Where, WorkerDied
 from headrace.io.system import as_pool_thread, usable_cores, usable_memory
 
-__all__ = ["Cluster", "RayNode", "connect", "find_cluster", "require_ray"]
+__all__ = ["Cluster", "RayNode", "Shared", "connect", "find_cluster", "require_ray"]
 
 OLDEST = (2, 52)
+RETRIES = 20
+"""How often a task is started again after its worker or node was lost. Not without end: a task may itself end its worker."""
 ANSWER_S = 10.0
 """How long a cluster may take to answer. Ray itself waits two minutes, and then ends the process."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_TQDM_PATCH_PRINT": "0"}
@@ -185,6 +189,21 @@ def _check_answer(address: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A value for many tasks, in the object store.
+
+    Args:
+        key: Differs for each.
+        reference: Of the pickled value.
+        bytes: Its size.
+    """
+
+    key: str
+    reference: Any
+    bytes: int
+
+
 class Cluster:
     """A connection to Ray that :func:`connect` made.
 
@@ -195,6 +214,7 @@ class Cluster:
     def __init__(self, ray: ModuleType) -> None:
         self.ray = ray
         self._closed = False
+        self._dumps: Callable[[Any], bytes] = ray.cloudpickle.dumps  # also for functions of the user's main program
         self._call = ray.remote(_checking_call(_own_version()))
 
     def close(self) -> None:
@@ -233,14 +253,26 @@ class Cluster:
         ]
         return sorted(found, key=lambda node: node.id)
 
+    def share(self, value: Any) -> Shared:
+        """Send a value that many tasks take to each node once, and unpickle it once in each worker process."""
+        content = self._dumps(value)
+        return Shared(uuid.uuid4().hex, self.ray.put(content), len(content))
+
     def submit(
-        self, function: Callable[..., Any], *args: Any, cpus: float = 1, retries: int = 5, node: RayNode | None = None
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        common: Shared | None = None,
+        cpus: float = 1,
+        retries: int = RETRIES,
+        node: RayNode | None = None,
     ) -> Any:
-        """Run ``function(*args)`` on a worker; returns a reference for :meth:`result` and ``ray.wait``.
+        """Run ``function(*args)``, or ``function(common, *args)``, on a worker; returns a reference for :meth:`result` and ``ray.wait``.
 
         Args:
             function: One of a module, and not a method, so that it is sent by name.
             args: Sent by pickle. Large ones belong into files, and not here.
+            common: What :meth:`share` made.
             cpus: How many cores Ray sets aside.
             retries: How often it is started again when its worker or node dies. Its own exceptions end it at once.
             node: Run it there and nowhere else.
@@ -250,7 +282,8 @@ class Cluster:
             strategies = require("ray.util.scheduling_strategies", extra="ray")
             options["scheduling_strategy"] = strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
         options["name"] = f"headrace {function.__name__.strip('_')}"
-        return self._call.options(**options).remote(pickle.dumps((function, args)))
+        call, work = self._call.options(**options), self._dumps((function, args, _working_folder()))
+        return call.remote(work) if common is None else call.remote(work, common.key, common.reference)
 
     def result(self, reference: Any) -> Any:
         """Wait for a task.
@@ -258,70 +291,105 @@ class Cluster:
         Raises:
             UnsupportedData: The worker has another version of Headrace.
             WorkerDied: Its worker or node died, again and again.
-            Exception: What the function raised, as on this machine.
+            Exception: What the function raised, with a note that names the node.
         """
         problems = require("ray.exceptions", extra="ray")
         try:
             outcome = self.ray.get(reference)
         except problems.RayTaskError as error:
-            cause = error.cause
-            raise (cause if isinstance(cause, BaseException) else WorkerDied(str(error))) from None
+            raise WorkerDied(f"a Ray task could not start: {error}") from None
         except problems.RayError as error:
             text = str(error).strip().partition("\n")[0]
             raise WorkerDied(
                 f"a Ray task died more often than it is tried again. {type(error).__name__}: {text}"
             ) from error
-        if isinstance(outcome, Mapping):  # no Headrace there, or another one
-            raise UnsupportedData(
-                Where(path=f"node {outcome['node']}"),
-                expected=f"Headrace {_own_version()} on the worker, as on the driver",
-                found=outcome["found"],
-                hint="Install the same version on every node, or name it in ray.init(runtime_env={'pip': [...]}).",
-            )
-        return outcome[0]
+        if "value" in outcome:
+            return outcome["value"]
+        if "error" in outcome:
+            outcome["error"].add_note(f"On the Ray node {outcome['node']}.{outcome['trace']}")
+            raise outcome["error"]
+        raise UnsupportedData(
+            Where(path=f"node {outcome['node']}"),
+            expected=f"Headrace {_own_version()} on the worker, as on the driver",
+            found=outcome["found"],
+            hint="Install the same version on every node, or name it in ray.init(runtime_env={'pip': [...]}).",
+        )
 
     def on_each_node(self, function: Callable[..., Any], *args: Any) -> Iterator[tuple[RayNode, Any]]:
-        """Run ``function(*args)`` once on every node that has cores; yields each node with the result.
-
-        Raises:
-            Exception: What the function raised, with a note that names the node.
-        """
+        """Run ``function(*args)`` once on every node that has cores; yields each node with the result, or raises as :meth:`result`."""
         nodes = [node for node in self.nodes() if node.cpus]
         waiting = [(node, self.submit(function, *args, cpus=0, node=node)) for node in nodes]
         for node, reference in waiting:
-            try:
-                yield node, self.result(reference)
-            except BaseException as error:
-                with contextlib.suppress(AttributeError):
-                    error.add_note(f"On the Ray node {node.name}.")
-                raise
+            yield node, self.result(reference)
 
 
 def _own_version() -> str:
     return str(sys.modules["headrace"].__version__)
 
 
-def _checking_call(version: str) -> Callable[[bytes], Any]:
+def _working_folder() -> str:
+    return str(Path.cwd())
+
+
+def _checking_call(version: str) -> Callable[..., dict[str, Any]]:
     """The function that runs on a worker. Being local, it is sent as code: a worker with another Headrace can still run it."""
 
-    def headrace_task(work: bytes) -> Any:
+    def headrace_task(work: bytes, key: str = "", common: bytes = b"") -> dict[str, Any]:
         import importlib
-        import os
-        import pickle
+        import socket
 
         try:
             found = f"Headrace {importlib.import_module('headrace').__version__}"
         except ImportError:
             found = "no Headrace"
         if found != f"Headrace {version}":
-            return {"node": os.uname().nodename if hasattr(os, "uname") else "?", "found": found}
-        run = importlib.import_module("headrace._ray").run_task
-        return (run(*pickle.loads(work)),)  # noqa: S301 - from the driver, by way of Ray, which does the same
+            return {"node": socket.gethostname(), "found": found}
+        outcome: dict[str, Any] = importlib.import_module("headrace._ray").run_task(work, key, common)
+        return outcome
 
     return headrace_task
 
 
-def run_task(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Run a task on this worker as one busy thread."""
-    with as_pool_thread():
-        return function(*args)
+_common: dict[str, Any] = {}
+"""In a worker: the shared value of the task before, which is that of the next one too."""
+
+
+def run_task(work: bytes, key: str, common: bytes) -> dict[str, Any]:
+    """Run a task on this worker as one busy thread.
+
+    Args:
+        work: A function and its arguments, pickled.
+        key: Of the shared value; empty: there is none.
+        common: The shared value, pickled.
+
+    Returns:
+        Its value, or its error with the node and the traceback: pickling an exception by itself would lose both.
+    """
+    try:
+        function, args, folder = pickle.loads(work)  # noqa: S301 - from the driver, by way of Ray, which pickles too
+        if Path(folder).is_dir():
+            os.chdir(folder)  # relative paths mean the same as in the driver
+        if key:
+            if key not in _common:
+                _common.clear()
+                _common[key] = pickle.loads(common)  # noqa: S301
+            args = (_common[key], *args)
+        with as_pool_thread():
+            return {"value": function(*args)}
+    except Exception as error:  # noqa: BLE001 - raised again by the driver
+        trace = "" if isinstance(error, DataError) else f" There:\n{traceback.format_exc()}"
+        return {"error": _portable(error), "node": _own_node(), "trace": trace}
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one that says the same where it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301
+    except Exception:  # noqa: BLE001 - whatever a class of the user raises
+        return HeadraceError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _own_node() -> str:
+    ray = require_ray()
+    return f"{ray.util.get_node_ip_address()} ({socket.gethostname()})"

@@ -76,14 +76,14 @@ def test_reader_that_stops_reading(tmp_path):
 HELD = """
 import sys
 from headrace.cli import main
-from headrace.writing import convert
-opened, begun = convert.open_writer, []
+from headrace.writing import unit_writer
+opened, begun = unit_writer.open_writer, []
 def held(*args):
     begun.append(args)
     if len(begun) == 2:
         sys.stdin.readline()  # until the interrupt was sent
     return opened(*args)
-convert.open_writer = held
+unit_writer.open_writer = held
 main()
 """
 

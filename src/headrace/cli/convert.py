@@ -15,9 +15,13 @@ from headrace.cli.options import (
     CodecChoice,
     Columns,
     CompressionChoice,
+    EngineChoice,
+    OnEngine,
+    RayAddress,
     SchemaFile,
     SkipCorrupt,
     as_path,
+    connect_cluster,
     known_format,
     names_in,
     on_corrupt,
@@ -80,6 +84,8 @@ def convert(
         typer.Option("--threads", min=1, show_default=False, help="Number of threads.  [default: one per core]"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+    on: OnEngine = EngineChoice.threads,
+    address: RayAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Write examples into files of another format or compression.
@@ -93,6 +99,7 @@ def convert(
       headrace convert train.tfrecord images.npy --columns image
       headrace convert table.parquet table.tfrecord --allow-loss
       headrace convert table.txt table.npz --source-format csv:header=no
+      headrace convert 'raw/*.tfrecord' train.array_record@64 --on ray --address head:6379
     """
     if len(paths) < 2:
         raise typer.BadParameter("name at least one source, and the file to write", param_hint="SRC... DST")
@@ -106,20 +113,22 @@ def convert(
             columns=chosen,
             on_corrupt=on_corrupt(skip_corrupt),
         )
-        done = convert_files(
-            source,
-            paths[-1],
-            format=format,
-            codec=codec,
-            schema=typed,
-            columns=chosen,
-            shards=shards,
-            compression=compression,
-            allow_loss=allow_loss,
-            threads=threads,
-            overwrite=overwrite,
-            progress=True,
-        )
+        with connect_cluster(on, address) as engine:
+            done = convert_files(
+                source,
+                paths[-1],
+                format=format,
+                codec=codec,
+                schema=typed,
+                columns=chosen,
+                shards=shards,
+                compression=compression,
+                allow_loss=allow_loss,
+                threads=threads,
+                overwrite=overwrite,
+                progress=True,
+                on=engine,
+            )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; run the same command again to resume") from None
     if as_json:

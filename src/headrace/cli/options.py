@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from headrace._ray import connect
 from headrace.cli.terminal import count_of, note, size_of
 from headrace.contracts.records import OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
-from headrace.errors import UnknownFormat
+from headrace.errors import DataError, UnknownFormat
 from headrace.formats import registry
 from headrace.formats.registry import format_named
 from headrace.sources.open import open as open_source
@@ -25,7 +27,9 @@ __all__ = [
     "CodecName",
     "Columns",
     "CompressionChoice",
+    "EngineChoice",
     "FormatName",
+    "OnEngine",
     "OnOption",
     "Paths",
     "RayAddress",
@@ -33,6 +37,7 @@ __all__ = [
     "SchemaFile",
     "SkipCorrupt",
     "as_path",
+    "connect_cluster",
     "known_format",
     "names_in",
     "on_corrupt",
@@ -124,7 +129,15 @@ class RunsOn(StrEnum):
     RAY = "ray"
 
 
+class EngineChoice(StrEnum):
+    """Where files are converted and checked."""
+
+    threads = "threads"
+    ray = "ray"
+
+
 OnOption = Annotated[RunsOn, typer.Option("--on", help="Run in processes of this machine, or on a Ray cluster.")]
+OnEngine = Annotated[EngineChoice, typer.Option("--on", help="Work in threads of this machine, or on a Ray cluster.")]
 RayAddress = Annotated[
     str | None,
     typer.Option(
@@ -134,6 +147,28 @@ RayAddress = Annotated[
         help="The Ray cluster.  [default: RAY_ADDRESS, else a local one]",
     ),
 ]
+
+
+@contextmanager
+def connect_cluster(on: EngineChoice, address: str | None) -> Iterator[Literal["threads", "ray"]]:
+    """A connection to the cluster that ``--address`` names, if any; yields what the library's ``on=`` takes.
+
+    Raises:
+        typer.BadParameter: There is an address but no ``--on ray``.
+    """
+    if address is None:
+        yield "ray" if on is EngineChoice.ray else "threads"
+        return
+    if on is not EngineChoice.ray:
+        raise typer.BadParameter("only --on ray has an address", param_hint="--address")
+    try:
+        cluster = connect(address)
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise typer.BadParameter(str(error), param_hint="--address") from None
+    with cluster:
+        yield "ray"
 
 
 def as_path(paths: Sequence[str]) -> str | list[str]:

@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from headrace._arguments import choice, flag, names, whole, word
-from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
-from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_key
 from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.progress import Progress
-from headrace.io.system import usable_cores
-from headrace.io.threads import ThreadPool
 from headrace.sources.node import records_below
 from headrace.sources.open import open as open_source
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
+from headrace.writing.engines import On, TaskEngine, Threads, Work, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
-from headrace.writing.sinks import check_feature_names, codec_for, open_sink, open_writer, storable
-from headrace.writing.units import Target, Unit, WorkFolder, join_units
+from headrace.writing.sinks import check_feature_names, codec_for, storable
+from headrace.writing.spread import build_indexes, run_in_folder, size_of
+from headrace.writing.unit_writer import UnitWriter, write_units
+from headrace.writing.units import Target, WorkFolder, join_units
 
 __all__ = ["Converted", "convert"]
 
-BATCH = 1024
 FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
 """Errors that the same call would raise again: no finished work is kept for it."""
 
@@ -89,6 +84,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     threads: int | None = None,
     overwrite: bool = False,
     progress: bool = False,
+    on: On = "threads",
 ) -> Converted:
     """Write the examples of ``src`` into new files.
 
@@ -107,6 +103,10 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         threads: How many units are written at once, from 1; by default one per core.
         overwrite: Replace existing files. By default they are an error.
         progress: Show a progress bar.
+        on: ``"threads"`` of this process, ``"ray"`` for the cores of a Ray cluster (the one of ``RAY_ADDRESS`` or ``ray.init``, else
+            one that starts here for this call), or an engine of your own
+            (:class:`headrace.writing.engines.TaskEngine`). The new files are the same, byte for byte. All nodes must see
+            ``src`` and the folder of ``dst`` under the same paths.
 
     Raises:
         UnsupportedData: ``dst`` exists, or a feature would be lost; the message says which, and why.
@@ -128,48 +128,18 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         source = source if columns is None else source.select(*columns)
     else:
         source = open_source(source, schema=schema, columns=columns, on_corrupt=on_corrupt)
-    source = storable(source, target.format)
-    raw = codec is None and schema is None and not columns and _passes(source, target.format)
-    lost: tuple[FeatureLoss, ...] = ()
-    if not raw:
-        check_feature_names(source.schema, target.paths[0], target.format)
-        source, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
-    plan = {
-        "source": source.fingerprint,
-        "files": _versions(source),
-        "raw": raw,
-        "codec": codec,
-        "schema": source.schema.to_json(),
-        "allow_loss": allow_loss,
-        "csv": repr(target.csv),
-    }
-    work = WorkFolder.open(target, len(source), plan)
-    # A run that is resumed may have given files their final names before it was interrupted.
-    existing = first_existing(target.paths) if work.fresh and not overwrite else None
-    if existing is not None:
-        work.remove_if_fresh()
-        raise UnsupportedData(
-            Where(path=existing),
-            expected="a new file",
-            found="one that already exists",
-            hint="Pass overwrite=True to replace it.",
-        )
-    resumed = work.finished_examples()
-    with Progress("converting", len(source), "examples", show=progress) as bar:
-        bar.advance(resumed)
-        try:
-            _run(
-                work,
-                threads or usable_cores(),
-                _unit_writer(source, target, codec, raw=raw, advance=bar.advance),
-            )
-        except FINAL:
-            work.discard()
-            raise
-        except BaseException as error:
-            if not work.discard_if_empty():
-                error.add_note("Finished work is kept: the same call resumes it.")
-            raise
+    with open_engine(on, threads) as engine:
+        if not isinstance(engine, Threads):
+            build_indexes(source, engine, show=progress)
+        source = storable(source, target.format)
+        raw = codec is None and schema is None and not columns and _passes(source, target.format)
+        lost: tuple[FeatureLoss, ...] = ()
+        if not raw:
+            check_feature_names(source.schema, target.paths[0], target.format)
+            source, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
+        with Progress("converting", len(source), "examples", show=progress) as bar:
+            writer = UnitWriter(source, target, codec, raw=raw, advance=bar.advance)
+            resumed = _run(engine, writer, allow_loss=allow_loss, overwrite=overwrite)
     return Converted(
         examples=len(source),
         paths=target.paths,
@@ -189,57 +159,52 @@ def _passes(source: Source, format: str) -> bool:
     return node.codec.name in ("raw", codec_for(source.schema.select([]), None, format).name)
 
 
-def _run(work: WorkFolder, threads: int, write_unit: Callable[[Unit], None]) -> None:
-    """Do the missing units, several at a time, then put the files together."""
-    missing = work.missing()
-    with ThreadPool(max(1, min(threads, len(missing) or 1)), thread_name_prefix="headrace-convert") as pool:
-        waiting = [pool.submit(write_unit, unit) for unit in missing]
-        try:
-            for done in as_completed(waiting):
-                done.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite: bool) -> int:
+    """Do what is missing; returns how many examples an earlier run had converted."""
+    source, target = writer.source, writer.target
+    plan = {
+        "source": source.fingerprint,
+        "files": _versions(source),
+        "raw": writer.raw,
+        "codec": writer.codec,
+        "schema": source.schema.to_json(),
+        "allow_loss": allow_loss,
+        "csv": repr(target.csv),
+    }
+    size = size_of(source, engine)
+    work = WorkFolder.open(target, len(source), plan, size=size)
+    work.is_staged = not isinstance(engine, Threads)
+    # A run that is resumed may have given files their final names before it was interrupted.
+    existing = first_existing(target.paths) if work.fresh and not overwrite else None
+    if existing is not None:
+        work.remove_if_fresh()
+        raise UnsupportedData(
+            Where(path=existing),
+            expected="a new file",
+            found="one that already exists",
+            hint="Pass overwrite=True to replace it.",
+        )
+    resumed = work.finished_examples()
+    writer.tell(resumed)
+    try:
+        (run_in_folder if work.is_staged else _run_here)(work, engine, writer, size)
+    except FINAL:
+        work.discard()
+        raise
+    except BaseException as error:
+        if not work.discard_if_empty():
+            error.add_note("Finished work is kept: the same call resumes it.")
+        raise
+    return resumed
+
+
+def _run_here(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, _size: int) -> None:
+    """Do the missing units in threads of this process, several at a time, then put the files together."""
+    for unit in work.missing():
+        engine.submit(Work(write_units, writer, (unit,)))
+    for _ in engine.finished():
+        pass
     for file in work.files():
         if not work.is_done(file.path):
             join_units(file, work)
     work.remove()
-
-
-def _unit_writer(
-    source: Source, target: Target, codec: str | None, *, raw: bool, advance: Callable[[int], None]
-) -> Callable[[Unit], None]:
-    def write_raw(unit: Unit) -> None:
-        node = source.node
-        assert isinstance(node, RecordNode)
-        records, chosen = node.records, node.codec
-        with open_writer(unit.path, target.format, target.compression) as writer:
-            for start in range(unit.start, unit.stop, BATCH):
-                stop = min(start + BATCH, unit.stop)
-                spans = records.spans(np.arange(start, stop))
-                payloads = chosen.payloads(spans) if isinstance(chosen, SageMakerRecordCodec) else spans.to_bytes()
-                writer.write_many(payloads)
-                advance(stop - start)
-
-    def write_examples(unit: Unit) -> None:
-        sink = open_sink(
-            unit.path, target.csv or target.format, target.compression, source.schema, codec=codec, first=unit.first
-        )
-        with contextlib.ExitStack() as stack:
-            stack.callback(sink.abort)
-            for start in range(unit.start, unit.stop, BATCH):
-                stop = min(start + BATCH, unit.stop)
-                sink.write_batch(source.batch(np.arange(start, stop)), stop - start)
-                advance(stop - start)
-            stack.pop_all()
-        sink.close()
-
-    def write_unit(unit: Unit) -> None:
-        try:
-            (write_raw if raw else write_examples)(unit)
-        except DataError as error:
-            if error.where.path != str(unit.path):
-                raise
-            raise error.relocated(Where(path=unit.target)) from error  # not the hidden file that becomes a part of it
-
-    return write_unit

@@ -21,11 +21,11 @@ from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import first_existing, remove
 from headrace.io.store.upload import check_writable, is_uploaded, upload, upload_folder
-from headrace.io.system import discard_folder
+from headrace.io.system import discard_folder, sync_folder
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
 
-__all__ = ["PlannedFile", "Target", "Unit", "WorkFolder", "join_units"]
+__all__ = ["PlannedFile", "Target", "Unit", "WorkFolder", "finish", "join_units", "join_whole"]
 
 
 CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
@@ -124,7 +124,11 @@ def _compression(given: str | None, suffix: str, format: str) -> str:
 
 
 UNIT_EXAMPLES = 16_384
-VERSION = 1
+UNIT_BYTES = 128 << 20
+"""Where the size of units does not change the files: those of large examples are smaller, so that one takes seconds."""
+VERSION = 2
+PLAN = "plan.json"
+ATTEMPTS = 20
 FORGOTTEN_AFTER_S = 30 * 24 * 3600
 """How long an interrupted conversion to a store can be resumed."""
 
@@ -167,29 +171,45 @@ class PlannedFile:
 class WorkFolder:
     """The plan, the finished units and a mark for every finished file: a hidden folder beside the new files, or in the cache folder if those are in a store."""
 
-    def __init__(self, path: Path, target: Target, n: int, *, fresh: bool) -> None:
+    def __init__(self, path: Path, target: Target, n: int, *, step: int, plan: str, fresh: bool) -> None:
         self.path = path
         self.target = target
         self.n = n
+        self.step = step
+        self.plan = plan
         self.fresh = fresh
+        self.is_staged = False
+        """Whether new files are put together in this folder, because others than this process do so."""
 
     @classmethod
-    def open(cls, target: Target, n: int, plan: Mapping[str, Any]) -> WorkFolder:
-        """The folder of an interrupted run of the same plan, or a new one."""
+    def open(
+        cls, target: Target, n: int, plan: Mapping[str, Any], *, size: int = 0, path: Path | None = None
+    ) -> WorkFolder:
+        """The folder of an interrupted run of the same plan, or a new one.
+
+        Args:
+            target: The new files.
+            n: How many examples they get.
+            plan: What the content of the files depends on.
+            size: About how many bytes the examples are.
+            path: The folder, where it is not the usual one.
+        """
         first = target.paths[0]
-        path = _work_path(first)
+        path = path or _work_path(first)
+        step = _step(target, n, size)
         text = json.dumps(
             {
                 **plan,
                 "version": VERSION,
                 "n": n,
+                "step": step,
                 "paths": [Path(p).name for p in target.paths],
                 "format": target.format,
                 "compression": target.compression,
             },
             sort_keys=True,
         )
-        note = path / "plan.json"
+        note = path / PLAN
         with name_in_errors(str(note)):
             fresh = not note.exists() or note.read_text(encoding="utf-8") != text
         if fresh:
@@ -197,11 +217,18 @@ class WorkFolder:
             path.mkdir(parents=True)
             with AtomicFile(note) as file:
                 file.write(text.encode())
-        return cls(path, target, n, fresh=fresh)
+        return cls(path, target, n, step=step, plan=text, fresh=fresh)
+
+    def is_there(self) -> bool:
+        """Whether the folder still holds this plan, seen from this machine."""
+        try:
+            return (self.path / PLAN).read_text(encoding="utf-8") == self.plan
+        except OSError:
+            return False
 
     def files(self) -> list[PlannedFile]:
-        """Every new file with its units. A zlib stream cannot be joined from several, so it is one unit."""
-        step = self.n or 1 if self.target.compression == "zlib" else UNIT_EXAMPLES
+        """Every new file with its units."""
+        step = self.step
         files = []
         for number, (path, (start, stop)) in enumerate(zip(self.target.paths, self.target.bounds(self.n), strict=True)):
             starts = range(start, stop, step) or (start,)
@@ -209,7 +236,7 @@ class WorkFolder:
                 Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + step, stop), at == start)
                 for at in starts
             )
-            whole = str(self.path / f"{number:05d}-whole") if is_url(path) else path
+            whole = str(self.path / f"{number:05d}-whole") if self.is_staged or is_url(path) else path
             files.append(PlannedFile(path, units, self.target.format, whole))
         return files
 
@@ -218,7 +245,7 @@ class WorkFolder:
         return [
             unit
             for file in self.files()
-            if not (self.is_done(file.path) or (is_url(file.path) and Path(file.whole).exists()))
+            if not (self.is_done(file.path) or (file.whole != file.path and Path(file.whole).exists()))
             for unit in file.units
             if not unit.path.exists()
         ]
@@ -241,9 +268,17 @@ class WorkFolder:
         return self.path / f"{Path(path).name}.done"
 
     def remove(self) -> None:
-        """Remove the folder, after the work."""
+        """Remove the folder, after the work. A writer that was believed dead may still put a unit into it meanwhile."""
         with name_in_errors(str(self.path)):
-            shutil.rmtree(self.path)
+            for attempt in range(ATTEMPTS):
+                try:
+                    shutil.rmtree(self.path)
+                except OSError:
+                    if attempt == ATTEMPTS - 1 or not self.is_staged:
+                        raise
+                    time.sleep(0.1)
+                if not self.path.exists():
+                    return
 
     def discard(self) -> None:
         """Remove the folder and all finished files."""
@@ -267,11 +302,44 @@ class WorkFolder:
 
 def join_units(file: PlannedFile, work: WorkFolder) -> None:
     """Join the units of a file under its name, and upload it if that is a URL."""
+    join_whole(file)
+    finish(file, work)
+
+
+def join_whole(file: PlannedFile) -> None:
+    """Join the units of a file where it waits for its name, unless that was done before."""
     if file.whole == file.path or not Path(file.whole).exists():
         _join(file)
-    _finish(file, work)
-    if file.whole != file.path:
+
+
+def finish(file: PlannedFile, work: WorkFolder) -> None:
+    """Give a file that was joined its name, or upload it, and remove its units."""
+    if is_url(file.path):
+        if Path(file.whole).is_dir():
+            upload_folder(file.whole, file.path)
+        else:
+            upload(file.whole, file.path)
+    elif file.whole != file.path:
+        final = Path(file.path)
+        with name_in_errors(file.path):
+            if final.is_dir():
+                remove(file.path)
+            Path(file.whole).replace(final)
+            sync_folder(str(final.parent))
+    work.mark_done(file.path)
+    for unit in file.units:
+        unit.path.unlink(missing_ok=True)
+    if is_url(file.path):
         remove(file.whole)
+
+
+def _step(target: Target, n: int, size: int) -> int:
+    """How many examples a unit has. A zlib stream cannot be joined from several, so it is one unit."""
+    if target.compression == "zlib":
+        return n or 1
+    if format_named(target.format).join is not None or target.compression != "none" or not n:
+        return UNIT_EXAMPLES
+    return max(1, min(UNIT_EXAMPLES, UNIT_BYTES * n // max(size, 1)))
 
 
 def _join(file: PlannedFile) -> None:
@@ -282,24 +350,17 @@ def _join(file: PlannedFile) -> None:
     """
     first = file.units[0].path
     if len(file.units) == 1:
-        first.replace(file.whole)
+        try:
+            first.replace(file.whole)
+        except FileNotFoundError:
+            if not Path(file.whole).exists():  # else another attempt of this task was faster
+                raise
     elif (join := format_named(file.format).join) is not None:
         join([str(unit.path) for unit in file.units], file.whole)
     else:
         with AtomicFile(file.whole) as out:
             for unit in file.units:
                 _append(out, unit.path)
-
-
-def _finish(file: PlannedFile, work: WorkFolder) -> None:
-    if is_url(file.path):
-        if Path(file.whole).is_dir():
-            upload_folder(file.whole, file.path)
-        else:
-            upload(file.whole, file.path)
-    work.mark_done(file.path)
-    for unit in file.units:
-        unit.path.unlink(missing_ok=True)
 
 
 def _append(out: AtomicFile, path: Path) -> None:

@@ -21,6 +21,7 @@ from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordFraming, RecordRun, Scan, verify_content
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex, index_path, load_index, save_index
+from headrace.formats.index.parts import IndexRequest
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.cache.read_ahead import FilesInOrder
 from headrace.io.local.fileset import Buffers, FileSet
@@ -130,6 +131,10 @@ class FramedRecords:
         save_index(
             RecordIndex([file for part in parts for file in part.files], starts, content=content), self._index_path()
         )
+
+    def index_request(self) -> IndexRequest:
+        """What the index is made from, for making it elsewhere."""
+        return IndexRequest(self.framing, self.paths, self.on_corrupt, self._compression)
 
     def _refuse_pipes(self) -> None:
         for path in self.paths:

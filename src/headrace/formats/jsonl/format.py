@@ -18,6 +18,7 @@ from headrace.errors import CorruptFile, DataError, Where
 from headrace.formats.framed.scan import Framing
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
+from headrace.formats.index.parts import IndexRequest
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers
 from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
 from headrace.formats.jsonl.types import BadLine, Found, array_at, damaged_lines, infer, misfits, parse, parse_types
@@ -104,6 +105,10 @@ class JsonLinesTable(TypedTable):
     def index(self) -> RecordIndex:
         """The offsets of the lines."""
         return record_index(LineFraming(self.format), self._files, on_corrupt="raise", compression=self._compression)
+
+    def index_request(self) -> IndexRequest:
+        """What the index is made from, for making it elsewhere."""
+        return IndexRequest(LineFraming(self.format), self.paths, "raise", self._compression)
 
     @cached_property
     def _found(self) -> Found:

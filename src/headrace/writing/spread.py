@@ -1,0 +1,166 @@
+"""A conversion whose units are written by other processes, on machines that share the folder of the new files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Sequence
+
+from headrace.contracts.records import files_of
+from headrace.errors import NoFiles, UnsupportedData, Where
+from headrace.formats.index.parts import Indexed, IndexRequest, index_file, is_indexed, join_indexes
+from headrace.io.folders import first_existing
+from headrace.io.local.open import total_size
+from headrace.io.progress import Progress
+from headrace.io.urls import is_url
+from headrace.sources.node import records_below
+from headrace.sources.source import Source
+from headrace.writing.engines import RayTasks, TaskEngine, Work, cores_of
+from headrace.writing.unit_writer import UnitWriter, check_folder, write_units
+from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
+
+__all__ = ["build_indexes", "check_nodes", "groups_of", "run_in_folder", "size_of"]
+
+
+TASKS_PER_CORE = 4
+"""So that the last tasks end at nearly the same time."""
+CHECKED_FILES = 64
+SEEN_S = 10.0
+"""How long a file that another machine has made may take to appear here: file servers keep listings for a while."""
+
+
+def build_indexes(source: Source, engine: TaskEngine, *, show: bool = False) -> None:
+    """Make the indexes that a source needs, one task a file, and keep them on this machine."""
+    for records in records_below(source.node):
+        if not isinstance(records, Indexed):
+            continue
+        request = records.index_request()
+        if len(request.paths) < 2 or is_indexed(request):
+            continue
+        parts: dict[str, bytes] = {}
+        for path in request.paths:
+            engine.submit(Work(_index_one, request, path))
+        with Progress("indexing", len(request.paths), "files", show=show) as bar:
+            for path, packed in engine.finished():
+                parts[path] = packed
+                bar.advance(1)
+        join_indexes(request, [parts[path] for path in request.paths])
+
+
+def _index_one(request: IndexRequest, path: str) -> tuple[str, bytes]:
+    return path, index_file(request, path)
+
+
+def size_of(source: Source, engine: TaskEngine) -> int:
+    """The total size of the files that a source reads; 0 where finding out would take requests to a store for nothing."""
+    paths = [path for records in records_below(source.node) for path in files_of(records)]
+    return total_size(paths if isinstance(engine, RayTasks) else [path for path in paths if not is_url(path)])
+
+
+def check_nodes(work: WorkFolder, source: Source, engine: TaskEngine) -> None:
+    """Let every node of a Ray cluster prove that it sees the folder of the new files, and the files that are read.
+
+    Raises:
+        UnsupportedData, NoFiles: One does not; the error names the node.
+    """
+    if not records_below(source.node):
+        raise _in_memory()
+    if not isinstance(engine, RayTasks):
+        return
+    paths = [path for records in records_below(source.node) for path in files_of(records) if not is_url(path)]
+    token = os.urandom(8).hex()
+    for node, name in engine.cluster.on_each_node(_prove, work, token, paths[:CHECKED_FILES]):
+        proof = work.path / name
+        ends = time.monotonic() + SEEN_S
+        while not proof.exists():
+            if time.monotonic() > ends:
+                raise UnsupportedData(
+                    Where(path=str(work.path)),
+                    expected="a folder that all nodes share",
+                    found=f"another folder of that path on the Ray node {node.name}",
+                    hint="Use a shared folder, or a store such as s3://.",
+                )
+            time.sleep(0.05)
+        with contextlib.suppress(OSError):
+            proof.unlink()
+
+
+def _in_memory() -> UnsupportedData:
+    return UnsupportedData(
+        Where(),
+        expected="a source of files, which other machines can open again",
+        found="examples in memory",
+        hint="Write them with hr.write, or convert them with on='threads'.",
+    )
+
+
+def _prove(work: WorkFolder, token: str, paths: Sequence[str]) -> str:
+    """On a node: write a file into the folder. Its name says which node; the driver must find it."""
+    check_folder(work)
+    missing = first_missing(paths)
+    if missing is not None:
+        raise NoFiles(
+            Where(path=missing),
+            expected="the files that are read, under the same path on every node",
+            found="none of that name",
+            hint="Use a shared folder, or URLs.",
+        )
+    name = f".seen-{token}-{os.getpid()}-{os.urandom(4).hex()}"
+    (work.path / name).touch()
+    return name
+
+
+def first_missing(paths: Iterable[str]) -> str | None:
+    """The first of some paths that does not exist on this machine."""
+    return next((path for path in paths if first_existing([path]) is None), None)
+
+
+def groups_of(units: Sequence[Unit], unit_bytes: int, cores: int) -> list[tuple[Unit, ...]]:
+    """Consecutive units of one new file, so many that a task takes seconds and all cores have some.
+
+    Args:
+        units: The missing ones, in order.
+        unit_bytes: About how large one is.
+        cores: How many tasks run at once.
+    """
+    most = max(1, min(UNIT_BYTES // max(unit_bytes, 1), -(-len(units) // (TASKS_PER_CORE * cores))))
+    groups: list[list[Unit]] = []
+    for unit in units:
+        last = groups[-1] if groups else []
+        if last and len(last) < most and last[-1].target == unit.target and last[-1].stop == unit.start:
+            last.append(unit)
+        else:
+            groups.append([unit])
+    return [tuple(group) for group in groups]
+
+
+def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, size: int) -> None:
+    """Do the missing units by an engine, join them by it, and give the files their names.
+
+    Args:
+        work: Open, in a folder that all machines see.
+        engine: Does the work.
+        writer: Of the units.
+        size: About how many bytes the examples are.
+    """
+    writer.work = work
+    check_nodes(work, writer.source, engine)
+    cores = cores_of(engine)
+    for group in groups_of(work.missing(), size * work.step // max(work.n, 1), cores):
+        engine.submit(Work(write_units, writer, group))
+    for examples in engine.finished():
+        writer.tell(examples)
+    files = [file for file in work.files() if not work.is_done(file.path)]
+    for file in files:
+        engine.submit(Work(_join_there, work, file))
+    for _ in engine.finished():
+        pass
+    for file in files:
+        finish(file, work)
+    work.remove()
+
+
+def _join_there(work: WorkFolder, file: PlannedFile) -> None:
+    check_folder(work)
+    join_whole(file)

@@ -1,0 +1,172 @@
+"""Writing the units of a conversion: here, or on another machine that opens the same files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.errors import DataError, UnsupportedData, Where
+from headrace.formats.index.parts import Indexed, install_index, pack_index
+from headrace.formats.registry import format_named
+from headrace.io.cache.folder import cache_key
+from headrace.io.folders import remove
+from headrace.sources.node import records_below
+from headrace.sources.records import RecordNode
+from headrace.sources.source import Source
+from headrace.writing.sinks import open_sink, open_writer
+from headrace.writing.units import Target, Unit, WorkFolder
+
+__all__ = ["UnitWriter", "check_folder", "write_units"]
+
+
+BATCH = 1024
+
+
+class UnitWriter:
+    """Writes units of a source into files of their own.
+
+    A pickle of it holds paths, types and the indexes of its files, but no examples and not ``advance``. Where it is unpickled, the
+    indexes go to the cache of that machine, so no file is scanned there.
+
+    Args:
+        source: The examples.
+        target: The new files.
+        codec: Of their payloads.
+        raw: Copy payloads unchanged.
+        advance: Called with the number of examples of each batch that is written.
+    """
+
+    def __init__(
+        self, source: Source, target: Target, codec: str | None, *, raw: bool, advance: Callable[[int], None]
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.codec = codec
+        self.raw = raw
+        self.advance: Callable[[int], None] | None = advance
+        self.work: WorkFolder | None = None
+        """The folder that a unit is written to by other processes, if they do."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        indexes = [
+            (records.index_request(), pack_index(cast("Any", records).index))
+            for records in records_below(self.source.node)
+            if isinstance(records, Indexed)
+        ]
+        return {**self.__dict__, "advance": None, "indexes": indexes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for request, packed in state.pop("indexes"):
+            install_index(request, packed)
+        self.__dict__.update(state)
+
+    def write(self, unit: Unit) -> None:
+        """Write one unit. Errors name the file that it becomes a part of."""
+        path = unit.path if self.work is None else _own_path(unit.path, self.work)
+        try:
+            (self._write_raw if self.raw else self._write_examples)(unit, path)
+        except DataError as error:
+            if error.where.path != str(path):
+                raise
+            raise error.relocated(Where(path=unit.target)) from error  # not the hidden file that becomes a part of it
+        if self.work is not None:
+            _hand_over(path, unit.path, self.work)
+
+    def tell(self, examples: int) -> None:
+        """Count examples that are written."""
+        if self.advance is not None:
+            self.advance(examples)
+
+    def _write_raw(self, unit: Unit, path: Path) -> None:
+        node = self.source.node
+        assert isinstance(node, RecordNode)
+        records, chosen = node.records, node.codec
+        with open_writer(path, self.target.format, self.target.compression) as writer:
+            for start in range(unit.start, unit.stop, BATCH):
+                stop = min(start + BATCH, unit.stop)
+                spans = records.spans(np.arange(start, stop))
+                payloads = chosen.payloads(spans) if isinstance(chosen, SageMakerRecordCodec) else spans.to_bytes()
+                writer.write_many(payloads)
+                self.tell(stop - start)
+
+    def _write_examples(self, unit: Unit, path: Path) -> None:
+        target = self.target
+        sink = open_sink(
+            path,
+            target.csv or target.format,
+            target.compression,
+            self.source.schema,
+            codec=self.codec,
+            first=unit.first,
+        )
+        with contextlib.ExitStack() as stack:
+            stack.callback(sink.abort)
+            for start in range(unit.start, unit.stop, BATCH):
+                stop = min(start + BATCH, unit.stop)
+                sink.write_batch(self.source.batch(np.arange(start, stop)), stop - start)
+                self.tell(stop - start)
+            stack.pop_all()
+        sink.close()
+
+
+def write_units(writer: UnitWriter, units: Sequence[Unit]) -> int:
+    """Write those of some units that are not there yet.
+
+    Returns:
+        How many examples they hold that ``writer.advance`` was not told of, because it stayed behind.
+
+    Raises:
+        UnsupportedData: This machine does not see the folder of the conversion, or it belongs to another one now.
+    """
+    for unit in units:
+        if writer.work is not None:
+            check_folder(writer.work)
+        if writer.work is None or not unit.path.exists():
+            writer.write(unit)
+    return 0 if writer.advance is not None else sum(unit.stop - unit.start for unit in units)
+
+
+def check_folder(work: WorkFolder) -> None:
+    """Raise where this machine does not see the folder of a conversion with its plan."""
+    if not work.is_there():
+        raise UnsupportedData(
+            Where(path=str(work.path)),
+            expected="the folder of this conversion, which all machines must see under the same path",
+            found="none, or one of another conversion",
+            hint="Use a shared folder, or a store such as s3://.",
+        )
+
+
+def _own_path(path: Path, work: WorkFolder) -> Path:
+    """Where a unit is written before it gets its name. Another process, which is believed dead but is not, may write it too.
+
+    Files of one name replace each other as a whole, and those that a dead process left are removed. Folders do not.
+    """
+    is_folder = format_named(work.target.format).folder is not None
+    mark = os.urandom(4).hex() if is_folder else cache_key(work.plan)[:8]
+    return path.with_name(f".{path.name}-{mark}")
+
+
+def _hand_over(own: Path, path: Path, work: WorkFolder) -> None:
+    """Give a unit its name, unless another attempt was faster, or the conversion has ended."""
+    try:
+        check_folder(work)
+        if path.exists():
+            remove(str(own))
+        else:
+            own.replace(path)
+    except OSError:
+        if not path.exists():
+            raise
+        with contextlib.suppress(OSError):
+            remove(str(own))
+    except UnsupportedData:
+        with contextlib.suppress(OSError):
+            remove(str(own))
+        raise

@@ -1,0 +1,304 @@
+"""Conversions whose units are done elsewhere: by an engine of one's own, and on Ray. The files equal those of a local conversion."""
+
+import contextlib
+import os
+import pickle
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.clusters import running_cluster
+
+import headrace as hr
+from headrace.writing import units
+from headrace.writing.engines import TaskEngine, Threads, Work, open_engine
+from headrace.writing.spread import groups_of
+from headrace.writing.units import Unit
+
+N = 900
+TARGETS = [
+    "b.tfrecord",
+    "b.tfrecord@3",
+    "b.tfrecord.gz",
+    "b.array_record@2",
+    "b.parquet",
+    "b.npy",
+    "b.csv",
+    "b.recordio",
+    "b.npz",
+    "b.jsonl",
+]
+
+
+class Pickling:
+    """An engine that does what one on other machines does: pickles the work, and does it in any order, some of it twice."""
+
+    def __init__(self, seed=0):
+        self.random = random.Random(seed)
+        self.waiting = []
+        self.done = 0
+
+    def submit(self, work):
+        self.waiting.append(pickle.dumps(work))
+
+    def finished(self):
+        waiting, self.waiting = self.waiting, []
+        waiting += self.random.choices(waiting, k=len(waiting) // 3) if waiting else []
+        told = set()
+        self.random.shuffle(waiting)
+        for work in waiting:
+            value = pickle.loads(work)()
+            self.done += 1
+            if work not in told:
+                told.add(work)
+                yield value
+
+
+@pytest.fixture
+def small_units(monkeypatch):
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 64)
+
+
+def columns(n=N):
+    rng = np.random.default_rng(0)
+    return {"image": rng.random((n, 9), dtype=np.float32), "label": rng.integers(0, 10, n)}
+
+
+@pytest.fixture
+def original(tmp_path):
+    hr.write(tmp_path / "a.tfrecord@3", columns())
+    return tmp_path / "a.tfrecord@3"
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}
+
+
+def chosen(target):
+    return ["image"] if target.endswith(".npy") else None
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bytes_are_those_of_a_local_conversion(tmp_path, original, small_units, target):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    here = hr.convert(original, tmp_path / "here" / target, columns=chosen(target))
+    engine = Pickling()
+    assert isinstance(engine, TaskEngine)
+    there = hr.convert(original, tmp_path / "there" / target, columns=chosen(target), on=engine)
+    assert (there.examples, there.bytes, there.resumed) == (here.examples, here.bytes, 0)
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+    assert not [name for name in os.listdir(tmp_path / "there") if name.startswith(".")]
+    assert engine.done > 5
+
+
+def test_folders_of_files(tmp_path, small_units):
+    hr.write(tmp_path / "a.tfrecord", columns(200))
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / "here", format="npz_folder")
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / "there", format="npz_folder", on=Pickling())
+    there = {
+        path.relative_to(tmp_path / "there"): path.read_bytes()
+        for path in (tmp_path / "there").rglob("*")
+        if path.is_file()
+    }
+    here = {
+        path.relative_to(tmp_path / "here"): path.read_bytes()
+        for path in (tmp_path / "here").rglob("*")
+        if path.is_file()
+    }
+    assert len(here) >= 200
+    assert there == here
+
+
+def test_examples_in_memory_stay_here(tmp_path):
+    with pytest.raises(hr.UnsupportedData, match="examples in memory"):
+        hr.convert(hr.open(columns(10)), tmp_path / "b.tfrecord", on=Pickling())
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_result_of_one_engine_is_resumed_by_another(tmp_path, original, small_units):
+    class Stops(Pickling):
+        def finished(self):
+            for count, value in enumerate(super().finished()):
+                if count == 6:
+                    raise ConnectionError("the cluster is gone")
+                yield value
+
+    with pytest.raises(ConnectionError) as raised:
+        hr.convert(original, tmp_path / "b.tfrecord@2", on=Stops())
+    assert "resumes it" in raised.value.__notes__[-1]
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("b.")]
+    again = hr.convert(original, tmp_path / "b.tfrecord@2")
+    assert 0 < again.resumed < N
+    hr.convert(original, tmp_path / "c.tfrecord@2")
+    for number in range(2):
+        name = f".tfrecord-{number:05d}-of-00002"
+        assert (tmp_path / f"b{name}").read_bytes() == (tmp_path / f"c{name}").read_bytes()
+
+
+def test_damage_stops_the_run_and_leaves_nothing(tmp_path, original, small_units):
+    damaged = sorted(tmp_path.glob("a.tfrecord-*"))[1]
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 255
+    damaged.write_bytes(data)
+    with pytest.raises((hr.CorruptRecord, hr.CorruptFile)) as raised:
+        hr.convert(original, tmp_path / "b.tfrecord", on=Pickling())
+    assert raised.value.where.path == str(damaged)
+    assert raised.value.where.record is not None
+    assert sorted(os.listdir(tmp_path)) == sorted(path.name for path in tmp_path.glob("a.tfrecord-*"))
+
+
+def test_work_that_comes_after_the_end_does_no_harm(tmp_path, original, small_units):
+    """A writer on a node that was declared dead goes on: when the files are there, and when another conversion has begun."""
+    kept = []
+
+    class Keeps(Pickling):
+        def submit(self, work):
+            super().submit(work)
+            kept.append(self.waiting[-1])
+
+    hr.convert(original, tmp_path / "b.parquet@2", on=Keeps())
+    before = content(tmp_path)
+    for work in kept[3:]:  # after those that make indexes
+        with pytest.raises(hr.UnsupportedData, match="all machines must see"):
+            pickle.loads(work)()
+    assert content(tmp_path) == before
+
+    class Interrupted(Pickling):
+        def finished(self):
+            yield from super().finished()
+            raise ConnectionError
+
+    (tmp_path / "b.parquet-00000-of-00002").unlink()
+    (tmp_path / "b.parquet-00001-of-00002").unlink()
+    with pytest.raises(ConnectionError):
+        hr.convert(hr.open(original)[:500], tmp_path / "b.parquet@2", on=Interrupted())
+    for work in kept[3:]:
+        with pytest.raises(hr.UnsupportedData):
+            pickle.loads(work)()
+    hr.convert(hr.open(original)[:500], tmp_path / "b.parquet@2")
+    assert len(hr.open(tmp_path / "b.parquet@2")) == 500
+
+
+def test_no_file_is_scanned_twice(tmp_path, original, small_units, monkeypatch):
+    """Whoever unpickles the work has an empty cache, as another machine has: the indexes come with the work."""
+    from headrace.formats.index import build
+
+    scanned, build_one = [], build._Job._scanned
+    elsewhere = []
+    monkeypatch.setattr(build._Job, "_scanned", lambda job: (scanned.append(bool(elsewhere)), build_one(job))[1])
+
+    class Elsewhere(Pickling):
+        def finished(self):
+            here = os.environ["HEADRACE_CACHE_DIR"]
+            for work in self.waiting:
+                with contextlib.ExitStack() as stack:
+                    elsewhere.append(work)
+                    stack.callback(elsewhere.clear)
+                    folder = str(tmp_path / "cache-of-another")
+                    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+                    stack.callback(monkeypatch.setenv, "HEADRACE_CACHE_DIR", here)
+                    monkeypatch.setenv("HEADRACE_CACHE_DIR", folder)
+                    value = pickle.loads(work)()
+                yield value
+            self.waiting = []
+
+    hr.convert(original, tmp_path / "b.tfrecord@2", on=Elsewhere())
+    assert scanned == [True] * 3
+
+
+@pytest.mark.parametrize(("on", "error"), [("spark", ValueError), (object(), TypeError), (None, TypeError)])
+def test_what_on_takes(tmp_path, original, on, error):
+    with pytest.raises(error, match="on is 'threads', 'ray'"):
+        hr.convert(original, tmp_path / "b.tfrecord", on=on)
+
+
+def _square(common, part):
+    return common + part * part
+
+
+def test_threads():
+    with open_engine("threads", 3) as engine:
+        assert isinstance(engine, Threads)
+        for _ in range(2):
+            for part in range(20):
+                engine.submit(Work(_square, 1, part))
+            assert sorted(engine.finished()) == [1 + part * part for part in range(20)]
+
+
+@given(st.lists(st.integers(0, 60), unique=True), st.integers(0, 1 << 30), st.integers(1, 9))
+def test_groups_hold_every_unit_once(numbers, unit_bytes, cores):
+    missing = [Unit(Path(str(number)), f"f{number // 20}", number * 10, number * 10 + 10) for number in sorted(numbers)]
+    groups = groups_of(missing, unit_bytes, cores)
+    assert [unit for group in groups for unit in group] == missing
+    for group in groups:
+        assert len({unit.target for unit in group}) == 1
+        assert len(group) == 1 or len(group) * unit_bytes <= units.UNIT_BYTES
+    assert not missing or len(groups) >= min(len(missing), 2 * cores)
+
+
+# On Ray.
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("target", ["b.tfrecord@3", "b.array_record@2", "b.parquet", "b.npy"])
+def test_on_ray(local_ray, tmp_path, original, small_units, target):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    hr.convert(original, tmp_path / "here" / target, columns=chosen(target))
+    there = hr.convert(original, tmp_path / "there" / target, columns=chosen(target), on="ray")
+    assert there.resumed == 0
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+    assert not [name for name in os.listdir(tmp_path / "there") if name.startswith(".")]
+
+
+@pytest.mark.ray
+def test_damage_on_ray_names_file_record_and_node(local_ray, tmp_path, original, small_units):
+    damaged = sorted(tmp_path.glob("a.tfrecord-*"))[1]
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 255
+    damaged.write_bytes(data)
+    with pytest.raises((hr.CorruptRecord, hr.CorruptFile)) as raised:
+        hr.convert(original, tmp_path / "b.tfrecord", on="ray")
+    assert raised.value.where.path == str(damaged)
+    assert raised.value.where.record is not None
+    assert "On the Ray node" in raised.value.__notes__[0]
+    assert sorted(os.listdir(tmp_path)) == sorted(path.name for path in tmp_path.glob("a.tfrecord-*"))
+
+
+@pytest.mark.ray
+def test_a_killed_node_changes_nothing(tmp_path, original, small_units):
+    hr.convert(original, tmp_path / "here.array_record@2")
+    with running_cluster(2) as nodes:
+        killed = []
+
+        class KillsAt:
+            """Advances a bar, and kills a node when a third is done."""
+
+            def __init__(self, *_, **__):
+                self.done = 0
+
+            def advance(self, amount):
+                self.done += amount
+                if self.done > N // 3 and not killed:
+                    killed.append(True)
+                    nodes.kill(0)
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                pass
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("headrace.writing.convert.Progress", KillsAt)
+            hr.convert(original, tmp_path / "there.array_record@2", on="ray")
+        assert killed
+    for number in range(2):
+        name = f".array_record-{number:05d}-of-00002"
+        assert (tmp_path / f"there{name}").read_bytes() == (tmp_path / f"here{name}").read_bytes()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
