@@ -15,7 +15,7 @@ from tests.clusters import running_cluster
 
 import headrace as hr
 from headrace.writing import units
-from headrace.writing.engines import TaskEngine, Threads, Work, open_engine
+from headrace.writing.engines import EngineTask, TaskEngine, Threads, open_engine
 from headrace.writing.spread import groups_of
 from headrace.writing.units import Unit
 
@@ -226,7 +226,7 @@ def test_threads():
         assert isinstance(engine, Threads)
         for _ in range(2):
             for part in range(20):
-                engine.submit(Work(_square, 1, part))
+                engine.submit(EngineTask(_square, 1, part))
             assert sorted(engine.finished()) == [1 + part * part for part in range(20)]
 
 

@@ -24,7 +24,7 @@ from headrace.sources.node import records_below
 from headrace.sources.open import open as open_source
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
-from headrace.writing.engines import On, TaskEngine, Threads, Work, open_engine
+from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
 from headrace.writing.sinks import check_feature_names, codec_for, storable
 from headrace.writing.spread import build_indexes, run_in_folder, size_of
@@ -201,7 +201,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
 def _run_here(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, _size: int) -> None:
     """Do the missing units in threads of this process, several at a time, then put the files together."""
     for unit in work.missing():
-        engine.submit(Work(write_units, writer, (unit,)))
+        engine.submit(EngineTask(write_units, writer, (unit,)))
     for _ in engine.finished():
         pass
     for file in work.files():

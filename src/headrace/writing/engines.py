@@ -15,11 +15,11 @@ from headrace.io.progress import say
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 
-__all__ = ["On", "RayTasks", "TaskEngine", "Threads", "Work", "cores_of", "open_engine"]
+__all__ = ["EngineTask", "On", "RayTasks", "TaskEngine", "Threads", "cores_of", "open_engine"]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class EngineTask:
     """One piece of work: a call that can be pickled, made in another process, and made twice.
 
     Args:
@@ -41,7 +41,7 @@ class Work:
 class TaskEngine(Protocol):
     """Runs pieces of work. The machines that do so must see the same files, under the same paths."""
 
-    def submit(self, work: Work, /) -> None:
+    def submit(self, work: EngineTask, /) -> None:
         """Add a piece of work, a call without arguments. It may begin now or later."""
 
     def finished(self) -> Iterator[Any]:
@@ -99,7 +99,7 @@ class Threads:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def submit(self, work: Work, /) -> None:
+    def submit(self, work: EngineTask, /) -> None:
         self._waiting.append(self._pool.submit(work))
 
     def finished(self) -> Iterator[Any]:
@@ -132,12 +132,12 @@ class RayTasks:
     def __init__(self, cluster: Cluster, most: int | None = None) -> None:
         self.cluster = cluster
         self._most = most
-        self._left: deque[Work] = deque()
+        self._left: deque[EngineTask] = deque()
         self._shared: tuple[Any, Shared] | None = None
         self._window = 0
         self._looked = 0.0
 
-    def submit(self, work: Work, /) -> None:
+    def submit(self, work: EngineTask, /) -> None:
         self._left.append(work)
 
     def finished(self) -> Iterator[Any]:
@@ -162,7 +162,7 @@ class RayTasks:
             self._window, self._looked = 2 * self.cluster.cpus(), time.monotonic()
         return self._window
 
-    def _begin(self, work: Work) -> Any:
+    def _begin(self, work: EngineTask) -> Any:
         if self._shared is None or self._shared[0] is not work.common:
             self._shared = work.common, self.cluster.share(work.common)
         return self.cluster.submit(work.function, work.part, common=self._shared[1])

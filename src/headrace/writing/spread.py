@@ -16,7 +16,7 @@ from headrace.io.progress import Progress
 from headrace.io.urls import is_url
 from headrace.sources.node import records_below
 from headrace.sources.source import Source
-from headrace.writing.engines import RayTasks, TaskEngine, Work, cores_of
+from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of
 from headrace.writing.unit_writer import UnitWriter, check_folder, write_units
 from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
 
@@ -40,7 +40,7 @@ def build_indexes(source: Source, engine: TaskEngine, *, show: bool = False) -> 
             continue
         parts: dict[str, bytes] = {}
         for path in request.paths:
-            engine.submit(Work(_index_one, request, path))
+            engine.submit(EngineTask(_index_one, request, path))
         with Progress("indexing", len(request.paths), "files", show=show) as bar:
             for path, packed in engine.finished():
                 parts[path] = packed
@@ -148,12 +148,12 @@ def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, size
     check_nodes(work, writer.source, engine)
     cores = cores_of(engine)
     for group in groups_of(work.missing(), size * work.step // max(work.n, 1), cores):
-        engine.submit(Work(write_units, writer, group))
+        engine.submit(EngineTask(write_units, writer, group))
     for examples in engine.finished():
         writer.tell(examples)
     files = [file for file in work.files() if not work.is_done(file.path)]
     for file in files:
-        engine.submit(Work(_join_there, work, file))
+        engine.submit(EngineTask(_join_there, work, file))
     for _ in engine.finished():
         pass
     for file in files:
