@@ -26,23 +26,30 @@ struct PinnedChunks {
     std::unordered_map<std::uint64_t, std::shared_ptr<GroupedChunk>> chunks;
 };
 
-// The recent chunks of a set of files, and where all chunks are. The GIL protects it, so that a fork finds it whole.
+using Flags = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The recent chunks of a set of files, where all chunks are, and which had the right hash. The GIL protects it, so that
+// a fork finds it whole.
 class ChunkStore {
   public:
-    ChunkStore(Indices firsts, Indices begins, std::size_t most_bytes, bool verify)
+    ChunkStore(Indices firsts, Indices begins, std::optional<Flags> sound, std::size_t most_bytes)
         : firsts_(std::move(firsts)),
           begins_(std::move(begins)),
+          sound_(std::move(sound)),
           most_bytes_(most_bytes),
-          verify_(verify),
           process_(process_id()),
           recent_(std::make_unique<RecentChunks>(most_bytes)) {
         if (firsts_.shape(0) != begins_.shape(0) + 1) throw nb::value_error("firsts and begins do not match");
+        if (sound_ && sound_->shape(0) != size()) throw nb::value_error("sound and begins do not match");
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return begins_.shape(0); }
     [[nodiscard]] std::int64_t first(std::size_t chunk) const noexcept { return firsts_.data()[chunk]; }
     [[nodiscard]] std::int64_t begin(std::size_t chunk) const noexcept { return begins_.data()[chunk]; }
-    [[nodiscard]] bool verify() const noexcept { return verify_; }
+    [[nodiscard]] bool must_check(std::size_t chunk) const noexcept { return sound_ && sound_->data()[chunk] == 0; }
+    void note_sound(std::size_t chunk) const noexcept {
+        if (sound_) sound_->data()[chunk] = 1;
+    }
 
     [[nodiscard]] RecentChunks& recent() {
         if (process_ != process_id()) {
@@ -68,8 +75,8 @@ class ChunkStore {
 
   private:
     Indices firsts_, begins_;
+    std::optional<Flags> sound_; // nothing: hashes are not checked
     std::size_t most_bytes_;
-    bool verify_;
     int process_;
     std::unique_ptr<RecentChunks> recent_;
 };
@@ -92,7 +99,9 @@ struct Group {
     std::uint64_t number;
     std::size_t from, to; // in the order of chunks
     bool is_reserved = false;
-    bool is_shared = false; // Views of its memory are handed over.
+    bool is_shared = false;  // Views of its memory are handed over.
+    bool is_new = false;     // The chunk was not among the recent ones.
+    bool is_passing = false; // Its records are copied, and what was decompressed is freed at once.
 };
 
 // One call that takes records from chunks.
@@ -168,7 +177,7 @@ class Gathering {
             part.file = files_[file];
             part.begin = static_cast<std::uint64_t>(store_.begin(group.number));
             part.count = static_cast<std::uint64_t>(store_.first(group.number + 1) - store_.first(group.number));
-            part.check_hash = store_.verify() && !recent.is_sound(group.number);
+            part.check_hash = store_.must_check(group.number);
             part.last = 0;
             for (std::size_t i = group.from; i < group.to; ++i) {
                 if (place(i, group) >= part.count) throw nb::index_error("no such record in its chunk");
@@ -179,7 +188,8 @@ class Gathering {
                 group.is_reserved = recent.reserve(part.chunk.get());
                 if (!group.is_reserved) part.chunk.reset(); // Another thread extends it now.
             }
-            is_any_new = is_any_new || !part.chunk;
+            group.is_new = !part.chunk;
+            is_any_new = is_any_new || group.is_new;
         }
         if (!is_any_new) return;
         const nb::gil_scoped_release release;
@@ -206,10 +216,11 @@ class Gathering {
             if (unpacked != 0 && unpacked + size > most_unpacked) break;
             unpacked += size;
         }
-        const std::span<GroupedPart> parts = std::span(parts_).subspan(at, stop - at);
+        const std::vector<riegeli::RecordCopy> copies = prepare_passing(at, stop);
         {
             const nb::gil_scoped_release release;
-            riegeli::reach_parts(parts, options_.whole, unpacked < worth_help ? 1 : options_.threads);
+            riegeli::reach_parts(std::span(parts_).subspan(at, stop - at), options_.whole,
+                                 unpacked < worth_help ? 1 : options_.threads);
         }
         hand_over(at, stop);
         GuardedRead* const guard = GuardedRead::current();
@@ -226,21 +237,63 @@ class Gathering {
         std::byte* to;
     };
 
-    void hand_over(std::size_t at, std::size_t stop) {
+    [[nodiscard]] std::size_t wanted_bytes(const Group& group, const GroupedPart& part) const {
+        std::size_t wanted = 0;
+        for (std::size_t i = group.from; i < group.to; ++i) wanted += part.chunk->size(place(i, group));
+        return wanted;
+    }
+
+    // A chunk that must be decompressed stays in memory once it is wanted for the second time. In data far larger than
+    // that memory, chunks would only push each other out, and writing to memory that is not in a processor's cache takes
+    // about as long as decompressing.
+    std::vector<riegeli::RecordCopy> prepare_passing(std::size_t at, std::size_t stop) {
+        std::vector<riegeli::RecordCopy> passing;
+        if (options_.in_order || options_.whole) return passing;
         std::vector<Copy> copies;
         std::size_t total = 0;
         for (std::size_t k = at; k < stop; ++k) {
             Group& group = groups_[k];
             const GroupedPart& part = parts_[k];
-            if (!part.is_here) {
-                for (std::size_t i = group.from; i < group.to; ++i)
-                    left.push_back(static_cast<std::int64_t>(order_[i]));
-                continue;
+            group.is_passing = group.is_new && part.chunk && !part.chunk->has(part.last) &&
+                               (makes_bytes_ || 2 * wanted_bytes(group, part) < part.chunk->decoded_size());
+            for (std::size_t i = group.from; group.is_passing && i < group.to; ++i) {
+                const std::size_t record = place(i, group);
+                copies.push_back({k, record, order_[i], part.chunk->size(record), nullptr});
+                total += copies.back().size;
             }
-            std::size_t wanted = 0;
-            for (std::size_t i = group.from; i < group.to; ++i) wanted += part.chunk->size(place(i, group));
+        }
+        make_room(copies, total);
+        passing.reserve(copies.size());
+        for (const Copy& one : copies) passing.push_back({one.place, one.to});
+        std::span<const riegeli::RecordCopy> rest = passing;
+        for (std::size_t k = at; k < stop; ++k) {
+            if (!groups_[k].is_passing) continue;
+            const std::size_t count = groups_[k].to - groups_[k].from;
+            parts_[k].copies = rest.first(count);
+            rest = rest.subspan(count);
+        }
+        return passing;
+    }
+
+    void leave(const Group& group) {
+        for (std::size_t i = group.from; i < group.to; ++i) {
+            left.push_back(static_cast<std::int64_t>(order_[i]));
+            held.spans.payloads[order_[i]] = {};
+            if (makes_bytes_) held.whole[order_[i]].reset();
+        }
+    }
+
+    void hand_over(std::size_t at, std::size_t stop) {
+        std::vector<Copy> copies;
+        std::size_t total = 0;
+        for (std::size_t k = at; k < stop; ++k) {
+            Group& group = groups_[k];
+            GroupedPart& part = parts_[k];
+            part.copies = {};
+            if (!part.is_here) leave(group);
+            if (!part.is_here || group.is_passing) continue;
             // Few records of much memory are copied, so that they do not keep it alive.
-            group.is_shared = !makes_bytes_ && wanted >= part.chunk->held_bytes() / 2;
+            group.is_shared = !makes_bytes_ && wanted_bytes(group, part) >= part.chunk->held_bytes() / 2;
             for (std::size_t i = group.from; i < group.to; ++i) {
                 const std::size_t record = place(i, group);
                 const Bytes view = part.chunk->view(part.file, record);
@@ -297,8 +350,8 @@ class Gathering {
         }
         const bool is_finished = options_.in_order && part.last + 1 == part.count;
         if (is_lost || !part.is_here || is_finished) recent.drop(group.number);
-        else recent.keep(group.number, part.chunk);
-        if (!is_lost && part.is_here) recent.note_sound(group.number);
+        else if (!group.is_passing || !recent.find(group.number)) recent.keep(group.number, part.chunk);
+        if (!is_lost && part.is_here) store_.note_sound(group.number);
     }
 
     ChunkStore& store_;
@@ -375,13 +428,13 @@ nb::object take_one(ChunkStore& store, nb::object data, std::size_t number, std:
     std::shared_ptr<GroupedChunk> chunk = recent.find(number);
     const bool is_reserved = chunk && !chunk->has(place) && recent.reserve(chunk.get());
     if (chunk && !is_reserved && !chunk->has(place)) chunk.reset(); // Another thread extends it now.
-    const bool is_here = chunk && chunk->has(place);
+    const bool is_new = !chunk, is_here = chunk && chunk->has(place);
     if (!is_here) {
         const Reserved reserved(recent, is_reserved ? chunk.get() : nullptr);
         GroupedPart part{buffer.bytes(),
                          static_cast<std::uint64_t>(store.begin(number)),
                          static_cast<std::uint64_t>(store.first(number + 1) - store.first(number)),
-                         store.verify() && !recent.is_sound(number),
+                         store.must_check(number),
                          place,
                          std::move(chunk)};
         {
@@ -404,8 +457,9 @@ nb::object take_one(ChunkStore& store, nb::object data, std::size_t number, std:
         return nb::none(); // The guard raises the error.
     }
     if (!is_here) {
-        recent.note_sound(number);
-        recent.keep(number, std::move(chunk));
+        store.note_sound(number);
+        if (is_new) chunk->forget(); // until it is wanted again: see Gathering::prepare_passing
+        if (!is_new || !recent.find(number)) recent.keep(number, std::move(chunk));
     }
     nb::object view = nb::steal(PyMemoryView_FromObject(copy.ptr()));
     if (!view) throw nb::python_error();
@@ -450,12 +504,14 @@ void register_riegeli_grouped(nb::module_& module) {
     // NOLINTNEXTLINE(bugprone-unused-raii): declares the class to Python.
     nb::class_<PinnedChunks>(module, "PinnedChunks", "Decoded chunks that stay in memory.");
     nb::class_<ChunkStore>(module, "ChunkStore",
-                           "Where the chunks of some files are, and the chunks read last, up to most_bytes. A chunk's "
-                           "hash is checked once in each process.")
-        .def(nb::init<Indices, Indices, std::size_t, bool>(), nb::arg("firsts"), nb::arg("begins"), nb::kw_only(),
-             nb::arg("most_bytes"), nb::arg("verify"),
+                           "Where the chunks of some files are, and the chunks read last, up to most_bytes. The hashes of "
+                           "chunks that are not sound yet are checked, and right ones noted in sound (None: no hash is "
+                           "checked).")
+        .def(nb::init<Indices, Indices, std::optional<Flags>, std::size_t>(), nb::arg("firsts"), nb::arg("begins"),
+             nb::arg("sound").none(), nb::kw_only(), nb::arg("most_bytes"),
              nb::sig("def __init__(self, firsts: numpy.typing.NDArray[numpy.int64], begins: "
-                     "numpy.typing.NDArray[numpy.int64], *, most_bytes: int, verify: bool) -> None"))
+                     "numpy.typing.NDArray[numpy.int64], sound: numpy.typing.NDArray[numpy.uint8] | None, *, "
+                     "most_bytes: int) -> None"))
         .def("chunks_of", &chunks_of, nb::arg("records"),
              nb::sig("def chunks_of(self, records: numpy.typing.NDArray[numpy.int64]) -> "
                      "numpy.typing.NDArray[numpy.int64]"),

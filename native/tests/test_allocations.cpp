@@ -386,7 +386,6 @@ void open_grouped(unsigned threads) {
     riegeli::RecentChunks recent(20'000);
     for (std::size_t i = 0; i < parts.size(); ++i) {
         check(parts[i].is_here);
-        recent.note_sound(i);
         recent.keep(i, parts[i].chunk);
         check(recent.reserve(parts[i].chunk.get()));
     }

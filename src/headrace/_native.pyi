@@ -533,10 +533,10 @@ class PinnedChunks:
 
 class ChunkStore:
     """
-    Where the chunks of some files are, and the chunks read last, up to most_bytes. A chunk's hash is checked once in each process.
+    Where the chunks of some files are, and the chunks read last, up to most_bytes. The hashes of chunks that are not sound yet are checked, and right ones noted in sound (None: no hash is checked).
     """
 
-    def __init__(self, firsts: numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], *, most_bytes: int, verify: bool) -> None: ...
+    def __init__(self, firsts: numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], sound: numpy.typing.NDArray[numpy.uint8] | None, *, most_bytes: int) -> None: ...
 
     def chunks_of(self, records: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int64]:
         """The chunk of each record."""

@@ -90,7 +90,7 @@ def opened(file, begins):
 
 def store_of_chunks():
     """A chunk of three records: from the file, from memory, one by one, and as decoded elsewhere."""
-    store = _native.ChunkStore(np.array([0, 3]), grouped_begins, most_bytes=1 << 20, verify=True)
+    store = _native.ChunkStore(np.array([0, 3]), grouped_begins, np.zeros(1, np.uint8), most_bytes=1 << 20)
     chunks = store.chunks_of(np.array([2, 0, 2]))
     wanted = _native.BytesWanted()
     found = []

@@ -153,7 +153,7 @@ bool GroupedChunk::parse_values(Bytes file, std::uint64_t at) {
     zstd::Frame frame{cursor.take(cursor.remaining())};
     const std::size_t before = frame.rest.size();
     if (frame.header().value_or(decoded_size_) != decoded_size_ || !frame.fits) return false;
-    next_ = frame_at + (before - frame.rest.size());
+    next_ = first_ = frame_at + (before - frame.rest.size());
     most_block_ = frame.most_block;
     return find_stored(file);
 }
@@ -201,6 +201,14 @@ bool GroupedChunk::load(Bytes file) {
     }
     ready_.store(decoded_size_, std::memory_order_release);
     return true;
+}
+
+void GroupedChunk::forget() noexcept {
+    ready_.store(0, std::memory_order_relaxed);
+    memory_ = {};
+    next_ = first_;
+    is_whole_ = false;
+    if (decoder_) scratch().decoder = std::move(decoder_);
 }
 
 bool GroupedChunk::unpack(Bytes file, std::uint64_t end) {

@@ -51,6 +51,9 @@ class GroupedChunk {
     /// Decompresses up to the end of a record. False if the file does not hold that: see `open`.
     [[nodiscard]] bool reach(Bytes file, std::size_t record);
 
+    /// Frees what was decompressed. Nobody else may hold the chunk. Its places stay known, so `reach` starts again.
+    void forget() noexcept;
+
     /// Brings all records into memory.
     [[nodiscard]] bool load(Bytes file);
 
@@ -99,7 +102,8 @@ class GroupedChunk {
     std::vector<std::uint32_t> ends_; // of the records in the content
     std::vector<Stored> stored_;
     std::uint64_t direct_ = 0; // content that can be copied from the file
-    std::uint64_t next_ = 0;   // the next block of the frame, in the data
+    std::uint64_t first_ = 0;  // the first block of the frame, in the data
+    std::uint64_t next_ = 0;   // the next one to decompress
     std::size_t most_block_ = 0;
     bool is_whole_ = false; // The last block is done.
     Pool::Block memory_;

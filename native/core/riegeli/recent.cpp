@@ -51,11 +51,6 @@ bool RecentChunks::reserve(const GroupedChunk* chunk) {
 
 void RecentChunks::release(const GroupedChunk* chunk) noexcept { std::erase(reserved_, chunk); }
 
-void RecentChunks::note_sound(std::uint64_t number) {
-    if (number >= sound_.size()) sound_.resize(number + 1);
-    sound_[number] = true;
-}
-
 void open_parts(const std::shared_ptr<Pool>& pool, std::span<GroupedPart> parts, std::uint64_t most_packed,
                 unsigned threads) {
     ThreadTeam::shared().run(parts.size(), 1, threads, [&](std::size_t i, std::size_t end) {
@@ -74,6 +69,10 @@ void reach_parts(std::span<GroupedPart> parts, bool whole, unsigned threads) {
             GroupedPart& part = parts[i];
             part.is_here =
                 part.chunk && (whole ? part.chunk->load(part.file) : part.chunk->reach(part.file, part.last));
+            if (part.copies.empty() || !part.chunk) continue;
+            if (part.is_here)
+                for (const RecordCopy& one : part.copies) part.chunk->copy(part.file, one.record, one.to);
+            part.chunk->forget();
         }
     });
 }

@@ -7,8 +7,7 @@
 
 namespace headrace::riegeli {
 
-/// The chunks of a set of files that were read last, by number, up to a bound in bytes. Also remembers which chunks had
-/// the right hash. Not thread-safe: callers take turns, but chunks that they have taken out stay valid.
+/// The chunks of a set of files that were read last, by number, up to a bound in bytes. Not thread-safe: callers take turns, but chunks that they have taken out stay valid.
 class RecentChunks {
   public:
     explicit RecentChunks(std::size_t most_bytes) : most_bytes_(most_bytes) {}
@@ -28,11 +27,6 @@ class RecentChunks {
     [[nodiscard]] bool reserve(const GroupedChunk* chunk);
     void release(const GroupedChunk* chunk) noexcept;
 
-    [[nodiscard]] bool is_sound(std::uint64_t number) const noexcept {
-        return number < sound_.size() && sound_[number];
-    }
-    void note_sound(std::uint64_t number);
-
   private:
     struct Place {
         std::uint64_t number;
@@ -47,7 +41,12 @@ class RecentChunks {
     std::list<Place> order_; // the most recent first
     std::unordered_map<std::uint64_t, std::list<Place>::iterator> places_;
     std::vector<const GroupedChunk*> reserved_; // few: one per thread
-    std::vector<bool> sound_;
+};
+
+/// A record of a chunk, and where to copy it.
+struct RecordCopy {
+    std::size_t record;
+    std::byte* to;
 };
 
 /// Part of a chunk that a caller wants.
@@ -59,6 +58,8 @@ struct GroupedPart {
     std::size_t last;                      ///< The last record wanted.
     std::shared_ptr<GroupedChunk> chunk{}; ///< Null before `open_parts`, and after it if the general path must read it.
     bool is_here = false;                  ///< Set by `reach_parts`: `last` and the records before it can be taken.
+    /// If there are any, `reach_parts` copies these records and frees what it decompressed.
+    std::span<const RecordCopy> copies{};
 };
 
 /// Opens the chunks that are null, on up to `threads` threads. Compressed chunks of more than `most_packed` bytes are

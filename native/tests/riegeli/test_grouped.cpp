@@ -46,6 +46,11 @@ void blocks_are_decompressed_as_far_as_wanted() {
     check(chunk->held_bytes() < waiting); // The decoder is gone.
     check(record(*chunk, maker.file, 1) == "helloxx" && record(*chunk, maker.file, 2) == "xxx");
     check(chunk->reach({}, 1)); // The file is not needed any more.
+    chunk->forget();
+    check(!chunk->has(0) && !chunk->is_loaded() && chunk->held_bytes() < 1000);
+    check(chunk->reach(maker.file, 1) && record(*chunk, maker.file, 1) == "helloxx");
+    chunk->forget(); // while its decoder waits
+    check(chunk->reach(maker.file, 2) && record(*chunk, maker.file, 2) == "xxx");
 }
 
 void stored_blocks_are_read_from_the_file() {

@@ -60,12 +60,6 @@ void one_caller_at_a_time_extends_a_chunk() {
     check(recent.reserve(one.get()) && !recent.reserve(other.get()));
 }
 
-void sound_chunks_are_remembered() {
-    RecentChunks recent(0);
-    recent.note_sound(70);
-    check(recent.is_sound(70) && !recent.is_sound(69) && !recent.is_sound(71) && !recent.is_sound(1 << 20));
-}
-
 void parts_on_several_threads() {
     FileMaker maker;
     std::vector<GroupedPart> parts;
@@ -87,6 +81,28 @@ void parts_on_several_threads() {
     }
 }
 
+void passing_chunks_leave_copies_only() {
+    FileMaker maker;
+    const std::string text(3000, 'a');
+    const std::vector<std::uint64_t> begins = {maker.put_records({text, "bc"}), maker.put_records({text, "de"}),
+                                               maker.put_records({text, "fg"})};
+    maker.file[begins[2] + 50] ^= std::byte{1};
+    std::array<std::byte, 6> room{};
+    std::vector<RecordCopy> copies;
+    for (std::size_t i = 0; i < begins.size(); ++i) copies.push_back({1, room.data() + 2 * i});
+    for (const unsigned threads : {1U, 3U}) {
+        room.fill(std::byte{'.'});
+        std::vector<GroupedPart> parts;
+        for (const std::uint64_t begin : begins) parts.push_back({maker.file, begin, 2, true, 1});
+        open_parts(pool(), parts, UINT64_MAX, threads);
+        for (std::size_t i = 0; i < parts.size(); ++i) parts[i].copies = std::span(copies).subspan(i, 1);
+        reach_parts(parts, false, threads);
+        check(parts[0].is_here && parts[1].is_here && !parts[2].is_here);
+        check(std::string(reinterpret_cast<const char*>(room.data()), room.size()) == "bcde..");
+        check(!parts[0].chunk->is_loaded() && parts[0].chunk->held_bytes() < 1000);
+    }
+}
+
 } // namespace
 
 int main() {
@@ -94,6 +110,6 @@ int main() {
     a_chunk_that_was_taken_out_stays_valid();
     a_replaced_chunk_is_measured_again();
     one_caller_at_a_time_extends_a_chunk();
-    sound_chunks_are_remembered();
     parts_on_several_threads();
+    passing_chunks_leave_copies_only();
 }

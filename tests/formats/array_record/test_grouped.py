@@ -18,6 +18,7 @@ from headrace.errors import CorruptFile, CorruptRecord
 from headrace.formats.array_record import chunks as reader
 from headrace.formats.array_record.format import ArrayRecordRecords, RiegeliRecords
 from headrace.io.local import mapped
+from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.system import as_pool_thread
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -88,10 +89,70 @@ def test_recent_chunks_are_kept_up_to_a_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "MOST_KEPT_BYTES", 30_000)
     payloads = [bytes([i]) * 1000 for i in range(100)]
     records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=10)])
-    for index in (5, 6, 15, 25, 5, 99, 50):
+    for index in (5, 6, 15, 15, 25, 5, 25, 99, 99, 50):
         assert bytes(records[index]) == payloads[index]
-        assert 0 < len(store_of(records)) <= 2
+        assert 0 < len(store_of(records))
         assert store_of(records).held_bytes <= 30_000
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_chunk_stays_once_it_is_wanted_again(tmp_path, several):
+    """Until then, only where its records are is remembered: in data far larger than memory, chunks would push each other out."""
+    payloads = [bytes([i]) * 1000 for i in range(100)]
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=10)])
+    for turn in range(3):
+        for chunk in range(10):
+            index = 10 * chunk + 7 - turn
+            got = records.spans(np.array([index, index])).to_bytes() if several else [bytes(records[index])] * 2
+            assert got == [payloads[index]] * 2
+        held = store_of(records).held_bytes
+        assert held < 10_000 if turn == 0 else held > 100_000
+
+
+def test_readers_of_the_same_files_share_which_hashes_were_right(tmp_path):
+    payloads = some_payloads(60, most=200)
+    path = tmp_path / "x"
+    wait_for_tick([Signature.read(write(path, payloads, group_size=20))])
+    assert bytes(ArrayRecordRecords([str(path)])[5]) == payloads[5]
+    (shared,) = [sound for key, (_, sound) in reader._SOUND.items() if key[0][0] == str(path)]
+    assert shared.tolist() == [1, 0, 0]
+    again = ArrayRecordRecords([str(path)])
+    assert again.spans(np.array([45, 50])).to_bytes() == [payloads[45], payloads[50]]
+    assert shared.tolist() == [1, 0, 1]
+    without = ArrayRecordRecords([str(path)], verify=False)
+    assert bytes(without[25]) == payloads[25]
+    assert shared.tolist() == [1, 0, 1]
+    assert bytes(ArrayRecordRecords([str(path)] * 2)[65]) == payloads[5]  # another set of files
+    assert shared.tolist() == [1, 0, 1]
+
+
+def test_a_changed_file_is_checked_again_even_under_its_old_time(tmp_path):
+    payloads = some_payloads(400, most=400)
+    path = tmp_path / "x"
+    wait_for_tick([Signature.read(write(path, payloads, compression="none", group_size=200))])
+    records = ArrayRecordRecords([str(path)])
+    assert bytes(records[30]) == payloads[30]
+    times, data = os.stat(path), path.read_bytes()
+    middle = records.footer().begins.tolist()[0] + 8000
+    path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(CorruptRecord):
+        ArrayRecordRecords([str(path)])[30]
+
+
+def test_a_file_that_may_change_unnoticed_is_not_remembered(tmp_path, monkeypatch):
+    path = write(tmp_path / "x", some_payloads(60, most=200), group_size=20)
+    monkeypatch.setattr(Signature, "is_settled", lambda _: False)
+    ArrayRecordRecords([path])[5]
+    assert not any(key[0][0] == path for key in reader._SOUND)
+
+
+def test_the_oldest_sets_of_files_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(Signature, "is_settled", lambda _: True)
+    for number in range(reader.MOST_SHARED_SETS + 3):
+        ArrayRecordRecords([write(tmp_path / str(number), some_payloads(9, most=20), group_size=3)])[5]
+    assert len(reader._SOUND) == reader.MOST_SHARED_SETS
+    assert not any(key[0][0] == str(tmp_path / "2") for key in reader._SOUND)
 
 
 def test_the_bound_follows_the_memory(monkeypatch):

@@ -323,3 +323,4 @@ def test_waiting_until_a_further_change_would_show(monkeypatch, ctime_ns, waits_
     monkeypatch.setattr(signatures.time, "sleep", slept.append)
     signatures.wait_for_tick([Signature(1, 2, 3, ctime_ns)])
     assert [round(seconds * 1e9) for seconds in slept] == ([waits_ns] if waits_ns else [])
+    assert Signature(1, 2, 3, ctime_ns).is_settled() == (ctime_ns >= 0 and not waits_ns)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from headrace.formats.array_record.footer import ChunkTable, Reached, reach, rea
 from headrace.formats.array_record.unpack import BadChunk, most_own, open_chunks, parallel_map, read_record
 from headrace.io.engines import engines
 from headrace.io.local.fileset import FileSet
+from headrace.io.local.signatures import Signature
 from headrace.io.system import spare_cores, usable_memory
 
 __all__ = ["ChunkReader"]
@@ -33,6 +34,9 @@ LEAST_KEPT_BYTES = 16 << 20
 USUAL_AT_ONCE = 2048  # single-record chunks of at most 128 KiB each
 HELD_BYTES = 256 << 20  # decoded chunks held at a time before records are taken from them
 WORTH_A_THREAD = 64 << 10  # decoded bytes
+MOST_SHARED_SETS, MOST_SHARED_FILES, MOST_SHARED_CHUNKS = 8, 4096, 1 << 20  # whose sound chunks are remembered
+
+Flags: TypeAlias = npt.NDArray[np.uint8]
 
 
 class _Opened(NamedTuple):
@@ -71,9 +75,8 @@ class ChunkReader:
     @cached_property
     def _store(self) -> _native.ChunkStore:
         """The recent chunks of many records. It has no lock that another thread could hold when we are forked."""
-        return _native.ChunkStore(
-            self._table.firsts, self._table.begins, most_bytes=_most_kept_bytes(), verify=self._verify
-        )
+        sound = _sound_chunks(self._set, self._table) if self._verify else None
+        return _native.ChunkStore(self._table.firsts, self._table.begins, sound, most_bytes=_most_kept_bytes())
 
     def spans(self, indices: Indices) -> _native.Spans:
         """The payloads of these records, in the given order.
@@ -317,6 +320,31 @@ class ChunkReader:
         fault = error.fault
         place = self._table.where(int(self._table.firsts[chunk]))
         return CorruptRecord(place, expected=fault.expected, found=fault.found, hint=fault.hint)
+
+
+_SOUND: dict[tuple[tuple[str, Signature], ...], tuple[Indices, Flags]] = {}
+"""For sets of files: where their chunks begin, and which had the right hash. The oldest sets are dropped."""
+
+
+def _sound_chunks(files: FileSet, table: ChunkTable) -> Flags:
+    """Which chunks had the right hash: ``uint8``, shared by all readers of the same versions of the same files in this process. No lock is
+    needed: a flag that is set twice, or a set that two threads add, costs a hash.
+    """
+    count = len(table.begins)
+    sound = np.zeros(count, np.uint8)
+    if files.is_remote or not 0 < count <= MOST_SHARED_CHUNKS or len(files) > MOST_SHARED_FILES:
+        return sound
+    contents = [files.content(number) for number in range(len(files))]
+    if not all(content.signature.is_settled() for content in contents):
+        return sound
+    key = tuple((content.opened, content.signature) for content in contents)
+    known = _SOUND.pop(key, None)
+    if known is None or not np.array_equal(known[0], table.begins):
+        known = table.begins, sound
+    _SOUND[key] = known
+    for oldest in list(_SOUND)[:-MOST_SHARED_SETS]:
+        _SOUND.pop(oldest, None)
+    return known[1]
 
 
 def _most_kept_bytes() -> int:

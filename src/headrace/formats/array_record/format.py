@@ -39,8 +39,9 @@ class ArrayRecordRecords:
     """The records of ArrayRecord files, concatenated in order.
 
     The footers are the index: nothing is scanned or cached on disk. A chunk of many records is decompressed only as far as
-    needed and kept for later calls; such chunks take at most 1/32 of the memory of the machine or container, and at most
-    1 GiB. The hash of such a chunk is checked when it is first read in a process. Chunks may differ in size, and may be
+    needed. Once it is wanted again, it is kept for later calls; such chunks take at most 1/32 of the memory of the machine or
+    container, and at most 1 GiB. The hash of such a chunk is checked when it is first read in a process, and again if the
+    file changed since. Chunks may differ in size, and may be
     simple or transposed. Picklable; safe in threads and after fork.
 
     Args:

@@ -114,6 +114,16 @@ class Signature:
         if not self.same_version(expected):
             raise file_changed_error(path, size=expected.size, found=self.size, what="file")
 
+    def is_settled(self) -> bool:
+        """Whether any further change of the file would show in its ``ctime``: see :func:`wait_for_tick`."""
+        return self.ctime_ns >= 0 and not 0 < self._left_ns(time.time_ns())
+
+    def _left_ns(self, now_ns: int) -> int:
+        """How long the tick of its ``ctime`` lasts from now on; 0 for a time in the future, which is another machine's clock."""
+        tick_ns = TICK_NS if self.ctime_ns % 10**9 else 10**9  # Some file systems store whole seconds.
+        left_ns = self.ctime_ns + tick_ns - now_ns
+        return left_ns if left_ns <= tick_ns else 0
+
     def proves(self, other: Signature) -> bool:
         """Whether a cache made from a file of this signature is valid for one of the other."""
         return self.same_version(other) and self.ctime_ns == other.ctime_ns
@@ -150,10 +160,7 @@ def wait_for_tick(signatures: Iterable[Signature]) -> None:
     now_ns, left_ns = time.time_ns(), 0
     for signature in signatures:
         if signature.ctime_ns >= 0:
-            tick_ns = TICK_NS if signature.ctime_ns % 10**9 else 10**9  # Some file systems store whole seconds.
-            left = signature.ctime_ns + tick_ns - now_ns
-            if left_ns < left <= tick_ns:  # A time in the future is another machine's clock.
-                left_ns = left
+            left_ns = max(left_ns, signature._left_ns(now_ns))
     if left_ns:
         time.sleep(left_ns / 1e9)
 
