@@ -244,8 +244,8 @@ class Gathering {
     }
 
     // A chunk that must be decompressed stays in memory once it is wanted for the second time. In data far larger than
-    // that memory, chunks would only push each other out, and writing to memory that is not in a processor's cache takes
-    // about as long as decompressing.
+    // that memory, chunks would only push each other out, and writing to memory that is not in a processor's cache
+    // takes about as long as decompressing.
     std::vector<riegeli::RecordCopy> prepare_passing(std::size_t at, std::size_t stop) {
         std::vector<riegeli::RecordCopy> passing;
         if (options_.in_order || options_.whole) return passing;
@@ -503,10 +503,11 @@ void put(ChunkStore& store, Indices chunks, nb::handle decoded) {
 void register_riegeli_grouped(nb::module_& module) {
     // NOLINTNEXTLINE(bugprone-unused-raii): declares the class to Python.
     nb::class_<PinnedChunks>(module, "PinnedChunks", "Decoded chunks that stay in memory.");
-    nb::class_<ChunkStore>(module, "ChunkStore",
-                           "Where the chunks of some files are, and the chunks read last, up to most_bytes. The hashes of "
-                           "chunks that are not sound yet are checked, and right ones noted in sound (None: no hash is "
-                           "checked).")
+    nb::class_<ChunkStore>(
+        module, "ChunkStore",
+        "Where the chunks of some files are, and the chunks read last, up to most_bytes. The hashes of "
+        "chunks that are not sound yet are checked, and right ones noted in sound (None: no hash is "
+        "checked).")
         .def(nb::init<Indices, Indices, std::optional<Flags>, std::size_t>(), nb::arg("firsts"), nb::arg("begins"),
              nb::arg("sound").none(), nb::kw_only(), nb::arg("most_bytes"),
              nb::sig("def __init__(self, firsts: numpy.typing.NDArray[numpy.int64], begins: "

@@ -208,7 +208,8 @@ class TestJax:
 
 def test_the_next_block_is_finished_early():
     """With a device, the next batch is being copied before this one is yielded."""
-    from headrace.loading.jobs import BatchMaker, Cursor, RoundPlan
+    from headrace.loading.jobs import BatchMaker
+    from headrace.loading.rounds import Cursor, RoundPlan
     from headrace.loading.workers.processes import WorkerPrefetcher
     from headrace.sampling.samplers import InOrder
 

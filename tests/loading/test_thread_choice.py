@@ -15,8 +15,9 @@ from tests.loading.fakes import Damaged, Numbers
 import headrace as hr
 from headrace.errors import CorruptRecord
 from headrace.loading import thread_choice
-from headrace.loading.jobs import BatchRun, Block, JobSizer
+from headrace.loading.jobs import Block, JobSizer
 from headrace.loading.prefetch import Prefetcher
+from headrace.loading.rounds import BatchRun
 from headrace.loading.thread_choice import GAIN, PATIENCE_NS, ThreadChoice, remembered_choice
 
 MS = 1_000_000
@@ -264,4 +265,14 @@ def test_jobs_without_threads_stay_small():
     assert (sizer.batches, sizer.inline_batches) == (1, 1)
     fixed = JobSizer(can_grow=False)
     fixed.note(Block(run, [{}], reading_ns=10))
-    assert (fixed.batches, fixed.inline_batches) == (1, 1)
+    assert (fixed.batches, fixed.inline_batches, fixed.cuts) == (1, 2, False)
+
+
+def test_large_batches_are_made_one_by_one_without_threads():
+    """So many in a row as keep a job short: none of them waits for another one."""
+    run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
+    for size, cuts, most in ((256 << 10, True, 8), (257 << 10, False, 20)):
+        sizer = JobSizer(can_grow=True)
+        for _ in range(20):
+            sizer.note(Block(run, [{}], bytes=size, reading_ns=15_000))
+        assert (sizer.cuts, sizer.inline_batches) == (cuts, most)

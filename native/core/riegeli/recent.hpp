@@ -7,7 +7,8 @@
 
 namespace headrace::riegeli {
 
-/// The chunks of a set of files that were read last, by number, up to a bound in bytes. Not thread-safe: callers take turns, but chunks that they have taken out stay valid.
+/// The chunks of a set of files that were read last, by number, up to a bound in bytes. Not thread-safe: callers take
+/// turns, but chunks that they have taken out stay valid.
 class RecentChunks {
   public:
     explicit RecentChunks(std::size_t most_bytes) : most_bytes_(most_bytes) {}

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Indices
 from headrace.errors import UnsupportedData, Where
-from headrace.loading.jobs import part_bounds
+from headrace.loading.rounds import part_bounds
 
 __all__ = ["GrainShuffled"]
 

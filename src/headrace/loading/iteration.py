@@ -12,49 +12,20 @@ from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Str
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.io.threads import FORKS
-from headrace.loading.jobs import BatchMaker, BatchRun, Block, Cursor, JobSizer, RoundPlan, bytes_of, check_rows
+from headrace.loading.jobs import BatchMaker, Block, JobSizer, OpenRun, bytes_of, check_rows
 from headrace.loading.prefetch import Prefetcher
+from headrace.loading.report import Times
+from headrace.loading.rounds import BatchRun, Cursor, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice
 from headrace.loading.workers.pool import StartMethod
 from headrace.loading.workers.processes import WorkerPrefetcher
 from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
 
-__all__ = ["Batches", "LoaderPosition", "RunPlan", "Times"]
+__all__ = ["Batches", "LoaderPosition", "RunPlan"]
 
 
 CARRIED_NS = 3_000_000
 """The target duration of a job in a worker. Passing it between processes costs ten times as much as between threads."""
-
-
-@dataclass(slots=True)
-class Times:
-    """The times of one epoch in nanoseconds, summed while it runs."""
-
-    epoch: int
-    begun_ns: int
-    ended_ns: int = 0
-    batches: int = 0
-    examples: int = 0
-    bytes: int = 0
-    jobs: int = 0
-    reading_ns: int = 0
-    transform_ns: int = 0
-    handover_ns: int = 0
-    carrying_ns: int = 0
-    waiting_ns: int = 0
-    helping_ns: int = 0
-
-    def add(self, block: Block, helped_ns: int) -> None:
-        """Count a job. The consumer spent ``helped_ns`` of its waiting on making batches."""
-        self.helping_ns += helped_ns
-        self.jobs += 1
-        self.batches += len(block.batches)
-        self.examples += len(block.batches) * block.run.size
-        self.bytes += block.bytes
-        self.reading_ns += block.reading_ns
-        self.transform_ns += block.transform_ns
-        self.handover_ns += block.handover_ns
-        self.carrying_ns += block.carrying_ns
 
 
 class LoaderPosition:
@@ -121,7 +92,8 @@ class RunPlan:
         """
 
         def batches() -> int:
-            return pace.batches if self.choice is None or self.choice.uses_threads else pace.inline_batches
+            by_threads = self.threads and self.ahead and (self.choice is None or self.choice.uses_threads)
+            return pace.batches if self.workers or by_threads else pace.inline_batches
 
         n = len(self.order())
         while stop_epoch is None or start.epoch < stop_epoch:
@@ -130,9 +102,16 @@ class RunPlan:
                 return
             start = Cursor(start.epoch + 1, 0)
 
-    def _jobs(self, runs: Iterator[BatchRun]) -> Iterator[Callable[[], Block]]:
+    def _prefetcher(self, runs: Iterator[BatchRun], pace: JobSizer) -> Prefetcher[Block]:
         maker = BatchMaker(self.source, self.order(), self.transform, self.convert, self.seed)
-        return (partial(maker.make, run) for run in runs)
+        jobs = (partial(maker.make, run) for run in runs)
+        return Prefetcher(
+            jobs,
+            threads=self.threads,
+            ahead=self.ahead,
+            choice=self.choice,
+            inline=lambda job: job() if pace.cuts else maker.begin(job.args[0]),
+        )
 
     def _processes(self, runs: Iterator[BatchRun]) -> WorkerPrefetcher:
         """Workers that make NumPy batches, which are converted in this process."""
@@ -161,8 +140,7 @@ class RunPlan:
             threads, ahead = min(self.threads, 1), max(self.ahead, 2)
             jobs = Prefetcher(stream.jobs(), threads=threads, ahead=ahead, helping=False, choice=self.choice)
             return jobs, start.epoch + 1
-        runs = self._jobs(self.runs(start, stop_epoch, pace))
-        return Prefetcher(runs, threads=self.threads, ahead=self.ahead, choice=self.choice), stop_epoch
+        return self._prefetcher(self.runs(start, stop_epoch, pace), pace), stop_epoch
 
     def _stream(self, epoch: int) -> EpochStream | None:
         batches = cast("Streams", self.source).stream(self.layout.batch_size)
@@ -185,6 +163,8 @@ class Batches(Iterator[Any]):
         self._stop_epoch = stop_epoch
         self._fetched = progress.cursor
         self._ready: list[Any] = []
+        self._rest: OpenRun | None = None
+        """Makes the batches after those that are ready, up to the end of their block."""
         self._error: Exception | None = None
         self._blocks: Prefetcher[Block] | WorkerPrefetcher | None = None
         self._blocks_end: int | None = None
@@ -203,7 +183,10 @@ class Batches(Iterator[Any]):
 
     def __next__(self) -> Any:
         if not self._ready:
-            self._fetch()
+            if self._rest is None:
+                self._fetch()
+            else:
+                self._make_next(self._rest)
         batch = self._ready.pop()
         self._progress.given += 1
         arrive = self._recipe.arrive
@@ -226,6 +209,25 @@ class Batches(Iterator[Any]):
         assert times is not None
         times.waiting_ns += perf_counter_ns() - entered
 
+    def _make_next(self, rest: OpenRun) -> None:
+        """Make the next batch, or raise the error in place of it."""
+        times, begun = self._progress.running, perf_counter_ns()
+        assert times is not None
+        try:
+            self._ready.append(rest.make(times))
+        except BaseException as error:
+            self.close()
+            if isinstance(error, StopIteration):
+                raise _raisable(error) from error
+            raise
+        if not rest.left:
+            self._rest = None
+        spent_ns = perf_counter_ns() - begun
+        times.batches += 1
+        times.examples += rest.size
+        times.waiting_ns += spent_ns
+        times.helping_ns += spent_ns
+
     def _note(self, spent_ns: int, examples: int) -> None:
         """Note the cost of the block that the consumer has used up, or more time that it cost."""
         if self._recipe.choice is not None and self._requested_ns:
@@ -244,9 +246,11 @@ class Batches(Iterator[Any]):
         if block.batches:
             self._pace.note(block)
             self._times(block.run.epoch, entered).add(block, helped_ns)
-            self._fetched = block.run.after(len(block.batches))
+            made = len(block.batches) if block.rest is None else block.run.batches
+            self._fetched = block.run.after(made)
             self._progress.run, self._progress.given = block.run, 0
-            self._used = block.run.size * len(block.batches)
+            self._used = block.run.size * made
+        self._rest = block.rest
         self._ready = block.batches[::-1]
         self._error = block.error
 
@@ -295,7 +299,7 @@ class Batches(Iterator[Any]):
     def close(self) -> None:
         """Stop reading and wait for the threads or processes to end."""
         self._is_open = False
-        self._ready = []
+        self._ready, self._rest = [], None
         if self._blocks is not None and self._forks == FORKS.count:
             self._blocks.close()
         self._blocks = None

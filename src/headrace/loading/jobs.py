@@ -1,30 +1,18 @@
-"""What a loader reads, from the rest of an epoch down to finished batches.
+"""How the batches of a run are made.
 
-A :class:`RoundPlan` cuts the rest of an epoch into rounds. In each round rank ``r`` of ``world`` reads the ``r``-th block of ``batch_size``
-positions. A :class:`BatchRun` holds consecutive batches of one rank. A job makes the batches of one run (:class:`BatchMaker`), and a
-:class:`Block` holds its results.
-
-The position that all ranks together have reached is the whole state of an epoch. The rest is planned from that number alone, so a run may
-stop and resume with another world, batch size or number of threads: no position is lost or read twice.
-
-At the end of an epoch too few positions may remain for a full round:
-
-- They are divided among the ranks as evenly as possible, in order. The first ranks get one more if the division leaves a rest.
-- If fewer than ``world`` remain, they join the round before, so that no rank is left without a batch. The last batch of the first ranks
-  then holds ``batch_size + 1``. If there is no round before (the epoch, or what is left of it on resume, is smaller than ``world``), the
-  last ranks get an empty batch.
-- ``drop_last`` omits all of them.
-
-So every rank always gets the same number of batches.
+A job makes one run: the sampler computes its indices, the source reads them, and each batch passes through the user's function and the
+conversion (:class:`BatchMaker`). A :class:`Block` holds the result. Small batches are cut from one that the source reads in one call. A
+consumer that makes large ones itself gets them one by one (:class:`OpenRun`), so that each takes the memory of the one before, which is still
+in the processor's cache. :class:`JobSizer` finds how many batches a job is worth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,132 +21,9 @@ from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
+from headrace.loading.rounds import BatchRun
 
-__all__ = [
-    "BatchMaker",
-    "BatchRun",
-    "Block",
-    "Cursor",
-    "JobSizer",
-    "RoundPlan",
-    "bytes_of",
-    "check_rows",
-    "cut_batch",
-    "part_bounds",
-]
-
-
-class Cursor(NamedTuple):
-    """The position that all ranks have reached: the whole state of a loader."""
-
-    epoch: int
-    position: int
-
-
-class BatchRun(NamedTuple):
-    """Batches of one rank in consecutive rounds of one epoch, as plain numbers, because a batch may take only microseconds."""
-
-    epoch: int
-    number: int
-    """The number of the first batch in its epoch, counted in rounds of this size."""
-    start: int
-    """The position at which the first of the rounds starts."""
-    step: int
-    """Positions in one round, of all ranks."""
-    begin: int
-    """The position of this rank's first example."""
-    size: int
-    """Examples in each batch."""
-    batches: int
-    """How many batches."""
-    is_last: bool
-    """Whether the epoch ends with the last of them."""
-
-    def after(self, count: int) -> Cursor:
-        """The cursor after ``count`` of these rounds."""
-        if self.is_last and count == self.batches:
-            return Cursor(self.epoch + 1, 0)
-        return Cursor(self.epoch, self.start + count * self.step)
-
-    def positions(self, number: int) -> tuple[int, int]:
-        """The first position of batch ``number``, and the one after its last."""
-        begin = self.begin + number * self.step
-        return begin, begin + self.size
-
-    def only(self, number: int) -> BatchRun:
-        """The run that holds only batch ``number``."""
-        ahead = number * self.step
-        is_last = self.is_last and number == self.batches - 1
-        start = self.start + ahead
-        return self._replace(
-            number=self.number + number, start=start, begin=self.begin + ahead, batches=1, is_last=is_last
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPlan:
-    """Cuts the rest of an epoch into rounds.
-
-    Args:
-        world: How many ranks read together.
-        batch_size: Examples in a batch of one rank.
-        drop_last: Omit an incomplete last round.
-    """
-
-    world: int
-    batch_size: int
-    drop_last: bool = False
-
-    @property
-    def round_size(self) -> int:
-        """Positions in a full round."""
-        return self.world * self.batch_size
-
-    def rounds_left(self, position: int, n: int) -> int:
-        """The number of rounds from ``position`` to the end of an epoch of ``n``."""
-        full, odd = self._rounds(position, n)
-        return full + (odd > 0)
-
-    def runs(self, cursor: Cursor, n: int, rank: int, batches: Callable[[], int]) -> Iterator[BatchRun]:
-        """The batches of ``rank`` from ``cursor`` to the end of its epoch of ``n``.
-
-        Args:
-            cursor: Where to begin.
-            n: Positions in an epoch.
-            rank: The rank.
-            batches: Returns the number of batches of the next run.
-        """
-        epoch, start = cursor
-        size, step = self.batch_size, self.round_size
-        full, odd = self._rounds(start, n)
-        while full:
-            count = min(batches(), full)
-            full -= count
-            yield BatchRun(epoch, start // step, start, step, start + rank * size, size, count, full == 0 and odd == 0)
-            start += count * step
-        if odd:
-            begin, end = part_bounds(odd, rank, self.world)
-            yield BatchRun(epoch, start // step, start, odd, start + begin, end - begin, 1, is_last=True)
-
-    def _rounds(self, position: int, n: int) -> tuple[int, int]:
-        """The number of full rounds left, and the positions in the incomplete one after them (0: none)."""
-        full, rest = divmod(n - position, self.round_size)
-        if self.drop_last or rest == 0:
-            return full, 0
-        if full and rest < self.world:
-            return full - 1, rest + self.round_size
-        return full, rest
-
-
-def part_bounds(size: int, rank: int, world: int) -> tuple[int, int]:
-    """Part ``rank`` of ``[0, size)`` in ``world`` consecutive parts. The first parts may be longer by one.
-
-    >>> [part_bounds(7, rank, 3) for rank in range(3)]
-    [(0, 3), (3, 5), (5, 7)]
-    """
-    each, more = divmod(size, world)
-    begin = rank * each + min(rank, more)
-    return begin, begin + each + (rank < more)
+__all__ = ["BatchMaker", "Block", "JobSizer", "OpenRun", "bytes_of", "check_rows", "cut_batch"]
 
 
 def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
@@ -209,6 +74,15 @@ def _bytes_of(column: Any) -> int:
     return int(getattr(held, "nbytes", 0))
 
 
+class Clocks(Protocol):
+    """Sums to which each batch adds."""
+
+    bytes: int
+    reading_ns: int
+    transform_ns: int
+    handover_ns: int
+
+
 TARGET_NS = 1_000_000
 """The target duration of a job: far more than passing it between threads costs, and still short."""
 MAX_BLOCK_BYTES = 2 << 20
@@ -216,6 +90,8 @@ MAX_BLOCK_BYTES = 2 << 20
 INLINE_NS = 300_000
 """The target duration of a job that the consumer makes itself. It only saves calls, and a shorter wait is worth more."""
 MAX_BATCHES = 256
+LEAST_CUT = 8
+"""The consumer cuts its batches from a larger one only if so many fit into it: reading the larger one then saves most calls."""
 
 
 @dataclass(slots=True)
@@ -230,6 +106,8 @@ class Block:
     transform_ns: int = 0
     handover_ns: int = 0
     carrying_ns: int = 0
+    rest: OpenRun | None = None
+    """The other batches of the run, if they are made one by one."""
 
     def add(self, other: Block) -> None:
         """Append the result of another job."""
@@ -254,6 +132,8 @@ class JobSizer:
         self.batches = 1
         self.inline_batches = 1
         """The same for a job that the consumer makes itself."""
+        self.cuts = can_grow
+        """Whether such a job should cut its batches from a larger one."""
         self._can_grow = can_grow
         self._target_ns = target_ns
         self._batch_ns = 0.0
@@ -261,14 +141,16 @@ class JobSizer:
     def note(self, block: Block) -> None:
         """Take a finished job into account."""
         count = len(block.batches)
-        if not self._can_grow or not count:
+        if not count:
             return
         spent = (block.reading_ns + block.transform_ns + block.handover_ns) / count
         # Averaged, because the first jobs open files and fault pages in, and are not typical.
         self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
         batch_bytes = max(block.bytes / count, 1.0)
-        self.batches = self._within(self._target_ns, batch_bytes, 2 * self.batches)
-        self.inline_batches = self._within(INLINE_NS, batch_bytes, 2 * self.inline_batches)
+        if self._can_grow:
+            self.batches = self._within(self._target_ns, batch_bytes, 2 * self.batches)
+            self.cuts = LEAST_CUT * batch_bytes <= MAX_BLOCK_BYTES
+        self.inline_batches = self._within(INLINE_NS, batch_bytes if self.cuts else 1.0, 2 * self.inline_batches)
 
     def _within(self, target_ns: int, batch_bytes: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))
@@ -305,6 +187,23 @@ class BatchMaker:
         block.reading_ns = perf_counter_ns() - begun
         return self.finish(block)
 
+    def begin(self, run: BatchRun) -> Block:
+        """The first batch of a run. The others are made when they are requested."""
+        if run.batches == 1:
+            return self.make(run)
+        begun = perf_counter_ns()
+        try:
+            indices = _indices(self.sampler, run)
+        except Exception:  # noqa: BLE001 - raised after the batches before it
+            return self._make_singly(run)
+        rest = OpenRun(self, run, indices, (perf_counter_ns() - begun) // run.batches)
+        block = Block(run, [], rest=rest)
+        try:
+            block.batches.append(rest.make(block))
+        except Exception as error:  # noqa: BLE001 - raised in the consumer's thread
+            return Block(run.only(0), [], error, reading_ns=perf_counter_ns() - begun)
+        return block
+
     def _make_singly(self, run: BatchRun) -> Block:
         """Make the batches one by one, so that the ones before the failing one are yielded first."""
         whole = Block(run, [])
@@ -327,7 +226,7 @@ class BatchMaker:
         """Apply the user's function and the conversion to batches."""
         if self.transform is not None:
             begun = perf_counter_ns()
-            _apply(partial(self._transformed, block.run, self.transform), block)
+            _apply(partial(self.apply_transform, block.run, self.transform), block)
             block.transform_ns = perf_counter_ns() - begun
         if self.convert is not None:
             begun, convert = perf_counter_ns(), self.convert
@@ -335,7 +234,8 @@ class BatchMaker:
             block.handover_ns = perf_counter_ns() - begun
         return block
 
-    def _transformed(self, run: BatchRun, transform: Callable[[Batch], Any], number: int, batch: Batch) -> Any:
+    def apply_transform(self, run: BatchRun, transform: Callable[[Batch], Any], number: int, batch: Batch) -> Any:
+        """The user's function on batch ``number`` of a run; its errors name the batch."""
         try:
             return transform(batch)
         except Exception as error:
@@ -352,6 +252,48 @@ class BatchMaker:
             return Where()
         index = int(self.sampler.indices(epoch, start, start + 1)[0])
         return self.source.where(index) if offers(self.source, Locates) else Where(record=index)
+
+
+class OpenRun:
+    """The batches of a run, made one by one in the consumer's thread.
+
+    Args:
+        maker: Makes them.
+        run: Which.
+        indices: Of all their examples.
+        index_ns: The time that the indices of one batch took.
+    """
+
+    __slots__ = ("_index_ns", "_indices", "_maker", "_number", "_run", "left", "size")
+
+    def __init__(self, maker: BatchMaker, run: BatchRun, indices: Indices, index_ns: int) -> None:
+        self._maker, self._run, self._indices, self._index_ns = maker, run, indices, index_ns
+        self._number = 0
+        self.left, self.size = run.batches, run.size
+
+    def make(self, clocks: Clocks) -> Any:
+        """The next batch. Its size and times are added to ``clocks``."""
+        maker, run, number = self._maker, self._run, self._number
+        self._number, self.left = number + 1, self.left - 1
+        begun = perf_counter_ns()
+        indices = self._indices[number * run.size : (number + 1) * run.size]
+        if maker.seed is None:
+            batch: Any = maker.source.batch(indices)
+        else:
+            keys = RandomKeys(maker.seed, run.epoch, _positions(run.only(number)))
+            batch = read_batch(maker.source, indices, keys)
+        check_rows(batch, run.size)
+        clocks.bytes += bytes_of(batch)
+        done = perf_counter_ns()
+        clocks.reading_ns += done - begun + self._index_ns
+        if maker.transform is not None:
+            batch = maker.apply_transform(run, maker.transform, number, batch)
+            begun, done = done, perf_counter_ns()
+            clocks.transform_ns += done - begun
+        if maker.convert is not None:
+            batch = maker.convert(batch)
+            clocks.handover_ns += perf_counter_ns() - done
+        return batch
 
 
 def _apply(function: Callable[[int, Any], Any], block: Block) -> None:

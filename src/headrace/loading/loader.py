@@ -27,9 +27,9 @@ from headrace.errors import StateMismatch, UnsupportedData, Where
 from headrace.io.system import usable_cores, usable_memory
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
-from headrace.loading.jobs import Cursor, RoundPlan
 from headrace.loading.ranks import ShardLike, ray_shard, resolve_shard
 from headrace.loading.report import LoaderReport
+from headrace.loading.rounds import Cursor, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice, remembered_choice
 from headrace.loading.workers.pool import START_METHODS, StartMethod
 from headrace.loading.workers.processes import evaluate_filters

@@ -14,7 +14,7 @@ from itertools import chain
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread, main_thread
 from time import perf_counter_ns
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headrace.io.system import as_pool_thread
 from headrace.io.threads import FORKS, start_thread
@@ -135,6 +135,7 @@ class Prefetcher(Iterator[T]):
         ahead: How many jobs may start before their results are requested.
         helping: Whether the consumer works instead of waiting. Off if jobs must run sequentially.
         choice: Decides for each job whether it is given to the threads. ``None``: all are.
+        inline: How the consumer makes the result of a job that is not given to the threads. ``None``: by calling it.
     """
 
     def __init__(
@@ -145,12 +146,14 @@ class Prefetcher(Iterator[T]):
         ahead: int,
         helping: bool = True,
         choice: ThreadChoice | None = None,
+        inline: Callable[[Any], T] | None = None,
     ) -> None:
         self._jobs = jobs
         self._threads = threads if ahead else 0
         self._ahead = ahead
         self._helping = helping
         self._choice = choice
+        self._make = inline
         self._crew: ThreadCrew[T] | None = None
         self._given: deque[Task[T]] = deque()
         self.blocked_ns = 0
@@ -181,7 +184,7 @@ class Prefetcher(Iterator[T]):
         job = next(self._jobs)
         begun = perf_counter_ns()
         try:
-            return job()
+            return job() if self._make is None else self._make(job)
         finally:
             self.helped_ns += perf_counter_ns() - begun
 

@@ -5,12 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from headrace.loading.iteration import Times
+from headrace.loading.jobs import Block
 
-__all__ = ["LoaderReport"]
+__all__ = ["LoaderReport", "Times"]
 
 BUSY_CONSUMER = 0.9
 SHORT_BATCH_S = 50e-6
+
+
+@dataclass(slots=True)
+class Times:
+    """The times of one epoch in nanoseconds, summed while it runs."""
+
+    epoch: int
+    begun_ns: int
+    ended_ns: int = 0
+    batches: int = 0
+    examples: int = 0
+    bytes: int = 0
+    jobs: int = 0
+    reading_ns: int = 0
+    transform_ns: int = 0
+    handover_ns: int = 0
+    carrying_ns: int = 0
+    waiting_ns: int = 0
+    helping_ns: int = 0
+
+    def add(self, block: Block, helped_ns: int) -> None:
+        """Count a job. The consumer spent ``helped_ns`` of its waiting on making batches."""
+        self.helping_ns += helped_ns
+        self.jobs += 1
+        self.batches += len(block.batches)
+        self.examples += len(block.batches) * block.run.size
+        self.bytes += block.bytes
+        self.reading_ns += block.reading_ns
+        self.transform_ns += block.transform_ns
+        self.handover_ns += block.handover_ns
+        self.carrying_ns += block.carrying_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ class Signature:
 
     def is_settled(self) -> bool:
         """Whether any further change of the file would show in its ``ctime``: see :func:`wait_for_tick`."""
-        return self.ctime_ns >= 0 and not 0 < self._left_ns(time.time_ns())
+        return self.ctime_ns >= 0 and not self._left_ns(time.time_ns()) > 0
 
     def _left_ns(self, now_ns: int) -> int:
         """How long the tick of its ``ctime`` lasts from now on; 0 for a time in the future, which is another machine's clock."""

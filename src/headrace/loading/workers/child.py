@@ -14,7 +14,8 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple, Protocol
 
 from headrace.io.system import as_pool_thread
-from headrace.loading.jobs import BatchRun, Block
+from headrace.loading.jobs import Block
+from headrace.loading.rounds import BatchRun
 from headrace.loading.workers.transfer import PackedBatches, Slots, TransferredError, check_transferable, pack
 
 __all__ = ["JobOrder", "JobResult", "Makes", "work"]

@@ -12,7 +12,8 @@ import numpy as np
 
 from headrace.contracts.protocols import Filter, HasFilters, offers
 from headrace.errors import WorkerDied
-from headrace.loading.jobs import BatchRun, Block
+from headrace.loading.jobs import Block
+from headrace.loading.rounds import BatchRun
 from headrace.loading.workers.child import JobOrder, JobResult, Makes
 from headrace.loading.workers.pool import StartMethod, Worker, WorkerCrew, unpickling_error
 from headrace.loading.workers.transfer import Lending, Slots, unpack

@@ -1,0 +1,120 @@
+"""Rounds: every position once, equal numbers of batches on every rank, whatever changes in between."""
+
+from __future__ import annotations
+
+from itertools import chain, cycle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reference.rounds import rounds
+
+from headrace.loading.rounds import BatchRun, Cursor, RoundPlan, part_bounds
+
+LAYOUTS = st.builds(RoundPlan, st.integers(1, 9), st.integers(1, 9), st.booleans())
+SIZES = st.integers(0, 200)
+
+
+def batches_of(layout, cursor, n, rank, counts=(1,)):
+    """The positions of each batch of one rank, and the state after it."""
+    turns = cycle(counts)
+    for run in layout.runs(cursor, n, rank, lambda: next(turns)):
+        for number in range(run.batches):
+            yield list(range(*run.positions(number))), run.after(number + 1)
+
+
+@given(LAYOUTS, SIZES, st.data())
+def test_runs_equal_reference(layout, n, data):
+    position = data.draw(st.integers(0, n))
+    counts = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4))
+    expected = rounds(position, n, layout.world, layout.batch_size, drop_last=layout.drop_last)
+    assert layout.rounds_left(position, n) == len(expected)
+    for rank in range(layout.world):
+        found = [batch for batch, _ in batches_of(layout, Cursor(3, position), n, rank, counts)]
+        assert found == [shares[rank] for shares in expected]
+
+
+@given(LAYOUTS, SIZES)
+def test_every_position_once_over_the_ranks(layout, n):
+    ranks = [list(batches_of(layout, Cursor(0, 0), n, rank)) for rank in range(layout.world)]
+    assert len({len(batches) for batches in ranks}) == 1
+    assert len({tuple(after for _, after in batches) for batches in ranks}) == 1
+    seen = sorted(chain.from_iterable(batch for batches in ranks for batch, _ in batches))
+    kept = n - n % layout.round_size if layout.drop_last else n
+    assert seen == list(range(kept))
+
+
+@given(LAYOUTS, SIZES)
+def test_sizes_of_batches(layout, n):
+    sizes = [[len(batch) for batch, _ in batches_of(layout, Cursor(0, 0), n, rank)] for rank in range(layout.world)]
+    for row in zip(*sizes, strict=True):
+        assert max(row) - min(row) <= 1
+        assert max(row) <= layout.batch_size + 1
+        assert list(row) == sorted(row, reverse=True)
+    every = list(chain.from_iterable(sizes))
+    if layout.drop_last:
+        assert set(every) <= {layout.batch_size}
+    if n >= layout.world:
+        assert 0 not in every
+
+
+@given(st.integers(1, 150), st.lists(st.tuples(LAYOUTS, st.integers(0, 5), st.integers(1, 5)), min_size=1, max_size=6))
+def test_an_epoch_in_changing_company(n, legs):
+    """Stop after some rounds and resume with another world and batch size, repeatedly: nothing is lost or read twice."""
+    cursor, seen = Cursor(0, 0), []
+    for other, count, pace in legs:
+        layout = RoundPlan(other.world, other.batch_size)
+        ranks = [list(batches_of(layout, cursor, n, rank, (pace,)))[:count] for rank in range(layout.world)]
+        seen += [batch for batches in ranks for batch, _ in batches]
+        if ranks[0]:
+            cursor = ranks[0][-1][1]
+        if cursor.epoch:
+            break
+    if not cursor.epoch:
+        seen += [batch for batch, _ in batches_of(RoundPlan(1, 4), cursor, n, 0)]
+    assert sorted(chain.from_iterable(seen)) == list(range(n))
+
+
+@pytest.mark.parametrize(
+    ("n", "world", "batch_size", "ranks"),
+    [
+        (10, 2, 3, [[[0, 1, 2], [6, 7]], [[3, 4, 5], [8, 9]]]),
+        (9, 2, 3, [[[0, 1, 2], [6, 7]], [[3, 4, 5], [8]]]),
+        (7, 2, 3, [[[0, 1, 2, 3]], [[4, 5, 6]]]),  # the seventh joins the round before
+        (6, 2, 3, [[[0, 1, 2]], [[3, 4, 5]]]),
+        (5, 2, 3, [[[0, 1, 2]], [[3, 4]]]),
+        (1, 2, 3, [[[0]], [[]]]),  # fewer examples than ranks
+        (0, 2, 3, [[], []]),
+        (4, 1, 3, [[[0, 1, 2], [3]]]),
+    ],
+)
+def test_the_end_of_an_epoch(n, world, batch_size, ranks):
+    layout = RoundPlan(world, batch_size)
+    assert [[batch for batch, _ in batches_of(layout, Cursor(0, 0), n, rank)] for rank in range(world)] == ranks
+
+
+def test_runs_of_a_trillion_cost_nothing():
+    layout, n = RoundPlan(8, 128), 1 << 40
+    (run,) = layout.runs(Cursor(0, 0), n, 7, lambda: 1 << 40)
+    assert run == BatchRun(0, 0, 0, 1024, 7 * 128, 128, 1 << 30, is_last=True)
+    assert run.after(1 << 30) == Cursor(1, 0)
+    assert run.after(5) == Cursor(0, 5 * 1024)
+
+
+@given(LAYOUTS, st.integers(1, 200), st.integers(1, 9))
+def test_one_of_many(layout, n, pace):
+    """A run's batch alone is the same batch."""
+    for run in layout.runs(Cursor(2, 0), n, layout.world - 1, lambda: pace):
+        for number in range(run.batches):
+            alone = run.only(number)
+            assert (alone.batches, alone.number) == (1, run.number + number)
+            assert alone.positions(0) == run.positions(number)
+            assert alone.after(1) == run.after(number + 1)
+            assert alone.after(0) == run.after(number)
+
+
+@given(st.integers(0, 100), st.integers(1, 20))
+def test_parts_follow_one_another(size, world):
+    parts = [part_bounds(size, rank, world) for rank in range(world)]
+    assert [begin for begin, _ in parts] == [0, *(end for _, end in parts[:-1])]
+    assert parts[-1][1] == size
