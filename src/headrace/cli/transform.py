@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.endpoints import Scripts, stages_of
-from headrace.cli.options import AsJson
+from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn
 from headrace.cli.terminal import note, print_json, print_line
 from headrace.hosting.registry import state_folder
 from headrace.jobs.store import PathStore
@@ -57,6 +57,12 @@ def transform(
         str | None,
         typer.Option("--name", show_default=False, help="Name of the job. A killed job resumes under the same name."),
     ] = None,
+    on: OnOption = RunsOn.PROCESSES,
+    address: RayAddress = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", show_default=False, help="Workers on Ray.  [default: as many as the cluster holds]"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run batch transform: send files through a model, or through several in series.
@@ -66,7 +72,10 @@ def transform(
     Examples:
       headrace transform featurizer.tar.gz --script featurizer.py --input abalone.csv --output features --accept text/csv
       headrace transform linear.tar.gz --input features --output scores --split Line --assemble Line --accept application/jsonlines
+      headrace transform model.tar.gz --input rows --output scores --on ray --address 10.0.0.1:6379 --workers 16
     """
+    if on != RunsOn.RAY and (address is not None or workers is not None):
+        raise ValueError("--address and --workers go with --on ray")
     if not input.exists():
         raise FileNotFoundError(2, "No such file or directory", str(input))
     spec = TransformSpec(
@@ -92,6 +101,9 @@ def transform(
         on_line=note,
         resume=name is not None,
         progress=True,
+        on=on.value,
+        address=address,
+        workers=workers,
     )
     if as_json:
         print_json(record.content)

@@ -145,11 +145,21 @@ class TransformJob(_Job):
     """A transform job, as a transformer's ``latest_transform_job``."""
 
     @classmethod
-    def begin(cls, session: Session, spec: TransformSpec, stages: Sequence[Stage], *, show: bool) -> TransformJob:
-        """Start a job in a thread."""
+    def begin(
+        cls, session: Session, spec: TransformSpec, stages: Sequence[Stage], *, show: bool, **place: Any
+    ) -> TransformJob:
+        """Start a job in a thread.
+
+        Args:
+            session: The session.
+            spec: The job.
+            stages: The containers.
+            show: Whether to print the log.
+            place: Where it runs: ``on`` and so on, as for :func:`headrace.jobs.transform.running.transform`.
+        """
         job = cls(session, spec.name)
         folder, on_line = session.transform_dir, print_log if show else _ignore_line
-        job._start(lambda: transform(spec, stages, session, work_dir=folder, on_line=on_line, progress=show))
+        job._start(lambda: transform(spec, stages, session, work_dir=folder, on_line=on_line, progress=show, **place))
         return job
 
     def describe(self) -> dict[str, Any]:

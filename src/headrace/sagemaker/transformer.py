@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from headrace.hosting.stage import Stage
 from headrace.jobs.transform.spec import TransformSpec
@@ -38,14 +38,22 @@ class Transformable(ABC):
         env: Mapping[str, str] | None = None,
         max_concurrent_transforms: int | None = None,
         max_payload: int | None = None,
+        *,
+        on: Literal["processes", "ray"] = "processes",
+        address: str | None = None,
+        resources: Mapping[str, float] | None = None,
         **others: Any,
     ) -> Transformer:
         """Prepare batch transform; see :class:`Transformer`."""
-        del instance_count, instance_type, output_kms_key
+        del instance_type, output_kms_key
         select_arguments(others, what=f"{type(self).__name__}.transformer")
         self._stages()
         return Transformer(
             self,
+            instance_count=instance_count,
+            on=on,
+            address=address,
+            resources=resources,
             strategy=strategy,
             assemble_with=assemble_with,
             output_path=output_path,
@@ -94,7 +102,8 @@ class Transformer(OnOneMachine):
 
     Args:
         model_name: The name of a model or pipeline that was created or deployed.
-        instance_count, instance_type: Accepted and ignored.
+        instance_count: The number of workers on Ray; ignored on one machine.
+        instance_type: Accepted and ignored.
         strategy: ``"MultiRecord"`` or ``"SingleRecord"``.
         assemble_with: ``"Line"``, or ``None`` to concatenate the answers.
         output_path: URI for the answers; by default ``s3://<default bucket>/<job name>``.
@@ -104,6 +113,9 @@ class Transformer(OnOneMachine):
         max_payload: Largest request in MB.
         sagemaker_session: The session.
         base_transform_job_name: Prefix of job names.
+        on: Where the containers run: ``"processes"`` of this machine, or ``"ray"``.
+        address: The Ray cluster; see :func:`headrace.jobs.transform.running.transform`.
+        resources: What each worker on Ray takes of its node, such as ``{"CPU": 2, "GPU": 1}``.
         others: Other arguments of the SDK, accepted and ignored.
 
     Raises:
@@ -126,9 +138,13 @@ class Transformer(OnOneMachine):
         env: Mapping[str, str] | None = None,
         base_transform_job_name: str | None = None,
         sagemaker_session: Session | None = None,
+        *,
+        on: Literal["processes", "ray"] = "processes",
+        address: str | None = None,
+        resources: Mapping[str, float] | None = None,
         **others: Any,
     ) -> None:
-        del instance_count, instance_type, output_kms_key, tags
+        del instance_type, output_kms_key, tags
         select_arguments(others, what="Transformer")
         session = sagemaker_session or Session()
         if isinstance(model_name, str):
@@ -143,6 +159,7 @@ class Transformer(OnOneMachine):
         self.sagemaker_session = session
         self.base_transform_job_name = base_transform_job_name
         self.output_path = output_path
+        self._place: dict[str, Any] = {"on": on, "address": address, "workers": instance_count, "resources": resources}
         self.latest_transform_job: TransformJob | None = None
         self._made_output_path = output_path is None
 
@@ -243,7 +260,7 @@ class Transformer(OnOneMachine):
             invocations_max_retries=client.get("InvocationsMaxRetries", 3),
         )
         session.save_transform(name, str(self.model.name))
-        self.latest_transform_job = TransformJob.begin(session, spec, stages, show=logs)
+        self.latest_transform_job = TransformJob.begin(session, spec, stages, show=logs, **self._place)
         if wait:
             self.wait()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 from headrace.contracts.job import Channel, Store
 from headrace.errors import JobFailed
@@ -25,7 +26,7 @@ from headrace.jobs.transform.send import AnswerFile, send
 from headrace.jobs.transform.spec import ExecutionParameters, TransformSpec, variables_of
 from headrace.jobs.tree import full_disk_reason
 
-__all__ = ["TransformLog", "TransformRun", "one_line"]
+__all__ = ["TransformLog", "TransformRun", "answer_file", "one_line", "status_of"]
 
 
 REASON_LIMIT = 1024
@@ -93,6 +94,46 @@ class _Stopped(Exception):
     """The job was asked to stop."""
 
 
+def answer_file(spec: TransformSpec, source: InputObject, path: Path, parameters: ExecutionParameters) -> AnswerFile:
+    """The answers to an object, and how its payloads are read.
+
+    Args:
+        spec: The job.
+        source: The object.
+        path: The file of the answers.
+        parameters: The settings of the run.
+    """
+    read = partial(
+        payloads_of,
+        source.path,
+        split=spec.split,
+        is_gzip=spec.compression == "Gzip",
+        limit=parameters.limit,
+        is_single=parameters.strategy == "SingleRecord" and spec.split != "None",
+    )
+    return AnswerFile(source, path, read)
+
+
+def status_of(file: AnswerFile, output: str, size: int) -> FileStatus:
+    """The result of an object.
+
+    Args:
+        file: Its answers, finished.
+        output: Their URI.
+        size: Their size in bytes.
+    """
+    failure = file.failure
+    return FileStatus(
+        input=file.source.uri,
+        output=output,
+        status="Completed" if failure is None else "Failed",
+        records=0 if failure is not None else file.records,
+        reason=None if failure is None else failure.line,
+        version=file.version,
+        output_bytes=size,
+    )
+
+
 class TransformRun:
     """One run of a job.
 
@@ -128,7 +169,8 @@ class TransformRun:
         self._shows = shows
         self._saved = time.monotonic()
         self._counts = {"Total": 0, "Completed": 0, "Failed": 0}
-        self._first_failure: tuple[str, Failure] | None = None
+        self._failures: dict[str, tuple[str, Failure]] = {}
+        self._order: dict[str, int] = {}
 
     def run(self) -> TransformRecord:
         """Run the job. Returns its record, finished.
@@ -167,6 +209,7 @@ class TransformRun:
 
     def _transform(self) -> None:
         objects = self._objects()
+        self._order = {one.uri: position for position, one in enumerate(objects)}
         done = self._record.current_files(objects, self._store)
         self._counts.update(Total=len(objects), Completed=len(done))
         if done:
@@ -183,16 +226,7 @@ class TransformRun:
 
     def _send(self, objects: list[InputObject], stack: ExitStack) -> None:
         first, start = self._loader(stack)
-        parameters = ExecutionParameters.of(self._spec, first.loaded.get("execution_parameters"))
-        self._log.write(parameters.line)
-        self._warn()
-        self._record.update(
-            MaxConcurrentTransforms=parameters.concurrent,
-            MaxPayloadInMB=parameters.payload_mb,
-            BatchStrategy=parameters.strategy,
-            TransformStartTime=now(),
-            Files=self._counts,
-        )
+        parameters = self._begin(first.loaded)
         processes = [first, *(start() for _ in range(parameters.concurrent - 1))]
         bar = stack.enter_context(self._bar(objects))
         shown: dict[AnswerFile, int] = {}
@@ -216,6 +250,20 @@ class TransformRun:
             on_file=on_file,
             on_payload=on_payload,
         )
+
+    def _begin(self, loaded: Mapping[str, Any]) -> ExecutionParameters:
+        """Settle and record the settings, once a model is loaded."""
+        parameters = ExecutionParameters.of(self._spec, loaded.get("execution_parameters"))
+        self._log.write(parameters.line)
+        self._warn()
+        self._record.update(
+            MaxConcurrentTransforms=parameters.concurrent,
+            MaxPayloadInMB=parameters.payload_mb,
+            BatchStrategy=parameters.strategy,
+            TransformStartTime=now(),
+            Files=self._counts,
+        )
+        return parameters
 
     def _loader(self, stack: ExitStack) -> tuple[ContainerProcess, Callable[[], ContainerProcess]]:
         """The first process, loaded, and a function that starts others."""
@@ -252,15 +300,7 @@ class TransformRun:
         return Progress("transforming", total, "bytes", show=self._shows)
 
     def _file(self, source: InputObject, parameters: ExecutionParameters) -> AnswerFile:
-        read = partial(
-            payloads_of,
-            source.path,
-            split=self._spec.split,
-            is_gzip=self._spec.compression == "Gzip",
-            limit=parameters.limit,
-            is_single=parameters.strategy == "SingleRecord" and self._spec.split != "None",
-        )
-        return AnswerFile(source, self._store.resolve(self._output(source)), read)
+        return answer_file(self._spec, source, self._store.resolve(self._output(source)), parameters)
 
     def _output(self, source: InputObject) -> str:
         return f"{self._spec.output_path.rstrip('/')}/{source.name}{SUFFIX}"
@@ -268,23 +308,15 @@ class TransformRun:
     def _finish_file(self, file: AnswerFile) -> None:
         """Finish the output of an object, and record the result."""
         self._check()
-        size = file.finish()
-        failure = file.failure
-        self._record.note(
-            FileStatus(
-                input=file.source.uri,
-                output=self._output(file.source),
-                status="Completed" if failure is None else "Failed",
-                records=0 if failure is not None else file.records,
-                reason=None if failure is None else failure.line,
-                version=file.version,
-                output_bytes=size,
-            )
-        )
+        self._note_file(file.source, status_of(file, self._output(file.source), file.finish()), file.failure)
+
+    def _note_file(self, source: InputObject, status: FileStatus, failure: Failure | None) -> None:
+        """Record the result of an object."""
+        self._record.note(status)
         self._counts["Completed" if failure is None else "Failed"] += 1
         if failure is not None:
-            self._log.write_failure(file.source.uri, failure)
-            self._first_failure = self._first_failure or (file.source.name, failure)
+            self._log.write_failure(source.uri, failure)
+            self._failures[source.uri] = (source.name, failure)
         if time.monotonic() - self._saved > SAVE_EVERY_S:
             self._record.update(Files=self._counts)
             self._saved = time.monotonic()
@@ -295,9 +327,9 @@ class TransformRun:
 
     def _first_reason(self) -> str | None:
         """Why the job failed, if an object failed."""
-        if self._first_failure is None:
+        if not self._failures:
             return None
-        name, failure = self._first_failure
+        name, failure = self._failures[min(self._failures, key=self._order.__getitem__)]
         failed, total = self._counts["Failed"], self._counts["Total"]
         which = "" if total == 1 else f"{failed} of {total} files failed; the first: "
         return one_line(JobFailed(f"{failure.kind}: {which}{name}: {failure.line.removeprefix(failure.kind + ': ')}"))

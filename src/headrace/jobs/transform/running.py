@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from headrace.contracts.job import Store
 from headrace.hosting.stage import Stage, check_stages
 from headrace.io.system import lock
 from headrace.io.write.atomic import write_atomic
 from headrace.jobs.record import JobFiles, read_named, show
+from headrace.jobs.transform.ray import RayTransformRun
 from headrace.jobs.transform.record import TransformRecord
 from headrace.jobs.transform.run import TransformLog, TransformRun
 from headrace.jobs.transform.spec import TransformSpec
@@ -30,6 +33,10 @@ def transform(
     stop: threading.Event | None = None,
     resume: bool = False,
     progress: bool = False,
+    on: Literal["processes", "ray"] = "processes",
+    address: str | None = None,
+    workers: int | None = None,
+    resources: Mapping[str, float] | None = None,
 ) -> TransformRecord:
     """Send the objects of a prefix through containers, and wait for the end.
 
@@ -46,6 +53,10 @@ def transform(
         resume: Continue a job of this name that was killed, stopped or failed: objects that have answers and have not changed since
             are skipped. Without such a job, start one.
         progress: Whether to show a progress bar, on a terminal.
+        on: Where the containers run: in processes of this machine, or of a Ray cluster, whose nodes share the folders of the store.
+        address: The cluster, as for ``ray.init``. By default ``RAY_ADDRESS``, or the cluster that this process uses, or a local one.
+        workers: With ``on="ray"``, how many workers; each answers one object after another. By default as many as the cluster holds.
+        resources: What each worker takes of its node, such as ``{"CPU": 2, "GPU": 1}``.
 
     Returns:
         The record of the job, whose status is ``Completed``, or ``Stopped`` if it was stopped; finished answers are kept.
@@ -64,7 +75,10 @@ def transform(
     check_stages(stages)
     files = JobFiles(Path(work_dir) / spec.name)
     with full_disk_as_failure(Path(work_dir)):
-        return _run(files, spec, stages, store, on_line, stop or threading.Event(), resume=resume, shows=progress)
+        kind: Callable[..., TransformRun] = TransformRun
+        if on == "ray":
+            kind = partial(RayTransformRun, address=address, workers=workers, resources=resources)
+        return _run(files, spec, stages, store, on_line, stop or threading.Event(), kind, resume=resume, shows=progress)
 
 
 def _run(
@@ -74,6 +88,7 @@ def _run(
     store: Store,
     on_line: Callable[[str], None],
     stop: threading.Event,
+    kind: Callable[..., TransformRun],
     *,
     resume: bool,
     shows: bool,
@@ -86,7 +101,7 @@ def _run(
         files.stop.unlink(missing_ok=True)
         record = TransformRecord.create(files, spec)
         with TransformLog(files, on_line) as log:
-            return TransformRun(spec, stages, store, record, log, stop, shows=shows).run()
+            return kind(spec, stages, store, record, log, stop, shows=shows).run()
 
 
 def read_transform(work_dir: Path, name: str) -> TransformRecord:

@@ -146,3 +146,44 @@ class Broken:
 
     def __init__(self):
         raise ValueError("the weights are missing")
+
+
+class Slow:
+    """Returns its request after a while."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __call__(self, request):
+        time.sleep(self.seconds)
+        return _same_type(request, request.body)
+
+
+class Talkative:
+    """Says what it hears."""
+
+    def __call__(self, request):
+        print("heard", request.body.decode().strip())
+        return _same_type(request, request.body)
+
+
+class KillsParent:
+    """Kills the process that it belongs to when a request has one line only."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, request):
+        if request.body.count(b"\n") == 1:
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
+        return _same_type(request, request.body)
+
+
+class Mortal:
+    """Returns its request, and dies of one body."""
+
+    def __call__(self, request):
+        if b"die" in request.body:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return _same_type(request, request.body)

@@ -1,0 +1,307 @@
+"""Batch transform on Ray: the same answers, errors and records as on one machine, and what happens when workers and nodes die."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from tests.clusters import running_cluster
+from tests.jobs.transform.conftest import Jobs, sample
+
+import headrace as hr
+from headrace.errors import JobFailed
+from headrace.jobs import actors
+from headrace.jobs.transform.running import read_transform, transform
+
+LINES = {"split_type": "Line", "assemble_with": "Line"}
+JOINED = {**LINES, "accept": "text/csv", "join_source": "Input", "input_filter": "$[1:]", "output_filter": "$[0,-1]"}
+PATIENCE_S = 120
+
+
+class BothJobs(Jobs):
+    """Runs a job here and on Ray, over the same objects."""
+
+    def both(self, container, **options):
+        """Outcome, answers and records of both runs."""
+        return [self.outcome(on, container, **options) for on in ("processes", "ray")]
+
+    def outcome(self, on, container, **options):
+        stages = options.pop("stages", None) or [container if not isinstance(container, str) else sample(container)]
+        spec = self.spec(name=f"job-{on}", output_path=f"s3://out-{on}/", **options)
+        failure = ""
+        try:
+            record = transform(spec, stages, self.store, work_dir=self.work_dir, on_line=self.lines.append, on=on)
+        except JobFailed as error:
+            failure = str(error)
+            record = read_transform(self.work_dir, spec.name)
+        root = self.store.resolve(f"s3://out-{on}/")
+        answers = {
+            path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
+        }
+        files = sorted((one.input, one.output.partition("/out-")[0], one.status, one.records, one.reason, one.output_bytes, one.version) for one in record.files())  # fmt: skip
+        content = {name: record.content.get(name) for name in ("Files", "BatchStrategy", "MaxPayloadInMB", "MaxConcurrentTransforms", "FailureReason")}  # fmt: skip
+        return failure, record.status, answers, files, content
+
+
+@pytest.fixture
+def jobs(store, tmp_path):
+    return BothJobs(store, tmp_path / "jobs")
+
+
+def many(count, rows=50):
+    """Objects with lines of numbers."""
+    return {f"part-{n:03}.csv": "".join(f"{n * rows + row}\n" for row in range(rows)) for n in range(count)}
+
+
+def children_of_actors():
+    """The processes of actors."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    if file.read().startswith(b"ray::HeadraceActor"):
+                        found.append(int(entry))
+            except OSError:
+                continue
+    return sorted(found)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("container", "options"),
+    [
+        ("Strict", LINES),
+        ("Strict", {}),
+        ("Lengths", JOINED),
+        ("Documents", {**LINES, "accept": "application/jsonlines", "output_filter": "$.score", "max_payload_mb": 1}),
+        ("Strict", {**LINES, "max_concurrent_transforms": 2, "strategy": "SingleRecord"}),
+    ],
+)
+def test_answers_are_those_of_one_machine(jobs, local_ray, container, options):
+    jobs.put(**many(5), **{"deep/er/x.csv": "3,4\n5,6\n" if options is JOINED else "3\n"})
+    if options is JOINED:
+        jobs.put(**{f"part-{n:03}.csv": "1,2,3\n4,5,6\n" for n in range(5)})
+    here, there = jobs.both(container, **options)
+    assert there == here
+    assert here[1] == "Completed"
+    assert len(there[2]) == 6
+
+
+@pytest.mark.ray
+def test_pipelines_and_scripts(jobs, local_ray, tmp_path):
+    from headrace.hosting.stage import script_stage
+
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "factor").write_text("3")
+    (tmp_path / "serve.py").write_text(
+        "import os\n"
+        "def model_fn(folder): return float(open(os.path.join(folder, 'factor')).read())\n"
+        "def predict_fn(data, model): return data * model\n"
+    )
+    jobs.put(**many(3))
+    stages = [sample("Strict"), script_stage(tmp_path / "model", entry_point=tmp_path / "serve.py")]
+    here, there = jobs.both(None, stages=stages, accept="text/csv", **LINES)
+    assert there == here
+    assert here[1] == "Completed"
+    assert there[2]["part-000.csv.out"].startswith(b"0.0\n6.0\n12.0\n")
+
+
+@pytest.mark.ray
+def test_errors_are_those_of_one_machine(jobs, local_ray):
+    jobs.put(**many(3) | {"part-001.csv": "1\nx\n3\n", "part-002.csv": "4\ny\n"})
+    here, there = jobs.both("Strict", **LINES)
+    assert there == here
+    assert (
+        here[0]
+        == "ClientError: 2 of 3 files failed; the first: part-001.csv: 400: no number: 'x' - at record 1, byte 0x2."
+    )
+    assert list(there[2]) == ["part-000.csv.out"]
+
+
+@pytest.mark.ray
+def test_a_payload_that_kills_the_model(jobs, local_ray):
+    jobs.put(**many(2) | {"part-001.csv": "1\ndie\n3\n"})
+    here, there = jobs.both("Mortal", strategy="SingleRecord", invocations_max_retries=0, **LINES)
+    assert there == here
+    assert "was killed by SIGKILL while it had this request - at record 1, byte 0x2" in here[0]
+
+
+@pytest.mark.ray
+def test_a_model_that_does_not_load(jobs, local_ray):
+    jobs.put(a="1\n")
+    here, there = jobs.both(sample("NoSuchClass"))
+    assert there == here
+    assert here[0].startswith("AlgorithmError: the model does not load:")
+
+
+@pytest.mark.ray
+def test_output_of_containers_is_in_the_log(jobs, local_ray):
+    jobs.put(a="1\n", b="2\n")
+    jobs.outcome("ray", sample("Talkative"))
+    log = (jobs.work_dir / "job-ray" / "logs" / "container.log").read_text()
+    assert log.count("heard") == 2
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("seed", range(3))
+def test_workers_are_killed(jobs, local_ray, seed):
+    chosen = random.Random(seed)
+    jobs.put(**many(12, rows=20))
+    slow = sample("Slow", seconds=0.02)
+    expected = jobs.outcome("processes", slow, strategy="SingleRecord", **LINES)[2]
+    killed = []
+
+    def kill():
+        for _ in range(2):
+            deadline = time.monotonic() + PATIENCE_S
+            goal = chosen.randrange(1, 5) + len(killed) * 3
+            journal = jobs.work_dir / "job-ray" / "files.jsonl"
+            while time.monotonic() < deadline and (not journal.exists() or journal.read_text().count("\n") < goal):
+                time.sleep(0.01)
+            for pid in chosen.sample(children_of_actors(), 1):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    failure, status, answers, files, _ = jobs.outcome("ray", slow, strategy="SingleRecord", **LINES)
+    thread.join()
+    assert (failure, status, len(killed)) == ("", "Completed", 2)
+    assert answers == expected
+    assert len(files) == 12
+
+
+@pytest.mark.ray
+def test_an_object_that_kills_every_worker(jobs, local_ray):
+    jobs.put(**many(2) | {"part-001.csv": "1\n"})
+    failure, status, answers, *_ = jobs.outcome("ray", sample("KillsParent", name="part-001"))
+    assert status == "Failed"
+    assert (
+        "InternalServerError: 1 of 2 files failed; the first: part-001.csv: the worker that had it died 4 times"
+        in failure
+    )
+    assert list(answers) == ["part-000.csv.out"]
+
+
+@pytest.mark.ray
+def test_a_node_is_killed_and_the_job_resumes(jobs):
+    jobs.put(**many(10, rows=20))
+    slow = sample("Slow", seconds=0.02)
+    expected = jobs.outcome("processes", slow, strategy="SingleRecord", **LINES)[2]
+    with running_cluster(2) as nodes:
+        journal = jobs.work_dir / "job-ray" / "files.jsonl"
+
+        def kill():
+            while not journal.exists() or journal.read_text().count("\n") < 2:
+                time.sleep(0.01)
+            nodes.kill(0)
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        failure, status, answers, *_ = jobs.outcome("ray", slow, strategy="SingleRecord", **LINES)
+        thread.join()
+    assert (failure, status, answers) == ("", "Completed", expected)
+
+
+@pytest.mark.ray
+def test_a_job_stops_and_resumes(jobs, local_ray):
+    jobs.put(**many(8, rows=20))
+    spec = jobs.spec(strategy="SingleRecord", **LINES)
+    stop = threading.Event()
+    given = {"work_dir": jobs.work_dir, "on_line": jobs.lines.append, "on": "ray"}
+
+    def see(line):
+        if "2 workers" in line:
+            threading.Timer(1.5, stop.set).start()
+
+    given["on_line"] = see
+    record = transform(spec, [sample("Slow", seconds=0.03)], jobs.store, stop=stop, **given)
+    assert record.status == "Stopped"
+    done = {one.input for one in record.files()}
+    assert len(done) < 8
+    assert transform(spec, [sample("Slow", seconds=0.03)], jobs.store, resume=True, **given).status == "Completed"
+    assert jobs.out("part-007.csv") == "".join(f"{row}\n" for row in range(140, 160)).encode()
+    assert children_of_actors() == []
+
+
+@pytest.mark.ray
+def test_what_no_node_offers(jobs, local_ray):
+    jobs.put(a="1\n")
+    with pytest.raises(JobFailed, match=r"ClientError: no node of the Ray cluster offers .*'GPU': 3"):
+        transform(
+            jobs.spec(),
+            [sample("Echo")],
+            jobs.store,
+            work_dir=jobs.work_dir,
+            on_line=print,
+            on="ray",
+            resources={"GPU": 3},
+        )
+
+
+@pytest.mark.ray
+def test_a_script_that_nodes_do_not_see(jobs, local_ray, tmp_path):
+    from headrace.hosting.stage import script_stage
+
+    (tmp_path / "model").mkdir()
+    jobs.put(a="1\n")
+    stage = script_stage(tmp_path / "model", entry_point="serve.py", source_dir=tmp_path / "nowhere")
+    here, there = jobs.both(stage)
+    assert there == here
+    assert "nowhere" in here[0]
+
+
+@pytest.mark.ray
+def test_another_version_of_headrace(jobs, local_ray, monkeypatch):
+    jobs.put(a="1\n")
+    monkeypatch.setattr(hr, "__version__", "9.9")
+    failure, status, *_ = jobs.outcome("ray", "Echo")
+    assert status == "Failed"
+    assert "and Headrace 9.9 is here: install the same version everywhere" in failure
+
+
+def test_events_of_a_call_come_in_order():
+    events = actors.EventQueue()
+    events.put("line", "before")
+
+    def work():
+        for number in range(100):
+            events.put("line", str(number))
+        return "done"
+
+    found = [event for batch in events.run(work) for event in batch]
+    assert found == [("line", "before"), *(("line", str(number)) for number in range(100)), ("result", "done")]
+    with pytest.raises(ZeroDivisionError):
+        list(events.run(lambda: 1 / 0))
+    assert json.dumps(next(iter(events.run(lambda: 5)))) == '[["result", 5]]'
+
+
+@pytest.mark.ray
+def test_the_command_and_the_session(tmp_path, jobs, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    (tmp_path / "model" / "code").mkdir(parents=True)
+    script = "def model_fn(folder): return 2\ndef predict_fn(x, model): return x * model\n"
+    (tmp_path / "model" / "code" / "inference.py").write_text(script)
+    jobs.put(**{"a.csv": "1\n2\n", "b.csv": "3\n"})
+    rows = jobs.store.resolve("s3://in/data")
+    options = ["--input", str(rows), "--split", "Line", "--assemble", "Line", "--accept", "text/csv"]
+    command = [sys.executable, "-m", "headrace", "transform", str(tmp_path / "model"), *options]
+    environment = {**os.environ, "HEADRACE_STATE_DIR": str(tmp_path / "state")}
+    for place in ([], ["--on", "ray"]):
+        output = tmp_path / f"out{len(place)}"
+        found = subprocess.run(
+            [*command, "--output", str(output), *place], capture_output=True, text=True, env=environment, check=False
+        )
+        assert found.returncode == 0, found.stderr
+        assert {path.name: path.read_text() for path in output.iterdir()} == {
+            "a.csv.out": "2.0\n4.0\n",
+            "b.csv.out": "6.0\n",
+        }
+    wrong = subprocess.run([*command, "--output", "x", "--workers", "2"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, "go with --on ray" in wrong.stderr) == (2, True)
