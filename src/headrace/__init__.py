@@ -54,6 +54,7 @@ if _typing.TYPE_CHECKING:
     from headrace.sources.open import open
     from headrace.sources.source import ColumnSource, Source
     from headrace.sources.splits import ReadInstruction, even_splits
+    from headrace.statistics.collect import Statistics, stats
     from headrace.viewer.server import view
     from headrace.writing.convert import Converted, convert
     from headrace.writing.verify import Report, verify
@@ -101,6 +102,7 @@ __all__ = [
     "Source",
     "SparseKeys",
     "StateMismatch",
+    "Statistics",
     "Strings",
     "TransformError",
     "UnknownFormat",
@@ -115,6 +117,7 @@ __all__ = [
     "even_splits",
     "open",
     "records",
+    "stats",
     "verify",
     "view",
     "write",
@@ -141,6 +144,7 @@ _HOMES = {
     "sources.open": ("open",),
     "sources.source": ("ColumnSource", "Source"),
     "sources.splits": ("ReadInstruction", "even_splits"),
+    "statistics.collect": ("Statistics", "stats"),
     "viewer.server": ("view",),
     "writing.convert": ("Converted", "convert"),
     "writing.verify": ("Report", "verify"),

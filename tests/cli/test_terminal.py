@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 
 from headrace import Ragged
-from headrace.cli.terminal import _console, count_of, printable, shorten, size_of, to_json
+from headrace.cli.terminal import _console, count_of, printable, size_of
+from headrace.statistics.display import shorten, to_json
 
 
 @pytest.mark.parametrize(

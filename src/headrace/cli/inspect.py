@@ -25,7 +25,7 @@ from headrace.cli.options import (
     schema_in,
     tell_skipped,
 )
-from headrace.cli.terminal import note, print_json, print_line, print_table, printable, shorten, size_of, to_json, width
+from headrace.cli.terminal import note, print_json, print_line, print_table, printable, size_of, width
 from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
@@ -35,6 +35,7 @@ from headrace.formats.registry import format_named
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import total_size
 from headrace.sources.open import open as open_source
+from headrace.statistics.display import shorten, to_json
 from headrace.viewer.dataset import open_dataset
 from headrace.viewer.server import LOOPBACK, run_viewer
 

@@ -86,7 +86,7 @@ class Viewer:
     def pages(self) -> dict[str, MakesPage]:
         """The pages of one dataset, by the last part of their address."""
         return {
-            "schema": lambda dataset, query, _: schema_page(dataset, query),
+            "schema": partial(self._with_works, schema_page),
             "grid": grid_page,
             "faults": partial(self._with_works, faults_page),
             "bytes": partial(self._with_works, bytes_page),

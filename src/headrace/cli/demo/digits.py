@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 import headrace as hr
 from headrace import _optional
-from headrace.cli.terminal import print_line, print_table, printable, shorten, size_of
+from headrace.cli.terminal import print_line, print_table, printable, size_of
 from headrace.errors import MissingExtra
+from headrace.statistics.display import shorten
 
 __all__ = ["DemoSteps", "Digits", "Files", "load_digits", "show_formats", "show_ways_to_read", "write_digits"]
 

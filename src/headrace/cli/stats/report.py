@@ -6,9 +6,10 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.cli.stats.histogram import Bar
-from headrace.cli.stats.numbers import Summary
-from headrace.cli.terminal import print_line, print_table, printable, shorten
+from headrace.cli.terminal import print_line, print_table, printable
+from headrace.statistics.display import shorten
+from headrace.statistics.histogram import Bar
+from headrace.statistics.numbers import Summary
 
 __all__ = ["bar_lines", "distinct", "figures", "kind", "number", "page", "print_report", "size_name", "spark", "svg"]
 

@@ -1,31 +1,188 @@
-"""The features of a dataset, and their types."""
+"""The features of a dataset, and statistics of their values: of a sample first, then of all examples."""
 
 from __future__ import annotations
 
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import HeadraceError
+from headrace.io.cache.folder import cache_folder, cache_key
+from headrace.io.write.atomic import write_atomic
+from headrace.statistics.collect import PartialStatistics, collect
 from headrace.viewer.dataset import ShownDataset
-from headrace.viewer.display.markup import element, join
-from headrace.viewer.pages.page import Page, Query, code_block, table
+from headrace.viewer.display.markup import Markup, element, figure, join
+from headrace.viewer.pages.page import Links, Page, Query, code_block, progress_note
 from headrace.viewer.pages.rows import command_for, describe_kind
+from headrace.viewer.work import Work, Works
 
 __all__ = ["schema_page"]
 
-SHOWN_FEATURES = 200
+SHOWN_FEATURES = 60
+SAMPLE = 2000
+KEPT_FEATURES = 500
+"""With more features than this, only those on the page are read."""
+FIGURES = ("values", "empty", "nan", "infinite", "minimum", "maximum", "mean", "std", "distinct")
+VERSION = 1
 
 
-def schema_page(dataset: ShownDataset, query: Query) -> Page:
-    """The features and their types."""
+def schema_page(dataset: ShownDataset, query: Query, links: Links, works: Works) -> Page:
+    """The features, and what is known of their values: of a sample first, then of all examples, from the cache if they were read before."""
     first = query.number("first", 0)
     names = dataset.names[first : first + SHOWN_FEATURES]
-    rows = [(name, describe_kind(dataset.schema[name])) for name in names]
+    read = dataset.names if len(dataset.names) <= KEPT_FEATURES else names
+    key = ("statistics", links.number, first if len(dataset.names) > KEPT_FEATURES else 0)
+    work = works.get(
+        key,
+        "reading all examples",
+        partial(_collect, dataset, tuple(n for n in read if n not in dataset.is_wide)),
+        patience_s=0.3,
+    )
+    found: dict[str, Any] = work.result or {"statement": "no example was read yet", "features": []}
+    by_name = {each["name"]: each for each in found["features"]}
+    cards = [_card(dataset, links, name, by_name.get(name)) for name in names]
     content = join(
         [
             element("h1", "Features"),
-            table(("feature", "type"), rows, caption="features"),
-            code_block(python=f"{dataset.code}.schema", command=command_for(dataset, "schema")),
+            element("p", found["statement"], class_="faint", role="status"),
+            progress_note(work),
+            element("div", *cards, class_="cards"),
+            _pager(links, first, len(dataset.names)),
+            code_block(python=f"print(headrace.stats({dataset.code}))", command=command_for(dataset, "stats", "--all")),
         ]
     )
+    schema = {name: dataset.schema[name].to_json() for name in names}
+    data = {
+        "schema": schema,
+        **work.to_json(),
+        "statistics": {**found, "features": [by_name[n] for n in names if n in by_name]},
+    }
     return Page(
-        title=f"Features of {dataset.name}",
-        content=content,
-        data={"features": {name: dataset.schema[name].to_json() for name in names}},
+        title=f"Features of {dataset.name}", content=content, data=data, refresh=None if work.is_finished else 1
+    )
+
+
+def _collect(dataset: ShownDataset, names: tuple[str, ...], work: Work) -> dict[str, Any]:
+    """Statistics as JSON values, first of a sample, then of all examples."""
+    source = dataset.stored.select(*names)
+    kept = _cached(dataset, names)
+    if kept is not None:
+        return kept
+    sample = collect(source, SAMPLE, lambda part, _: work.advance(part.read))
+    first = sample.to_json()
+    if sample.read == sample.total:
+        return first
+    work.result = first
+
+    def advance(part: PartialStatistics, _: int) -> None:
+        work.advance(part.read, sample.total)
+
+    found: dict[str, Any] = collect(source, None, advance).to_json()
+    _keep(dataset, names, found)
+    return found
+
+
+def _place(dataset: ShownDataset, names: tuple[str, ...]) -> Any:
+    """Where statistics of this data are kept; its fingerprint and the state of its files name it."""
+    states = []
+    for path in dataset.files:
+        try:
+            state = Path(path).stat()
+        except (OSError, ValueError):
+            return None  # a URL: the data may change, and nothing here would notice
+        states.append((path, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+    if not states:
+        return None
+    return cache_folder("statistics") / (cache_key(VERSION, dataset.stored.fingerprint, *states, *names) + ".json")
+
+
+def _cached(dataset: ShownDataset, names: tuple[str, ...]) -> dict[str, Any] | None:
+    try:
+        place = _place(dataset, names)
+        found = None if place is None else json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError, HeadraceError):
+        return None
+    return found if isinstance(found, dict) and found.get("features") is not None else None
+
+
+def _keep(dataset: ShownDataset, names: tuple[str, ...], found: dict[str, Any]) -> None:
+    try:
+        place = _place(dataset, names)
+        if place is not None:
+            write_atomic(place, json.dumps(found).encode(), durable=False)
+    except (OSError, HeadraceError):
+        return  # The cache is an offer, not a need.
+
+
+def _card(dataset: ShownDataset, links: Links, name: str, found: dict[str, Any] | None) -> Markup:
+    head = [element("h2", name, class_="feature"), element("p", describe_kind(dataset.schema[name]), class_="faint")]
+    if found is None:
+        return element("section", *head)
+    facts = [(each, _number(found[each])) for each in FIGURES if found[each] not in (None, 0) or each == "values"]
+    if found["distinct"] is None:
+        facts.append(("distinct", "more than 10,000"))
+    if found["lengths"] is not None:
+        facts.append(("values per example", _range(found["lengths"])))
+    if found["sizes"] is not None:
+        facts.append(("bytes" if found["dtype"] == "bytes" else "characters", _range(found["sizes"])))
+    rows = join(join([element("dt", key), element("dd", text)]) for key, text in facts)
+    bars = [
+        (_label(dataset, name, bar), int(bar["count"]), _address(dataset, links, name, found, bar))
+        for bar in found["bars"]
+    ]
+    drawn = figure(bars, label=f"distribution of {name}") if bars else None
+    return element("section", *head, element("dl", rows), drawn)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _range(found: list[Any]) -> str:
+    return f"{found[0]:,} to {found[2]:,}, mean {found[1]:,.6g}"
+
+
+def _label(dataset: ShownDataset, name: str, bar: dict[str, Any]) -> str:
+    names, label = dataset.schema[name].names, str(bar["label"])
+    if names is not None and label.isdecimal() and int(label) < len(names):
+        return f"{names[int(label)]} ({label})"
+    return label
+
+
+def _address(dataset: ShownDataset, links: Links, name: str, found: dict[str, Any], bar: dict[str, Any]) -> str | None:
+    """Where the rows of a bar are shown; ``None`` for bars that no condition picks out."""
+    shown = f"`{name}`" if not name.replace("_", "a").isalnum() or name[:1].isdigit() else name
+    if "`" in name or not bar["count"]:
+        return None
+    dtype = dataset.schema[name].numpy_dtype
+    if found["bars_of"] == "sizes" and found["dtype"] == "bytes":
+        return (
+            links.to(where=f"length({shown}) >= {bar['start']:.17g} and length({shown}) <= {bar['stop']:.17g}")
+            if bar["start"] is not None
+            else None
+        )
+    if dtype.kind not in "biuf" or found["bars_of"] == "sizes":
+        return None
+    if bar["start"] is None:
+        return links.to(where=f"{shown} = {str(bar['label']).lower()}")
+    is_last = bar["stop"] == found["maximum"] or dtype.kind in "iu"
+    return links.to(where=f"{shown} >= {bar['start']:.17g} and {shown} {'<=' if is_last else '<'} {bar['stop']:.17g}")
+
+
+def _pager(links: Links, first: int, count: int) -> Markup | None:
+    if count <= SHOWN_FEATURES:
+        return None
+    stop = min(first + SHOWN_FEATURES, count)
+    return element(
+        "nav",
+        element("a", "Features before", href=links.to("schema", first=max(0, first - SHOWN_FEATURES)), rel="prev")
+        if first
+        else None,
+        element("span", f"features {first:,} to {stop - 1:,} of {count:,}"),
+        element("a", "Features after", href=links.to("schema", first=stop), rel="next") if stop < count else None,
+        class_="pager",
+        aria_label="pages of features",
     )

@@ -13,6 +13,10 @@ import numpy.typing as npt
 __all__ = ["MOST_DISTINCT", "Bar", "Counts", "ValueHistogram", "round_bars"]
 
 BINS = 4096
+FINEST = 40
+"""A bin is at least this many powers of two below the largest number, so that equal numbers that differ by rounding share it."""
+LEAST_EXPONENT = -1000
+LARGEST_SHIFT = 63
 MOST_DISTINCT = 10_000
 SMALLEST_SPAN, LARGEST_SPAN = 1e-290, 1e300
 LARGEST_EXACT = 2.0**52  # largest exact integer of a float64
@@ -43,6 +47,13 @@ class Counts:
             known[value] = known.get(value, 0) + count
         if len(known) > MOST_DISTINCT:
             self.counts = None
+
+    def merge(self, other: Counts) -> None:
+        """Count what another has counted."""
+        if other.counts is None:
+            self.counts = None
+        else:
+            self.add(other.counts.keys(), other.counts.values())
 
     @property
     def distinct(self) -> int | None:
@@ -88,58 +99,57 @@ def _round_step(span: float, most: int, *, whole: bool) -> float:
 
 
 class ValueHistogram:
-    """Counts of numbers in bins of equal width, whose range doubles until it holds every number.
+    """Counts of numbers in bins of equal width, a power of two that depends only on the extremes so far.
 
-    Counts are exact. The edges depend on the order of the values.
+    Bins begin at multiples of their width, so wider bins are pairs of narrower ones. Counts are exact, and the same for every order of the
+    numbers and for every way to divide them and merge the parts.
     """
 
     def __init__(self) -> None:
-        self.counts = np.zeros(BINS, np.int64)
-        self.start = 0.0
-        self.width = 0.0
+        self.counts = np.zeros(0, np.int64)
+        self._exponent = 0
+        self._first = 0  # The number of the first bin: it begins at `first * 2**exponent`.
+        self._low = math.inf
+        self._high = -math.inf
         self.is_too_wide = False
         """Whether the range exceeds a float64, so that nothing can be drawn."""
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
         """Count finite numbers."""
-        if not len(values) or not self._reaches(float(values.min()), float(values.max())):
+        if not len(values) or not self._reach(float(values.min()), float(values.max())):
             return
-        bins = np.minimum((values - self.start) / self.width, BINS - 1).astype(np.int64)
-        self.counts += np.bincount(bins, minlength=BINS)
+        bins = _bins_of(values, self._exponent) - self._first
+        self.counts += np.bincount(bins, minlength=len(self.counts))
+
+    def merge(self, other: ValueHistogram) -> None:
+        """Count what another has counted."""
+        self.is_too_wide = self.is_too_wide or other.is_too_wide
+        if other._low > other._high or not self._reach(other._low, other._high):
+            return
+        apart = self._exponent - other._exponent
+        bins = _halve(np.arange(len(other.counts)) + other._first, apart) - self._first
+        np.add.at(self.counts, bins[other.counts > 0], other.counts[other.counts > 0])
 
     @property
-    def stop(self) -> float:
-        """End of the range."""
-        return self.start + BINS * self.width
+    def width(self) -> float:
+        """Width of a bin."""
+        return math.ldexp(1.0, self._exponent)
 
-    def _reaches(self, low: float, high: float) -> bool:
+    def _reach(self, low: float, high: float) -> bool:
         """Widen the range to hold both; ``False`` if that is impossible."""
-        if not self.width and not self.is_too_wide:
-            self._begin(low, high)
-        while not (self.is_too_wide or self.start <= low <= high < self.stop):
-            self._double(downwards=low < self.start)
-        return not self.is_too_wide
-
-    def _begin(self, low: float, high: float) -> None:
-        with np.errstate(over="ignore"):
-            span = float(np.float64(high) - np.float64(low))
-        if not np.isfinite(span * 4):
+        low, high = min(low, self._low), max(high, self._high)
+        if not math.isfinite((high - low) * 4):
             self.is_too_wide = True
-            return
-        # All values are equal so far: narrow bins give a later, slightly different value its own.
-        self.width = span / (BINS / 2) or max(abs(low), 1.0) * 2.0**-40
-        self.start = low - self.width * BINS / 4
-
-    def _double(self, *, downwards: bool) -> None:
-        reach = BINS * self.width
-        if not np.isfinite(4 * reach):
-            self.is_too_wide = True
-            return
-        pairs = self.counts.reshape(-1, 2).sum(axis=1)
-        empty = np.zeros(BINS // 2, np.int64)
-        self.counts = np.concatenate([empty, pairs] if downwards else [pairs, empty])
-        self.start -= reach if downwards else 0.0
-        self.width *= 2
+        if self.is_too_wide:
+            return False
+        exponent = _bin_exponent(low, high)
+        first, last = _bins_of(np.array([low, high]), exponent).tolist()
+        counts = np.zeros(last - first + 1, np.int64)
+        if len(self.counts):
+            bins = _halve(np.arange(len(self.counts)) + self._first, exponent - self._exponent) - first
+            np.add.at(counts, bins, self.counts)
+        self.counts, self._exponent, self._first, self._low, self._high = counts, exponent, first, low, high
+        return True
 
     def bars(self, most: int, low: float, high: float) -> list[Bar]:
         """Make at most ``most`` bars from ``low`` to ``high``, the extremes."""
@@ -150,8 +160,34 @@ class ValueHistogram:
         step = -(-(last - first + 1) // most)
         bars = []
         for at in range(first, last + 1, step):
-            start = low if at == first else self.start + at * self.width
-            stop = min(high, self.start + (at + step) * self.width) if at + step <= last else high
+            start = low if at == first else math.ldexp(self._first + at, self._exponent)
+            stop = min(high, math.ldexp(self._first + at + step, self._exponent)) if at + step <= last else high
             count = int(self.counts[at : min(at + step, last + 1)].sum())
             bars.append(Bar(f"{start:.4g} to {stop:.4g}", count, start, stop))
         return bars
+
+
+def _bin_exponent(low: float, high: float) -> int:
+    """The smallest power of two whose bins hold a range in :data:`BINS`, and whose numbers are exact."""
+    largest = max(abs(low), abs(high))
+    least = math.frexp(largest)[1] - FINEST if largest else -FINEST
+    narrowest = math.frexp((high - low) / BINS)[1] - 1 if high > low else LEAST_EXPONENT
+    exponent = max(least, narrowest, LEAST_EXPONENT)
+    while True:
+        first, last = _bins_of(np.array([low, high]), exponent).tolist()
+        if last - first < BINS:
+            return exponent
+        exponent += 1
+
+
+def _bins_of(values: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.int64]:
+    """The numbers of the bins of width ``2**exponent`` that hold values."""
+    scaled = np.ldexp(values, -exponent)
+    # A tiny negative number may become zero, and still lies below it.
+    bins: npt.NDArray[np.int64] = np.floor(scaled).astype(np.int64) - ((scaled == 0) & (values < 0))
+    return bins
+
+
+def _halve(bins: npt.NDArray[np.int64], times: int) -> npt.NDArray[np.int64]:
+    """The bins twice as wide that hold these, ``times`` times over."""
+    return bins >> min(times, LARGEST_SHIFT)

@@ -12,11 +12,11 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from headrace import Feature, Ragged
-from headrace.cli.stats.command import Collector
-from headrace.cli.stats.histogram import MOST_DISTINCT, Counts, ValueHistogram, round_bars
-from headrace.cli.stats.numbers import Numbers, Summary, Texts
 from headrace.cli.stats.report import bar_lines, figures, page, spark
-from headrace.cli.terminal import shorten
+from headrace.statistics.collect import Collector
+from headrace.statistics.display import shorten
+from headrace.statistics.histogram import MOST_DISTINCT, Counts, ValueHistogram, round_bars
+from headrace.statistics.numbers import Numbers, Summary, Texts
 
 finite = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
 blocks = st.lists(hnp.arrays(np.float64, st.integers(0, 30), elements=finite), min_size=1, max_size=5)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.cli.stats.histogram import Bar, Counts, ValueHistogram, round_bars
-from headrace.cli.terminal import shorten, to_json
+from headrace.contracts.strings import Strings
+from headrace.statistics.display import shorten, to_json
+from headrace.statistics.histogram import Bar, Counts, ValueHistogram, round_bars
 
 __all__ = ["Numbers", "Summary", "Texts"]
 
@@ -92,7 +93,8 @@ class Numbers:
         if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
             values = values[finite]
         if len(values):
-            self._add_finite(values)
+            # Adding zero makes one of both zeros, so that results do not depend on the order.
+            self._add_finite(values + values.dtype.type(0) if values.dtype.kind == "f" else values)
 
     def _add_finite(self, values: npt.NDArray[Any]) -> None:
         low, high = values.min().item(), values.max().item()
@@ -103,14 +105,27 @@ class Numbers:
             self._counts.add(distinct.tolist(), counts.tolist())
         numbers = values.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            self._merge_moments(numbers)
+            self._add_moments(numbers)
         self._histogram.add(numbers)
 
-    def _merge_moments(self, numbers: npt.NDArray[np.float64]) -> None:
-        """Combine the mean and the sum of squared differences of two parts (Chan, Golub and LeVeque 1979)."""
-        count, total = len(numbers), self._finite + len(numbers)
+    def merge(self, other: Numbers) -> None:
+        """Add what another has collected."""
+        self.count += other.count
+        self._nan += other._nan
+        self._counts.merge(other._counts)
+        self._histogram.merge(other._histogram)
+        if other._finite:
+            self._low = other._low if self._low is None else min(self._low, other._low)
+            self._high = other._high if self._high is None else max(self._high, other._high)
+            self._merge_moments(other._finite, other._mean, other._squares)
+
+    def _add_moments(self, numbers: npt.NDArray[np.float64]) -> None:
         mean = float(numbers.mean())
-        squares = float(np.square(numbers - mean).sum())
+        self._merge_moments(len(numbers), mean, float(np.square(numbers - mean).sum()))
+
+    def _merge_moments(self, count: int, mean: float, squares: float) -> None:
+        """Combine the mean and the sum of squared differences of two parts (Chan, Golub and LeVeque 1979)."""
+        total = self._finite + count
         apart = mean - self._mean
         self._squares += squares + apart * apart * self._finite * count / total
         self._mean += apart * count / total
@@ -160,6 +175,7 @@ class Numbers:
 
 
 LONG = 64  # longer texts are counted by hash
+MOST_BUCKETS = 2**63 - 1
 
 
 class Texts:
@@ -170,14 +186,34 @@ class Texts:
         self._long: dict[bytes, str] = {}
         self._sizes = Numbers(np.dtype(np.int64))
 
-    def add(self, values: npt.NDArray[Any]) -> None:
+    def add(self, values: npt.NDArray[Any] | Strings) -> None:
         """Add texts. Other objects count as their ``str``."""
+        if isinstance(values, Strings):
+            self._add_strings(values)
+            return
         texts = [value if isinstance(value, (bytes, str)) else str(value) for value in values.tolist()]
         self._sizes.add(np.fromiter(map(len, texts), np.int64, len(texts)))
         if self._counts.counts is not None:
             found = Counter(map(self._key, texts))
             self._counts.add(found.keys(), found.values())
         else:
+            self._long.clear()
+
+    def _add_strings(self, values: Strings) -> None:
+        """Count by hash, so that an object is made only of each distinct text."""
+        self._sizes.add(_characters(values) if values.is_text else values.lengths)
+        if self._counts.counts is None:
+            self._long.clear()
+            return
+        _, first, counts = np.unique(values.hash_buckets(MOST_BUCKETS), return_index=True, return_counts=True)
+        self._counts.add(map(self._key, values.take(first)), counts.tolist())
+
+    def merge(self, other: Texts) -> None:
+        """Add what another has collected."""
+        self._sizes.merge(other._sizes)
+        self._counts.merge(other._counts)
+        self._long |= other._long
+        if self._counts.counts is None:
             self._long.clear()
 
     def _key(self, text: bytes | str) -> Any:
@@ -200,3 +236,10 @@ class Texts:
         else:
             summary.bars = self._sizes.bars(most_bars)
             summary.bars_of = "sizes"
+
+
+def _characters(texts: Strings) -> npt.NDArray[np.int64]:
+    """The length of each text in characters: bytes that continue one do not count."""
+    starts = np.zeros(len(texts.data) + 1, np.int64)
+    np.cumsum((texts.data & 0xC0) != 0x80, out=starts[1:])
+    return np.diff(starts[texts.offsets])

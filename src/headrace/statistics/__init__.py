@@ -1,0 +1,1 @@
+"""Statistics of the values of each feature, of a sample or of all examples."""
