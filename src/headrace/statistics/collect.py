@@ -229,7 +229,7 @@ def collect(source: Source, sample: int | None, advance: Callable[[PartialStatis
         total, is_first = (found.read if finished else None), True
     else:
         total, is_first = len(source), False
-        _add_picked(found, source, _picked(total, sample), rows, advance)
+        _add_picked(found, source, _pick(total, sample), rows, advance)
     return Statistics({each.name: each for each in found.summaries()}, found.read, total, is_first)
 
 
@@ -249,7 +249,7 @@ def _add_stream(
     return True
 
 
-def _picked(total: int, sample: int | None) -> Indices:
+def _pick(total: int, sample: int | None) -> Indices:
     if sample is None or sample >= total:
         return np.arange(total)
     # A random permutation, because data are often sorted, and every k-th example may have the same class.

@@ -66,7 +66,7 @@ def schema_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
 def _collect(dataset: ShownDataset, names: tuple[str, ...], work: Work) -> dict[str, Any]:
     """Statistics as JSON values, first of a sample, then of all examples."""
     source = dataset.stored.select(*names)
-    kept = _cached(dataset, names)
+    kept = _read_kept(dataset, names)
     if kept is not None:
         return kept
     sample = collect(source, SAMPLE, lambda part, _: work.advance(part.read))
@@ -97,7 +97,7 @@ def _place(dataset: ShownDataset, names: tuple[str, ...]) -> Any:
     return cache_folder("statistics") / (cache_key(VERSION, dataset.stored.fingerprint, *states, *names) + ".json")
 
 
-def _cached(dataset: ShownDataset, names: tuple[str, ...]) -> dict[str, Any] | None:
+def _read_kept(dataset: ShownDataset, names: tuple[str, ...]) -> dict[str, Any] | None:
     try:
         place = _place(dataset, names)
         found = None if place is None else json.loads(place.read_text(encoding="utf-8"))
