@@ -63,6 +63,7 @@ def test_they_are_cached_until_the_file_changes(client_for, tmp_path, monkeypatc
         {"x": np.random.default_rng(0).standard_normal(3000)},
         {"odd name!": np.random.default_rng(0).standard_normal(20_000)},
         {"x": np.array([True, False, True])},
+        {"x": hr.Strings.from_values(["it's", 'a"b', "", "\\x", "it's", "\u202e"])},
         {"x": hr.Strings.from_values([b"a" * (n % 40) for n in range(20_000)])},
     ],
 )

@@ -167,7 +167,7 @@ def table_head(dataset: ShownDataset, names: Sequence[str]) -> Markup:
     heads = [element("th", element("span", "row", class_="unseen"), scope="col")]
     for name in names:
         kind = element("span", describe_kind(dataset.schema[name]), class_="kind")
-        heads.append(element("th", element("span", name, class_="feature"), kind, scope="col"))
+        heads.append(element("th", element("span", name, class_="feature", title=name), kind, scope="col"))
     return element("thead", element("tr", *heads))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from functools import partial
 from pathlib import Path
@@ -157,6 +158,8 @@ def _address(dataset: ShownDataset, links: Links, name: str, found: dict[str, An
     shown = f"`{name}`" if not name.replace("_", "a").isalnum() or name[:1].isdigit() else name
     if "`" in name or not bar["count"]:
         return None
+    if found["dtype"] == "str" and found["bars_of"] == "values":
+        return _text_address(links, shown, str(bar["label"]))
     dtype = dataset.schema[name].numpy_dtype
     if found["bars_of"] == "sizes" and found["dtype"] == "bytes":
         return (
@@ -170,6 +173,15 @@ def _address(dataset: ShownDataset, links: Links, name: str, found: dict[str, An
         return links.to(where=f"{shown} = {str(bar['label']).lower()}")
     is_last = bar["stop"] == found["maximum"] or dtype.kind in "iu"
     return links.to(where=f"{shown} >= {bar['start']:.17g} and {shown} {'<=' if is_last else '<'} {bar['stop']:.17g}")
+
+
+def _text_address(links: Links, shown: str, label: str) -> str | None:
+    """Where the rows with a text are; ``None`` for one that the statistics shortened."""
+    try:
+        text = ast.literal_eval(label)
+    except (ValueError, SyntaxError):
+        return None
+    return links.to(where=f"{shown} = '{text.replace(chr(39), chr(39) * 2)}'") if isinstance(text, str) else None
 
 
 def _pager(links: Links, first: int, count: int) -> Markup | None:
