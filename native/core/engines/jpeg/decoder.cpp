@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/engines/jpeg/scaled.hpp"
 
@@ -11,6 +12,7 @@ namespace {
 constexpr std::size_t most_blocks = 6; // of a unit: four of luma, two of chroma
 constexpr std::size_t padding = 64;    // what kernels may read and write behind a row
 
+constexpr std::size_t few_bytes = 12000; // of a scan for which small tables of codes are faster to make than to miss
 constexpr unsigned end_of_image = 0xD9;
 
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
@@ -69,10 +71,12 @@ bool Decoder::decode(Bytes file, const Header& header, const Region& region, std
 bool Decoder::read_sequential(const Header& header) {
     const std::size_t units = units_.across * units_.down;
     if (stretches_.ends.size() != (header.restart == 0 ? 1 : ceiling(units, header.restart))) return false;
+    const bool is_short = stretches_.ends.back() < few_bytes;
+    std::array<bool, 4> has_dc{}, has_ac{}; // Planes share tables.
     for (std::size_t i = 0; i < header.channels; ++i) {
-        const Component& component = header.components[i];
-        dc_[component.dc].build(*header.dc[component.dc], false);
-        ac_[component.ac].build(*header.ac[component.ac], true);
+        const auto [dc, ac] = std::pair(header.components[i].dc, header.components[i].ac);
+        if (!std::exchange(has_dc[dc], true)) dc_[dc].build(*header.dc[dc], false, is_short);
+        if (!std::exchange(has_ac[ac], true)) ac_[ac].build(*header.ac[ac], true, is_short);
     }
     return kernels_.cpu.bmi2 ? read_blocks_bmi2(header) : read_blocks(header);
 }

@@ -16,21 +16,25 @@ Entry entry_of(unsigned symbol, unsigned length, bool is_ac) noexcept {
 
 } // namespace
 
-void CodeTable::build(const Codes& codes, bool is_ac) {
-    if (is_built_ && is_ac == is_ac_ && codes == codes_) return; // Nearly all files have the tables of the file before.
+void CodeTable::build(const Codes& codes, bool is_ac, bool is_short) {
+    // Most files have the codes of the file before, or codes of their own.
+    const bool is_same = is_built_ && is_ac == is_ac_ && codes == codes_;
+    if (is_same && width_ == peeked_bits) return;
+    width_ = is_short && !is_same ? few_bits : peeked_bits;
+    shift_ = 64 - width_;
     codes_ = codes;
     is_ac_ = is_ac;
     is_built_ = true;
-    entries_.fill(Entry());
+    std::fill_n(entries_.begin(), std::size_t{1} << width_, Entry());
     std::uint32_t code = 0;
     std::int32_t place = 0;
     for (unsigned length = 1; length <= 16; ++length, code <<= 1) {
         offsets_[length] = place - static_cast<std::int32_t>(code);
         for (unsigned i = 0; i < codes.counts[length - 1]; ++i, ++code, ++place) {
-            if (length > peeked_bits) continue;
+            if (length > width_) continue;
             const Entry entry = entry_of(codes.symbols[static_cast<std::size_t>(place)], length, is_ac);
             const unsigned size = entry.bits() - length;
-            const unsigned free_bits = peeked_bits - length;
+            const unsigned free_bits = width_ - length;
             Entry* to = entries_.data() + (std::size_t{code} << free_bits);
             if (size > free_bits) {
                 std::fill_n(to, std::size_t{1} << free_bits, entry);
@@ -49,19 +53,21 @@ void CodeTable::build(const Codes& codes, bool is_ac) {
 }
 
 void CodeTable::pair_up() {
-    const std::array<Entry, std::size_t{1} << peeked_bits> ones = entries_;
-    for (std::size_t i = 0; i < ones.size(); ++i) {
+    const std::size_t size = std::size_t{1} << width_;
+    std::array<Entry, std::size_t{1} << peeked_bits> ones;
+    std::copy_n(entries_.begin(), size, ones.begin());
+    for (std::size_t i = 0; i < size; ++i) {
         const Entry first = ones[i];
         if (first.bits() == 0 || first.is_open() || first.step() > beyond) continue;
-        const Entry second = ones[(i << first.bits()) & (ones.size() - 1)];
-        const bool is_seen = second.bits() != 0 && first.bits() + second.bits() <= peeked_bits;
+        const Entry second = ones[(i << first.bits()) & (size - 1)];
+        const bool is_seen = second.bits() != 0 && first.bits() + second.bits() <= width_;
         if (is_seen && !second.is_open()) entries_[i] = Entry::two(first, second);
     }
 }
 
 Entry CodeTable::longer(std::uint64_t bits) const noexcept {
     const auto next = static_cast<unsigned>(bits >> 48);
-    for (unsigned length = peeked_bits + 1; length <= 16; ++length) {
+    for (unsigned length = width_ + 1; length <= 16; ++length) {
         if (next >= limits_[length]) continue;
         const std::int32_t place = static_cast<std::int32_t>(next >> (16 - length)) + offsets_[length];
         return entry_of(codes_.symbols[static_cast<std::size_t>(place)], length, is_ac_);

@@ -14,7 +14,8 @@
 
 namespace headrace::jpeg {
 
-inline constexpr unsigned peeked_bits = 11;
+inline constexpr unsigned peeked_bits = 11; ///< Of a whole table.
+inline constexpr unsigned few_bits = 9;     ///< Of one for few codes: making it takes a quarter of the time.
 
 /// The meaning of the next bits of a scan, in one word. One load finds all of it, and the next lookup depends only on
 /// its lowest bits, which serve as the count of a shift as they are. A step leads over the zeros before a coefficient.
@@ -62,14 +63,18 @@ class Entry {
 /// A Huffman code as a table: a lookup gives one coefficient, or two if both are short.
 class CodeTable {
   public:
-    void build(const Codes& codes, bool is_ac);
+    /// Makes the table, unless it is there. With `is_short` it is a small one, until the same codes come again.
+    void build(const Codes& codes, bool is_ac, bool is_short = false);
+
+    /// How many bits a lookup sees.
+    [[nodiscard]] unsigned width() const noexcept { return width_; }
 
     /// The entry for the uppermost bits. Its `bits` are 0 if `longer` has to look.
     [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept {
-        return entries_[bits >> (64 - peeked_bits)];
+        return entries_[bits >> shift_];
     }
 
-    /// The same for a code longer than `peeked_bits`. Its `bits` are 0 if there is none.
+    /// The same for a code longer than `width`. Its `bits` are 0 if there is none.
     [[nodiscard]] Entry longer(std::uint64_t bits) const noexcept;
 
   private:
@@ -79,6 +84,8 @@ class CodeTable {
     std::array<std::uint32_t, 17> limits_; ///< By length: the first 16 bits beyond all codes of up to that length.
     std::array<std::int32_t, 17> offsets_; ///< By length: added to a code, it gives the place of its symbol.
     Codes codes_;
+    unsigned width_ = peeked_bits;
+    unsigned shift_ = 64 - peeked_bits;
     bool is_ac_ = false;
     bool is_built_ = false;
 };
