@@ -42,11 +42,38 @@ struct Slot {
 
 /// All that the loop over the units of a scan needs, together, so that it stays in registers and the nearest cache.
 struct Decoder::Work {
-    alignas(32) std::array<std::array<std::uint16_t, 64>, 3> steps;
-    alignas(32) std::array<std::array<std::int16_t, 80>, most_blocks> coefficients;
+    alignas(64) std::array<std::array<std::uint16_t, 64>, 3> steps;
+    alignas(64) std::array<std::array<std::int16_t, 96>, std::tuple_size_v<FourBlocks>> coefficients;
     std::array<Slot, most_blocks> slots;
     std::array<std::uint32_t, 3> means{};
     std::size_t count = 0;
+};
+
+/// Blocks that wait until four of them are there to be transformed together.
+class Decoder::Waiting {
+  public:
+    explicit Waiting(const Kernels& kernels) : kernels_(kernels) {}
+
+    /// Where the coefficients of the next block may be.
+    [[nodiscard]] std::size_t count() const noexcept { return count_; }
+
+    HEADRACE_INLINE void add(const Block& block) {
+        blocks_[count_] = block;
+        if (++count_ == blocks_.size()) flush();
+    }
+
+    /// Transforms those that wait. The last one stands for those that are missing.
+    void flush() {
+        if (count_ == 0) return;
+        std::fill(blocks_.begin() + static_cast<std::ptrdiff_t>(count_), blocks_.end(), blocks_[count_ - 1]);
+        kernels_.transform_four(blocks_);
+        count_ = 0;
+    }
+
+  private:
+    const Kernels& kernels_;
+    FourBlocks blocks_;
+    std::size_t count_ = 0;
 };
 
 bool Decoder::decode(Bytes file, const Header& header, std::uint8_t* out) {
@@ -86,6 +113,7 @@ void Decoder::transform_planes(const Header& header) {
         const Component& component = header.components[i];
         alignas(32) const std::array<std::uint16_t, 64> steps = header.steps[component.steps];
         CoefficientPlane& from = progressive_.plane(i);
+        Waiting waiting(kernels_);
         Plane& to = planes_[i];
         const std::size_t begin = needed_.left * component.across;
         const std::size_t end = needed_.right * component.across;
@@ -94,17 +122,14 @@ void Decoder::transform_planes(const Header& header) {
             const auto block = [&](std::size_t column) {
                 return Block{from.block(row * from.stride + column), steps.data(), out + column * to.side, to.stride};
             };
-            const auto is_flat = [&](std::size_t column) { return from.places[row * from.stride + column] == 0; };
-            for (std::size_t column = begin; column < end; column += 2) {
-                const std::size_t next = std::min(column + 1, end - 1);
-                if (to.side == 8) {
-                    transform(block(column), is_flat(column), block(next), is_flat(next));
-                } else {
-                    transform_shrunk(block(column), is_flat(column), to.side);
-                    if (next != column) transform_shrunk(block(next), is_flat(next), to.side);
-                }
+            for (std::size_t column = begin; column < end; ++column) {
+                const bool is_flat = from.places[row * from.stride + column] == 0;
+                if (to.side != 8) transform_shrunk(block(column), is_flat, to.side);
+                else if (is_flat) kernels_.flat(block(column));
+                else waiting.add(block(column));
             }
         }
+        waiting.flush();
     }
 }
 
@@ -158,15 +183,6 @@ void Decoder::prepare(const Header& header, const Region& region) {
     for (auto& row : wide_) row.resize(2 * region.width + 4 * padding);
 }
 
-void Decoder::transform(const Block& first, bool first_is_flat, const Block& second, bool second_is_flat) const {
-    if (first_is_flat && second_is_flat) {
-        kernels_.flat(first);
-        if (second.out != first.out) kernels_.flat(second);
-    } else {
-        kernels_.transform(first, second);
-    }
-}
-
 void Decoder::transform_shrunk(const Block& block, bool is_flat, std::size_t side) const {
     if (is_flat) {
         flat_scaled(block, side);
@@ -179,6 +195,7 @@ void Decoder::transform_shrunk(const Block& block, bool is_flat, std::size_t sid
 
 template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
     Work work;
+    Waiting waiting(kernels_);
     const bool is_shrunk = planes_[0].side != 8;
     for (std::size_t i = 0; i < header.channels; ++i) {
         const Component& component = header.components[i];
@@ -212,11 +229,9 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
                 left = stretch_units - 1;
             }
             const bool is_needed = is_row_needed && x >= needed_.left && x < needed_.right;
-            std::array<Block, most_blocks> blocks;
-            std::array<bool, most_blocks> is_flat;
             for (std::size_t i = 0; i < work.count; ++i) {
                 const Slot& slot = work.slots[i];
-                std::int16_t* const coefficients = work.coefficients[i].data();
+                std::int16_t* const coefficients = work.coefficients[waiting.count()].data();
                 if (is_needed) clear(coefficients);
                 const unsigned size = next_block(*slot.dc, *slot.ac, bits, work.means[slot.component], coefficients);
                 if (size == 0 || bits.at > end + 8) return false;
@@ -224,23 +239,15 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
                 Plane& plane = planes_[slot.component];
                 const Component& component = header.components[slot.component];
                 const std::size_t row = (y * component.down + slot.row) * plane.side;
-                blocks[i] = {coefficients, slot.steps,
-                             plane.row(row) + (x * component.across + slot.column) * plane.side, plane.stride};
-                is_flat[i] = size == 1;
-            }
-            if (!is_needed) continue;
-            if (is_shrunk) {
-                for (std::size_t i = 0; i < work.count; ++i) {
-                    transform_shrunk(blocks[i], is_flat[i], planes_[work.slots[i].component].side);
-                }
-                continue;
-            }
-            for (std::size_t i = 0; i < work.count; i += 2) {
-                const std::size_t other = std::min(i + 1, work.count - 1);
-                transform(blocks[i], is_flat[i], blocks[other], is_flat[other]);
+                const Block block{coefficients, slot.steps,
+                                  plane.row(row) + (x * component.across + slot.column) * plane.side, plane.stride};
+                if (is_shrunk) transform_shrunk(block, size == 1, plane.side);
+                else if (size == 1) kernels_.flat(block);
+                else waiting.add(block);
             }
         }
     }
+    waiting.flush();
     return needed_.bottom < units_.down || (is_used_up() && stretch + 1 == stretches_.ends.size());
 }
 

@@ -67,6 +67,7 @@ class Decoder {
         std::size_t left = 0, right = 0, top = 0, bottom = 0;
     };
     struct Work;
+    class Waiting;
 
     void prepare(const Header& header, const Region& region);
     [[nodiscard]] bool read_sequential(const Header& header);
@@ -74,7 +75,6 @@ class Decoder {
     [[nodiscard]] bool read_blocks(const Header& header);
     [[nodiscard]] bool read_blocks_bmi2(const Header& header);
     template <int> [[nodiscard]] bool scan(const Header& header);
-    void transform(const Block& first, bool first_is_flat, const Block& second, bool second_is_flat) const;
     void transform_shrunk(const Block& block, bool is_flat, std::size_t side) const;
     void pixels(const Header& header, const Region& region, std::uint8_t* out);
     [[nodiscard]] const std::uint8_t* chroma(Plane& plane, const Region& region, std::size_t row,

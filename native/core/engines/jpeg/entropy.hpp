@@ -70,9 +70,7 @@ class CodeTable {
     [[nodiscard]] unsigned width() const noexcept { return width_; }
 
     /// The entry for the uppermost bits. Its `bits` are 0 if `longer` has to look.
-    [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept {
-        return entries_[bits >> shift_];
-    }
+    [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept { return entries_[bits >> shift_]; }
 
     /// The same for a code longer than `width`. Its `bits` are 0 if there is none.
     [[nodiscard]] Entry longer(std::uint64_t bits) const noexcept;

@@ -69,6 +69,10 @@ void transform(const Block& first, const Block& second) {
     transform_one(second);
 }
 
+void transform_four(const FourBlocks& blocks) {
+    for (const Block& block : blocks) transform_one(block);
+}
+
 void flat(const Block& block) {
     const std::int16_t mean = wrapped(block.coefficients[0] * std::int32_t{block.steps[0]});
     const std::uint8_t sample = clamped(((wrapped(mean * 4) + 16) >> 5) + 128);
@@ -103,7 +107,7 @@ void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* 
     }
 }
 
-constexpr Kernels plain{&transform, &flat, &widen, &widen_two, &colours, {}};
+constexpr Kernels plain{&transform, &transform_four, &flat, &widen, &widen_two, &colours, {}};
 
 } // namespace
 

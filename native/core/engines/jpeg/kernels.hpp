@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,11 +16,15 @@ struct Block {
     std::size_t stride;               ///< Samples from one row to the next.
 };
 
+using FourBlocks = std::array<Block, 4>;
+
 /// Functions that turn coefficients into pixels. They may read rows of chroma one sample before and 32 behind, where
 /// the caller repeats the first and the last one.
 struct Kernels {
     /// The inverse DCT of two blocks, accurate, as libjpeg's "slow" integer one to the bit.
     void (*transform)(const Block& first, const Block& second);
+    /// The same of four.
+    void (*transform_four)(const FourBlocks& blocks);
     /// The same for a block of only a mean: 8 x 8 samples of one value.
     void (*flat)(const Block& block);
     /// Twice as many columns from one row of `columns`, by triangle filter.
@@ -36,7 +41,10 @@ struct Kernels {
 /// Kernels for every machine. They define the result; the others compute the same bits faster.
 [[nodiscard]] const Kernels& plain_kernels() noexcept;
 
-/// Kernels for a processor with AVX2 and BMI2; null for every other one.
+/// These kernels, with those of them that are faster by AVX-512 replaced.
+[[nodiscard]] Kernels with_avx512(Kernels kernels) noexcept;
+
+/// Kernels for a processor with AVX2 and BMI2, or AVX-512 as well; null for every other one.
 [[nodiscard]] const Kernels* vector_kernels(const Cpu& cpu = this_cpu) noexcept;
 
 } // namespace headrace::jpeg

@@ -160,6 +160,11 @@ HEADRACE_AVX2 void transform(const Block& first, const Block& second) {
     }
 }
 
+HEADRACE_AVX2 void transform_four(const FourBlocks& blocks) {
+    transform(blocks[0], blocks[1]);
+    transform(blocks[2], blocks[3]);
+}
+
 HEADRACE_AVX2_INLINE Vector sixteen(const std::uint8_t* from) {
     return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const Half*>(from)));
 }
@@ -262,11 +267,12 @@ HEADRACE_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const 
 const Kernels* vector_kernels(const Cpu& cpu) noexcept {
     const auto with = [](bool has_pext) {
         const Cpu needed{.bmi2 = true, .avx2 = true, .pext = has_pext};
-        return Kernels{&transform, plain_kernels().flat, &widen, &widen_two, &colours, needed};
+        return Kernels{&transform, &transform_four, plain_kernels().flat, &widen, &widen_two, &colours, needed};
     };
-    static const Kernels kernels = with(false), with_pext = with(true);
+    static const Kernels kernels = with(false), with_pext = with(true), with_all = with_avx512(with_pext);
     if (!cpu.avx2 || !cpu.bmi2) return nullptr;
-    return cpu.pext ? &with_pext : &kernels;
+    if (!cpu.pext) return &kernels;
+    return cpu.vbmi ? &with_all : &with_pext;
 }
 
 #else

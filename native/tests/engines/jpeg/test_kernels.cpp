@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "base/cpus.hpp"
 #include "check.hpp"
 
 using namespace headrace;
@@ -32,6 +33,17 @@ void kernels_agree(const Kernels& plain, const Kernels& vector) {
         plain.transform({first.data(), steps.data(), a.data(), 16}, {second.data(), steps.data(), a.data() + 8, 16});
         vector.transform({first.data(), steps.data(), b.data(), 16}, {second.data(), steps.data(), b.data() + 8, 16});
         check(a == b, "transform");
+        FourBlocks four;
+        std::array<std::uint8_t, 256> c{};
+        for (std::size_t i = 0; i < four.size(); ++i) {
+            four[i] = {(i + static_cast<std::size_t>(round)) % 3 == 0 ? first.data() : second.data(), steps.data(),
+                       c.data() + i % 2 * 8 + i / 2 * 128, 16};
+        }
+        std::array<std::uint8_t, 256> d{};
+        vector.transform_four(four);
+        for (Block& block : four) block.out = d.data() + (block.out - c.data());
+        plain.transform_four(four);
+        check(c == d, "transform_four");
     }
     for (std::size_t columns = 1; columns < 70; ++columns) {
         std::array<std::array<std::uint8_t, 256>, 3> rows;
@@ -82,8 +94,10 @@ int main() {
     check(vector_kernels(Cpu{.bmi2 = true}) == nullptr && vector_kernels(Cpu{.avx2 = true}) == nullptr);
     check(plain_kernels().cpu == Cpu{});
     flat_is_the_transform(plain_kernels());
-    if (const Kernels* const vector = vector_kernels()) {
-        check(vector->cpu.bmi2 && vector->cpu.avx2);
+    for (const Cpu& cpu : runnable_cpus()) {
+        const Kernels* const vector = vector_kernels(cpu);
+        if (vector == nullptr) continue;
+        check(vector->cpu.bmi2 && vector->cpu.avx2 && vector->cpu.pext == cpu.pext && vector->cpu.vbmi == cpu.vbmi);
         kernels_agree(plain_kernels(), *vector);
         flat_is_the_transform(*vector);
     }
