@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 import headrace as hr
 from headrace.viewer.access import loopback_hosts
 from headrace.viewer.app import Viewer, create_app
-from headrace.viewer.dataset import ShownDataset, open_dataset
+from headrace.viewer.dataset import ShownDataset, open_datasets
 
 PORT = 8123
 HOST = f"http://127.0.0.1:{PORT}"
@@ -58,7 +58,7 @@ def shown_file(tmp_path_factory):
 @pytest.fixture
 def shown(shown_file):
     """The dataset of :func:`example`."""
-    return open_dataset(str(shown_file))
+    return open_datasets(str(shown_file))[0]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def client_for():
             if isinstance(each, hr.Source):
                 datasets.append(ShownDataset(each, name="made", code="source"))
             else:
-                datasets.append(each if isinstance(each, ShownDataset) else open_dataset(str(each)))
+                datasets.append(each if isinstance(each, ShownDataset) else open_datasets(str(each))[0])
         return client_of(*datasets, **options)
 
     return make

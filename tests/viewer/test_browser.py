@@ -12,7 +12,7 @@ from tests.viewer.test_hostile import hostile_source
 
 import headrace as hr
 from headrace.hosting.endpoint import create_endpoint
-from headrace.viewer.dataset import ShownDataset, open_dataset
+from headrace.viewer.dataset import ShownDataset, open_datasets
 from headrace.viewer.server import View
 
 selenium = pytest.importorskip("selenium")
@@ -138,7 +138,7 @@ def test_a_fault_leads_to_its_bytes(opened, tmp_path):
     content = bytearray(path.read_bytes())
     content[hr.open(path).where(7).offset + 60] ^= 0xFF
     path.write_bytes(content)
-    browser = opened(open_dataset(str(path)))
+    browser = opened(open_datasets(str(path))[0])
     browser.find_element(By.LINK_TEXT, "Faults").click()
     link = _until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "td a"))[0]
     assert "record 7" in link.text

@@ -11,7 +11,7 @@ from PIL import Image
 from tests.viewer.conftest import client_of
 
 import headrace as hr
-from headrace.viewer.dataset import ShownDataset, open_dataset
+from headrace.viewer.dataset import ShownDataset, open_datasets
 
 ATTACKS = [
     "<script>document.title='run'</script>",
@@ -112,7 +112,7 @@ def test_an_image_bomb_is_refused_without_its_memory(tmp_path):
     content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
     path = tmp_path / "bomb.tfrecord"
     hr.write(path, [{"image": bytes(content)}])
-    client = client_of(open_dataset(str(path)))
+    client = client_of(open_datasets(str(path))[0])
     answer = client.get("/0/image?row=0&feature=image&size=64")
     assert answer.status_code == 422
     assert client.get("/0/").status_code == 200
@@ -127,7 +127,7 @@ def test_damaged_files_have_pages(tmp_path, cut):
     content[cut] ^= 0xFF
     path.write_bytes(content)
     try:
-        shown = open_dataset(str(path), format="tfrecord", codec="example")
+        shown = open_datasets(str(path), format="tfrecord", codec="example")[0]
     except hr.DataError:
         return
     client = client_of(shown)
@@ -140,7 +140,7 @@ def test_damaged_files_have_pages(tmp_path, cut):
 def test_a_file_that_changes_while_it_is_shown(tmp_path):
     path = tmp_path / "rows.tfrecord"
     hr.write(path, [{"x": row, "s": "a" * 100} for row in range(1000)])
-    client = client_of(open_dataset(str(path)))
+    client = client_of(open_datasets(str(path))[0])
     assert client.get("/0/?row=999").status_code == 200
     path.write_bytes(path.read_bytes()[:5000])
     for page in ("/0/?row=999", "/0/?start=900", "/0/?where=x+%3E+10", "/0/bytes?row=999", "/0/order?batch=3"):

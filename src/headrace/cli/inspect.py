@@ -36,7 +36,7 @@ from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import total_size
 from headrace.sources.open import open as open_source
 from headrace.statistics.display import shorten, to_json
-from headrace.viewer.dataset import open_dataset
+from headrace.viewer.dataset import open_datasets
 from headrace.viewer.server import LOOPBACK, run_viewer
 
 __all__ = ["head", "inspect", "print_schema", "schema", "view"]
@@ -288,7 +288,7 @@ def view(
         "on_corrupt": on_corrupt(True) if skip_corrupt else None,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    datasets = [open_dataset(path, **given) for path in paths or ()]
+    datasets = [each for path in paths or () for each in open_datasets(path, **given)]
 
     def tell(address: str) -> None:
         print_line(address)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from headrace.contracts.records import files_of, is_table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
 from headrace.datasets.opening import data_source
+from headrace.datasets.prepared import INFO_FILE
 from headrace.datasets.source import PreparedSource
 from headrace.errors import DataError, HeadraceError, NoFiles, UnknownFormat, Where
 from headrace.io.threads import start_thread
@@ -29,7 +31,7 @@ from headrace.sources.stacking import row
 from headrace.sources.user_functions import fitting
 from headrace.sources.views import keep_features
 
-__all__ = ["MOST_PAGE_BYTES", "Row", "ShownDataset", "open_dataset"]
+__all__ = ["MOST_PAGE_BYTES", "Row", "ShownDataset", "open_datasets"]
 
 MOST_PAGE_BYTES = 64 << 20
 """The most bytes of records that one page reads."""
@@ -248,35 +250,44 @@ def _has_pixels(feature: Feature) -> bool:
     )
 
 
-def open_dataset(path: str, **options: Any) -> ShownDataset:
+def open_datasets(path: str, **options: Any) -> list[ShownDataset]:
     """Open what :func:`headrace.open` or :func:`headrace.data_source` opens.
 
     Args:
         path: A path, pattern or URL; or the name or folder of a prepared dataset, with ``:split`` for one split.
         options: For :func:`headrace.open`.
 
+    Returns:
+        One dataset; of a prepared dataset without ``:split``, each of its splits.
+
     Raises:
         NoFiles, UnknownFormat, DataError: It is none of them.
     """
+    if not options and (Path(path) / INFO_FILE).is_file() and (splits := _open_prepared(path)):
+        return splits
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
     try:
         source = open_source(path, **options)
-        return ShownDataset(source, name=path, code=f"headrace.open({path!r}{given})", paths=[path])
+        return [ShownDataset(source, name=path, code=f"headrace.open({path!r}{given})", paths=[path])]
     except (NoFiles, UnknownFormat, DataError) as error:
-        prepared = _open_prepared(path)
-        if prepared is None:
+        splits = _open_prepared(path)
+        if not splits:
             raise error from None
-        return prepared
+        return splits
 
 
-def _open_prepared(path: str) -> ShownDataset | None:
-    """A split of a prepared dataset; the first one if none is named."""
+def _open_prepared(path: str) -> list[ShownDataset]:
+    """The splits of a prepared dataset, or the one that is named."""
     folder, _, split = path.rpartition(":")
     for name, wanted in ((path, ""), (folder, split)):
         if not name:
             continue
         with contextlib.suppress(HeadraceError, ValueError):
             found = data_source(name, download=False)
-            key = wanted or next(iter(found))
-            return ShownDataset(found[key], name=f"{name}:{key}", code=f"headrace.data_source({name!r}, split={key!r})")
-    return None
+            keys = [wanted] if wanted else list(found)
+            return [
+                ShownDataset(found[key], name=f"{name}:{key}", code=f"headrace.data_source({name!r}, split={key!r})")
+                for key in keys
+                if key in found
+            ]
+    return []

@@ -16,7 +16,7 @@ from headrace.io.threads import start_thread
 from headrace.sources.source import Source
 from headrace.viewer.access import Access, loopback_hosts
 from headrace.viewer.app import Viewer, create_app
-from headrace.viewer.dataset import ShownDataset, open_dataset
+from headrace.viewer.dataset import ShownDataset, open_datasets
 
 __all__ = ["View", "listen", "run_viewer", "view"]
 
@@ -169,7 +169,7 @@ def view(*sources: Any, embedded: bool = True) -> View:
                 ShownDataset(each, name=f"source {number}" if len(sources) > 1 else "source", code="source")
             )
         elif isinstance(each, str) or hasattr(each, "__fspath__"):
-            datasets.append(open_dataset(str(each)))
+            datasets.extend(open_datasets(str(each)))
         else:
             raise UnsupportedData(Where(), expected="sources or paths to view", found=type(each).__name__)
     return View(datasets, is_embedded=embedded)

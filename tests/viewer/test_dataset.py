@@ -1,0 +1,76 @@
+"""What is opened for viewing, and how it is read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.viewer.dataset import ShownDataset, open_datasets
+
+PREPARED = Path(__file__).parents[1] / "golden" / "tfds"
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path.parent for path in PREPARED.rglob("dataset_info.json")),
+    ids=lambda path: "/".join(path.parts[-3:]),
+)
+def test_a_prepared_dataset_has_its_splits(folder):
+    splits = hr.data_source(folder)
+    shown = open_datasets(str(folder))
+    assert [each.name for each in shown] == [f"{folder}:{name}" for name in splits]
+    for each, source in zip(shown, splits.values(), strict=True):
+        assert each.count(60) == len(source)
+        assert list(each.schema) == list(source.schema)
+        assert [row.index for row in each.rows(0, 3, each.names)] == list(range(min(3, len(source))))
+    name = next(iter(splits))
+    [one] = open_datasets(f"{folder}:{name}")
+    assert one.name == f"{folder}:{name}"
+
+
+def test_nothing_there():
+    with pytest.raises(hr.NoFiles):
+        open_datasets("/nowhere/x.tfrecord")
+    with pytest.raises(hr.NoFiles):
+        open_datasets(f"{next(PREPARED.rglob('dataset_info.json')).parent}:nothing")
+
+
+def test_features_that_group():
+    source = hr.ColumnSource(
+        {"x": np.zeros(3), "size": np.arange(3), "label": np.arange(3), "v": np.zeros((3, 2), int)}
+    )
+    assert ShownDataset(source, name="x", code="x").label_features() == ["label", "size"]
+
+
+def test_search_goes_on_from_where_it_was(shown):
+    wanted = hr.condition("label = 1")
+    assert [row for _, found in shown.fitting(wanted, 100) for row in found] == [
+        row for row in range(100, 300) if row % 3 == 1
+    ]
+
+
+def test_a_search_stops_when_it_is_closed():
+    source = hr.ColumnSource({"x": np.arange(100_000)})
+    read = []
+    batch = source.node.batch
+
+    class Watched:
+        schema = source.schema
+
+        def __len__(self):
+            return len(source)
+
+        def batch(self, indices):
+            read.append(len(indices))
+            return batch(indices)
+
+        def where(self, index):
+            return source.where(index)
+
+    shown = ShownDataset(hr.Source(Watched()), name="x", code="x")
+    search = shown.fitting(hr.condition("x < 0"), 0)
+    next(search)
+    next(search)
+    search.close()
+    assert sum(read) <= 2048
