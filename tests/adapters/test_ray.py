@@ -349,16 +349,16 @@ def test_files_are_indexed_one_in_each_task(tmp_path, monkeypatch):
     submit = ray_sources.Cluster.submit
 
     def noted(self, function, *args, **options):
-        files.append((function.__name__, args[0].paths))
+        files.append((function.__name__, args[1]))
         return submit(self, function, *args, **options)
 
     monkeypatch.setattr(ray_sources.Cluster, "submit", noted)
     with running_cluster():
         dataset = adapter.read(tmp_path / "x.tfrecord@5", num_blocks=3)
-        assert sorted(path for _, (path,) in files) == sorted(hr.records(tmp_path / "x.tfrecord@5").paths)
+        assert sorted(path for _, path in files) == sorted(hr.records(tmp_path / "x.tfrecord@5").paths)
         assert [row["i"] for row in dataset.take_all()] == list(range(1000))
         assert sorted(row["i"] for row in adapter.read(tmp_path / "y.csv@2").take_all()) == list(range(100))
-        assert {name for name, _ in files} == {"_index_of"}
+        assert {name for name, _ in files} == {"index_file"}
         del files[:]
         adapter.read(tmp_path / "x.tfrecord@5")  # from the cache
         assert files == []

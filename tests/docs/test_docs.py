@@ -18,7 +18,7 @@ import headrace as hr
 BY_NAME = {page.name: page for page in PAGES}
 
 
-NEEDED = {"jax.md": "jax", "pytorch.md": "torch"}
+NEEDED = {"jax.md": "jax", "pytorch.md": "torch", "distributed.md": "ray"}
 """Modules that a page needs beyond the extra ``test``."""
 
 
@@ -26,10 +26,12 @@ NEEDED = {"jax.md": "jax", "pytorch.md": "torch"}
     "name",
     [pytest.param(name, marks=getattr(pytest.mark, NEEDED[name]) if name in NEEDED else ()) for name in BY_NAME],
 )
-def test_page_runs(name, prepared_files):
+def test_page_runs(name, prepared_files, request):
     """The blocks of a page are one session, from top to bottom."""
     if name in NEEDED:
         pytest.importorskip(NEEDED[name])
+    if NEEDED.get(name) == "ray":
+        request.getfixturevalue("local_ray").data.DataContext.get_current().enable_progress_bars = False
     names: dict[str, object] = {"__name__": "page", **prepared_files}
     for block in blocks(BY_NAME[name].read_text(encoding="utf-8")):
         if block.language != "python" or block.reason is not None:

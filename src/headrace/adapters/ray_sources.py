@@ -6,8 +6,11 @@ task looks for records again, and no task evaluates a filter. On one node, all t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +20,9 @@ from headrace._ray import Cluster
 from headrace.adapters.ray_blocks import block_of_batch, block_row_bytes, is_measurable, no_columns, zero_block
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Indices
-from headrace.errors import HeadraceError
 from headrace.formats.framed.records import FramedRecords
-from headrace.formats.index.index import RecordIndex
+from headrace.formats.index.parts import IndexRequest, index_file, is_indexed, join_indexes
+from headrace.io.urls import is_url
 from headrace.sources.node import records_below
 from headrace.sources.source import Source
 from headrace.sources.user_functions import Filtered
@@ -50,9 +52,11 @@ class SharedSource:
 
     def __init__(self, source: Source, cluster: Cluster) -> None:
         self.source = source
+        has_nodes = sum(node.cpus > 0 for node in cluster.nodes()) > 1  # on one, threads here do the same
         for records in _records_to_index(source):
-            if records.needs_index(least_files=2) and sum(node.cpus > 0 for node in cluster.nodes()) > 1:
-                _index_on(cluster, records)
+            request = records.index_request()
+            if len(request.paths) > 1 and not records.is_indexed and not is_indexed(request) and has_nodes:
+                _index_on(cluster, request)
         for filtered in source.filters():
             _evaluate_on(cluster, filtered)
         self.rows = len(source)
@@ -62,7 +66,9 @@ class SharedSource:
     def reference(self) -> Any:
         """Of the source and its indexes, in the object store."""
         indexes = [records.index if records.is_indexed else None for records in _records_to_index(self.source)]
-        return require("ray", extra="ray").put((self.source, indexes))
+        is_relative = any(not (is_url(path) or Path(path).is_absolute()) for path in self.files)
+        folder = str(Path.cwd()) if is_relative else ""
+        return require("ray", extra="ray").put((self.source, indexes, folder))
 
     @cached_property
     def row_bytes(self) -> float:
@@ -108,40 +114,20 @@ def _records_to_index(source: Source) -> list[FramedRecords]:
     return [records for records in records_below(source.node) if isinstance(records, FramedRecords)]
 
 
-def _index_on(cluster: Cluster, records: FramedRecords) -> None:
-    """Index the files of records on the nodes of a cluster, one file a task."""
-    files = [records.file_records(number) for number in range(len(records.paths))]
-    waiting = [cluster.submit(_index_of, each) for each in files]
-    records.join_indexes([cluster.result(reference) for reference in waiting])
-
-
-def _index_of(records: FramedRecords) -> RecordIndex:
-    return records.index
+def _index_on(cluster: Cluster, request: IndexRequest) -> None:
+    """Index files on the nodes of a cluster, one file a task."""
+    waiting = [cluster.submit(index_file, request, path) for path in request.paths]
+    join_indexes(request, [cluster.result(reference) for reference in waiting])
 
 
 def _evaluate_on(cluster: Cluster, filtered: Filtered) -> None:
     """Find out which examples a filter keeps."""
     n = len(filtered.parent)
     count = max(1, min(n, PARTS_PER_CPU * cluster.cpus()))
-    shared = cluster.ray.put(filtered)  # functions of the user go by Ray's own pickle, which knows lambdas
-    task = cluster.ray.remote(_kept_in).options(name="headrace filter", num_cpus=1)
-    waiting = [task.remote(shared, k * n // count, (k + 1) * n // count) for k in range(count)]
-    filtered.keep(np.concatenate([np.zeros(0, np.int64), *(_result(cluster, each) for each in waiting)]))
-
-
-def _kept_in(filtered: Filtered, start: int, stop: int) -> Indices:
-    return filtered.kept_in(start, stop)
-
-
-def _result(cluster: Cluster, reference: Any) -> Indices:
-    try:
-        found: Indices = cluster.ray.get(reference)
-    except Exception as error:
-        cause = getattr(error, "cause", None)
-        if isinstance(cause, HeadraceError):
-            raise cause from None
-        raise
-    return found
+    bounds = [k * n // count for k in range(count + 1)]
+    shared = cluster.share(filtered)
+    waiting = [cluster.submit(Filtered.kept_in, start, stop, common=shared) for start, stop in pairwise(bounds)]
+    filtered.keep(np.concatenate([np.zeros(0, np.int64), *(cluster.result(reference) for reference in waiting)]))
 
 
 _open_sources: dict[str, Source] = {}
@@ -151,7 +137,9 @@ def _source_of(reference: Any) -> Source:
     """The source of a reference, opened once in each worker."""
     key = reference.hex()
     if key not in _open_sources:
-        source, indexes = require("ray", extra="ray").get(reference)
+        source, indexes, folder = require("ray", extra="ray").get(reference)
+        if folder and Path(folder).is_dir():
+            os.chdir(folder)  # relative paths mean the same as in the driver
         for records, index in zip(_records_to_index(source), indexes, strict=True):
             if index is not None:
                 records.take_index(index)

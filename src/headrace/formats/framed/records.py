@@ -6,7 +6,6 @@ import operator
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from headrace.contracts.values import Indices
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordFraming, RecordRun, Scan, verify_content
 from headrace.formats.index.build import record_index
-from headrace.formats.index.index import RecordIndex, index_path, load_index, save_index
+from headrace.formats.index.index import RecordIndex
 from headrace.formats.index.parts import IndexRequest
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.cache.read_ahead import FilesInOrder
@@ -99,38 +98,10 @@ class FramedRecords:
         """Whether the offsets are in memory."""
         return self._index is not None
 
-    def needs_index(self, *, least_files: int = 1) -> bool:
-        """Whether there are at least so many files, and nothing is known about where their records are."""
-        known = self.is_indexed or len(self.paths) < least_files or any(map(is_pipe, self.paths))
-        return not known and load_index(self._index_path()) is None
-
-    def _index_path(self) -> Path:
-        return index_path(
-            self.paths, format=self.framing.index_name, on_corrupt=self.on_corrupt, compression=self._compression
-        )
-
-    def file_records(self, number: int) -> FramedRecords:
-        """The records of one of the files."""
-        return FramedRecords(
-            self.framing,
-            [self.paths[number]],
-            compression=self._compression,
-            on_corrupt=self.on_corrupt,
-            verify=self.verify,
-        )
-
     def take_index(self, index: RecordIndex) -> None:
         """Use an index that another process has made of these files."""
         self._files.expect([file.signature for file in index.files])
         self._keep(index)
-
-    def join_indexes(self, parts: Sequence[RecordIndex]) -> None:
-        """Put indexes of each file, made elsewhere, together in the cache folder. Those of files that have changed are made again."""
-        starts = np.concatenate([np.zeros(0, np.int64), *(part.starts for part in parts)])
-        content = [each for part in parts for each in part.content]
-        save_index(
-            RecordIndex([file for part in parts for file in part.files], starts, content=content), self._index_path()
-        )
 
     def index_request(self) -> IndexRequest:
         """What the index is made from, for making it elsewhere."""
