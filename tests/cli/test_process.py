@@ -76,7 +76,7 @@ def test_reader_that_stops_reading(tmp_path):
 HELD = """
 import sys
 from headrace.cli import main
-from headrace.writing import unit_writer
+from headrace.writing.distributed import unit_writer
 opened, begun = unit_writer.open_writer, []
 def held(*args):
     begun.append(args)

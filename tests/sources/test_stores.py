@@ -14,7 +14,7 @@ import headrace as hr
 from headrace.errors import NoFiles, Unreachable, UnsupportedData
 from headrace.io.local.open import total_size
 from headrace.io.store import client, listing, upload
-from headrace.writing.verify import salvage
+from headrace.writing.salvage import salvage
 
 ROWS = 300
 EXAMPLES = [{"x": np.full(4, number, np.float32), "label": np.int64(number % 3)} for number in range(ROWS)]

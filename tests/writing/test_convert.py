@@ -89,7 +89,8 @@ def test_damaged_records_are_left_out_and_counted(tmp_path, original):
 SCRIPT = """
 import os, signal, sys
 import headrace as hr
-from headrace.writing import unit_writer, units
+from headrace.writing import units
+from headrace.writing.distributed import unit_writer
 units.UNIT_EXAMPLES = 50
 write, pieces = unit_writer.open_sink, []
 def killed(*args, **options):
@@ -169,7 +170,7 @@ def test_nothing_is_left_where_nothing_is_finished(tmp_path, monkeypatch):
     def fail(*_arguments, **_options):
         raise hr.MissingExtra("pyarrow", "arrow")
 
-    monkeypatch.setattr("headrace.writing.unit_writer.open_sink", fail)
+    monkeypatch.setattr("headrace.writing.distributed.unit_writer.open_sink", fail)
     with pytest.raises(hr.MissingExtra):
         hr.convert(tmp_path / "x.npy", tmp_path / "y.parquet")
     assert os.listdir(tmp_path) == ["x.npy"]
@@ -185,7 +186,7 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
         return open_sink(path, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("headrace.writing.unit_writer.open_sink", full)
+        patch.setattr("headrace.writing.distributed.unit_writer.open_sink", full)
         with pytest.raises(OSError, match="No space") as caught:
             hr.convert(tmp_path / "x.npy", tmp_path / "y.npz", threads=1)
     assert caught.value.__notes__ == ["Finished work is kept: the same call resumes it."]

@@ -15,8 +15,8 @@ from tests.clusters import running_cluster
 
 import headrace as hr
 from headrace.writing import units
+from headrace.writing.distributed.folder import groups_of
 from headrace.writing.engines import EngineTask, TaskEngine, Threads, open_engine
-from headrace.writing.spread import groups_of
 from headrace.writing.units import Unit
 
 N = 900

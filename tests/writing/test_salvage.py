@@ -5,7 +5,7 @@ import pytest
 
 import headrace as hr
 from headrace.contracts.records import Salvaged
-from headrace.writing.verify import salvage
+from headrace.writing.salvage import salvage
 
 PAYLOADS = [bytes([i]) * 50 for i in range(10)]
 

@@ -8,11 +8,23 @@ from typing import Annotated
 import typer
 
 from headrace.cli.failures import DATA_FAULT
-from headrace.cli.options import AsJson, CodecName, FormatName, Paths, SchemaFile, as_path, schema_in
+from headrace.cli.options import (
+    AsJson,
+    CodecName,
+    EngineChoice,
+    FormatName,
+    OnEngine,
+    Paths,
+    RayAddress,
+    SchemaFile,
+    as_path,
+    connect_cluster,
+    schema_in,
+)
 from headrace.cli.terminal import count_of, note, print_json, print_line, printable, size_of
 from headrace.errors import DataError
+from headrace.writing.salvage import salvage as salvage_file
 from headrace.writing.verify import Report
-from headrace.writing.verify import salvage as salvage_file
 from headrace.writing.verify import verify as verify_files
 
 __all__ = ["verify"]
@@ -31,6 +43,8 @@ def verify(
         ),
     ] = None,
     images: Annotated[bool, typer.Option("--images", help="Also decode every image.")] = False,
+    on: OnEngine = EngineChoice.threads,
+    address: RayAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify files, and list every fault.
@@ -42,11 +56,19 @@ def verify(
       headrace verify 'shards/*.tfrecord' && python train.py
       headrace verify train.tfrecord --json | jq '.faults[].record'
       headrace verify photos/ --images
+      headrace verify 's3://bucket/*.tfrecord' --on ray
       headrace verify damaged.array_record --salvage saved.array_record
     """
-    report = verify_files(
-        as_path(paths), format=format, codec=codec, schema=schema_in(schema), images=images, progress=True
-    )
+    with connect_cluster(on, address) as engine:
+        report = verify_files(
+            as_path(paths),
+            format=format,
+            codec=codec,
+            schema=schema_in(schema),
+            images=images,
+            progress=True,
+            on=engine,
+        )
     if as_json:
         print_json(report.to_json())
     else:

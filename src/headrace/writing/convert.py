@@ -24,11 +24,11 @@ from headrace.sources.node import records_below
 from headrace.sources.open import open as open_source
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
+from headrace.writing.distributed.folder import build_indexes, run_in_folder, size_of
+from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
 from headrace.writing.sinks import check_feature_names, codec_for, storable
-from headrace.writing.spread import build_indexes, run_in_folder, size_of
-from headrace.writing.unit_writer import UnitWriter, write_units
 from headrace.writing.units import Target, WorkFolder, join_units
 
 __all__ = ["Converted", "convert"]

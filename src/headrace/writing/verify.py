@@ -1,8 +1,7 @@
-"""Finding everything that is wrong with files, images included, and salvaging the intact records of a damaged one."""
+"""Finding everything that is wrong with files, images included."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,15 +15,12 @@ from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
-from headrace.contracts.records import Checked, Salvaged, TakesSchema, files_of, is_table
+from headrace.contracts.records import Checked, TakesSchema, files_of, is_table
 from headrace.contracts.schema import Schema
-from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
-from headrace.formats.open import detect, open_records, verify_records
-from headrace.formats.registry import format_named
+from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData
+from headrace.formats.open import open_records, verify_records
 from headrace.io.cache.folder import fresh_cache
-from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
-from headrace.io.paths import PathLike, expand
 from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
@@ -33,10 +29,9 @@ from headrace.sources.node import Node
 from headrace.sources.open import Paths, codec_of
 from headrace.sources.open import open as open_source
 from headrace.sources.views import keep_features
-from headrace.writing.sinks import open_writer
-from headrace.writing.units import Target
+from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
 
-__all__ = ["DecodedRows", "Report", "image_faults", "open_images", "salvage", "verify"]
+__all__ = ["DecodedRows", "Report", "image_faults", "open_images", "verify"]
 
 
 ROWS = 32
@@ -162,6 +157,15 @@ class Report:
         else:
             self.more_faults += 1
 
+    def merge(self, other: Report) -> None:
+        """Add the report of other files; ``files`` and ``schema`` stay."""
+        self.records += other.records
+        self.bytes += other.bytes
+        self.images += other.images
+        for fault in other.faults:
+            self.add(fault)
+        self.more_faults += other.more_faults
+
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
         return {
@@ -206,6 +210,7 @@ def verify(
     compression: str | None = None,
     images: bool = False,
     progress: bool = False,
+    on: On = "threads",
 ) -> Report:
     """Check every checksum, length and count, and that every payload is what its codec (and the schema) expects.
 
@@ -215,6 +220,8 @@ def verify(
         schema: Checked against every record. Without one, the first 256 records say of which kind values are; lengths may vary.
         images: Also decode every encoded image, in threads. Needs the extra ``images``.
         progress: Show a progress bar.
+        on: ``"threads"`` reads here, ``"ray"`` on a Ray cluster, one task a file, or an engine of your own; see
+            :func:`headrace.convert`. The report is the same.
 
     Returns:
         A report; ``report.ok`` is true when nothing is wrong. Damage is reported and not raised.
@@ -224,15 +231,16 @@ def verify(
     """
     word(codec, "codec")
     images, progress = flag(images, "images"), flag(progress, "progress")
-    with fresh_cache():  # What is parse_compression is the files, and no copy that was made of them before.
+    with fresh_cache(), open_engine(on) as engine:  # The files are checked, and no copy that was made of them before.
         return _verify(
-            path, schema, images=images, progress=progress, format=format, codec=codec, compression=compression
+            path, schema, engine, images=images, progress=progress, format=format, codec=codec, compression=compression
         )
 
 
 def _verify(
     path: Paths,
     schema: Schema | Mapping[str, Feature] | None,
+    engine: TaskEngine,
     *,
     images: bool,
     progress: bool,
@@ -250,15 +258,65 @@ def _verify(
     checker = _checker(records, codec, schema)
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:
-        try:
-            for stretch in verify_records(records):
-                bar.advance(stretch.bytes)
-                _add_stretch(report, checker, stretch)
-        except CorruptFile as fault:  # A file shrank while it was checked.
-            report.add(fault)
-    if images:
-        _add_images(report, path, progress, format=format, codec=codec, schema=schema, compression=compression)
+        if isinstance(engine, Threads):
+            _check_records(report, records, checker, bar)
+            if images:
+                options = {"format": format, "codec": codec, "schema": schema, "compression": compression}
+                _add_images(report, path, progress, **options)
+        else:
+            _check_files(report, _Check(records, checker, codec, schema, compression, images), engine, bar)
     return report
+
+
+def _check_records(report: Report, records: Any, checker: Any, bar: Progress) -> None:
+    try:
+        for stretch in verify_records(records):
+            bar.advance(stretch.bytes)
+            _add_stretch(report, checker, stretch)
+    except CorruptFile as fault:  # A file shrank while it was checked.
+        report.add(fault)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What other machines need to check some of the files: how they were opened here, and by what their payloads are checked."""
+
+    records: Any
+    checker: Any
+    codec: str | None
+    schema: Schema | Mapping[str, Feature] | None
+    compression: str | None
+    images: bool
+
+
+def _check_files(report: Report, check: _Check, engine: TaskEngine, bar: Progress) -> None:
+    """Check each file by an engine, and put the reports together in the order of the files."""
+    paths = check.records.paths
+    for number, path in enumerate(paths):
+        engine.submit(EngineTask(_check_one, check, (number, path)))
+    found: dict[int, Report] = {}
+    following = 0
+    for number, part in engine.finished():
+        bar.advance(part.bytes)
+        found[number] = part
+        while following in found:
+            report.merge(found.pop(following))
+            following += 1
+
+
+def _check_one(check: _Check, part: tuple[int, str]) -> tuple[int, Report]:
+    number, path = part
+    report = Report()
+    schema = check.schema
+    with fresh_cache():
+        records: Any = open_records([path], format=check.records.format, compression=check.compression)
+        if schema is not None and is_table(records) and isinstance(records, TakesSchema):
+            records = records.with_schema(stored_schema(Schema(schema)))
+        _check_records(report, records, check.checker, Progress("verifying", None, "bytes", show=False))
+        if check.images:
+            options = {"format": check.records.format, "codec": check.codec, "schema": schema}
+            _add_images(report, [path], False, compression=check.compression, **options)  # noqa: FBT003
+    return number, report
 
 
 def _add_stretch(report: Report, checker: Any, stretch: Checked) -> None:
@@ -313,41 +371,3 @@ def _payload_faults(checker: Any, stretch: Checked) -> Iterator[DataError]:
         return
     for fault in checker.faults_in(stretch.spans):
         yield fault.relocated(stretch.where(fault.where.record or 0))
-
-
-def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = None) -> Salvaged:
-    """Copy every intact record of one file into a new one of the same format.
-
-    Args:
-        path: The damaged file. It is not changed.
-        out: The new file, which must not exist. It gets its name when it is complete.
-        format: Of the file; by default found from its content, then from its name.
-
-    Raises:
-        UnsupportedData: ``path`` is more than one file, ``out`` exists, or the records of the format have no boundaries.
-        CorruptFile: There is nothing to salvage.
-    """
-    paths = expand(path)
-    if len(paths) != 1:
-        raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
-    if first_existing([os.fspath(out)]):
-        raise UnsupportedData(Where(path=str(out)), expected="a new file", found="one that already exists")
-    found = format_named(format) if format is not None else detect(paths[0])
-    if found.salvage is not None:
-        return found.salvage(paths[0], str(out))
-    return _written_again(paths[0], out, found.name)
-
-
-def _written_again(path: str, out: PathLike, format: str) -> Salvaged:
-    if format_named(format).writer is None:
-        raise UnsupportedData(Where(path=path), expected="a format of records", found=format)
-    target = Target.of(out, format=format)
-    records: Any = open_records([path], format=format, on_corrupt="skip")
-    count = 0
-    with open_writer(target.paths[0], format, target.compression) as writer:
-        for _, spans in records.iter_spans():
-            writer.write_many(spans.to_bytes())
-            count += len(spans)
-    skipped = records.skipped
-    # A damaged stretch is at least one record; the file does not say how many.
-    return Salvaged(records=count, lost_records=None if skipped.records else 0, lost_bytes=skipped.bytes)

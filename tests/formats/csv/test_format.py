@@ -517,7 +517,7 @@ def test_every_byte_flipped(tmp_path, policy):
 
 
 def test_salvage(tmp_path):
-    from headrace.writing.verify import salvage
+    from headrace.writing.salvage import salvage
 
     saved = salvage(write(tmp_path / "x.csv", DAMAGED), tmp_path / "y.csv")
     assert saved.records == 3

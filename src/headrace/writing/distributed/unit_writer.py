@@ -22,17 +22,42 @@ from headrace.sources.source import Source
 from headrace.writing.sinks import open_sink, open_writer
 from headrace.writing.units import Target, Unit, WorkFolder
 
-__all__ = ["UnitWriter", "check_folder", "write_units"]
+__all__ = ["SentSource", "UnitWriter", "check_folder", "write_units"]
 
 
 BATCH = 1024
 
 
+class SentSource:
+    """A source on its way to another machine. A pickle of it holds paths, types and the indexes of its files, but no examples.
+
+    Where it is unpickled, the indexes go to the cache of that machine, so no file is scanned there.
+
+    Args:
+        source: The examples.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def __getstate__(self) -> dict[str, Any]:
+        indexes = [
+            (records.index_request(), pack_index(cast("Any", records).index))
+            for records in records_below(self.source.node)
+            if isinstance(records, Indexed)
+        ]
+        return {"source": self.source, "indexes": indexes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for request, packed in state["indexes"]:
+            install_index(request, packed)
+        self.source = state["source"]
+
+
 class UnitWriter:
     """Writes units of a source into files of their own.
 
-    A pickle of it holds paths, types and the indexes of its files, but no examples and not ``advance``. Where it is unpickled, the
-    indexes go to the cache of that machine, so no file is scanned there.
+    A pickle of it has a :class:`SentSource`, and no ``advance``.
 
     Args:
         source: The examples.
@@ -54,17 +79,10 @@ class UnitWriter:
         """The folder that a unit is written to by other processes, if they do."""
 
     def __getstate__(self) -> dict[str, Any]:
-        indexes = [
-            (records.index_request(), pack_index(cast("Any", records).index))
-            for records in records_below(self.source.node)
-            if isinstance(records, Indexed)
-        ]
-        return {**self.__dict__, "advance": None, "indexes": indexes}
+        return {**self.__dict__, "advance": None, "source": SentSource(self.source)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for request, packed in state.pop("indexes"):
-            install_index(request, packed)
-        self.__dict__.update(state)
+        self.__dict__.update(state, source=state["source"].source)
 
     def write(self, unit: Unit) -> None:
         """Write one unit. Errors name the file that it becomes a part of."""

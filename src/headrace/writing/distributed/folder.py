@@ -16,11 +16,11 @@ from headrace.io.progress import Progress
 from headrace.io.urls import is_url
 from headrace.sources.node import records_below
 from headrace.sources.source import Source
+from headrace.writing.distributed.unit_writer import UnitWriter, check_folder, write_units
 from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of
-from headrace.writing.unit_writer import UnitWriter, check_folder, write_units
 from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
 
-__all__ = ["build_indexes", "check_nodes", "groups_of", "run_in_folder", "size_of"]
+__all__ = ["build_indexes", "check_nodes", "groups_of", "refuse_memory", "run_in_folder", "size_of"]
 
 
 TASKS_PER_CORE = 4
@@ -64,8 +64,7 @@ def check_nodes(work: WorkFolder, source: Source, engine: TaskEngine) -> None:
     Raises:
         UnsupportedData, NoFiles: One does not; the error names the node.
     """
-    if not records_below(source.node):
-        raise _in_memory()
+    refuse_memory(source)
     if not isinstance(engine, RayTasks):
         return
     paths = [path for records in records_below(source.node) for path in files_of(records) if not is_url(path)]
@@ -86,13 +85,15 @@ def check_nodes(work: WorkFolder, source: Source, engine: TaskEngine) -> None:
             proof.unlink()
 
 
-def _in_memory() -> UnsupportedData:
-    return UnsupportedData(
-        Where(),
-        expected="a source of files, which other machines can open again",
-        found="examples in memory",
-        hint="Write them with hr.write, or convert them with on='threads'.",
-    )
+def refuse_memory(source: Source) -> None:
+    """Raise for a source that other machines cannot open."""
+    if not records_below(source.node):
+        raise UnsupportedData(
+            Where(),
+            expected="a source of files, which other machines can open again",
+            found="examples in memory",
+            hint="Write them with hr.write, or work with on='threads'.",
+        )
 
 
 def _prove(work: WorkFolder, token: str, paths: Sequence[str]) -> str:

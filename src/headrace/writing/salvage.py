@@ -1,0 +1,55 @@
+"""Salvaging the intact records of a damaged file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from headrace.contracts.records import Salvaged
+from headrace.errors import UnsupportedData, Where
+from headrace.formats.open import detect, open_records
+from headrace.formats.registry import format_named
+from headrace.io.folders import first_existing
+from headrace.io.paths import PathLike, expand
+from headrace.writing.sinks import open_writer
+from headrace.writing.units import Target
+
+__all__ = ["salvage"]
+
+
+def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = None) -> Salvaged:
+    """Copy every intact record of one file into a new one of the same format.
+
+    Args:
+        path: The damaged file. It is not changed.
+        out: The new file, which must not exist. It gets its name when it is complete.
+        format: Of the file; by default found from its content, then from its name.
+
+    Raises:
+        UnsupportedData: ``path`` is more than one file, ``out`` exists, or the records of the format have no boundaries.
+        CorruptFile: There is nothing to salvage.
+    """
+    paths = expand(path)
+    if len(paths) != 1:
+        raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
+    if first_existing([os.fspath(out)]):
+        raise UnsupportedData(Where(path=str(out)), expected="a new file", found="one that already exists")
+    found = format_named(format) if format is not None else detect(paths[0])
+    if found.salvage is not None:
+        return found.salvage(paths[0], str(out))
+    return _written_again(paths[0], out, found.name)
+
+
+def _written_again(path: str, out: PathLike, format: str) -> Salvaged:
+    if format_named(format).writer is None:
+        raise UnsupportedData(Where(path=path), expected="a format of records", found=format)
+    target = Target.of(out, format=format)
+    records: Any = open_records([path], format=format, on_corrupt="skip")
+    count = 0
+    with open_writer(target.paths[0], format, target.compression) as writer:
+        for _, spans in records.iter_spans():
+            writer.write_many(spans.to_bytes())
+            count += len(spans)
+    skipped = records.skipped
+    # A damaged stretch is at least one record; the file does not say how many.
+    return Salvaged(records=count, lost_records=None if skipped.records else 0, lost_bytes=skipped.bytes)
