@@ -54,7 +54,8 @@ if _typing.TYPE_CHECKING:
     from headrace.sources.open import open
     from headrace.sources.source import ColumnSource, Source
     from headrace.sources.splits import ReadInstruction, even_splits
-    from headrace.statistics.collect import Statistics, stats
+    from headrace.statistics.collect import Statistics
+    from headrace.statistics.stats import stats
     from headrace.viewer.server import view
     from headrace.writing.convert import Converted, convert
     from headrace.writing.verify import Report, verify
@@ -144,7 +145,8 @@ _HOMES = {
     "sources.open": ("open",),
     "sources.source": ("ColumnSource", "Source"),
     "sources.splits": ("ReadInstruction", "even_splits"),
-    "statistics.collect": ("Statistics", "stats"),
+    "statistics.collect": ("Statistics",),
+    "statistics.stats": ("stats",),
     "viewer.server": ("view",),
     "writing.convert": ("Converted", "convert"),
     "writing.verify": ("Report", "verify"),

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from headrace._arguments import flag, whole
-from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import OnCorrupt
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
-from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 from headrace.sampling.samplers import Shuffled
-from headrace.sources.node import encoded_node
-from headrace.sources.open import Paths
-from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.statistics.numbers import Numbers, Summary, Texts
 
-__all__ = ["Collector", "PartialStatistics", "Statistics", "collect", "collect_rows", "stats"]
+__all__ = ["Collector", "PartialStatistics", "Statistics", "collect", "collect_rows", "pick"]
 
 MOST_BARS = 24
 BATCH_BYTES = 4 << 20
@@ -120,7 +113,7 @@ class PartialStatistics:
 
 @dataclass(slots=True)
 class Statistics:
-    """The result of :func:`stats`.
+    """The result of :func:`headrace.stats`.
 
     Attributes:
         features: The statistics of each feature, by name.
@@ -165,54 +158,6 @@ class Statistics:
         return "\n".join(lines)
 
 
-def stats(
-    path: Paths | Source,
-    *,
-    sample: int | None = None,
-    columns: list[str] | None = None,
-    format: str | CSV | None = None,
-    codec: str | None = None,
-    schema: Schema | Mapping[str, Feature] | None = None,
-    compression: str | None = None,
-    on_corrupt: OnCorrupt = "raise",
-    progress: bool = False,
-) -> Statistics:
-    """Statistics of every feature: counts, extremes, mean and standard deviation, distinct values, distribution.
-
-    Args:
-        path: As for :func:`headrace.open`, or a source. Images count by the size of their files.
-        sample: The most examples to read, picked at random; the first ones where reading at random would decompress everything first.
-            ``None``: all, in threads.
-        columns, format, codec, schema, compression, on_corrupt: As for :func:`headrace.open`.
-        progress: Show a progress bar.
-
-    Returns:
-        ``Statistics``: ``features[name]`` has ``values``, ``empty``, ``minimum``, ``maximum``, ``mean``, ``std``, ``distinct``, ``bars`` and so on.
-        Means and sums of squares are merged as Chan, Golub and LeVeque (1979) describe.
-
-    Raises:
-        DataError: A record is damaged, unless ``on_corrupt="skip"``.
-    """
-    progress = flag(progress, "progress")
-    wanted = None if sample is None else whole(sample, "sample", least=1)
-    if isinstance(path, Source):
-        source = Source(encoded_node(path.node))
-        source = source if columns is None else source.select(*columns)
-    else:
-        source = open_source(
-            path,
-            format=format,
-            codec=codec,
-            schema=schema,
-            columns=columns,
-            compression=compression,
-            on_corrupt=on_corrupt,
-            decode=False,
-        )
-    with Progress("reading", wanted, "examples", show=progress) as bar:
-        return collect(source, wanted, lambda _, count: bar.advance(count))
-
-
 def collect(source: Source, sample: int | None, advance: Callable[[PartialStatistics, int], object]) -> Statistics:
     """Statistics of a source.
 
@@ -229,7 +174,7 @@ def collect(source: Source, sample: int | None, advance: Callable[[PartialStatis
         total, is_first = (found.read if finished else None), True
     else:
         total, is_first = len(source), False
-        _add_picked(found, source, _pick(total, sample), rows, advance)
+        _add_picked(found, source, pick(total, sample), rows, advance)
     return Statistics({each.name: each for each in found.summaries()}, found.read, total, is_first)
 
 
@@ -249,7 +194,8 @@ def _add_stream(
     return True
 
 
-def _pick(total: int, sample: int | None) -> Indices:
+def pick(total: int, sample: int | None) -> Indices:
+    """The examples to read, in order."""
     if sample is None or sample >= total:
         return np.arange(total)
     # A random permutation, because data are often sorted, and every k-th example may have the same class.

@@ -11,10 +11,14 @@ from headrace.cli.options import (
     AsJson,
     CodecName,
     Columns,
+    EngineChoice,
     FormatName,
+    OnEngine,
     Paths,
+    RayAddress,
     SchemaFile,
     SkipCorrupt,
+    connect_cluster,
     open_from_options,
     tell_skipped,
 )
@@ -22,7 +26,8 @@ from headrace.cli.stats.report import page, print_report
 from headrace.cli.terminal import note, print_json
 from headrace.io.progress import Progress
 from headrace.io.write.atomic import AtomicFile
-from headrace.statistics.collect import collect
+from headrace.statistics.stats import collect_by
+from headrace.writing.engines import open_engine
 
 __all__ = ["stats"]
 
@@ -43,6 +48,8 @@ def stats(
     codec: CodecName = None,
     schema: SchemaFile = None,
     skip_corrupt: SkipCorrupt = False,
+    on: OnEngine = EngineChoice.threads,
+    address: RayAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Show statistics of the values: extremes, mean, distribution.
@@ -54,12 +61,18 @@ def stats(
       headrace stats train.tfrecord
       headrace stats train.tfrecord --all --html stats.html
       headrace stats train.tfrecord -c label --json
+      headrace stats 's3://bucket/*.tfrecord' --all --on ray
     """
     source = open_from_options(
         paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt
     )
-    with Progress("reading", None if read_all else sample, "examples") as bar:
-        found = collect(source, None if read_all else sample, lambda _, count: bar.advance(count))
+    wanted = None if read_all else sample
+    with (
+        connect_cluster(on, address) as chosen,
+        open_engine(chosen) as engine,
+        Progress("reading", wanted, "examples") as bar,
+    ):
+        found = collect_by(engine, source, wanted, lambda _, count: bar.advance(count), show=True)
     hint = "" if found.read == found.total else " (--all reads every one)"
     summaries = list(found.features.values())
     title = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"

@@ -1,0 +1,142 @@
+"""Statistics of files: collected here, or in parts by other processes, on a Ray cluster or by an engine of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from headrace._arguments import flag, whole
+from headrace.contracts.csv import CSV
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import OnCorrupt
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Indices
+from headrace.io.progress import Progress
+from headrace.sources.node import encoded_node
+from headrace.sources.open import Paths
+from headrace.sources.open import open as open_source
+from headrace.sources.source import Source
+from headrace.statistics.collect import PartialStatistics, Statistics, collect, collect_rows, pick
+from headrace.writing.distributed.folder import TASKS_PER_CORE, build_indexes, refuse_memory, size_of
+from headrace.writing.distributed.unit_writer import SentSource
+from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
+from headrace.writing.units import UNIT_BYTES
+
+__all__ = ["collect_by", "parts_of", "stats"]
+
+
+def stats(
+    path: Paths | Source,
+    *,
+    sample: int | None = None,
+    columns: list[str] | None = None,
+    format: str | CSV | None = None,
+    codec: str | None = None,
+    schema: Schema | Mapping[str, Feature] | None = None,
+    compression: str | None = None,
+    on_corrupt: OnCorrupt = "raise",
+    progress: bool = False,
+    on: On = "threads",
+) -> Statistics:
+    """Statistics of every feature: counts, extremes, mean and standard deviation, distinct values, distribution.
+
+    Args:
+        path: As for :func:`headrace.open`, or a source. Images count by the size of their files.
+        sample: The most examples to read, picked at random; the first ones where reading at random would decompress everything first.
+            ``None``: all, in threads.
+        columns, format, codec, schema, compression, on_corrupt: As for :func:`headrace.open`.
+        progress: Show a progress bar.
+        on: ``"threads"`` of this process, ``"ray"`` for tasks on a Ray cluster, or an engine of your own; see :func:`headrace.convert`.
+            The statistics are the same, but for rounding of means and deviations.
+
+    Returns:
+        ``Statistics``: ``features[name]`` has ``values``, ``empty``, ``minimum``, ``maximum``, ``mean``, ``std``, ``distinct``, ``bars`` and so on.
+        Means and sums of squares are merged as Chan, Golub and LeVeque (1979) describe.
+
+    Raises:
+        DataError: A record is damaged, unless ``on_corrupt="skip"``.
+        UnsupportedData: The examples are in memory, and ``on`` is not this process.
+    """
+    progress = flag(progress, "progress")
+    wanted = None if sample is None else whole(sample, "sample", least=1)
+    if isinstance(path, Source):
+        source = Source(encoded_node(path.node))
+        source = source if columns is None else source.select(*columns)
+    else:
+        source = open_source(
+            path,
+            format=format,
+            codec=codec,
+            schema=schema,
+            columns=columns,
+            compression=compression,
+            on_corrupt=on_corrupt,
+            decode=False,
+        )
+    with open_engine(on) as engine, Progress("reading", wanted, "examples", show=progress) as bar:
+        return collect_by(engine, source, wanted, lambda _, count: bar.advance(count), show=progress)
+
+
+def collect_by(
+    engine: TaskEngine,
+    source: Source,
+    sample: int | None,
+    advance: Callable[[PartialStatistics, int], object],
+    *,
+    show: bool = False,
+) -> Statistics:
+    """As :func:`headrace.statistics.collect.collect`, by an engine.
+
+    Parts are merged in their order, so the result does not depend on which is done first.
+
+    Args:
+        engine: Does the work.
+        source, sample, advance: As there.
+        show: Show a progress bar while indexes are made.
+
+    Raises:
+        UnsupportedData: The examples are in memory, and the engine is not of this process.
+    """
+    if isinstance(engine, Threads):
+        return collect(source, sample, advance)
+    refuse_memory(source)
+    build_indexes(source, engine, show=show)
+    total = len(source)
+    picked = pick(total, sample)
+    common = SentSource(source)
+    for number, part in enumerate(parts_of(picked, size_of(source, engine), total, cores_of(engine))):
+        engine.submit(EngineTask(_collect_part, common, (number, part)))
+    found, waiting, following = PartialStatistics(source.schema), dict[int, PartialStatistics](), 0
+    for number, part in engine.finished():
+        waiting[number] = part
+        while following in waiting:
+            merged = waiting.pop(following)
+            found.merge(merged)
+            advance(found, merged.read)
+            following += 1
+    return Statistics({each.name: each for each in found.summaries()}, found.read, total, is_first=False)
+
+
+def parts_of(picked: Indices, size: int, total: int, cores: int) -> list[Indices | range]:
+    """The examples of each task: so many that it takes seconds, and that all cores have some.
+
+    Args:
+        picked: The examples to read, in order.
+        size: About how many bytes all examples are.
+        total: How many there are.
+        cores: How many tasks run at once.
+    """
+    by_size = max(1, UNIT_BYTES * total // max(size, 1))
+    by_cores = -(-len(picked) // (TASKS_PER_CORE * cores)) or 1
+    step = min(by_size, by_cores)
+    is_all = len(picked) == total  # then two numbers say which
+    return [
+        range(at, min(at + step, len(picked))) if is_all else picked[at : at + step]
+        for at in range(0, len(picked), step)
+    ]
+
+
+def _collect_part(sent: SentSource, part: tuple[int, Indices | range]) -> tuple[int, PartialStatistics]:
+    number, rows = part
+    return number, collect_rows(sent.source, np.asarray(rows, np.int64))
