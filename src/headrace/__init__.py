@@ -52,6 +52,7 @@ if _typing.TYPE_CHECKING:
     from headrace.sampling.samplers import InOrder, Shuffled
     from headrace.sources.conditions.condition import condition
     from headrace.sources.open import open
+    from headrace.sources.operations.generated import from_generator
     from headrace.sources.source import ColumnSource, Source
     from headrace.sources.splits import ReadInstruction, even_splits
     from headrace.statistics.collect import Statistics
@@ -116,6 +117,7 @@ __all__ = [
     "convert",
     "data_source",
     "even_splits",
+    "from_generator",
     "open",
     "records",
     "stats",
@@ -143,6 +145,7 @@ _HOMES = {
     "sampling.samplers": ("InOrder", "Shuffled"),
     "sources.conditions.condition": ("condition",),
     "sources.open": ("open",),
+    "sources.operations.generated": ("from_generator",),
     "sources.source": ("ColumnSource", "Source"),
     "sources.splits": ("ReadInstruction", "even_splits"),
     "statistics.collect": ("Statistics",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,6 +46,7 @@ from headrace.sources.operations.choosing import (
 from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.operations.expand import FlatMapped, make_windows
 from headrace.sources.operations.near_misses import FOR_SOURCES, explain_missing
+from headrace.sources.operations.stored import store_node
 from headrace.sources.splits import AnyName, SplitLike, resolve_split
 from headrace.sources.stacking import row
 from headrace.sources.tables import ColumnNode
@@ -247,6 +249,14 @@ class Source(Sequence[Example]):
         several of equal lengths): each example gives as many windows as fit, with its other features in each. Their lengths are then read once.
         """
         return Source(make_windows(self.node, size, stride, feature))
+
+    def cache(self, path: str | os.PathLike[str], *, key: str, progress: bool = False) -> Source:
+        """The same examples stored in a folder below ``path`` and read from there, so that functions are called once, ever.
+
+        They are stored now, unless the folder of this data and ``key`` is there: ``key`` stands for the functions, and changes when they do.
+        Processes wait for the one that stores. A folder appears complete; one that was killed half way begins again.
+        """
+        return Source(store_node(self.node, path, key, progress=flag(progress, "progress")))
 
     def shard(self, rank: int, world: int) -> Source:
         """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""

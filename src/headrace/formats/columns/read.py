@@ -1,0 +1,165 @@
+"""Reads columns that :mod:`headrace.formats.columns.write` wrote, by index, from mapped files.
+
+The files may be damaged, or change while they are read: every size, span and string is checked.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import LONG, Indices, Ragged
+from headrace.errors import CorruptFile, Where
+from headrace.io.local.mapped import MappedFile, guard_reads
+
+__all__ = ["StoredFeature", "describe_damage"]
+
+LITTLE = "<i8"
+
+
+class StoredFeature:
+    """One feature in a folder.
+
+    Args:
+        folder, stem: Where its files are, and the beginning of their names.
+        name: The feature.
+        count: The number of examples.
+        described: What :meth:`FeatureWriter.close` returned.
+    """
+
+    def __init__(self, folder: str, stem: str, name: str, count: int, described: Mapping[str, Any]) -> None:
+        self.name, self.count = name, count
+        self.is_text = described["dtype"] == "str"
+        self.dtype = None if described["dtype"] in ("str", "bytes") else np.dtype(described["dtype"])
+        if self.dtype is not None and self.dtype.kind not in "biufcmMSU":
+            raise ValueError(f"dtype {self.dtype}")
+        self.shape: tuple[int | None, ...] = tuple(described["shape"])
+        self.paths = {kind: os.path.join(folder, f"{stem}.{kind}") for kind in described["files"]}
+        self.sizes = {kind: int(size) for kind, size in described["files"].items()}
+        self.cuts_cleanly = None not in self.shape[1:]
+
+    @cached_property
+    def _files(self) -> dict[str, MappedFile]:
+        files = {kind: MappedFile(path) for kind, path in self.paths.items()}
+        for kind, file in files.items():
+            if file.size != self.sizes[kind]:
+                raise describe_damage(file.path, f"{self.sizes[kind]} bytes", f"{file.size}")
+        for kind, wanted in self._expected_sizes().items():
+            found = self.sizes.get(kind, 0)
+            if found != wanted:
+                raise describe_damage(
+                    self.paths.get(kind, self.name), f"{wanted} bytes for {self.count} examples", f"{found}"
+                )
+        return files
+
+    def _expected_sizes(self) -> dict[str, int]:
+        """The sizes that follow from the number of examples."""
+        if None in self.shape:
+            return {"rows": 8 * (self.count + 1)}
+        values = self.count * math.prod(length or 0 for length in self.shape)
+        if self.dtype is None:
+            return {"ends": 8 * (values + 1)} if "ends" in self.paths else {}
+        return {"values": values * self.dtype.itemsize}
+
+    def map_files(self) -> None:
+        """Map the files now."""
+        _ = self._files
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_files"}
+
+    def rows(self, indices: Indices) -> Any:
+        """The values of some examples, as a batch has them."""
+        files = self._files
+        with guard_reads(*(file.buffer for file in files.values() if file.size)):
+            return self._read(indices)
+
+    def _read(self, indices: Indices) -> Any:
+        if None not in self.shape:
+            size = math.prod(length or 0 for length in self.shape)
+            starts = indices * size
+            stops = starts + size
+        else:
+            starts, stops = self._spans("rows", indices, indices + 1)
+        values = self._strings(starts, stops) if self.dtype is None else self._numbers(starts, stops, self.dtype)
+        if None not in self.shape:
+            return values.reshape(len(indices), *self.shape)
+        return self._shaped(values, indices, stops - starts)
+
+    def _shaped(self, values: Any, indices: Indices, sizes: Indices) -> Any:
+        """Rows of varying length, or arrays of varying shapes."""
+        ends = np.cumsum(sizes)
+        if None not in self.shape[1:]:
+            inner = math.prod(length or 0 for length in self.shape[1:])
+            if inner and (sizes % inner).any():
+                raise self._bad("rows")
+            offsets = np.concatenate([np.zeros(1, np.int64), ends // max(inner, 1)])
+            return Ragged(values.reshape(int(offsets[-1]), *self.shape[1:]), offsets)
+        axes = len(self.shape)
+        shapes = self._array("shapes", LITTLE).reshape(-1, axes)[indices].astype(np.int64)
+        if (shapes < 0).any() or (np.prod(shapes, axis=1) != sizes).any():
+            raise self._bad("shapes")
+        parts = [values[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
+        arrays = [part.reshape(shape) for part, shape in zip(parts, shapes.tolist(), strict=True)]
+        return np.stack(arrays) if arrays and (shapes == shapes[0]).all() else arrays
+
+    def _numbers(self, starts: Indices, stops: Indices, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        values = self._array("values", dtype)
+        if len(stops) and int(stops.max()) > len(values):
+            raise self._bad("values")
+        return _take_spans(values, starts, stops).astype(dtype.newbyteorder("="), copy=False)
+
+    def _strings(self, starts: Indices, stops: Indices) -> Strings:
+        ends = self._array("ends", LITTLE) if "ends" in self.paths else np.zeros(1, np.int64)
+        if len(stops) and int(stops.max()) >= len(ends):
+            raise self._bad("ends")
+        begins, finishes = (_take_spans(ends, starts + at, stops + at).astype(np.int64) for at in (0, 1))
+        content = self._array("values", np.uint8)
+        lengths = finishes - begins
+        if len(lengths) and (int(lengths.min()) < 0 or int(begins.min()) < 0 or int(finishes.max()) > len(content)):
+            raise self._bad("ends")
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        try:
+            return Strings(_take_spans(content, begins, finishes), offsets, is_text=self.is_text)
+        except ValueError as error:
+            raise self._bad("values") from error
+
+    def _spans(self, kind: str, first: Indices, last: Indices) -> tuple[Indices, Indices]:
+        marks = self._array(kind, LITTLE)
+        if len(marks) != self.count + 1:
+            raise self._bad(kind)
+        starts, stops = marks[first].astype(np.int64), marks[last].astype(np.int64)
+        if len(starts) and (int(starts.min()) < 0 or int((stops - starts).min()) < 0):
+            raise self._bad(kind)
+        return starts, stops
+
+    def _array(self, kind: str, dtype: Any) -> npt.NDArray[Any]:
+        file = self._files.get(kind)
+        return np.frombuffer(file.buffer, dtype) if file is not None and file.size else np.zeros(0, dtype)
+
+    def _bad(self, kind: str) -> CorruptFile:
+        return describe_damage(self.paths.get(kind, self.name), "the values that were stored", "others")
+
+
+def _take_spans(values: npt.NDArray[Any], starts: Indices, stops: Indices) -> npt.NDArray[Any]:
+    """Parts of an array, end to end, copied."""
+    lengths = stops - starts
+    if len(lengths) and int(lengths.sum()) < LONG * len(lengths):
+        ends = np.cumsum(lengths)
+        picked: npt.NDArray[Any] = values[np.arange(int(ends[-1])) + np.repeat(starts - (ends - lengths), lengths)]
+        return picked
+    parts = [values[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    return np.concatenate(parts) if parts else np.zeros(0, values.dtype)
+
+
+def describe_damage(path: str, expected: str, found: str) -> CorruptFile:
+    """The error for a damaged folder of columns."""
+    hint = "Remove the folder: it is a cache, and is made again."
+    return CorruptFile(Where(path=path), expected=expected, found=found, hint=hint)

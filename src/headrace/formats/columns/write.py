@@ -1,0 +1,175 @@
+"""Writes the columns of features into files, batch by batch.
+
+A folder holds ``columns.json`` and up to three files of each feature: ``<k>.values`` (numbers, or the bytes of text), ``<k>.ends`` (of text: where
+each string ends among the values, after a first 0) and ``<k>.rows`` (where each example ends among the numbers or strings, after a first 0; of
+arrays whose shapes vary ``<k>.shapes``, too). Integers are int64, little-endian like the numbers. It is a cache, and its layout may change in any
+release.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged, without_objects
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.io.faults import name_in_errors
+from headrace.io.folders import AtomicFolder
+
+__all__ = ["FeatureWriter"]
+
+LITTLE = "<i8"
+
+
+class FeatureWriter:
+    """The files of one feature.
+
+    Args:
+        folder: Where they are.
+        stem: The beginning of their names.
+        name: The feature, for messages.
+    """
+
+    def __init__(self, folder: AtomicFolder, stem: str, name: str) -> None:
+        self.folder, self.stem, self.name = folder, stem, name
+        self.rows = 0
+        self._files: dict[str, IO[bytes]] = {}
+        self._elements = 0
+        self._bytes = 0
+        self._dtype: str | None = None
+        self._dtype_without_values: str | None = None
+        self._shape: tuple[int, ...] | None = None
+        self._is_fixed = self._is_inner_fixed = True
+
+    def append(self, column: Any, first: int) -> None:
+        """Add the rows of a column; the first of them is example ``first``."""
+        values, shapes = _values_and_shapes(column, self.name)
+        if len(shapes) == 0:
+            return
+        if self._shape is None:
+            self._shape = tuple(shapes[0].tolist())
+        if isinstance(column, Ragged):
+            self._is_fixed = False
+        self._check_kind(values, shapes.shape[1], first)
+        shape = np.array(self._shape, np.int64)
+        self._is_fixed = self._is_fixed and bool((shapes == shape).all())
+        # Rows of no values at all have lengths only in their shapes.
+        self._is_inner_fixed = self._is_inner_fixed and bool((shapes[:, 1:] == shape[1:]).all()) and 0 not in shape[1:]
+        self._write_values(values)
+        if self._shape:
+            self._write("rows", self._elements + np.cumsum(np.prod(shapes, axis=1, dtype=np.int64)), leading_zero=True)
+            self._write("shapes", shapes.reshape(-1))
+        self._elements += int(np.prod(shapes, axis=1, dtype=np.int64).sum())
+        self.rows += len(shapes)
+
+    def _check_kind(self, values: Any, axes: int, first: int) -> None:
+        """Compare dtype and number of axes with those before. Rows without values have no dtype of their own."""
+        if isinstance(values, Strings):
+            dtype = "str" if values.is_text else "bytes"
+        else:
+            dtype = "bytes" if values.dtype == object else values.dtype.newbyteorder("<").str
+        if values.size == 0:
+            self._dtype_without_values, dtype = dtype, self._dtype or dtype
+        elif self._dtype is None:
+            self._dtype = dtype
+        expected = (self._dtype or dtype, len(self._shape or ()))
+        if (dtype, axes) != expected:
+            raise SchemaMismatch(
+                Where(record=first, feature=self.name),
+                expected="values of {} with {} axes, as before".format(*expected),
+                found=f"{dtype} with {axes} axes",
+                hint="A stored feature has one dtype: convert it first, as with numpy.float32(value).",
+            )
+
+    def _write_values(self, values: Any) -> None:
+        if values.size == 0 and self._dtype is None:
+            return
+        if not isinstance(values, Strings):
+            little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+            self._put("values", little.reshape(-1).view(np.uint8).data if little.size else b"")
+            return
+        offsets = values.reshape(-1).offsets
+        begin, end = int(offsets[0]), int(offsets[-1])
+        self._put("values", values.content.data)
+        self._write("ends", self._bytes + (offsets[1:] - begin), leading_zero=True)
+        self._bytes += end - begin
+
+    def _write(self, kind: str, numbers: npt.NDArray[np.int64], *, leading_zero: bool = False) -> None:
+        if leading_zero and kind not in self._files:
+            self._put(kind, bytes(8))
+        self._put(kind, numbers.astype(LITTLE, copy=False).tobytes())
+
+    def _put(self, kind: str, content: Any) -> None:
+        with name_in_errors(self.folder.path):
+            if kind not in self._files:
+                self._files[kind] = open(self.folder.place(f"{self.stem}.{kind}"), "xb")  # noqa: SIM115 - see close()
+            self._files[kind].write(content)
+
+    def close(self) -> dict[str, Any]:
+        """Finish the files. Returns their description."""
+        sizes = {}
+        with name_in_errors(self.folder.path):
+            for kind, file in self._files.items():
+                sizes[kind] = file.tell()
+                file.close()
+        unused = {"rows", "shapes"} if self._is_fixed else {"shapes"} if self._is_inner_fixed else set()
+        for kind in unused & sizes.keys():
+            os.unlink(self.folder.place(f"{self.stem}.{kind}"))
+            del sizes[kind]
+        lengths = self._shape or ()
+        varies = 0 if self._is_fixed else 1 if self._is_inner_fixed else len(lengths)
+        shape = [None if axis < varies else length for axis, length in enumerate(lengths)]
+        dtype = self._dtype or self._dtype_without_values or "<f8"
+        return {"dtype": dtype, "shape": shape, "files": sizes}
+
+    def abort(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            with contextlib.suppress(OSError):
+                file.close()
+
+
+def _values_and_shapes(column: Any, name: str) -> tuple[Any, npt.NDArray[np.int64]]:
+    """The values of a column end to end, and the shape of each row, ``int64 (n, axes)``."""
+    if isinstance(column, np.ndarray) and column.dtype == object:
+        column = without_objects(column)
+    if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
+        values = without_objects(column.values) if isinstance(column.values, np.ndarray) else column.values
+        if not isinstance(values, Strings) and values.dtype == object and values.size:
+            raise _unsupported(name, "objects")
+        column = Ragged(values, column.offsets)
+        inner = np.array(column.values.shape[1:], np.int64)
+        lengths = column.lengths[:, None]
+        return column.values, np.concatenate([lengths, np.broadcast_to(inner, (len(lengths), len(inner)))], axis=1)
+    if (
+        isinstance(column, list)
+        and column
+        and len({(array.ndim, array.dtype) for array in map(np.asarray, column)}) == 1
+    ):
+        arrays = [np.asarray(array) for array in column]
+        shapes = np.array([array.shape for array in arrays], np.int64).reshape(len(arrays), -1)
+        return np.concatenate([array.reshape(-1) for array in arrays]), shapes
+    if isinstance(column, Strings) or (
+        isinstance(column, np.ndarray) and column.dtype != object and column.dtype.kind != "V"
+    ):
+        inner = np.array(column.shape[1:], np.int64)
+        return column, np.broadcast_to(inner, (len(column), len(inner)))
+    if isinstance(column, np.ndarray) and column.size == 0:
+        inner = np.array(column.shape[1:], np.int64)
+        return column, np.broadcast_to(inner, (len(column), len(inner)))
+    found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
+    raise _unsupported(name, "sparse rows" if hasattr(column, "tocsr") else found)
+
+
+def _unsupported(name: str, found: str) -> UnsupportedData:
+    return UnsupportedData(
+        Where(feature=name),
+        expected="numbers, text or bytes with at most one level of varying lengths",
+        found=found,
+        hint="Leave it out with select(), or flatten it in the function.",
+    )

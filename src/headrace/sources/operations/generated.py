@@ -1,0 +1,156 @@
+"""Sources of generators: what they yield is stored once, in the cache folder, and then read by index."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Example, Ragged
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.io.cache.folder import cache_folder, cache_key
+from headrace.io.write.pending import remove_abandoned, temporary_name
+from headrace.sources.operations.stored import VERSION, StoredNode, check_key, locked, store_batches
+from headrace.sources.source import Source
+from headrace.sources.stacking import ragged_rows, stack
+from headrace.sources.user_functions import check_callable
+
+__all__ = ["from_generator"]
+
+BLOCK = 1024
+"""Examples stored at a time."""
+
+
+def from_generator(
+    function: Callable[[], Iterable[Example]],
+    schema: Schema | Mapping[str, Feature] | None = None,
+    *,
+    key: str | None = None,
+) -> Source:
+    """A source of what a generator yields. It is called once, now, and its examples are stored in the cache folder.
+
+    Args:
+        function: Called without arguments; gives examples, each a dict.
+        schema: The features. Default: those of the first 1,024 examples, which all others then have to match in dtype and number of axes.
+        key: A name for the data. What was stored under it is used again, also by other processes, and ``function`` is not called: choose
+            another key when the data change. Without a key the files go as soon as they are mapped, and the source cannot be pickled.
+
+    Raises:
+        SchemaMismatch: An example does not fit the schema, or has other features than the first; nothing is left behind.
+        UnsupportedData: A feature cannot be stored: sparse rows, rows of rows.
+
+    >>> source = from_generator(lambda: ({"x": number} for number in range(1000)))
+    >>> len(source), int(source[500]["x"])
+    (1000, 500)
+    """
+    check_callable(function, "function")
+    given = None if schema is None else Schema(schema)
+    root = cache_folder("generated")
+    if key is None:
+        remove_abandoned(str(root), "once")
+        folder = root / temporary_name("once")
+        try:
+            store_batches(folder, _blocks(function, given), given)
+            return Source(_Unnamed(folder))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # what is mapped stays
+    check_key(key)
+    folder = root / cache_key("generated", VERSION, key, "" if given is None else given.to_json())
+    with locked(root):
+        if not folder.is_dir():
+            store_batches(folder, _blocks(function, given), given)
+    return Source(StoredNode(folder))
+
+
+def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Iterator[Batch]:
+    examples, count = iter(function()), 0
+    while block := list(islice(examples, BLOCK)):
+        for number, example in enumerate(block, count):
+            if not isinstance(example, Mapping):
+                found = f"{type(example).__name__} {example!r:.80}"
+                raise SchemaMismatch(
+                    Where(record=number), expected="an example, which is a dict of features", found=found
+                )
+            if schema is not None and set(example) != set(schema):
+                raise SchemaMismatch(
+                    Where(record=number), expected=f"the features {list(schema)}", found=str(list(example))
+                )
+        try:
+            yield stack(block) if schema is None else _typed(block, schema, count)
+        except SchemaMismatch as error:
+            if error.where.record is None or error.where.feature is not None:
+                raise
+            raise error.relocated(Where(record=count + error.where.record)) from error
+        count += len(block)
+
+
+def _typed(block: list[Example], schema: Schema, first: int) -> dict[str, Any]:
+    """Examples as columns of the types of a schema."""
+    columns = stack([{name: example[name] for name in schema} for example in block])
+    try:
+        return {name: _fit(columns[name], feature, name) for name, feature in schema.items()}
+    except SchemaMismatch as error:
+        raise error.relocated(Where(record=first + (error.where.record or 0))) from error
+
+
+def _fit(column: Any, feature: Feature, name: str) -> Any:
+    """A column in the dtype and shape of a feature. Integers keep their values; floats may lose precision."""
+    varies = feature.shape[:1] == (None,)
+    if varies and None not in feature.shape[1:] and not hasattr(column, "tocsr"):
+        rows = ragged_rows(column, name)
+        return Ragged(_fit_values(rows.values, feature, name, feature.shape[1:], rows.offsets), rows.offsets)
+    if isinstance(column, (np.ndarray, Strings)):
+        return _fit_values(column, feature, name, feature.shape, None)
+    if varies and isinstance(column, list):
+        return column
+    raise SchemaMismatch(Where(feature=name), expected=repr(feature), found="values whose lengths vary")
+
+
+def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | None, ...], offsets: Any) -> Any:
+    def refuse(found: str, at: int = 0) -> SchemaMismatch:
+        record = at if offsets is None else int(np.searchsorted(offsets, at, side="right")) - 1
+        return SchemaMismatch(Where(record=record, feature=name), expected=repr(feature), found=found)
+
+    if values.shape[1:] != shape and values.size:
+        raise refuse(f"values of shape {values.shape[1:]}")
+    if not values.size:
+        return np.zeros(values.shape, feature.numpy_dtype)
+    found = ("str" if values.is_text else "bytes") if isinstance(values, Strings) else str(values.dtype)
+    if feature.is_text != isinstance(values, Strings) or (feature.is_text and found != feature.dtype):
+        raise refuse(found)
+    wanted = feature.numpy_dtype
+    if feature.is_text or values.dtype == wanted:
+        return values
+    if values.dtype.kind not in "biufcmM" or (values.dtype.kind in "mM") != (wanted.kind in "mM"):
+        raise refuse(found)
+    with np.errstate(all="ignore"):
+        cast = values.astype(wanted)
+    if not (values.dtype.kind == "f" and wanted.kind == "f"):
+        changed = cast != values
+        if changed.any():
+            at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
+            raise refuse(f"{values[at]!r:.60}", at)
+    return cast
+
+
+class _Unnamed(StoredNode):
+    """Examples in files that have no name any more."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.map_files()
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedData(
+            Where(),
+            expected="a source with files",
+            found="one of a generator without a key",
+            hint="from_generator(function, key='...') gives one that can be pickled.",
+        )

@@ -1,0 +1,197 @@
+"""Examples stored as columns in a folder of our own: written once, whole or not at all, and read by index."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace._arguments import word
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Indices
+from headrace.errors import CorruptFile, SchemaMismatch, Where
+from headrace.formats.columns.read import StoredFeature, describe_damage
+from headrace.formats.columns.write import FeatureWriter
+from headrace.formats.table.values import column_of
+from headrace.io.cache.folder import cache_key
+from headrace.io.faults import close_quietly, name_in_errors
+from headrace.io.folders import AtomicFolder
+from headrace.io.progress import Progress
+from headrace.io.system import lock, unlock
+from headrace.sources.node import Node, fingerprint_of, random_streams
+
+__all__ = ["VERSION", "StoredNode", "check_key", "locked", "store_batches", "store_node"]
+
+VERSION = 1
+DESCRIPTION = "columns.json"
+BLOCK = 256
+"""Examples read at a time, where a source is stored."""
+
+
+def check_key(key: str) -> None:
+    """Check a key that a user gives.
+
+    Raises:
+        TypeError: It is not text.
+        ValueError: It is empty.
+    """
+    word(key, "key")
+    if not key:
+        raise ValueError("key must be text that names the data and changes when they do, got nothing")
+
+
+def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: bool) -> StoredNode:
+    """All examples of a node, from a folder below ``path`` that is made of them unless it is there.
+
+    Raises:
+        ValueError: The node draws random numbers, or the key is empty.
+        SchemaMismatch, UnsupportedData: A feature cannot be stored.
+    """
+    check_key(key)
+    if random_streams(node):
+        raise ValueError(
+            "the source draws random numbers, which a cache would freeze: call cache() before the seeded map"
+        )
+    root = Path(path).absolute()
+    folder = root / cache_key("cache", VERSION, fingerprint_of(node), key)
+    with locked(root):
+        if not folder.is_dir():
+            with Progress("caching", len(node), "examples", show=progress) as bar:
+                store_batches(folder, _blocks(node, bar), node.schema)
+    return StoredNode(folder)
+
+
+def _blocks(node: Node, bar: Progress) -> Iterator[Batch]:
+    n = len(node)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        yield node.batch(np.arange(start, stop))
+        bar.advance(stop - start)
+
+
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """One process at a time makes folders in ``root``. The lock goes with its process."""
+    with name_in_errors(str(root)):
+        root.mkdir(parents=True, exist_ok=True)
+        fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        lock(fd, wait=True)
+        yield
+    finally:
+        unlock(fd)
+        close_quietly(fd)
+
+
+def store_batches(folder: Path, batches: Iterable[Mapping[str, Any]], schema: Schema | None = None) -> None:
+    """Write batches as a folder, which appears complete or not at all.
+
+    Args:
+        folder: Its name; it does not exist.
+        batches: Columns of equal length, with the same features each.
+        schema: The features, as far as they are known.
+
+    Raises:
+        SchemaMismatch: A feature changes its dtype or its number of axes.
+        UnsupportedData: A feature cannot be stored.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    whole = AtomicFolder(folder)
+    writers: dict[str, FeatureWriter] = {}
+    try:
+        for batch in batches:
+            if not writers:
+                writers = {name: FeatureWriter(whole, f"{at}", name) for at, name in enumerate(batch)}
+            _append(writers, batch)
+        whole.write(DESCRIPTION, _describe(writers, schema))
+        whole.close()
+    except BaseException:
+        for writer in writers.values():
+            writer.abort()
+        whole.abort()
+        raise
+
+
+def _append(writers: Mapping[str, FeatureWriter], batch: Mapping[str, Any]) -> None:
+    count = next((writer.rows for writer in writers.values()), 0)
+    if list(batch) != list(writers):
+        raise SchemaMismatch(Where(record=count), expected=f"the features {list(writers)}", found=str(list(batch)))
+    for name, column in batch.items():
+        writers[name].append(column, count)
+
+
+def _describe(writers: Mapping[str, FeatureWriter], known: Schema | None) -> bytes:
+    """The text of the description. Features are those of the schema where they were stored so."""
+    described = {name: writer.close() for name, writer in writers.items()}
+    features = {} if writers or known is None else dict(known)
+    for name, found in described.items():
+        dtype = found["dtype"] if found["dtype"] in ("str", "bytes") else np.dtype(found["dtype"])
+        feature = Feature(dtype, tuple(found["shape"]))
+        told = None if known is None else known.get(name)
+        is_same = told is not None and (told.dtype, told.shape) == (feature.dtype, feature.shape)
+        features[name] = told if told is not None and is_same else feature
+    count = next((writer.rows for writer in writers.values()), 0)
+    text = {"version": VERSION, "examples": count, "schema": Schema(features).to_json(), "features": described}
+    return json.dumps(text).encode("ascii")
+
+
+class StoredNode:
+    """Examples in a folder that :func:`store_batches` wrote. Picklable; the files are mapped.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        CorruptFile: The description or a file is damaged; the folder can be removed, and is then made again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+        path = str(folder / DESCRIPTION)
+        try:
+            with name_in_errors(path):
+                found = json.loads((folder / DESCRIPTION).read_bytes())
+            self.schema = Schema.from_json(found["schema"])
+            self._length = int(found["examples"])
+            self._columns = {
+                name: StoredFeature(self.folder, f"{at}", name, self._length, described)
+                for at, (name, described) in enumerate(found["features"].items())
+            }
+        except CorruptFile:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise describe_damage(
+                path, "the description of stored columns", f"{type(error).__name__}: {error}"
+            ) from error
+
+    def __len__(self) -> int:
+        return self._length
+
+    def batch(self, indices: Indices, /) -> Batch:
+        if not self._columns:  # without examples
+            return {name: column_of([], feature) for name, feature in self.schema.items()}
+        return {name: column.rows(indices) for name, column in self._columns.items()}
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        kept = object.__new__(type(self))
+        kept.__dict__.update(self.__dict__)
+        kept.schema = self.schema.select([name for name in self.schema if name in names])
+        kept._columns = {name: column for name, column in self._columns.items() if name in names}
+        return kept
+
+    def map_files(self) -> None:
+        """Map all files now. They may then be removed."""
+        for column in self._columns.values():
+            column.map_files()
+
+    def where(self, index: int, /) -> Where:
+        return Where(path=self.folder, record=index)
+
+    def cuts_cleanly(self) -> bool:
+        return all(column.cuts_cleanly for column in self._columns.values())

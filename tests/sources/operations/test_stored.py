@@ -1,0 +1,302 @@
+"""Examples stored in folders: caches and generators, killed half way, damaged, and shared."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.forks import fork, fork_killed
+
+import headrace as hr
+from headrace.testing import KINDS, SourceTests, assert_same, kinds_batch
+
+STORABLE = [name for name in KINDS if name not in ("sparse", "nested")]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+class TestCached(SourceTests):
+    def make(self, folder):
+        return hr.ColumnSource(kinds_batch(30, STORABLE)).cache(folder / "cached", key="1")
+
+
+class TestGenerated(SourceTests):
+    def make(self, folder):
+        source = hr.ColumnSource(kinds_batch(30, STORABLE))
+        return hr.from_generator(lambda: iter(source), source.schema, key="kinds")
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 700])
+def test_every_kind_is_stored(tmp_path, rows):
+    source = hr.ColumnSource(kinds_batch(rows, STORABLE)) if rows else hr.ColumnSource(kinds_batch(1, STORABLE))[:0]
+    stored = source.cache(tmp_path, key="1")
+    assert (stored.schema, len(stored)) == (source.schema, rows)
+    assert_same(stored.batch(range(rows)), source.batch(range(rows)))
+    assert_same(stored.select("texts", "points").batch([]), source.select("texts", "points").batch([]))
+    some = np.random.default_rng(0).integers(0, rows, 40) if rows else []
+    assert_same(stored.batch(some), source.batch(some))
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.lists(st.integers(-9, 9), max_size=5),
+        st.text(max_size=4).filter(lambda text: text.isprintable()),
+        st.tuples(st.integers(1, 2), st.integers(1, 3)),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(ROWS, st.data())
+def test_what_a_function_gives_is_stored(tmp_path_factory, rows, data):
+    def change(example):
+        numbers, text, shape = rows[int(example["i"])]
+        return {"numbers": np.array(numbers, np.int16), "text": text, "image": np.full(shape, 7, np.uint8), "one": 3}
+
+    source = hr.ColumnSource({"i": np.arange(len(rows))}).map(change)
+    stored = source.cache(tmp_path_factory.mktemp("cached"), key="1")
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=9))
+    for found, index in zip(stored[chosen], chosen, strict=True):
+        assert_same(
+            dict(found),
+            {name: np.asarray(value) if name == "one" else value for name, value in change({"i": index}).items()},
+        )
+    assert [str(example) for example in stored] == [str(stored[index]) for index in range(len(rows))]
+
+
+def test_functions_are_called_once_ever(tmp_path):
+    calls = []
+
+    def double(example):
+        calls.append(int(example["x"]))
+        return {"x": example["x"] * 2}
+
+    source = hr.ColumnSource({"x": np.arange(600)})
+    first = source.map(double).cache(tmp_path, key="double 1")
+    assert set(calls) == set(range(600))
+    calls.clear()
+    again = source.map(double).cache(tmp_path, key="double 1")
+    assert len(calls) <= 3  # for schema and fingerprint
+    assert_same(again.batch([599, 3]), first.batch([599, 3]))
+    source.map(double).cache(tmp_path, key="double 2")
+    source[:-1].map(double).cache(tmp_path, key="double 1")
+    assert len([name for name in os.listdir(tmp_path) if not name.startswith(".")]) == 3
+
+
+def test_loaders_of_stored_sources_resume_like_those_of_others(tmp_path):
+    source = hr.ColumnSource(kinds_batch(50, STORABLE))
+    stored = source.cache(tmp_path, key="1")
+    loader = hr.Loader(stored, 4, shuffle=True, seed=5)
+    batches = iter(loader)
+    found = [next(batches)["uint64"].tolist() for _ in range(3)]
+    resumed = hr.Loader(source, 4, shuffle=True, seed=5)
+    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    found += [batch["uint64"].tolist() for batch in resumed]
+    assert found == [batch["uint64"].tolist() for batch in hr.Loader(source, 4, shuffle=True, seed=5)]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9, 0.99])
+def test_a_process_that_is_killed_leaves_nothing_wrong(tmp_path, share):
+    source = hr.ColumnSource({"x": np.arange(2000), "text": [f"t{number}" for number in range(2000)]})
+
+    runs = []
+
+    def work():
+        runs.append(1)
+        source.cache(tmp_path / str(len(runs)), key="1")
+        hr.from_generator(lambda: iter(source[:50]))
+        hr.from_generator(lambda: iter(source[:50]), key=os.urandom(4).hex())
+
+    _, status = os.waitpid(fork_killed(work, share), 0)
+    assert os.WIFSIGNALED(status)
+    stored = source.cache(tmp_path / "3", key="1")  # the run that was killed
+    assert_same(stored.batch(range(2000)), source.batch(range(2000)))
+    assert len(hr.from_generator(lambda: iter(source[:7]))) == 7
+    assert [
+        path.name for path in (tmp_path / "3").iterdir() if path.name != ".lock" and path.name.startswith(".")
+    ] == []
+
+
+def test_processes_wait_for_the_one_that_stores(tmp_path):
+    def note(example):
+        with open(tmp_path / "calls", "ab") as file:
+            file.write(b"x")
+        return {"x": example["x"] + 1}
+
+    def work():
+        stored = hr.ColumnSource({"x": np.arange(300)}).map(note).cache(tmp_path / "cached", key="1")
+        return np.asarray(stored["x"]).tolist() == list(range(1, 301))
+
+    for child in [fork(work) for _ in range(3)]:
+        assert os.waitpid(child, 0)[1] == 0
+    assert 300 <= (tmp_path / "calls").stat().st_size <= 300 + 3 * 4
+
+
+def test_arguments_of_cache(tmp_path):
+    source = hr.ColumnSource({"x": np.arange(3)})
+    for key, error in ((3, TypeError), ("", ValueError)):
+        with pytest.raises(error, match="key must be"):
+            source.cache(tmp_path, key=key)
+    with pytest.raises(ValueError, match="a cache would freeze"):
+        source.map(lambda example, rng: example, seeded=True).cache(tmp_path, key="1")
+    for name in ("sparse", "nested"):
+        with pytest.raises(hr.UnsupportedData, match=f"rows.*'{name}'"):
+            hr.ColumnSource(kinds_batch(3, [name])).cache(tmp_path, key="1")
+    mixed = source.map(lambda example: {"x": float(example["x"]) if example["x"] == 2 else np.float32(1)})
+    parts = mixed[:2].concat(mixed[2:])
+    with pytest.raises(
+        hr.SchemaMismatch, match="values of <f4 with 0 axes, as before, found <f8.*example|record 1|'x'"
+    ):
+        hr.Source(OneByOne(parts.node)).cache(tmp_path, key="1")
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+class OneByOne:
+    """A node whose blocks are one example each, as if they were large."""
+
+    def __init__(self, node):
+        self.node, self.schema = node, node.schema
+
+    def __len__(self):
+        return 300 * len(self.node)
+
+    def batch(self, indices):
+        return self.node.batch(np.minimum(indices // 300, len(self.node) - 1)[:1].repeat(len(indices)))
+
+    def where(self, index):
+        return hr.Where(record=index)
+
+
+def folder_of(root):
+    return next(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def test_damage_is_an_error_or_another_value_but_no_crash(tmp_path):
+    batch = kinds_batch(12, ["int32", "text", "texts", "ragged", "points"])
+    images = [np.full((1 + index % 3, 2), index, np.uint8) for index in range(12)]
+    source = hr.ColumnSource({**batch, "image": images})
+    source.cache(tmp_path, key="1")
+    folder = folder_of(tmp_path)
+    rng = np.random.default_rng(1)
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        places = sorted({0, len(whole) - 1, *rng.integers(0, len(whole), 30).tolist()})
+        for place in places:
+            for damaged in (whole[:place], whole[:place] + bytes([whole[place] ^ 0x91]) + whole[place + 1 :]):
+                path.write_bytes(damaged)
+                read_all(source, tmp_path)
+        path.unlink()
+        read_all(source, tmp_path)
+        path.write_bytes(whole)
+    assert_same(source.cache(tmp_path, key="1").batch(range(12)), source.batch(range(12)))
+
+
+def read_all(source, root):
+    try:
+        stored = source.cache(root, key="1")
+        for index in range(min(len(stored), 20)):
+            stored.batch([index, 0])
+    except (hr.DataError, OSError):
+        pass
+
+
+def test_a_file_that_shrinks_while_it_is_read(tmp_path):
+    source = hr.ColumnSource({"x": np.arange(100_000), "text": ["some text"] * 100_000})
+    stored = source.cache(tmp_path, key="1")
+    stored.batch([0])
+    for path in folder_of(tmp_path).glob("*.values"):
+        os.truncate(path, 10)
+    with pytest.raises(hr.CorruptFile):
+        stored.batch(range(99_000, 100_000))
+
+
+def numbers(count=2500):
+    return lambda: ({"x": number, "row": [number] * (number % 3)} for number in range(count))
+
+
+def test_a_generator_is_stored_once():
+    source = hr.from_generator(numbers())
+    assert (len(source), source[2400]["x"], source[5]["row"].tolist()) == (2500, 2400, [5, 5])
+    assert np.asarray(source.sort("x", descending=True).head(2)["x"]).tolist() == [2499, 2498]
+    assert source.random_split([0.5, 0.5])[0].window(4)[0]["x"].shape == (4,)
+    with pytest.raises(hr.UnsupportedData, match="key='...'"):
+        pickle.dumps(source)
+
+
+def test_without_a_key_nothing_is_left():
+    source = hr.from_generator(numbers())
+    root = Path(os.environ["HEADRACE_CACHE_DIR"]) / "generated"
+    assert list(root.iterdir()) == []
+    assert source[7]["x"] == 7
+    assert [batch["x"].tolist() for batch in hr.Loader(source[:4], 2, workers=1, start_method="fork")] == [
+        [0, 1],
+        [2, 3],
+    ]
+
+
+def test_a_key_is_used_again():
+    calls = []
+
+    def generate():
+        calls.append(1)
+        yield from numbers(10)()
+
+    first = hr.from_generator(generate, key="numbers")
+    second = hr.from_generator(generate, key="numbers")
+    assert calls == [1]
+    assert_same(pickle.loads(pickle.dumps(second)).batch(range(10)), first.batch(range(10)))
+    assert first.fingerprint == second.fingerprint
+    hr.from_generator(generate, {"x": hr.Feature("int32"), "row": hr.Feature("int8", (None,))}, key="numbers")
+    assert calls == [1, 1]
+
+
+def test_a_schema_gives_types():
+    schema = {"x": hr.Feature("float32"), "row": hr.Feature("int8", (None,))}
+    source = hr.from_generator(numbers(5), schema)
+    assert source.schema == hr.Schema(schema)
+    assert (source[4]["x"].dtype, source[4]["row"].dtype) == (np.float32, np.int8)
+    assert len(hr.from_generator(list, schema)) == 0
+    assert hr.from_generator(list, schema).batch([])["x"].dtype == np.float32
+    assert len(hr.from_generator(list)) == 0
+
+
+def fail_at(place):
+    for number in range(3000):
+        if number == place:
+            raise ZeroDivisionError("no more")
+        yield {"x": number}
+
+
+@pytest.mark.parametrize(
+    ("function", "schema", "error", "message"),
+    [
+        (lambda: fail_at(2000), None, ZeroDivisionError, "no more"),
+        (lambda: [{"x": 1}, 3], None, hr.SchemaMismatch, "a dict of features, found int 3 - at record 1"),
+        (lambda: [{"x": 1}, {"y": 1}], None, hr.SchemaMismatch, "features"),
+        (lambda: [{"x": 1}, {"y": 1}], {"x": hr.Feature("int64")}, hr.SchemaMismatch, "found .'y'. - at record 1"),
+        (
+            lambda: [{"x": 1}, {"x": "a"}],
+            {"x": hr.Feature("int64")},
+            hr.SchemaMismatch,
+            r"Feature\('int64'\), found <U.*feature 'x'",
+        ),
+        (lambda: 3, None, TypeError, "not iterable"),
+        (3, None, TypeError, "function must be a function"),
+    ],
+)
+def test_generators_that_fail_leave_nothing(function, schema, error, message):
+    for key in (None, "some"):
+        with pytest.raises(error, match=message):
+            hr.from_generator(function, schema, key=key)
+    root = Path(os.environ["HEADRACE_CACHE_DIR"]) / "generated"
+    assert [path.name for path in (root.iterdir() if root.exists() else ()) if path.name != ".lock"] == []
