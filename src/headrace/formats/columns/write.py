@@ -141,7 +141,7 @@ def _values_and_shapes(column: Any, name: str) -> tuple[Any, npt.NDArray[np.int6
     if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
         values = without_objects(column.values) if isinstance(column.values, np.ndarray) else column.values
         if not isinstance(values, Strings) and values.dtype == object and values.size:
-            raise _unsupported(name, "objects")
+            raise _refusal(name, "objects")
         column = Ragged(values, column.offsets)
         inner = np.array(column.values.shape[1:], np.int64)
         lengths = column.lengths[:, None]
@@ -163,10 +163,10 @@ def _values_and_shapes(column: Any, name: str) -> tuple[Any, npt.NDArray[np.int6
         inner = np.array(column.shape[1:], np.int64)
         return column, np.broadcast_to(inner, (len(column), len(inner)))
     found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
-    raise _unsupported(name, "sparse rows" if hasattr(column, "tocsr") else found)
+    raise _refusal(name, "sparse rows" if hasattr(column, "tocsr") else found)
 
 
-def _unsupported(name: str, found: str) -> UnsupportedData:
+def _refusal(name: str, found: str) -> UnsupportedData:
     return UnsupportedData(
         Where(feature=name),
         expected="numbers, text or bytes with at most one level of varying lengths",

@@ -17,7 +17,7 @@ from headrace.contracts.values import Batch, Example, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.write.pending import remove_abandoned, temporary_name
-from headrace.sources.operations.stored import VERSION, StoredNode, check_key, locked, store_batches
+from headrace.sources.operations.stored import VERSION, StoredNode, check_key, hold_lock, store_batches
 from headrace.sources.source import Source
 from headrace.sources.stacking import ragged_rows, stack
 from headrace.sources.user_functions import check_callable
@@ -63,7 +63,7 @@ def from_generator(
             shutil.rmtree(folder, ignore_errors=True)  # what is mapped stays
     check_key(key)
     folder = root / cache_key("generated", VERSION, key, "" if given is None else given.to_json())
-    with locked(root):
+    with hold_lock(root):
         if not folder.is_dir():
             store_batches(folder, _blocks(function, given), given)
     return Source(StoredNode(folder))
@@ -83,7 +83,7 @@ def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Ite
                     Where(record=number), expected=f"the features {list(schema)}", found=str(list(example))
                 )
         try:
-            yield stack(block) if schema is None else _typed(block, schema, count)
+            yield stack(block) if schema is None else _as_features(block, schema, count)
         except SchemaMismatch as error:
             if error.where.record is None or error.where.feature is not None:
                 raise
@@ -91,7 +91,7 @@ def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Ite
         count += len(block)
 
 
-def _typed(block: list[Example], schema: Schema, first: int) -> dict[str, Any]:
+def _as_features(block: list[Example], schema: Schema, first: int) -> dict[str, Any]:
     """Examples as columns of the types of a schema."""
     columns = stack([{name: example[name] for name in schema} for example in block])
     try:

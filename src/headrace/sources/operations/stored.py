@@ -26,7 +26,7 @@ from headrace.io.progress import Progress
 from headrace.io.system import lock, unlock
 from headrace.sources.node import Node, fingerprint_of, random_streams
 
-__all__ = ["VERSION", "StoredNode", "check_key", "locked", "store_batches", "store_node"]
+__all__ = ["VERSION", "StoredNode", "check_key", "hold_lock", "store_batches", "store_node"]
 
 VERSION = 1
 DESCRIPTION = "columns.json"
@@ -60,7 +60,7 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
         )
     root = Path(path).absolute()
     folder = root / cache_key("cache", VERSION, fingerprint_of(node), key)
-    with locked(root):
+    with hold_lock(root):
         if not folder.is_dir():
             with Progress("caching", len(node), "examples", show=progress) as bar:
                 store_batches(folder, _blocks(node, bar), node.schema)
@@ -76,7 +76,7 @@ def _blocks(node: Node, bar: Progress) -> Iterator[Batch]:
 
 
 @contextlib.contextmanager
-def locked(root: Path) -> Iterator[None]:
+def hold_lock(root: Path) -> Iterator[None]:
     """One process at a time makes folders in ``root``. The lock goes with its process."""
     with name_in_errors(str(root)):
         root.mkdir(parents=True, exist_ok=True)
