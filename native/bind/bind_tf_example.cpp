@@ -69,36 +69,38 @@ nb::object numbers_of(example::Kind kind, example::Column& column) {
     return to_numpy(std::move(column.numbers), dtype, {column.number_count});
 }
 
-/// Data, offsets, and the first value that is not UTF-8 where text is wanted.
-struct Texts {
-    StringBlocks blocks;
-    std::optional<std::size_t> not_utf8;
-};
-
-nb::object texts_of(Texts texts) {
-    const std::size_t size = texts.blocks.size, count = texts.blocks.count;
-    return nb::make_tuple(to_numpy(std::move(texts.blocks.data), nb::dtype<std::uint8_t>(), {size}),
-                          to_numpy(std::move(texts.blocks.offsets), nb::dtype<std::int64_t>(), {count + 1}),
-                          texts.not_utf8 ? static_cast<std::int64_t>(*texts.not_utf8) : -1);
+/// Data, offsets, and the first value that is not UTF-8 where text is wanted, or -1.
+nb::object texts_of(StringBlocks texts, std::optional<std::size_t> not_utf8) {
+    const std::size_t size = texts.size, count = texts.count;
+    return nb::make_tuple(to_numpy(std::move(texts.data), nb::dtype<std::uint8_t>(), {size}),
+                          to_numpy(std::move(texts.offsets), nb::dtype<std::int64_t>(), {count + 1}),
+                          not_utf8 ? static_cast<std::int64_t>(*not_utf8) : -1);
 }
 
-nb::list decode(const example::Decoder& decoder, const HeldSpans& held) {
+/// A decoder, and the template of the records that it read last. The GIL protects the template, not a lock, so a fork
+/// finds it whole.
+struct HeldDecoder {
+    example::Decoder decoder;
+    std::shared_ptr<const example::RecordTemplate> usual;
+};
+
+nb::list decode(HeldDecoder& held_decoder, const HeldSpans& held) {
+    const example::Decoder& decoder = held_decoder.decoder;
+    std::shared_ptr<const example::RecordTemplate> usual = held_decoder.usual;
     std::vector<example::Column> columns;
-    std::vector<Texts> texts(decoder.specs().size());
+    std::vector<std::optional<std::size_t>> not_utf8(decoder.specs().size());
     {
         const nb::gil_scoped_release release;
-        columns = decoder.decode(held.spans, batch_pool());
-        for (std::size_t k = 0; k < columns.size(); ++k) {
-            if (decoder.specs()[k].kind != example::Kind::bytes) continue;
-            texts[k].blocks = join_values(columns[k].texts, batch_pool());
-            if (decoder.specs()[k].text) texts[k].not_utf8 = first_not_utf8(texts[k].blocks.view());
-        }
+        columns = decoder.decode(held.spans, batch_pool(), usual);
+        for (std::size_t k = 0; k < columns.size(); ++k)
+            if (decoder.specs()[k].text) not_utf8[k] = first_not_utf8(columns[k].texts.view());
     }
+    held_decoder.usual = std::move(usual);
     nb::list out;
     for (std::size_t k = 0; k < columns.size(); ++k) {
         const example::Kind kind = decoder.specs()[k].kind;
-        const nb::object values =
-            kind == example::Kind::bytes ? texts_of(std::move(texts[k])) : numbers_of(kind, columns[k]);
+        const nb::object values = kind == example::Kind::bytes ? texts_of(std::move(columns[k].texts), not_utf8[k])
+                                                               : numbers_of(kind, columns[k]);
         out.append(nb::make_tuple(values, offsets_array(columns[k].steps), offsets_array(columns[k].offsets)));
     }
     return out;
@@ -188,14 +190,14 @@ nb::tuple encode(nb::list columns, std::size_t n, std::size_t head, std::size_t 
 } // namespace
 
 void register_tf_example(nb::module_& module) {
-    nb::class_<example::Decoder>(module, "ExampleDecoder",
-                                 "Decodes tf.train.Example and SequenceExample payloads into columns.")
+    nb::class_<HeldDecoder>(module, "ExampleDecoder",
+                            "Decodes tf.train.Example and SequenceExample payloads into columns.")
         .def(
             "__init__",
-            [](example::Decoder* self, nb::list specs) {
+            [](HeldDecoder* self, nb::list specs) {
                 std::vector<example::Spec> all;
                 for (nb::handle spec : specs) all.push_back(spec_of(spec));
-                new (self) example::Decoder(std::move(all));
+                new (self) HeldDecoder{example::Decoder(std::move(all)), nullptr};
             },
             nb::arg("specs"),
             nb::sig("def __init__(self, specs: list[tuple[str, int, int, bool, typing.Any]]) -> None"),

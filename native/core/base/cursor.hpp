@@ -65,6 +65,14 @@ template <typename T> inline void store_le(std::byte* to, T value) noexcept {
     std::memcpy(to, &value, sizeof value);
 }
 
+/// Concatenates the low seven bits of eight bytes: pairs, then fours, then all. Branch-free, so mixed lengths of two
+/// and three bytes are as fast as equal ones.
+[[nodiscard]] constexpr std::uint64_t join_sevens(std::uint64_t bytes) noexcept {
+    bytes = (bytes & 0x007F007F007F007F) | (bytes & 0x7F007F007F007F00) >> 1;
+    bytes = (bytes & 0x00003FFF00003FFF) | (bytes & 0x3FFF00003FFF0000) >> 2;
+    return (bytes & 0x000000000FFFFFFF) | (bytes & 0x0FFFFFFF00000000) >> 4;
+}
+
 /// Turns bytes into integers, and checks every step against the end. All parsing goes through it.
 class Cursor {
   public:
@@ -119,15 +127,7 @@ class Cursor {
         const std::uint64_t last = ~word & last_marks;
         if (last == 0) return varint_by_bytes();
         at_ += (std::countr_zero(last) + 1) / 8;
-        return joined_sevens(word & (last ^ (last - 1)));
-    }
-
-    /// Concatenates the low seven bits of eight bytes: pairs, then fours, then all. Branch-free, so mixed lengths of
-    /// two and three bytes are as fast as equal ones.
-    static std::uint64_t joined_sevens(std::uint64_t bytes) noexcept {
-        bytes = (bytes & 0x007F007F007F007F) | (bytes & 0x7F007F007F007F00) >> 1;
-        bytes = (bytes & 0x00003FFF00003FFF) | (bytes & 0x3FFF00003FFF0000) >> 2;
-        return (bytes & 0x000000000FFFFFFF) | (bytes & 0x0FFFFFFF00000000) >> 4;
+        return join_sevens(word & (last ^ (last - 1)));
     }
 
     std::uint64_t varint_by_bytes() {

@@ -47,6 +47,22 @@ struct Tag {
     return false;
 }
 
+/// Moves a length and the bytes that it counts from the start of `bytes` to `counted`, without the length. False, with
+/// nothing done, for a length past the end or of ten bytes.
+[[nodiscard]] inline bool take_counted(Bytes& bytes, Bytes& counted) noexcept {
+    std::uint64_t length = 0;
+    for (std::size_t i = 0; i < bytes.size() && i < 9; ++i) {
+        const auto byte = std::to_integer<std::uint64_t>(bytes[i]);
+        length |= (byte & 0x7F) << 7 * i;
+        if (byte >= 0x80) continue;
+        if (length > bytes.size() - i - 1) return false;
+        counted = bytes.subspan(i + 1, length);
+        bytes = bytes.subspan(i + 1 + length);
+        return true;
+    }
+    return false;
+}
+
 /// Skips the value that follows `tag`, groups included.
 void skip_value(Cursor& cursor, Tag tag);
 

@@ -45,20 +45,22 @@ Bytes StringsView::all() const {
 
 StringsBuilder::StringsBuilder(std::shared_ptr<Pool> pool, std::size_t values, std::size_t bytes)
     : pool_(std::move(pool)),
-      data_(pool_->take(bytes + room)),
+      data_(pool_->take(bytes + wide)),
       offsets_(pool_->take((values + 1) * item)),
-      data_room_(data_.capacity() - room),
+      data_room_(data_.capacity() - wide),
       value_room_(offsets_.capacity() / item - 1) {
     store_le<std::int64_t>(offsets_.data(), 0);
 }
 
-void StringsBuilder::grow_data(std::size_t size) {
-    const std::size_t needed = size_ + size;
-    Pool::Block larger = pool_->take(needed + needed / 2 + room);
+void StringsBuilder::make_room(std::size_t bytes) {
+    if (bytes <= room_left()) return;
+    Pool::Block larger = pool_->take(size_ + bytes + wide);
     if (size_ != 0) std::memcpy(larger.data(), data_.data(), size_);
     data_ = std::move(larger);
-    data_room_ = data_.capacity() - room;
+    data_room_ = data_.capacity() - wide;
 }
+
+void StringsBuilder::grow_data(std::size_t size) { make_room(size + (size_ + size) / 2); }
 
 void StringsBuilder::grow_offsets(std::size_t values) {
     Pool::Block larger = pool_->take((count_ + count_ / 2 + values + 16) * item);

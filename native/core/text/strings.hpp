@@ -70,6 +70,32 @@ class StringsBuilder {
         }
     }
 
+    /// The same if memory is readable up to `end`. Copies more bytes than needed, because a fixed size costs less than
+    /// a call, and a branch for each size of text more than a few vectors. `end` is not before the end of the value.
+    void add_near(Bytes value, const std::byte* end) {
+        std::byte* const to = extend(value.size());
+        if (value.size() > width_ && value.size() <= wide) width_ = wide;
+        if (value.size() > width_ || static_cast<std::size_t>(end - value.data()) < width_) [[unlikely]] {
+            if (!value.empty()) std::memcpy(to, value.data(), value.size());
+        } else if (width_ == room) {
+            std::memcpy(to, value.data(), room);
+        } else {
+            std::memcpy(to, value.data(), wide);
+        }
+    }
+
+    /// Makes room for `bytes` more, which is not a limit. The caller has checked that this is plausible.
+    void make_room(std::size_t bytes);
+
+    /// How many more bytes there is room for.
+    [[nodiscard]] std::size_t room_left() const noexcept { return data_room_ - size_; }
+
+    /// Drops all values after the first `count`, which is at most count().
+    void cut(std::size_t count) noexcept {
+        count_ = count;
+        size_ = static_cast<std::size_t>(reinterpret_cast<const std::int64_t*>(offsets_.data())[count]);
+    }
+
     /// Adds a value of `size` bytes and returns where to write them. The pointer is valid until the next call.
     [[nodiscard]] std::byte* extend(std::size_t size) {
         if (size > data_room_ - size_) [[unlikely]]
@@ -107,7 +133,8 @@ class StringsBuilder {
     /// What was collected. Empties the builder.
     [[nodiscard]] StringBlocks finish();
 
-    static constexpr std::size_t room = 16;      ///< Writable bytes after the last value.
+    static constexpr std::size_t room = 16;      ///< What add_in_room copies at least.
+    static constexpr std::size_t wide = 64;      ///< Writable bytes after the last value.
     static constexpr std::size_t long_room = 32; ///< The same after values written directly.
 
   private:
@@ -121,6 +148,7 @@ class StringsBuilder {
     std::size_t count_ = 0;
     std::size_t data_room_ = 0;
     std::size_t value_room_ = 0;
+    std::size_t width_ = room; ///< What add_near copies: `room` as long as no value was longer, else `wide`.
 };
 
 /// Copies values into a block of their exact size.

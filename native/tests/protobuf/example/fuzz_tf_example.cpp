@@ -1,11 +1,11 @@
 // Scans arbitrary payloads for a schema, and decodes them under several schemas. Encoding and decoding the result again
 // must not change it.
 #include <cstdlib>
-#include <optional>
 
 #include "core/protobuf/example/decode.hpp"
 #include "core/protobuf/example/encode.hpp"
 #include "core/protobuf/example/scan.hpp"
+#include "protobuf/example/samples.hpp"
 
 using namespace headrace;
 using example::Kind;
@@ -41,7 +41,7 @@ example::Source source_of(const example::Spec& spec, const example::Column& colu
     source.count = spec.count;
     source.numbers = column.numbers.data();
     source.number_count = column.number_count;
-    source.texts = column.texts;
+    for (std::size_t t = 0; t < column.texts.count; ++t) source.texts.push_back(column.texts.view().at(t));
     source.steps = column.steps;
     source.offsets = column.offsets;
     return source;
@@ -62,69 +62,25 @@ void round_trip(const std::vector<example::Spec>& specs, const Spans& spans, con
     for (std::size_t k = 0; k < specs.size(); ++k) {
         if (specs[k].kind == Kind::number) continue;
         if (columns[k].number_count != back[k].number_count || columns[k].steps != back[k].steps ||
-            columns[k].offsets != back[k].offsets || columns[k].texts.size() != back[k].texts.size())
+            columns[k].offsets != back[k].offsets || columns[k].texts.count != back[k].texts.count)
             std::abort();
         const std::size_t item = specs[k].kind == Kind::float32 ? sizeof(float) : sizeof(std::int64_t);
         if (columns[k].number_count != 0 &&
             std::memcmp(columns[k].numbers.data(), back[k].numbers.data(), columns[k].number_count * item) != 0)
             std::abort();
-        for (std::size_t t = 0; t < columns[k].texts.size(); ++t)
-            if (!std::equal(columns[k].texts[t].begin(), columns[k].texts[t].end(), back[k].texts[t].begin(),
-                            back[k].texts[t].end()))
-                std::abort();
-    }
-}
-
-/// A decoder's result for some records: their columns, or a fault.
-struct Answer {
-    std::vector<example::Column> columns;
-    std::optional<FormatError> fault;
-};
-
-Answer answer(const example::Decoder& decoder, const Spans& spans, const std::shared_ptr<Pool>& pool) {
-    try {
-        return {decoder.decode(spans, pool), std::nullopt};
-    } catch (const FormatError& fault) {
-        return {{}, fault};
+        for (std::size_t t = 0; t < columns[k].texts.count; ++t) {
+            const Bytes text = columns[k].texts.view().at(t), same = back[k].texts.view().at(t);
+            if (!std::equal(text.begin(), text.end(), same.begin(), same.end())) std::abort();
+        }
     }
 }
 
 /// Records that match the template are not parsed. The result must be the same as for each record alone.
-void same_as_alone(std::vector<example::Spec> specs, const Spans& spans, const std::shared_ptr<Pool>& pool) {
-    std::erase_if(specs, [](const example::Spec& spec) { return spec.list; });
+void same_as_alone(const std::vector<example::Spec>& specs, const Spans& spans, const std::shared_ptr<Pool>& pool) {
     const example::Decoder decoder(specs);
-    const Answer together = answer(decoder, spans, pool);
-    std::vector<std::size_t> numbers(specs.size()), texts(specs.size());
-    for (std::size_t i = 0; i < spans.payloads.size(); ++i) {
-        Spans one;
-        one.payloads = {spans.payloads[i]};
-        const Answer alone = answer(decoder, one, pool);
-        if (alone.fault) {
-            if (!together.fault || together.fault->record != static_cast<std::int64_t>(i) ||
-                together.fault->fault != alone.fault->fault || together.fault->offset != alone.fault->offset ||
-                together.fault->feature != alone.fault->feature)
-                std::abort();
-            return;
-        }
-        if (together.fault) {
-            if (together.fault->record <= static_cast<std::int64_t>(i)) std::abort();
-            continue;
-        }
-        for (std::size_t k = 0; k < specs.size(); ++k) {
-            const std::size_t item = specs[k].kind == Kind::float32 ? sizeof(float) : sizeof(std::int64_t);
-            const example::Column& column = alone.columns[k];
-            if (column.number_count != 0 && std::memcmp(together.columns[k].numbers.data() + numbers[k] * item,
-                                                        column.numbers.data(), column.number_count * item) != 0)
-                std::abort();
-            numbers[k] += column.number_count;
-            for (const Bytes& text : column.texts)
-                if (together.columns[k].texts[texts[k]++].data() != text.data()) std::abort();
-        }
-    }
-    for (std::size_t k = 0; k < specs.size(); ++k)
-        if (!together.fault &&
-            (together.columns[k].number_count != numbers[k] || together.columns[k].texts.size() != texts[k]))
-            std::abort();
+    std::shared_ptr<const example::RecordTemplate> usual;
+    for (int round = 0; round < 2; ++round)
+        if (!headrace::testing::is_same_as_alone(decoder, spans, pool, usual)) std::abort();
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "core/protobuf/example/decode.hpp"
 
+#include <random>
+
 #include "base/cpus.hpp"
 #include "check.hpp"
 #include "protobuf/example/samples.hpp"
@@ -15,7 +17,7 @@ const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
 // The key and values of `packed` in pieces: unpacked 1, packed -1, and 300 in a second list.
 constexpr std::string_view pieces = "0a1c0a1a0a016912151a0e08010a0affffffffffffffffff011a0308ac02";
 
-std::vector<std::int64_t> integers(std::string_view hex, std::int64_t count) {
+std::vector<std::int64_t> numbers_of(std::string_view hex, std::int64_t count) {
     const auto payload = from_hex(hex);
     Spans spans;
     spans.payloads = {bytes_of(payload)};
@@ -27,8 +29,8 @@ std::vector<std::int64_t> integers(std::string_view hex, std::int64_t count) {
 
 void all_forms_of_a_list() {
     const std::vector<std::int64_t> expected = {1, -1, 300};
-    check(integers(packed, 3) == expected && integers(packed, -1) == expected);
-    check(integers(pieces, 3) == expected && integers(pieces, -1) == expected);
+    check(numbers_of(packed, 3) == expected && numbers_of(packed, -1) == expected);
+    check(numbers_of(pieces, 3) == expected && numbers_of(pieces, -1) == expected);
 }
 
 void faults_name_record_and_feature() {
@@ -157,25 +159,6 @@ void keys_in_another_order() {
     }
 }
 
-void steps_of_equal_and_other_forms() {
-    // Four steps of one float: two in the usual form, one unpacked, one more in the usual form.
-    const std::string usual = "0a08 1206 0a04 0000803f", single = "0a07 1205 0d 00000040";
-    const auto payload = from_hex("122e 0a2c 0a0173 1227" + usual + usual + single + usual);
-    Spans spans;
-    spans.payloads = {bytes_of(payload), bytes_of(payload)};
-    for (const std::int64_t count : {-1, 1}) {
-        const example::Decoder decoder({spec("s", Kind::float32, count, true)});
-        const auto columns = decoder.decode(spans, pool);
-        check(columns[0].steps == std::vector<std::int64_t>{0, 4, 8} && columns[0].number_count == 8);
-        const float expected[] = {1, 1, 2, 1, 1, 1, 2, 1};
-        check(std::memcmp(columns[0].numbers.data(), expected, sizeof expected) == 0);
-        if (count < 0) check(columns[0].offsets == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8});
-    }
-    const example::Decoder two({spec("s", Kind::float32, 2, true)});
-    const FormatError error = fault_of([&] { (void)two.decode(spans, pool); });
-    check(error.fault == Fault::wrong_count && error.expected == 2 && error.found == 1 && error.record == 0);
-}
-
 void defaults_fill_in() {
     Spans spans;
     spans.payloads = {Bytes()};
@@ -187,9 +170,117 @@ void defaults_fill_in() {
     check(load_le<std::int64_t>(columns[0].numbers.data()) == 7);
 }
 
+/// Records of one writer, and what others make of them.
+class Records {
+  public:
+    explicit Records(unsigned seed) : random_(seed) {}
+
+    std::string next() {
+        std::string features, lists;
+        for (const char* const key : {"a", "id", "price", "word", "words", "tags", "other key", "either", "none"}) {
+            const unsigned chance = pick(40);
+            if (chance == 0) continue;
+            features += entry(key, value(key));
+            if (chance == 1) features += entry(key, value(key));
+            if (chance == 2) features += entry("unknown" + std::to_string(pick(3)), value("word"));
+        }
+        if (pick(30) == 0) features += features; // in another order, each twice
+        for (const char* const key : {"step", "text", "token"})
+            if (pick(20) != 0) lists += entry(key, steps(key));
+        std::string out = field(1, features) + field(2, lists);
+        if (pick(30) == 0) out = field(2, lists) + field(1, features);
+        if (pick(40) == 0) out += field(1, entry("id", value("id")));
+        if (pick(100) == 0) out[pick(out.size())] ^= static_cast<char>(1 << pick(8));
+        return out;
+    }
+
+  private:
+    std::size_t pick(std::size_t below) { return random_() % below; }
+
+    std::string value(std::string_view key) {
+        if (pick(50) == 0) return "";                                                   // no list
+        if (pick(2500) == 0) return field(static_cast<std::uint32_t>(1 + pick(3)), ""); // an empty one
+        if (pick(2500) == 0) return texts({"another kind"});
+        if (key == "price") return pick(40) == 0 ? field(2, std::string("\x0d") + "abcd") : floats({number()});
+        if (key == "other key") return floats({number(), number(), number()});
+        if (key == "word") return texts({word()});
+        if (key == "words") return texts(std::vector<std::string>(pick(4), word()));
+        if (key == "tags") return texts({word(), word()});
+        if (key == "either" && pick(2) == 0) return floats({number()});
+        if (key == "a" && pick(20) == 0) return integers({1, 2}) + integers({3});
+        if (key == "a") return integers(std::vector<std::int64_t>(pick(30), integer()));
+        return pick(30) == 0 ? field(3, "\x08" + varint(7)) : integers({integer()});
+    }
+
+    std::string steps(std::string_view key) {
+        std::string out;
+        for (std::size_t i = pick(6); i != 0; --i)
+            out += field(1, key == "step"   ? pick(1500) == 0 ? "" : floats({number(), number()})
+                            : key == "text" ? texts(std::vector<std::string>(pick(1500) == 0 ? 2 : 1, word()))
+                                            : value("id"));
+        return out;
+    }
+
+    float number() { return static_cast<float>(pick(1000)); }
+    std::int64_t integer() { return static_cast<std::int64_t>(random_() >> pick(64)); }
+    std::string word() { return std::string(pick(10) == 0 ? pick(300) : pick(40), static_cast<char>('a' + pick(26))); }
+
+    std::mt19937_64 random_;
+};
+
+void usual_and_other_records_alike_on_every_cpu() {
+    std::vector<example::Spec> specs = {
+        spec("a", Kind::int64, -1),          spec("id", Kind::int64, 1),          spec("price", Kind::float32, 1),
+        spec("word", Kind::bytes, 1),        spec("words", Kind::bytes, -1),      spec("tags", Kind::bytes, 2),
+        spec("other key", Kind::float32, 3), spec("either", Kind::number, 1),     spec("step", Kind::float32, 2, true),
+        spec("text", Kind::bytes, 1, true),  spec("token", Kind::int64, -1, true)};
+    for (example::Spec& one : specs) {
+        one.has_default = one.count >= 0 && !one.list;
+        if (!one.has_default) continue;
+        one.texts.assign(one.kind == Kind::bytes ? static_cast<std::size_t>(one.count) : 0, "default");
+        if (one.kind != Kind::bytes)
+            one.numbers.assign(static_cast<std::size_t>(one.count) * example::size_of_number(one.kind), std::byte{1});
+    }
+    std::size_t faults = 0, rounds = 0;
+    for (const Cpu& cpu : runnable_cpus()) {
+        const example::Decoder decoder(specs, cpu);
+        for (unsigned seed = 0; seed < 100; ++seed, ++rounds) {
+            Records records(seed);
+            std::shared_ptr<const example::RecordTemplate> usual;
+            for (int batch = 0; batch < 3; ++batch) {
+                std::vector<std::vector<std::byte>> kept; // of its size each, for the sanitizers
+                Spans spans;
+                for (int i = 0; i < 12; ++i) {
+                    const std::string payload = records.next();
+                    const auto bytes = std::as_bytes(std::span(payload));
+                    kept.emplace_back(bytes.begin(), bytes.end());
+                }
+                for (const auto& payload : kept) spans.payloads.push_back(bytes_of(payload));
+                check(is_same_as_alone(decoder, spans, pool, usual));
+                faults += answer(decoder, spans, pool, usual).fault ? 1U : 0U;
+            }
+        }
+    }
+    check(faults > rounds / 10 && faults < 2 * rounds, std::to_string(faults) + " faults in " + std::to_string(rounds));
+}
+
+void a_changed_record_does_not_spoil_the_template() {
+    const std::string good = field(1, entry("a", integers({1})) + entry("b", integers({2})));
+    const std::string other = field(1, entry("b", integers({3})) + entry("a", integers({4})));
+    std::shared_ptr<const example::RecordTemplate> usual;
+    const example::Decoder decoder({spec("a", Kind::int64, 1), spec("b", Kind::int64, 1)});
+    for (const auto& payloads : {std::vector{good, good}, {other, good, other}, {good}, {other}}) {
+        Spans spans;
+        for (const std::string& payload : payloads) spans.payloads.push_back(bytes_of(std::string_view(payload)));
+        check(is_same_as_alone(decoder, spans, pool, usual) && usual != nullptr);
+    }
+}
+
 } // namespace
 
 int main() {
+    usual_and_other_records_alike_on_every_cpu();
+    a_changed_record_does_not_spoil_the_template();
     all_forms_of_a_list();
     faults_name_record_and_feature();
     faults_count_from_the_payload();
@@ -197,6 +288,5 @@ int main() {
     either_number_as_double();
     columns_grow_alike_on_every_cpu();
     keys_in_another_order();
-    steps_of_equal_and_other_forms();
     defaults_fill_in();
 }
