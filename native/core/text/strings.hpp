@@ -75,7 +75,8 @@ class StringsBuilder {
     void add_near(Bytes value, const std::byte* end) {
         std::byte* const to = extend(value.size());
         if (value.size() > width_ && value.size() <= wide) width_ = wide;
-        if (value.size() > width_ || static_cast<std::size_t>(end - value.data()) < width_) [[unlikely]] {
+        const auto readable = static_cast<std::size_t>(end - value.data());
+        if (value.size() > width_ || readable < width_) [[unlikely]] {
             if (!value.empty()) std::memcpy(to, value.data(), value.size());
         } else if (width_ == room) {
             std::memcpy(to, value.data(), room);

@@ -61,7 +61,11 @@ class Run {
     /// Puts a record that is like the template. False, with nothing done, for any other, and for every fault: parsing
     /// finds it again.
     bool put_as_usual(Bytes payload, std::size_t i) {
-        if (usual_ == nullptr || (waiting_ != 0 && waiting_-- != 0)) return false;
+        if (waiting_ != 0) {
+            --waiting_;
+            return false;
+        }
+        if (usual_ == nullptr) return false;
         bool is_usual = false;
         try {
             is_usual = put_groups(payload, i);

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/protobuf/example/decode.hpp"
+#include "core/protobuf/example/values.hpp"
 
 namespace headrace::example {
 
