@@ -199,6 +199,35 @@ def test_read_only():
         hash(column)
 
 
+def test_the_arrays_of_a_column_are_read_only():
+    made = hr.Strings.from_values(["a", "bc"])  # by native code, which fills its own memory
+    sliced = made[1:]
+    for column in (
+        made,
+        sliced,
+        made.take([1]),
+        hr.Strings.concatenate([made, sliced]),
+        pickle.loads(pickle.dumps(made)),
+    ):
+        for array in (column.data, column.offsets, column.content):
+            assert not array.flags.writeable
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+    assert np.shares_memory(sliced.data, made.data)
+    assert np.shares_memory(made.offsets, made.offsets)
+    assert made.to_arrow().buffers()[1].is_mutable is False
+
+
+def test_offsets_that_changed_do_not_reach_arrow():
+    offsets = np.array([0, 1, 3])
+    column = hr.Strings(b"abc", offsets, is_text=False)
+    assert column.to_arrow().to_pylist() == [b"a", b"bc"]
+    for wrong in ([0, 1, 4], [2, 1, 3], [-1, 1, 3]):
+        offsets[:] = wrong
+        with pytest.raises(ValueError, match="offsets as they were"):
+            column.to_arrow()
+
+
 def test_shapes():
     column = hr.Strings.from_values(list("abcdef"))
     assert column.reshape(2, -1).shape == column.reshape((2, 3)).shape == (2, 3)

@@ -42,11 +42,11 @@ class Strings(Sequence[Any]):
     Strings(['', 'four'])
     """
 
-    __slots__ = ("data", "is_text", "offsets", "shape")
+    __slots__ = ("_data", "_offsets", "is_text", "shape")
     __hash__ = None  # type: ignore[assignment]
 
-    data: npt.NDArray[np.uint8]
-    offsets: npt.NDArray[np.int64]
+    _data: npt.NDArray[np.uint8]
+    _offsets: npt.NDArray[np.int64]
     is_text: bool
     shape: tuple[int, ...]
 
@@ -57,10 +57,8 @@ class Strings(Sequence[Any]):
             raise ValueError("expected offsets, one more than there are values, found none")
         outside, bad = _native.check_strings(data, offsets, is_text)
         if outside >= 0:
-            raise ValueError(
-                f"expected offsets that do not fall and end by {len(data)}, found {offsets[outside : outside + 2].tolist()} "
-                f"for value {outside}"
-            )
+            found = f"{offsets[outside : outside + 2].tolist()} for value {outside}"
+            raise ValueError(f"expected offsets that do not fall and end by {len(data)}, found {found}")
         if bad >= 0:
             value = data[offsets[bad] : offsets[bad + 1]][:16].tobytes()
             raise ValueError(f"expected UTF-8 text, found the bytes {value!r} in value {bad}")
@@ -154,29 +152,37 @@ class Strings(Sequence[Any]):
         if len(columns) == 1:
             return columns[0]
         if len({(column.is_text, column.shape[1:]) for column in columns}) != 1:
-            raise ValueError(
-                "expected columns of one kind and inner shape, found " + ("several" if columns else "none")
-            )
+            raise ValueError(f"expected columns of one kind and inner shape, found {'several' if columns else 'none'}")
         first = columns[0]
         offsets = np.empty(sum(column.size for column in columns) + 1, np.int64)
         offsets[0] = at = used = 0
         for column in columns:
             end = at + column.size
-            np.add(column.offsets[1:], used - int(column.offsets[0]), out=offsets[at + 1 : end + 1])
+            np.add(column._offsets[1:], used - int(column._offsets[0]), out=offsets[at + 1 : end + 1])
             at, used = end, int(offsets[end])
         rows = sum(len(column) for column in columns)
         data = np.concatenate([column.content for column in columns])
         return cls.trust(data, offsets, first.is_text, (rows, *first.shape[1:]))
 
     @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """``uint8 (bytes,)``, read-only: the values end to end."""
+        return _read_only(self._data)
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """``int64 (values + 1,)``, read-only: value ``k`` is ``data[offsets[k]:offsets[k + 1]]``."""
+        return _read_only(self._offsets)
+
+    @property
     def content(self) -> npt.NDArray[np.uint8]:
-        """The part of ``data`` that these values take, a view."""
-        return self.data[int(self.offsets[0]) : int(self.offsets[-1])]
+        """The part of ``data`` that these values take, a read-only view."""
+        return _read_only(self._data[int(self._offsets[0]) : int(self._offsets[-1])])
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """``int64``, of the column's shape: the length of each value in bytes."""
-        return np.diff(self.offsets).reshape(self.shape)
+        return np.diff(self._offsets).reshape(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -191,12 +197,12 @@ class Strings(Sequence[Any]):
     @property
     def size(self) -> int:
         """The number of values."""
-        return len(self.offsets) - 1
+        return len(self._offsets) - 1
 
     @property
     def nbytes(self) -> int:
         """Bytes of values and offsets."""
-        return int(self.offsets[-1] - self.offsets[0]) + self.offsets.nbytes
+        return int(self._offsets[-1] - self._offsets[0]) + self._offsets.nbytes
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a column of strings is read-only")
@@ -213,10 +219,10 @@ class Strings(Sequence[Any]):
             if step == 1:
                 stop = max(start, stop)
                 if len(self.shape) == 1:
-                    return self.trust(self.data, self.offsets[start : stop + 1], self.is_text, (stop - start,))
+                    return self.trust(self._data, self._offsets[start : stop + 1], self.is_text, (stop - start,))
                 inner = self._inner()
-                offsets = self.offsets[start * inner : stop * inner + 1]
-                return self.trust(self.data, offsets, self.is_text, (stop - start, *self.shape[1:]))
+                offsets = self._offsets[start * inner : stop * inner + 1]
+                return self.trust(self._data, offsets, self.is_text, (stop - start, *self.shape[1:]))
         elif isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_)):
             return self._row(int(index))
         elif isinstance(index, (list, np.ndarray)):
@@ -241,18 +247,13 @@ class Strings(Sequence[Any]):
         row %= n
         if len(self.shape) > 1:
             inner = self._inner()
-            return self.trust(
-                self.data, self.offsets[row * inner : (row + 1) * inner + 1], self.is_text, self.shape[1:]
-            )
-        value = self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
+            offsets = self._offsets[row * inner : (row + 1) * inner + 1]
+            return self.trust(self._data, offsets, self.is_text, self.shape[1:])
+        value = self._data[self._offsets[row] : self._offsets[row + 1]].tobytes()
         return value.decode() if self.is_text else value
 
     def take(self, rows: npt.ArrayLike) -> Strings:
-        """The rows at these positions, copied. Negative ones count from the end.
-
-        Raises:
-            IndexError: A position is outside the column.
-        """
+        """The rows at these positions, copied. Negative ones count from the end. IndexError for one outside the column."""
         wanted = np.ascontiguousarray(rows, np.int64)
         n, inner = len(self), self._inner()
         if len(self.shape) > 1:
@@ -260,7 +261,7 @@ class Strings(Sequence[Any]):
                 raise IndexError(f"rows in [{wanted.min()}, {wanted.max()}] of {n}")
             wanted = ((wanted % max(n, 1))[:, None] * inner + np.arange(inner)).reshape(-1)
         try:
-            data, offsets = _native.take_strings(self.data, self.offsets, wanted)
+            data, offsets = _native.take_strings(self._data, self._offsets, wanted)
         except _native.FormatError as error:
             raise IndexError(f"row {wanted[error.record]} of {n}") from None
         return self.trust(data, offsets, self.is_text, (len(np.atleast_1d(rows)), *self.shape[1:]))
@@ -270,76 +271,67 @@ class Strings(Sequence[Any]):
             yield from (self._row(i) for i in range(len(self)))
             return
         for start in range(0, len(self), AT_ONCE):
-            yield from _native.list_strings(self.data, self.offsets[start : start + AT_ONCE + 1], self.is_text)
+            yield from _native.list_strings(self._data, self._offsets[start : start + AT_ONCE + 1], self.is_text)
 
     def tolist(self) -> list[Any]:
         """``str`` or ``bytes`` in nested lists."""
         if len(self.shape) == 1:
-            return _native.list_strings(self.data, self.offsets, self.is_text)
+            return _native.list_strings(self._data, self._offsets, self.is_text)
         return np.asarray(self).tolist()  # type: ignore[no-any-return]
 
-    def to_list(self) -> list[Any]:
-        """The same as :meth:`tolist`, as of :class:`~headrace.Ragged`."""
-        return self.tolist()
+    to_list = tolist  # as of Ragged
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: FBT001
         if copy is False:
             raise ValueError("a column of strings becomes an array only by a copy")
-        out = np.empty(self.size, object)
-        out[:] = _native.list_strings(self.data, self.offsets, self.is_text)
-        out = out.reshape(self.shape)
+        out = np.empty(self.shape, object)
+        out.reshape(-1)[:] = _native.list_strings(self._data, self._offsets, self.is_text)
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def __eq__(self, other: object) -> Any:
         if isinstance(other, (str, bytes)):
             if isinstance(other, str) != self.is_text:
                 return np.zeros(self.shape, bool)
-            try:
-                value = other.encode() if isinstance(other, str) else other
-            except UnicodeEncodeError:  # a lone surrogate: no text of UTF-8
-                return np.zeros(self.shape, bool)
-            return _native.compare_strings_with(self.data, self.offsets, value).reshape(self.shape)
+            # Lone surrogates become bytes that no text has.
+            value = other.encode(errors="surrogatepass") if isinstance(other, str) else other
+            return _native.compare_strings_with(self._data, self._offsets, value).reshape(self.shape)
         if isinstance(other, Strings) and other.shape == self.shape:
             if other.is_text != self.is_text:
                 return np.zeros(self.shape, bool)
-            return _native.compare_strings(self.data, self.offsets, other.data, other.offsets).reshape(self.shape)
+            return _native.compare_strings(self._data, self._offsets, other._data, other._offsets).reshape(self.shape)
         return np.asarray(self) == (np.asarray(other) if hasattr(other, "__array__") else np.asarray(other, object))
 
     def __ne__(self, other: object) -> Any:
         return ~np.asarray(self == other)
 
     def reshape(self, *shape: Any) -> Strings:
-        """The same values in another shape, of at least one axis. One length may be -1.
-
-        Raises:
-            ValueError: It needs another number of values.
-        """
+        """The same values in another shape, of at least one axis. One length may be -1. ValueError if they do not fill it."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
         if len(wanted) == 1 and wanted[0] in (-1, self.size):
-            return self.trust(self.data, self.offsets, self.is_text, (self.size,))
+            return self.trust(self._data, self._offsets, self.is_text, (self.size,))
         found = np.broadcast_to(np.int8(0), self.size).reshape(wanted).shape
         if not found:
             raise ValueError("a column of strings has at least one axis")
-        return self.trust(self.data, self.offsets, self.is_text, found)
+        return self.trust(self._data, self._offsets, self.is_text, found)
 
     def hash_buckets(self, n: int, seed: int = 0) -> npt.NDArray[np.int64]:
         """A bucket for each value: XXH64 of its bytes (UTF-8 of text), modulo ``n``. ``int64`` of the column's shape.
 
-        The same numbers as ``xxhash.xxh64_intdigest(value, seed) % n`` of the package ``xxhash``, on every machine.
-
-        Args:
-            n: Buckets, 1 to 2**63 - 1.
-            seed: 0 to 2**64 - 1. Another seed gives other collisions.
+        The same numbers as ``xxhash.xxh64_intdigest(value, seed) % n`` of the package ``xxhash``, on every machine. ``n`` is 1 to
+        2**63 - 1, ``seed`` 0 to 2**64 - 1: another seed gives other collisions.
         """
         if not 1 <= n <= MOST_BUCKETS:
             raise ValueError(f"expected n in [1, {MOST_BUCKETS}], found {n}")
         if not 0 <= seed <= MOST_SEED:
             raise ValueError(f"expected a seed in [0, {MOST_SEED}], found {seed}")
-        return _native.hash_strings(self.data, self.offsets, int(n), int(seed)).reshape(self.shape)
+        return _native.hash_strings(self._data, self._offsets, int(n), int(seed)).reshape(self.shape)
 
     def to_arrow(self) -> Any:
         """A ``pyarrow`` array of ``large_string`` or ``large_binary`` (in fixed-size lists for inner axes), without a copy."""
         pa = _optional.require("pyarrow", extra="arrow")
+        outside, _ = _native.check_strings(self._data, self._offsets, False)  # noqa: FBT003
+        if outside >= 0:  # pyarrow trusts offsets, and a column may share them with an array that has changed
+            raise ValueError(f"expected offsets as they were, found others at value {outside} of the column")
         kind = pa.large_string() if self.is_text else pa.large_binary()
         if 0 in self.shape[1:]:
             for length in reversed(self.shape[1:]):
@@ -358,7 +350,7 @@ class Strings(Sequence[Any]):
         return self.to_arrow().__arrow_c_array__(requested_schema)
 
     def __reduce__(self) -> Any:
-        offsets = self.offsets if self.offsets[0] == 0 else self.offsets - self.offsets[0]
+        offsets = self._offsets if self._offsets[0] == 0 else self._offsets - self._offsets[0]
         return type(self).trust, (self.content, offsets, self.is_text, self.shape)
 
     def __repr__(self) -> str:
@@ -369,7 +361,16 @@ class Strings(Sequence[Any]):
 
 # Columns are read-only. Bound once, because every batch makes many columns.
 _NEW = object.__new__
-_PUT_DATA, _PUT_IS_TEXT, _PUT_OFFSETS, _PUT_SHAPE = (getattr(Strings, name).__set__ for name in Strings.__slots__)
+_PUT_DATA, _PUT_OFFSETS, _PUT_IS_TEXT, _PUT_SHAPE = (getattr(Strings, name).__set__ for name in Strings.__slots__)
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view through which nothing can be changed: other libraries trust offsets that they share."""
+    if not array.flags.writeable:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _as_vector(given: Any, dtype: type[np.uint8 | np.int64]) -> npt.NDArray[Any]:
@@ -379,9 +380,7 @@ def _as_vector(given: Any, dtype: type[np.uint8 | np.int64]) -> npt.NDArray[Any]
     array = np.asarray(given)
     if array.ndim != 1 or (array.dtype != dtype and (array.size or array.dtype.kind not in "iuf")):
         raise ValueError(f"expected {np.dtype(dtype)} of one axis, found {array.dtype} of shape {array.shape}")
-    array = np.require(array, dtype, ["C", "A"]).view()
-    array.flags.writeable = False
-    return array
+    return _read_only(np.require(array, dtype, ["C", "A"]))
 
 
 def _flatten(values: Any) -> tuple[list[Any], tuple[int, ...]]:
