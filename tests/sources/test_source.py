@@ -301,3 +301,14 @@ def plus_one(batch):
 def test_the_result_of_a_function_without_examples_is_unknown():
     source = hr.ColumnSource({"x": np.arange(3)}).filter(lambda example: False).map(made)
     assert source.batch([]) == {}
+
+
+def test_text_in_memory_stays_a_column_of_text():
+    """Each batch once made an object of every text of the whole column."""
+    text = hr.Strings.from_values([str(i) for i in range(100)])
+    source = hr.ColumnSource({"text": text, "pairs": text.reshape(50, 2)[[*range(50), *range(50)]]})
+    batch = source.batch([5, 99, 5])
+    assert isinstance(batch["text"], hr.Strings)
+    assert batch["text"].to_list() == ["5", "99", "5"]
+    assert batch["pairs"].to_list() == [["10", "11"], ["98", "99"], ["10", "11"]]
+    assert source[7]["text"] == "7"

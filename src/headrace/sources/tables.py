@@ -10,6 +10,7 @@ import numpy as np
 from headrace.contracts.protocols import CutsCleanly
 from headrace.contracts.records import IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import Node, examples_by_index
@@ -115,6 +116,6 @@ def _length(column: Any) -> int:
 def _take(column: Any, indices: Indices) -> Any:
     if isinstance(column, list):
         return [column[i] for i in indices]
-    if isinstance(column, Ragged):
+    if isinstance(column, (Ragged, Strings)):
         return column.take(indices)
     return column.tocsr()[indices] if hasattr(column, "tocsr") else np.asarray(column)[indices]
