@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from headrace.cli.failures import TERMINATED
-from headrace.cli.options import AsJson
+from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn
 from headrace.cli.terminal import note, print_json, print_line
 from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.script import ScriptContainer
@@ -137,6 +137,8 @@ def train(
     max_run: Annotated[
         float, typer.Option("--max-run", metavar="SECONDS", help="Seconds after which the job is stopped.")
     ] = SECONDS_A_DAY,
+    on: OnOption = RunsOn.PROCESSES,
+    address: RayAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a training job as SageMaker does, and print the path of its model.
@@ -147,7 +149,10 @@ def train(
       headrace train featurizer.py --channel train=abalone.csv
       headrace train linear-learner --channel "train=features.csv;text/csv" -p predictor_type=regressor -p mini_batch_size=32
       headrace train reader.py --channel "train=lines;input_mode=Pipe;record_wrapping=RecordIO;compression=Gzip"
+      headrace train train.py --channel train=rows --hosts 4 --on ray
     """
+    if on != RunsOn.RAY and address is not None:
+        raise ValueError("--address goes with --on ray")
     job_name = name or name_from_base(LINEAR_LEARNER if algorithm == LINEAR_LEARNER else Path(algorithm).stem)
     spec = TrainingSpec(
         name=job_name,
@@ -161,7 +166,14 @@ def train(
     stop = threading.Event()
     with _set_by_sigterm(stop):
         record = run_job(
-            spec, container, PathStore(), work_dir=state_folder() / "training-jobs", on_line=note, stop=stop
+            spec,
+            container,
+            PathStore(),
+            work_dir=state_folder() / "training-jobs",
+            on_line=note,
+            stop=stop,
+            on=on.value,
+            address=address,
         )
     if record.status == "Stopped":
         note(f"the job was stopped {STOPPED[stop.is_set()]}")

@@ -86,6 +86,7 @@ class TrainingJob:
         log: Takes one line of output, without its end.
         stop: Set when the job must end early (it was stopped, or its time is up). Containers save and return.
         stop_grace_s: How long a container may take for that.
+        network_interface: The network interface by which this host reaches the others.
     """
 
     name: str
@@ -100,6 +101,7 @@ class TrainingJob:
     log: Callable[[str], None] = print
     stop: threading.Event = field(default_factory=threading.Event)
     stop_grace_s: float = 120.0
+    network_interface: str = "lo"
 
     def __post_init__(self) -> None:
         if self.current_host not in self.hosts:

@@ -66,7 +66,7 @@ def _ends(event: tuple[str, Any]) -> bool:
 
 
 class RemoteActor:
-    """An object in a process of the cluster.
+    """An object in a process of the cluster. It answers one more call while it works, such as one to stop.
 
     Args:
         cluster: The cluster.
@@ -79,7 +79,8 @@ class RemoteActor:
         self, cluster: Cluster, factory: Callable[..., Any], *args: Any, resources: Mapping[str, float] | None = None
     ) -> None:
         taken = dict(resources or {})
-        options = {"num_cpus": taken.pop("CPU", 1.0), "num_gpus": taken.pop("GPU", 0.0), "max_restarts": 0}
+        options: dict[str, Any] = {"num_cpus": taken.pop("CPU", 1.0), "num_gpus": taken.pop("GPU", 0.0)}
+        options |= {"max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"}
         kind = cluster.ray.remote(_actor_class())
         self._cluster = cluster
         self._handle = kind.options(**options, resources=taken).remote(

@@ -82,7 +82,7 @@ def _resources(job: TrainingJob) -> dict[str, Any]:
         "current_group_name": GROUP,
         "hosts": hosts,
         "instance_groups": [{"instance_group_name": GROUP, "instance_type": job.instance_type, "hosts": hosts}],
-        "network_interface_name": "lo",
+        "network_interface_name": job.network_interface,
     }
 
 

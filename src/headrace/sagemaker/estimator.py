@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.script import ScriptContainer
@@ -44,6 +44,7 @@ class EstimatorBase(OnOneMachine, ABC):
         checkpoint_s3_uri: URI for checkpoints, which the next job finds.
         model_uri: URI of a model to continue from, which the job finds as an additional channel.
         model_channel_name: Name of that channel.
+        on, address, resources: Where hosts run: see :func:`headrace.jobs.training.train`.
         others: Arguments of version 1 of the SDK by their old names, and arguments that only AWS uses.
     """
 
@@ -66,6 +67,9 @@ class EstimatorBase(OnOneMachine, ABC):
         checkpoint_local_path: str | None = None,
         model_uri: str | None = None,
         model_channel_name: str = "model",
+        on: Literal["processes", "ray"] = "processes",
+        address: str | None = None,
+        resources: Mapping[str, float] | None = None,
         **others: Any,
     ) -> None:
         given = select_arguments(others, known=RENAMED, what=type(self).__name__, swallows=True)
@@ -85,6 +89,7 @@ class EstimatorBase(OnOneMachine, ABC):
         self.latest_training_job: TrainingJob | None = None
         self._hyperparameters: dict[str, Any] = dict(hyperparameters or {})
         self._endpoint_name: str | None = None
+        self._place: dict[str, Any] = {"on": on, "address": address, "resources": resources}
 
     def hyperparameters(self) -> dict[str, Any]:
         """The hyperparameters set so far."""
@@ -138,7 +143,7 @@ class EstimatorBase(OnOneMachine, ABC):
         name = job_name or name_from_base(self.base_job_name or self.base_name)
         spec = self._spec(name, {**channels_of(inputs, self.input_mode), **self._model_channel()})
         self.latest_training_job = TrainingJob.begin(
-            self.sagemaker_session, spec, self._container(name), show=logs not in SILENT
+            self.sagemaker_session, spec, self._container(name), show=logs not in SILENT, **self._place
         )
         if wait:
             self.latest_training_job.wait()

@@ -98,11 +98,21 @@ class TrainingJob(_Job):
     """A training job, as an estimator's ``latest_training_job``."""
 
     @classmethod
-    def begin(cls, session: Session, spec: TrainingSpec, container: Container, *, show: bool) -> TrainingJob:
-        """Start a job in a thread."""
+    def begin(
+        cls, session: Session, spec: TrainingSpec, container: Container, *, show: bool, **place: Any
+    ) -> TrainingJob:
+        """Start a job in a thread.
+
+        Args:
+            session: The session.
+            spec: The job.
+            container: Trains.
+            show: Whether to print the log.
+            place: Where it runs: ``on`` and so on, as for :func:`headrace.jobs.training.train`.
+        """
         job = cls(session, spec.name)
         folder, on_line = session.training_dir, print_log if show else _ignore_line
-        job._start(lambda: train(spec, container, session, work_dir=folder, on_line=on_line))
+        job._start(lambda: train(spec, container, session, work_dir=folder, on_line=on_line, **place))
         return job
 
     @classmethod

@@ -1,0 +1,283 @@
+"""Training jobs on a Ray cluster: each host is a process on a node, with its own tree of folders there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import sys
+import tarfile
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+from headrace._ray import connect
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.job import Container, Store, TrainingJob
+from headrace.errors import JobFailed, WorkerDied
+from headrace.hosting.workers.process import search_path
+from headrace.io.archive.unpack import unpack_into
+from headrace.io.system import discard_folder, usable_cores
+from headrace.jobs.actors import EventQueue, RemoteActor, node_name, shared_folder_token, size_of_place
+from headrace.jobs.run import TrainingRun, job_of_host
+from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.tree import files_below, lay_out, provide
+
+__all__ = ["ADDRESSES", "HostWorker", "RayTrainingRun"]
+
+ADDRESSES = "HEADRACE_HOST_ADDRESSES"
+"""A variable of scripts on Ray: the address of each host, as JSON, since the hosts' names do not resolve there."""
+PIECE_BYTES = 4 << 20
+KEPT = ("model", "output")
+"""The folders of a host's tree that come back."""
+SIOCGIFADDR = 0x8915
+TEMPORARY = "headrace-host-"
+
+
+class HostWorker:
+    """One host, on its node.
+
+    Args:
+        spec: The job.
+        container: Trains.
+        store: Holds inputs and artifacts.
+        host: The name of the host.
+        path: Folders to import the container from.
+        tokens: Visible if the node shares the folders of artifacts and checkpoints.
+        stop_grace_s: How long a container may take to stop.
+    """
+
+    def __init__(
+        self,
+        spec: TrainingSpec,
+        container: Container,
+        store: Store,
+        host: str,
+        path: Sequence[str],
+        tokens: Sequence[Path],
+        stop_grace_s: float,
+    ) -> None:
+        self._spec, self._container, self._store, self._tokens = spec, container, store, tokens
+        self._events = EventQueue()
+        self._stack = ExitStack()
+        self._faults: list[Exception] = []
+        self._stop = threading.Event()
+        sys.path.extend(folder for folder in path if folder not in sys.path)
+        self._base = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}{spec.name}-{host}-"))
+        job = job_of_host(spec, host, self._base / "ml", log=self._log, stop=self._stop, stop_grace_s=stop_grace_s)
+        self._job = replace(job, network_interface=interface_of(_own_address()))
+
+    def prepare(self) -> Iterator[list[tuple[str, Any]]]:
+        """Lay out the tree, with its input. The result is the name of the node and its address."""
+        return self._events.run(self._prepare)
+
+    def train(self, addresses: Mapping[str, str]) -> Iterator[list[tuple[str, Any]]]:
+        """Train. Reports the lines of the container."""
+        return self._events.run(lambda: self._train(addresses))
+
+    def stop(self) -> Iterator[list[tuple[str, Any]]]:
+        """Make the container save and return."""
+        self._stop.set()
+        return iter([])
+
+    def artifacts(self) -> Iterator[bytes]:
+        """The folders of model and output as one archive, in pieces."""
+        self._stack.close()
+        with tempfile.TemporaryFile(dir=self._base) as file:
+            with tarfile.open(mode="w", fileobj=file, format=tarfile.PAX_FORMAT, dereference=True) as archive:
+                for folder in KEPT:
+                    for name, path in files_below([self._job.base_dir / folder]).items():
+                        archive.add(path, f"{folder}/{name}")
+            file.seek(0)
+            while piece := file.read(PIECE_BYTES):
+                yield piece
+
+    def close(self) -> Iterator[bytes]:
+        """Remove the tree."""
+        self._stack.close()
+        discard_folder(self._base)
+        return iter([])
+
+    def _log(self, line: str) -> None:
+        self._events.put("line", line)
+
+    def _prepare(self) -> tuple[str, str]:
+        try:
+            self._check_shared_folders()
+            lay_out(self._job, self._spec, self._store)
+            provide(self._job, self._store, self._stack, self._fail)
+        except JobFailed as error:
+            kind, _, reason = str(error).rpartition("ClientError: ")
+            raise JobFailed(
+                f"{kind}ClientError: host {self._job.current_host} on node {node_name()}: {reason}"
+            ) from error
+        return node_name(), _own_address()
+
+    def _check_shared_folders(self) -> None:
+        for token in self._tokens:
+            if not token.exists():
+                raise JobFailed(f"ClientError: it does not see {token.parent}, and all nodes must share that folder")
+
+    def _fail(self, error: Exception) -> None:
+        self._faults.append(error)
+        self._stop.set()
+
+    def _train(self, addresses: Mapping[str, str]) -> None:
+        variables = {**self._job.environment, ADDRESSES: json.dumps(dict(addresses))}
+        try:
+            self._container.train(replace(self._job, environment=variables))
+        finally:
+            if self._faults:
+                raise self._faults[0]
+
+
+def _own_address() -> str:
+    from headrace._ray import require_ray
+
+    return str(require_ray().util.get_node_ip_address())
+
+
+def interface_of(address: str) -> str:
+    """The network interface with this address; ``lo`` if none has it or the system does not tell."""
+    try:
+        import fcntl
+    except ImportError:
+        return "lo"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                found = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(found[20:24]) == address:
+                    return name
+    return "lo"
+
+
+class RayTrainingRun(TrainingRun):
+    """One run of a job on a cluster.
+
+    Args:
+        args: As for :class:`TrainingRun`.
+        address: The cluster, as for :func:`headrace._ray.connect`.
+        resources: What each host takes of its node.
+    """
+
+    def __init__(self, *args: Any, address: str | None = None, resources: Mapping[str, float] | None = None) -> None:
+        super().__init__(*args)
+        self._address = address
+        self._resources = {"CPU": 1.0, **(resources or {})}
+        self._actors: dict[str, RemoteActor] = {}
+        self._nodes: dict[str, tuple[str, str]] = {}
+
+    def _prepare_hosts(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
+        processors = max(usable_cores(), round(self._resources["CPU"] * len(jobs)))
+        cluster = stack.enter_context(connect(self._address, cpus=processors))
+        room = size_of_place(cluster, self._resources)
+        if room < len(jobs):
+            raise JobFailed(
+                f"ClientError: the Ray cluster holds {room} hosts that take {self._resources} each, and the job has {len(jobs)}"
+            )
+        tokens = [stack.enter_context(shared_folder_token(folder)) for folder in self._shared_folders()]
+        stack.callback(self._end)
+        for job in jobs:
+            self._actors[job.current_host] = RemoteActor(
+                cluster,
+                HostWorker,
+                self._spec,
+                _with_whole_path(self._container),
+                self._store,
+                job.current_host,
+                search_path(),
+                tokens,
+                self._stop_grace_s,
+                resources=self._resources,
+            )
+        with ThreadPoolExecutor(len(jobs), "headrace prepare host") as threads:
+            places = list(threads.map(lambda job: self._call(job, "prepare"), jobs))
+        for job, place in zip(jobs, places, strict=True):
+            self._nodes[job.current_host] = place
+            job.log(f"runs on node {place[0]}")
+        self._record.content["HostNodes"] = {host: name for host, (name, _) in self._nodes.items()}
+
+    def _shared_folders(self) -> list[Path]:
+        folders = [self._store.resolve(self._artifact("model.tar.gz")).parent]
+        if self._spec.checkpoint_uri is not None:
+            folders.append(self._store.resolve(self._spec.checkpoint_uri))
+        return folders
+
+    def _call(self, job: TrainingJob, method: str, *args: Any) -> Any:
+        """Call a method of a host, and log its lines. Returns its result."""
+        result = None
+        try:
+            for batch in self._actors[job.current_host].stream(method, *args):
+                for kind, value in batch:
+                    if kind == "line":
+                        job.log(value)
+                    else:
+                        result = value
+        except WorkerDied as error:
+            node = self._nodes.get(job.current_host, ("?", ""))[0]
+            raise JobFailed(f"InternalServerError: host {job.current_host} on node {node} died: {error}") from error
+        return result
+
+    def _work(self, job: TrainingJob) -> None:
+        addresses = {host: address for host, (_, address) in self._nodes.items()}
+        self._call(job, "train", addresses)
+
+    def _signal_stop(self, cause: str) -> None:
+        super()._signal_stop(cause)
+        for actor in self._actors.values():
+            threading.Thread(target=_stop, args=(actor,), name="headrace stop host", daemon=True).start()
+
+    def _train(self, jobs: list[TrainingJob]) -> None:
+        try:
+            super()._train(jobs)
+        finally:
+            for job in jobs:
+                self._fetch(job)
+
+    def _fetch(self, job: TrainingJob) -> None:
+        """Bring back what a host has left. Nothing comes from one that died."""
+        actor = self._actors[job.current_host]
+        for folder in (job.model_dir, job.output_data_dir):
+            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with tempfile.NamedTemporaryFile(dir=job.base_dir, suffix=".tar") as file:
+                _write_pieces(file, actor.stream("artifacts"))
+                unpack_into(Path(file.name), job.base_dir)
+        except WorkerDied as error:
+            job.log(f"nothing came back from this host: {error}")
+
+    def _end(self) -> None:
+        for actor in self._actors.values():
+            with contextlib.suppress(WorkerDied, JobFailed):
+                list(actor.stream("close"))
+            actor.kill()
+
+
+def _write_pieces(file: IO[bytes], pieces: Iterator[bytes]) -> None:
+    for piece in pieces:
+        file.write(piece)
+    file.flush()
+
+
+def _stop(actor: RemoteActor) -> None:
+    with contextlib.suppress(Exception):  # It has ended.
+        list(actor.stream("stop"))
+
+
+def _with_whole_path(container: Container) -> Container:
+    """The container with a path that does not depend on the working folder, which differs on nodes."""
+    if not isinstance(container, ScriptContainer):
+        return container
+    if container.source_dir is not None:
+        return replace(container, source_dir=os.path.abspath(container.source_dir))  # noqa: PTH100 - absolute() would keep ".."
+    if container.entry_point is not None:
+        return replace(container, entry_point=os.path.abspath(container.entry_point))  # noqa: PTH100 - as above
+    return container
