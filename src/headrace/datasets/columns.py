@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
 from headrace.datasets.features.base import LeafFeature, Level, Stored, as_cells
@@ -297,6 +298,16 @@ class Steps(Sequence[Any]):
             return self._decoded()
         checked = as_indices(indices, len(self))
         return self._of(lambda nested: nested.take(checked))._decoded()
+
+    @property
+    def schema(self) -> Schema:
+        """The features of a step; of single values, one of the name ``""``."""
+        return Schema({name: column.schema for name, column in self._columns.items()})
+
+    def select(self, names: Sequence[str]) -> Steps:
+        """Only these features of each step; the others are not decoded."""
+        columns = {name: self._columns[name] for name in names}
+        return Steps(self._name, columns, {name: self._values[name] for name in names})
 
     def _of(self, choose: Any) -> Steps:
         return Steps(self._name, self._columns, {name: choose(nested) for name, nested in self._values.items()})

@@ -12,6 +12,7 @@ from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.sequence import Dataset, Sequence
 from headrace.datasets.prepared import Prepared, PreparedSplit
+from headrace.datasets.steps import StepsNode, find_steps
 from headrace.errors import CorruptFile, DataError, NoSuchFeature, Where
 from headrace.sources.node import Node, encoded_node
 from headrace.sources.records import RecordNode
@@ -126,6 +127,23 @@ class PreparedSource(Source):
                 hint="Select features by name: source.select('image', 'label').",
             )
         return self.select(*_leaves_of(self.supervised_keys))
+
+    def steps(self, feature: str | None = None, *, episode: str = "episode_id", step: str = "step_id") -> Source:
+        """Every step of every episode as an example, with random access.
+
+        The episodes are read once, without decoding images, to count their steps, when the length or a step is first asked for. Reading
+        a step then reads its episode and decodes that step.
+
+        Args:
+            feature: The feature that holds the steps; by default the only one.
+            episode, step: Names of two features that are added, ``int64 ()``: the index of the episode in this source, and that of the step in
+                the episode.
+
+        Raises:
+            NoSuchFeature, UnsupportedData: The dataset has no steps.
+            SchemaMismatch: On first use: a step has a feature of such a name.
+        """
+        return Source(StepsNode(self.node, find_steps(self.schema) if feature is None else feature, episode, step))
 
     def nested(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Convert an example or a batch to nested dicts, as in TFDS: ``{"objects": {"bbox": ...}}``."""

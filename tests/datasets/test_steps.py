@@ -1,0 +1,99 @@
+"""Steps of episodes by index, against the steps inside each episode."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.datasets import data_source
+from headrace.datasets.columns import Steps
+from headrace.testing import SourceTests, assert_same
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfds"
+
+
+def episodes(split="test"):
+    return data_source("episodes", split, data_dir=GOLDEN / "features")
+
+
+class TestSteps(SourceTests):
+    def make(self, folder):
+        return episodes().steps()
+
+
+class TestSomeSteps(SourceTests):
+    def make(self, folder):
+        return episodes()[1:].steps().select("reward", "step_id", "words")[::-1]
+
+
+def test_every_step_of_every_episode():
+    source, steps = episodes(), episodes().steps()
+    expected = [(at, number, step) for at, episode in enumerate(source) for number, step in enumerate(episode["steps"])]
+    assert len(steps) == len(expected) > 3
+    assert list(steps.schema)[-2:] == ["episode_id", "step_id"]
+    for found, (at, number, step) in zip(steps, expected, strict=True):
+        assert (int(found["episode_id"]), int(found["step_id"])) == (at, number)
+        assert_same({name: found[name] for name in step}, dict(step))
+    order = np.random.default_rng(0).permutation(len(steps))
+    batch = steps.batch(order)
+    assert list(zip(batch["episode_id"].tolist(), batch["step_id"].tolist(), strict=True)) == [
+        expected[i][:2] for i in order
+    ]
+    assert batch["action"].tolist() == [int(expected[i][2]["action"]) for i in order]
+    assert steps.schema["observation/image"].shape == batch["observation/image"].shape[1:]
+
+
+def test_only_wanted_features_are_decoded(monkeypatch):
+    seen = []
+    batch = Steps.batch
+    monkeypatch.setattr(
+        Steps, "batch", lambda self, indices=None: (seen.append(tuple(self._columns)), batch(self, indices))[1]
+    )
+    steps = episodes().steps().select("reward")
+    assert len(steps) > 3
+    assert seen == []
+    assert steps.batch([1]).keys() == {"reward"}
+    assert set(seen) == {("reward",)}
+
+
+def test_steps_that_are_single_values():
+    source = episodes()
+    steps = source.steps("plain")
+    expected = [int(value) for episode in source for value in episode["plain"]]
+    assert [int(example["value"]) for example in steps] == expected
+    assert steps.batch(range(len(steps)))["value"].tolist() == expected
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_loaders_of_steps_resume(workers):
+    def loader():
+        return hr.Loader(episodes().steps(), 2, shuffle=True, seed=1, workers=workers)
+
+    whole = [batch["action"].tolist() for batch in loader()]
+    first = loader()
+    found = [next(iter(first))["action"].tolist()]
+    second = loader()
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert found + [batch["action"].tolist() for batch in second] == whole
+
+
+def test_arguments():
+    named = episodes().steps(episode="e", step="s")
+    assert list(named.schema)[-2:] == ["e", "s"]
+    assert len(pickle.loads(pickle.dumps(named))) == len(named)
+    with pytest.raises(hr.SchemaMismatch, match="a name that no step has.*'action'.*Choose other names"):
+        _ = episodes().steps(episode="action").schema
+    with pytest.raises(hr.NoSuchFeature, match="Did you mean 'steps'"):
+        episodes().steps("step")
+    with pytest.raises(hr.NoSuchFeature, match="one feature that holds examples"):
+        data_source("numbers", "test", data_dir=GOLDEN / "features").steps()
+    with pytest.raises(hr.UnsupportedData, match="a feature that holds examples, found Feature"):
+        source = data_source("numbers", "test", data_dir=GOLDEN / "features")
+        source.steps(next(iter(source.schema)))
+    nothing = episodes()[:0].steps()
+    assert (len(nothing), list(nothing.schema)) == (0, ["episode_id", "step_id"])
