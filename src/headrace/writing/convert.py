@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from headrace._arguments import choice, flag, names, whole, word
 from headrace.contracts.csv import CSV
@@ -20,11 +20,13 @@ from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.progress import Progress
+from headrace.io.urls import is_url
 from headrace.sources.node import records_below
 from headrace.sources.open import open as open_source
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
 from headrace.writing.distributed.folder import build_indexes, run_in_folder, size_of
+from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
@@ -106,7 +108,8 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         on: ``"threads"`` of this process, ``"ray"`` for the cores of a Ray cluster (the one of ``RAY_ADDRESS`` or ``ray.init``, else
             one that starts here for this call), or an engine of your own
             (:class:`headrace.writing.engines.TaskEngine`). The new files are the same, byte for byte. All nodes must see
-            ``src`` and the folder of ``dst`` under the same paths.
+            ``src`` and the folder of ``dst`` under the same paths. In a store, ``dst`` needs two shards for each core: a task makes
+            a whole one, and they get their names together.
 
     Raises:
         UnsupportedData: ``dst`` exists, or a feature would be lost; the message says which, and why.
@@ -172,18 +175,15 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         "csv": repr(target.csv),
     }
     size = size_of(source, engine)
+    if not isinstance(engine, Threads) and is_url(target.paths[0]):
+        return _run_in_store(engine, writer, plan, size, overwrite=overwrite)
     work = WorkFolder.open(target, len(source), plan, size=size)
     work.is_staged = not isinstance(engine, Threads)
     # A run that is resumed may have given files their final names before it was interrupted.
     existing = first_existing(target.paths) if work.fresh and not overwrite else None
     if existing is not None:
         work.remove_if_fresh()
-        raise UnsupportedData(
-            Where(path=existing),
-            expected="a new file",
-            found="one that already exists",
-            hint="Pass overwrite=True to replace it.",
-        )
+        raise _exists_error(existing)
     resumed = work.finished_examples()
     writer.tell(resumed)
     try:
@@ -193,6 +193,37 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         raise
     except BaseException as error:
         if not work.discard_if_empty():
+            error.add_note("Finished work is kept: the same call resumes it.")
+        raise
+    return resumed
+
+
+def _exists_error(path: str) -> UnsupportedData:
+    return UnsupportedData(
+        Where(path=path),
+        expected="a new file",
+        found="one that already exists",
+        hint="Pass overwrite=True to replace it.",
+    )
+
+
+def _run_in_store(
+    engine: TaskEngine, writer: UnitWriter, plan: Mapping[str, Any], size: int, *, overwrite: bool
+) -> int:
+    """As :func:`_run`, into a store and not by this process."""
+    run = StoreRun(writer, plan, size)
+    existing = first_existing(writer.target.paths) if run.is_fresh and not overwrite else None
+    if existing is not None:
+        raise _exists_error(existing)
+    resumed = run.finished_examples()
+    writer.tell(resumed)
+    try:
+        run.run(engine)
+    except FINAL:
+        run.discard()
+        raise
+    except BaseException as error:
+        if not run.discard_if_empty():
             error.add_note("Finished work is kept: the same call resumes it.")
         raise
     return resumed

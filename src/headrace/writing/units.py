@@ -25,11 +25,20 @@ from headrace.io.system import discard_folder, sync_folder
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
 
-__all__ = ["PlannedFile", "Target", "Unit", "WorkFolder", "finish", "join_units", "join_whole"]
+__all__ = [
+    "PlannedFile",
+    "Target",
+    "Unit",
+    "WorkFolder",
+    "describe_plan",
+    "finish",
+    "join_units",
+    "join_whole",
+    "unit_examples",
+]
 
 
 CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
-
 SHARD_PATTERN = re.compile(r"^(?P<stem>.+)@(?P<count>\d+)$")
 COMPRESSION_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
 
@@ -82,7 +91,7 @@ class Target:
             if shards not in (1, count):
                 raise ValueError(f"the path says {count} shards and shards= says {shards}")
             text, shards = found["stem"], count
-        if shards < 1:
+        if shards < 1:  # in the path
             raise ValueError(f"shards must be at least 1, got {shards}")
         suffix = Path(text).suffix.lower()
         name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
@@ -104,8 +113,11 @@ class Target:
 
     def bounds(self, n: int) -> list[tuple[int, int]]:
         """The range of ``n`` examples that goes into each file: consecutive ranges of nearly equal length."""
-        count = len(self.paths)
-        return [(i * n // count, (i + 1) * n // count) for i in range(count)]
+        return [self.bound(i, n) for i in range(len(self.paths))]
+
+    def bound(self, number: int, n: int) -> tuple[int, int]:
+        """The range that goes into one file."""
+        return number * n // len(self.paths), (number + 1) * n // len(self.paths)
 
 
 def _compression(given: str | None, suffix: str, format: str) -> str:
@@ -182,9 +194,7 @@ class WorkFolder:
         """Whether new files are put together in this folder, because others than this process do so."""
 
     @classmethod
-    def open(
-        cls, target: Target, n: int, plan: Mapping[str, Any], *, size: int = 0, path: Path | None = None
-    ) -> WorkFolder:
+    def open(cls, target: Target, n: int, plan: Mapping[str, Any], *, size: int = 0) -> WorkFolder:
         """The folder of an interrupted run of the same plan, or a new one.
 
         Args:
@@ -192,23 +202,10 @@ class WorkFolder:
             n: How many examples they get.
             plan: What the content of the files depends on.
             size: About how many bytes the examples are.
-            path: The folder, where it is not the usual one.
         """
-        first = target.paths[0]
-        path = path or _work_path(first)
-        step = _step(target, n, size)
-        text = json.dumps(
-            {
-                **plan,
-                "version": VERSION,
-                "n": n,
-                "step": step,
-                "paths": [Path(p).name for p in target.paths],
-                "format": target.format,
-                "compression": target.compression,
-            },
-            sort_keys=True,
-        )
+        path = _work_path(target.paths[0])
+        step = unit_examples(target, n, size)
+        text = describe_plan(target, n, plan, step)
         note = path / PLAN
         with name_in_errors(str(note)):
             fresh = not note.exists() or note.read_text(encoding="utf-8") != text
@@ -228,17 +225,18 @@ class WorkFolder:
 
     def files(self) -> list[PlannedFile]:
         """Every new file with its units."""
-        step = self.step
-        files = []
-        for number, (path, (start, stop)) in enumerate(zip(self.target.paths, self.target.bounds(self.n), strict=True)):
-            starts = range(start, stop, step) or (start,)
-            units = tuple(
-                Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + step, stop), at == start)
-                for at in starts
-            )
-            whole = str(self.path / f"{number:05d}-whole") if self.is_staged or is_url(path) else path
-            files.append(PlannedFile(path, units, self.target.format, whole))
-        return files
+        return [self.file(number) for number in range(len(self.target.paths))]
+
+    def file(self, number: int) -> PlannedFile:
+        """One of the new files with its units."""
+        path, (start, stop) = self.target.paths[number], self.target.bound(number, self.n)
+        starts = range(start, stop, self.step) or (start,)
+        units = tuple(
+            Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + self.step, stop), at == start)
+            for at in starts
+        )
+        whole = str(self.path / f"{number:05d}-whole") if self.is_staged or is_url(path) else path
+        return PlannedFile(path, units, self.target.format, whole)
 
     def missing(self) -> list[Unit]:
         """The units that are still to be done."""
@@ -255,14 +253,13 @@ class WorkFolder:
         return self.n - sum(unit.stop - unit.start for unit in self.missing())
 
     def is_done(self, path: str) -> bool:
-        """Whether this run, or an interrupted one before it, has finished the file ``path``."""
+        """Whether this run, or one before it, has finished a file."""
         return self._mark(path).exists() and first_existing([path]) is not None
 
     def mark_done(self, path: str) -> None:
         """Record that the file ``path`` is finished."""
-        mark = self._mark(path)
-        with name_in_errors(str(mark)):
-            mark.touch()
+        with name_in_errors(str(self._mark(path))):
+            self._mark(path).touch()
 
     def _mark(self, path: str) -> Path:
         return self.path / f"{Path(path).name}.done"
@@ -333,8 +330,8 @@ def finish(file: PlannedFile, work: WorkFolder) -> None:
         remove(file.whole)
 
 
-def _step(target: Target, n: int, size: int) -> int:
-    """How many examples a unit has. A zlib stream cannot be joined from several, so it is one unit."""
+def unit_examples(target: Target, n: int, size: int) -> int:
+    """How many examples a unit has. Several zlib streams cannot be joined."""
     if target.compression == "zlib":
         return n or 1
     if format_named(target.format).join is not None or target.compression != "none" or not n:
@@ -342,11 +339,24 @@ def _step(target: Target, n: int, size: int) -> int:
     return max(1, min(UNIT_EXAMPLES, UNIT_BYTES * n // max(size, 1)))
 
 
+def describe_plan(target: Target, n: int, plan: Mapping[str, Any], step: int) -> str:
+    """A plan as text, which differs if any byte of the new files may."""
+    described = {
+        **plan,
+        "version": VERSION,
+        "n": n,
+        "step": step,
+        "paths": [Path(path).name for path in target.paths],
+        "format": target.format,
+        "compression": target.compression,
+    }
+    return json.dumps(described, sort_keys=True)
+
+
 def _join(file: PlannedFile) -> None:
     """Join the units of a file.
 
-    TFRecord files, rows of CSV and gzip members can follow one another, so their units are copied end to end. Formats with a header or
-    footer have a function that joins them.
+    TFRecord files, rows of CSV and gzip members can follow one another. Formats with a header or footer have a function that joins them.
     """
     first = file.units[0].path
     if len(file.units) == 1:

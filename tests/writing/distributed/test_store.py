@@ -1,0 +1,182 @@
+"""Conversions into a store by other processes: complete or absent, resumed, and nothing left behind."""
+
+import pickle
+
+import numpy as np
+import pytest
+from tests.io.store_server import KINDS, environment, serving_store
+from tests.writing.test_engines import N, Pickling, columns
+
+import headrace as hr
+from headrace.io.store import client
+from headrace.writing import units
+
+SHARDS = 8
+
+
+class OneCore(Pickling):
+    """An engine of which the driver knows how many cores it has."""
+
+    cores = 1
+
+
+@pytest.fixture(params=KINDS)
+def store(request, monkeypatch):
+    yield from serve(request.param, monkeypatch)
+
+
+@pytest.fixture
+def s3(monkeypatch):
+    yield from serve("s3", monkeypatch)
+
+
+def serve(kind, monkeypatch):
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 64)
+    with serving_store() as store:
+        for name, value in environment(kind, store.url).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(client, "RETRIES", 2)
+        store.base = f"{kind}://bucket"
+        yield store
+
+
+@pytest.mark.parametrize("ending", ["tfrecord", "array_record", "parquet", "npy"])
+def test_bytes_are_those_of_a_local_conversion(store, tmp_path, ending):
+    chosen = ["image"] if ending == "npy" else None
+    hr.write(tmp_path / "a.tfrecord@3", columns())
+    hr.convert(tmp_path / "a.tfrecord@3", tmp_path / f"b.{ending}@{SHARDS}", columns=chosen)
+    done = hr.convert(tmp_path / "a.tfrecord@3", f"{store.base}/out/b.{ending}@{SHARDS}", columns=chosen, on=OneCore())
+    expected = {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
+    assert len(expected) == SHARDS
+    assert store.objects == expected
+    assert (done.examples, done.bytes, done.resumed) == (N, sum(map(len, expected.values())), 0)
+
+
+class Cuts(OneCore):
+    """Stops after some results, as a driver that is killed then."""
+
+    def __init__(self, after):
+        super().__init__(after)
+        self.after = after
+
+    def finished(self):
+        for count, value in enumerate(super().finished()):
+            if count >= self.after:
+                raise ConnectionError("the cluster is gone")
+            yield value
+
+
+def test_a_run_that_was_cut_off_is_resumed_and_readers_see_nothing_of_it(s3, tmp_path):
+    hr.write(tmp_path / "a.tfrecord", columns())
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / f"b.tfrecord@{SHARDS}")
+    target = f"{s3.base}/out/b.tfrecord@{SHARDS}"
+    resumed = []
+    for after in (1, 2):
+        with pytest.raises(ConnectionError) as raised:
+            hr.convert(tmp_path / "a.tfrecord", target, on=Cuts(after))
+        assert "resumes it" in raised.value.__notes__[-1]
+        resumed.append(len(s3.objects))
+        for path in ("out", "out/*", target.removeprefix("s3://bucket/")):
+            with pytest.raises(hr.NoFiles):
+                hr.open(f"{s3.base}/{path}")
+    done = hr.convert(tmp_path / "a.tfrecord", target, on=OneCore())
+    assert 0 < done.resumed < N
+    assert resumed[0] < resumed[1]
+    assert s3.objects == {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
+
+
+@pytest.mark.parametrize("at", ["copy", "joined", "remove"])
+def test_the_driver_is_killed_while_files_get_their_names(s3, tmp_path, monkeypatch, at):
+    from headrace.writing.distributed import store as module
+
+    hr.write(tmp_path / "a.tfrecord", columns())
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / f"b.tfrecord@{SHARDS}")
+    target = f"{s3.base}/out/b.tfrecord@{SHARDS}"
+
+    def cut(copies):
+        copy_objects(dict(list(copies.items())[:3]))
+        raise KeyboardInterrupt
+
+    def cut_put(run, name, content):
+        if name == "joined":
+            raise KeyboardInterrupt
+        put(run, name, content)
+
+    def cut_discard(run):
+        urls = module.list_below(run._prefix)
+        module.remove_objects([url for url in urls if not url.endswith("joined")][:4])
+        raise KeyboardInterrupt
+
+    copy_objects, put = module.copy_objects, module.StoreRun._put
+    with monkeypatch.context() as patch:
+        if at == "copy":
+            patch.setattr(module, "copy_objects", cut)
+        elif at == "joined":
+            patch.setattr(module.StoreRun, "_put", cut_put)
+        else:
+            patch.setattr(module.StoreRun, "discard", cut_discard)
+        with pytest.raises(KeyboardInterrupt):
+            hr.convert(tmp_path / "a.tfrecord", target, on=OneCore())
+    expected = {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
+    assert {name: content for name, content in s3.objects.items() if "/." not in name}.items() <= expected.items()
+    done = hr.convert(tmp_path / "a.tfrecord", target, on=OneCore())
+    assert done.resumed == N
+    assert s3.objects == expected
+
+
+def test_a_writer_that_was_believed_dead(s3, tmp_path):
+    kept = []
+
+    class Keeps(OneCore):
+        def submit(self, work):
+            super().submit(work)
+            kept.append(self.waiting[-1])
+
+    hr.write(tmp_path / "a.tfrecord", columns())
+    target = f"{s3.base}/out/b.tfrecord@{SHARDS}"
+    hr.convert(tmp_path / "a.tfrecord", target, on=Keeps())
+    before = dict(s3.objects)
+    assert pickle.loads(kept[0])() > 0
+    seen = {name: content for name, content in s3.objects.items() if "/." not in name}
+    assert seen == before
+    assert hr.verify(target).ok
+    assert len(hr.open(f"{s3.base}/out")) == N  # it is out of sight
+
+
+def test_what_is_refused(s3, tmp_path):
+    hr.write(tmp_path / "a.tfrecord", columns(50))
+    with pytest.raises(hr.UnsupportedData, match=r"at least 2 new files, two for each core.*found 1.*x.tfrecord@2"):
+        hr.convert(tmp_path / "a.tfrecord", f"{s3.base}/b.tfrecord", on=OneCore())
+    with pytest.raises(hr.UnsupportedData, match="which is a folder"):
+        hr.convert(tmp_path / "a.tfrecord", f"{s3.base}/b", format="npz_folder", on=OneCore())
+    with pytest.raises(hr.UnsupportedData, match="in memory"):
+        hr.convert(hr.open(columns(9)), f"{s3.base}/b.tfrecord@4", on=OneCore())
+    assert s3.objects == {}
+    hr.convert(tmp_path / "a.tfrecord", f"{s3.base}/b.tfrecord@2", on=OneCore())
+    before = dict(s3.objects)
+    with pytest.raises(hr.UnsupportedData, match="overwrite=True"):
+        hr.convert(tmp_path / "a.tfrecord", f"{s3.base}/b.tfrecord@2", on=OneCore())
+    assert s3.objects == before
+    assert hr.convert(tmp_path / "a.tfrecord", f"{s3.base}/b.tfrecord@2", on=OneCore(), overwrite=True).resumed == 0
+    assert s3.objects == before
+
+
+def test_damage_leaves_nothing(s3, tmp_path):
+    hr.write(tmp_path / "a.tfrecord", {"x": np.arange(500)})
+    data = bytearray((tmp_path / "a.tfrecord").read_bytes())
+    data[-8] ^= 1
+    (tmp_path / "a.tfrecord").write_bytes(data)
+    with pytest.raises(hr.CorruptRecord, match="record 499"):
+        hr.convert(tmp_path / "a.tfrecord", f"{s3.base}/b.tfrecord@4", codec="example", on=OneCore())
+    assert s3.objects == {}
+
+
+@pytest.mark.ray
+def test_on_ray(s3, tmp_path):
+    from tests.clusters import local
+
+    local.close()  # a Ray that was started before does not know where the store is
+    hr.write(tmp_path / "a.tfrecord@3", columns())
+    hr.convert(tmp_path / "a.tfrecord@3", tmp_path / f"b.array_record@{SHARDS}")
+    hr.convert(tmp_path / "a.tfrecord@3", f"{s3.base}/out/b.array_record@{SHARDS}", on="ray")
+    assert s3.objects == {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
