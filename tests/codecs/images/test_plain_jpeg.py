@@ -224,6 +224,16 @@ def test_threads_do_not_share_what_they_work_in():
     assert not wrong
 
 
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("subsampling", SUBSAMPLINGS)
+def test_a_wide_image_is_made_a_few_rows_at_a_time(subsampling, progressive):
+    """Its planes do not fit into a cache, so their memory is used again."""
+    pixels = pixels_of("smooth", 203, 4005, 3, 1)
+    image = encoded(pixels, subsampling=subsampling, progressive=progressive, quality=75)
+    wanted = turbo(image)
+    np.testing.assert_array_equal(natively(image, wanted), wanted)
+
+
 def test_a_large_image_is_decoded_and_its_memory_given_back():
     image = jpeg(1500, 1100)
     wanted = turbo(image)

@@ -10,7 +10,8 @@ namespace headrace::jpeg {
 namespace {
 
 constexpr std::size_t most_blocks = 6; // of a unit: four of luma, two of chroma
-constexpr std::size_t padding = 64;    // what kernels may read and write behind a row
+constexpr std::size_t cached_bytes = std::size_t{1} << 19;
+constexpr std::size_t padding = 64; // what kernels may read and write behind a row
 
 constexpr std::size_t few_bytes = 12000; // of a scan for which small tables of codes are faster to make than to miss
 constexpr unsigned end_of_image = 0xD9;
@@ -36,6 +37,9 @@ struct Slot {
     const std::uint16_t* steps;
     std::size_t component;
     std::size_t column, row; ///< In blocks, inside the unit.
+    std::uint8_t* out;       ///< Where its samples go in the first unit of the row.
+    std::size_t width;       ///< Samples from one unit to the next.
+    std::size_t stride;      ///< Samples from one row to the next.
 };
 
 } // namespace
@@ -85,17 +89,18 @@ bool Decoder::decode(Bytes file, const Header& header, const Region& region, std
     if (header.is_progressive) {
         if (!progressive_.read(file, header)) return false;
         prepare(header, region);
-        transform_planes(header);
+        out_ = out;
+        transform_planes(header, region);
     } else {
         if (stretches_.fill(file.subspan(header.scan.begin)) == 0 || stretches_.marker != end_of_image) return false;
         prepare(header, region);
-        if (!read_sequential(header)) return false;
+        out_ = out;
+        if (!read_sequential(header, region)) return false;
     }
-    pixels(header, region, out);
     return true;
 }
 
-bool Decoder::read_sequential(const Header& header) {
+bool Decoder::read_sequential(const Header& header, const Region& region) {
     const std::size_t units = units_.across * units_.down;
     if (stretches_.ends.size() != (header.restart == 0 ? 1 : ceiling(units, header.restart))) return false;
     const bool is_short = stretches_.ends.back() < few_bytes;
@@ -105,31 +110,33 @@ bool Decoder::read_sequential(const Header& header) {
         if (!std::exchange(has_dc[dc], true)) dc_[dc].build(*header.dc[dc], false, is_short);
         if (!std::exchange(has_ac[ac], true)) ac_[ac].build(*header.ac[ac], true, is_short);
     }
-    return kernels_.cpu.bmi2 ? read_blocks_bmi2(header) : read_blocks(header);
+    return kernels_.cpu.bmi2 ? read_blocks_bmi2(header, region) : read_blocks(header, region);
 }
 
-void Decoder::transform_planes(const Header& header) {
-    for (std::size_t i = 0; i < header.channels; ++i) {
-        const Component& component = header.components[i];
-        alignas(32) const std::array<std::uint16_t, 64> steps = header.steps[component.steps];
-        CoefficientPlane& from = progressive_.plane(i);
-        Waiting waiting(kernels_);
-        Plane& to = planes_[i];
-        const std::size_t begin = needed_.left * component.across;
-        const std::size_t end = needed_.right * component.across;
-        for (std::size_t row = needed_.top * component.down; row < needed_.bottom * component.down; ++row) {
-            std::uint8_t* const out = to.row(row * to.side);
-            const auto block = [&](std::size_t column) {
-                return Block{from.block(row * from.stride + column), steps.data(), out + column * to.side, to.stride};
-            };
-            for (std::size_t column = begin; column < end; ++column) {
-                const bool is_flat = from.places[row * from.stride + column] == 0;
-                if (to.side != 8) transform_shrunk(block(column), is_flat, to.side);
-                else if (is_flat) kernels_.flat(block(column));
-                else waiting.add(block(column));
+void Decoder::transform_planes(const Header& header, const Region& region) {
+    alignas(64) std::array<std::array<std::uint16_t, 64>, 3> steps;
+    for (std::size_t i = 0; i < header.channels; ++i) steps[i] = header.steps[header.components[i].steps];
+    Waiting waiting(kernels_);
+    for (std::size_t y = needed_.top; y < needed_.bottom; ++y) {
+        for (std::size_t i = 0; i < header.channels; ++i) {
+            const Component& component = header.components[i];
+            CoefficientPlane& from = progressive_.plane(i);
+            Plane& to = planes_[i];
+            for (std::size_t row = y * component.down; row < (y + 1) * component.down; ++row) {
+                std::uint8_t* const out = to.row(row * to.side);
+                for (std::size_t column = needed_.left * component.across; column < needed_.right * component.across;
+                     ++column) {
+                    const std::size_t number = row * from.stride + column;
+                    const Block block{from.block(number), steps[i].data(), out + column * to.side, to.stride};
+                    const bool is_flat = from.places[number] == 0;
+                    if (to.side != 8) transform_shrunk(block, is_flat, to.side);
+                    else if (is_flat) kernels_.flat(block);
+                    else waiting.add(block);
+                }
             }
         }
         waiting.flush();
+        if (y + 1 == needed_.bottom || (y + 1 - needed_.top) % units_at_once_ == 0) write_rows(header, region, y + 1);
     }
 }
 
@@ -168,6 +175,7 @@ void Decoder::prepare(const Header& header, const Region& region) {
     needed_.right = std::min(units_.across, ceiling(region.left + region.width + more_columns, unit_width));
     needed_.top = (region.top - std::min(region.top, more_rows)) / unit_height;
     needed_.bottom = std::min(units_.down, ceiling(region.top + region.height + more_rows, unit_height));
+    std::size_t row_bytes = 0;
     for (std::size_t i = 0; i < header.channels; ++i) {
         const Component& component = header.components[i];
         Plane& plane = planes_[i];
@@ -177,9 +185,19 @@ void Decoder::prepare(const Header& header, const Region& region) {
         plane.stride = units_.across * component.across * plane.side + padding;
         plane.is_narrow = component.across * plane.side < unit_width;
         plane.is_low = unit_rows < unit_height;
-        plane.first = needed_.top * unit_rows;
-        plane.samples.resize(Plane::before + (needed_.bottom - needed_.top) * unit_rows * plane.stride + padding);
+        row_bytes += unit_rows * plane.stride;
     }
+    // Pixels are made of rows of units that are still in the nearer cache, but of many at once, because making them
+    // takes the tables of codes out of the nearest one.
+    std::size_t kept = 2;
+    while (kept <= needed_.bottom - needed_.top && 2 * kept * row_bytes <= cached_bytes) kept *= 2;
+    units_at_once_ = kept - 1; // One row of units is kept from the last time.
+    for (std::size_t i = 0; i < header.channels; ++i) {
+        Plane& plane = planes_[i];
+        plane.kept = kept * header.components[i].down * plane.side;
+        plane.samples.resize(Plane::before + plane.kept * plane.stride + padding);
+    }
+    next_row_ = region.top;
     for (auto& row : wide_) row.resize(2 * region.width + 4 * padding);
 }
 
@@ -193,7 +211,7 @@ void Decoder::transform_shrunk(const Block& block, bool is_flat, std::size_t sid
     }
 }
 
-template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
+template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header, const Region& region) {
     Work work;
     Waiting waiting(kernels_);
     const bool is_shrunk = planes_[0].side != 8;
@@ -201,8 +219,15 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
         const Component& component = header.components[i];
         work.steps[i] = header.steps[component.steps];
         for (std::size_t place = 0; place < std::size_t{component.across} * component.down; ++place) {
-            work.slots[work.count++] = {&dc_[component.dc],       &ac_[component.ac],      work.steps[i].data(), i,
-                                        place % component.across, place / component.across};
+            work.slots[work.count++] = {&dc_[component.dc],
+                                        &ac_[component.ac],
+                                        work.steps[i].data(),
+                                        i,
+                                        place % component.across,
+                                        place / component.across,
+                                        nullptr,
+                                        component.across * planes_[i].side,
+                                        planes_[i].stride};
         }
     }
     // A stretch depends on none before it, so reading begins with the one of the first unit that is needed.
@@ -218,6 +243,12 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
     };
     for (std::size_t y = stretch * stretch_units / units_.across; y < needed_.bottom; ++y) {
         const bool is_row_needed = y >= needed_.top;
+        for (std::size_t i = 0; i < work.count; ++i) {
+            Slot& slot = work.slots[i];
+            Plane& plane = planes_[slot.component];
+            const std::size_t row = (y * header.components[slot.component].down + slot.row) * plane.side;
+            slot.out = plane.row(row) + slot.column * plane.side;
+        }
         const bool begins_here = y == stretch * stretch_units / units_.across && left == stretch_units;
         for (std::size_t x = begins_here ? stretch * stretch_units % units_.across : 0; x < units_.across; ++x) {
             if (left-- == 0) {
@@ -236,27 +267,25 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
                 const unsigned size = next_block(*slot.dc, *slot.ac, bits, work.means[slot.component], coefficients);
                 if (size == 0 || bits.at > end + 8) return false;
                 if (!is_needed) continue;
-                Plane& plane = planes_[slot.component];
-                const Component& component = header.components[slot.component];
-                const std::size_t row = (y * component.down + slot.row) * plane.side;
-                const Block block{coefficients, slot.steps,
-                                  plane.row(row) + (x * component.across + slot.column) * plane.side, plane.stride};
-                if (is_shrunk) transform_shrunk(block, size == 1, plane.side);
+                const Block block{coefficients, slot.steps, slot.out + x * slot.width, slot.stride};
+                if (is_shrunk) transform_shrunk(block, size == 1, planes_[slot.component].side);
                 else if (size == 1) kernels_.flat(block);
                 else waiting.add(block);
             }
         }
+        if (!is_row_needed) continue;
+        waiting.flush();
+        if (y + 1 == needed_.bottom || (y + 1 - needed_.top) % units_at_once_ == 0) write_rows(header, region, y + 1);
     }
-    waiting.flush();
     return needed_.bottom < units_.down || (is_used_up() && stretch + 1 == stretches_.ends.size());
 }
 
-bool Decoder::read_blocks(const Header& header) { return scan<0>(header); }
+bool Decoder::read_blocks(const Header& header, const Region& region) { return scan<0>(header, region); }
 
 #ifdef HEADRACE_FOR_BMI2
 HEADRACE_FOR_BMI2
 #endif
-bool Decoder::read_blocks_bmi2(const Header& header) { return scan<1>(header); }
+bool Decoder::read_blocks_bmi2(const Header& header, const Region& region) { return scan<1>(header, region); }
 
 const std::uint8_t* Decoder::chroma(Plane& plane, const Region& region, std::size_t row,
                                     std::vector<std::uint8_t>& wide) const {
@@ -280,17 +309,24 @@ const std::uint8_t* Decoder::chroma(Plane& plane, const Region& region, std::siz
     return wide.data() + region.left % 2;
 }
 
-void Decoder::pixels(const Header& header, const Region& region, std::uint8_t* out) {
-    for (std::size_t row = region.top; row < region.top + region.height; ++row) {
-        const std::uint8_t* const luma = planes_[0].row(row) + region.left;
+/// Writes the rows of pixels whose planes are there when so many rows of units are.
+void Decoder::write_rows(const Header& header, const Region& region, std::size_t units) {
+    const Plane& last = planes_[header.channels - 1];
+    std::size_t until = region.top + region.height;
+    if (units < needed_.bottom) {
+        const std::size_t rows = units * header.components[0].down * planes_[0].side;
+        until = std::min(until, rows - (last.is_low ? 1 : 0)); // The last one looks at a row of chroma below.
+    }
+    for (; next_row_ < until; ++next_row_) {
+        const std::uint8_t* const luma = planes_[0].row(next_row_) + region.left;
         if (header.channels == 1) {
-            std::memcpy(out, luma, region.width);
+            std::memcpy(out_, luma, region.width);
         } else {
-            const std::uint8_t* const blue = chroma(planes_[1], region, row, wide_[0]);
-            const std::uint8_t* const red = chroma(planes_[2], region, row, wide_[1]);
-            kernels_.colours(luma, blue, red, region.width, out);
+            const std::uint8_t* const blue = chroma(planes_[1], region, next_row_, wide_[0]);
+            const std::uint8_t* const red = chroma(planes_[2], region, next_row_, wide_[1]);
+            kernels_.colours(luma, blue, red, region.width, out_);
         }
-        out += region.width * header.channels;
+        out_ += region.width * header.channels;
     }
 }
 

@@ -51,11 +51,11 @@ class Decoder {
         std::size_t columns = 0; ///< Columns of the image.
         std::size_t rows = 0;
         std::size_t side = 8;   ///< Samples of a block in a row, and in a column.
-        std::size_t first = 0;  ///< The first row that is kept.
+        std::size_t kept = 0;   ///< Rows in memory, a power of two: those of some rows of units.
         bool is_narrow = false; ///< Has half the columns of the image.
         bool is_low = false;    ///< Has half the rows, too.
         [[nodiscard]] std::uint8_t* row(std::size_t number) noexcept {
-            return samples.data() + before + (number - first) * stride;
+            return samples.data() + before + (number & (kept - 1)) * stride;
         }
         static constexpr std::size_t before = 32;
     };
@@ -70,13 +70,13 @@ class Decoder {
     class Waiting;
 
     void prepare(const Header& header, const Region& region);
-    [[nodiscard]] bool read_sequential(const Header& header);
-    void transform_planes(const Header& header);
-    [[nodiscard]] bool read_blocks(const Header& header);
-    [[nodiscard]] bool read_blocks_bmi2(const Header& header);
-    template <int> [[nodiscard]] bool scan(const Header& header);
+    [[nodiscard]] bool read_sequential(const Header& header, const Region& region);
+    void transform_planes(const Header& header, const Region& region);
+    [[nodiscard]] bool read_blocks(const Header& header, const Region& region);
+    [[nodiscard]] bool read_blocks_bmi2(const Header& header, const Region& region);
+    template <int> [[nodiscard]] bool scan(const Header& header, const Region& region);
     void transform_shrunk(const Block& block, bool is_flat, std::size_t side) const;
-    void pixels(const Header& header, const Region& region, std::uint8_t* out);
+    void write_rows(const Header& header, const Region& region, std::size_t units);
     [[nodiscard]] const std::uint8_t* chroma(Plane& plane, const Region& region, std::size_t row,
                                              std::vector<std::uint8_t>& wide) const;
 
@@ -87,8 +87,11 @@ class Decoder {
     ProgressiveReader progressive_;
     Units units_;
     Needed needed_;
+    std::size_t units_at_once_ = 1; ///< Rows of units between two calls of `write_rows`.
     std::array<Plane, 3> planes_;
     std::array<std::vector<std::uint8_t>, 2> wide_;
+    std::uint8_t* out_ = nullptr; ///< Where the next row of pixels goes.
+    std::size_t next_row_ = 0;    ///< Its number.
 };
 
 /// Larger images are left to a library, because all planes of an image are in memory at once.
