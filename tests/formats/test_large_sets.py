@@ -1,10 +1,13 @@
 """Sets too large to be mapped are read, with the same records."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
 from headrace import _native
+from headrace.formats.parquet import groups
 from headrace.io.local import mapped as mapping_limits
 from headrace.io.local.mapped import MappedFile
 
@@ -59,6 +62,23 @@ def test_pages_already_read_in_order_are_released(tmp_path, monkeypatch):
         assert np.array_equal(source.batch(np.arange(start, start + 20))["x"], values[start : start + 20])
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
     assert 2 * (size // 5000 - 1) <= len(dropped) <= 2 * (size // 5000 + 1)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_pages_of_parquet_already_decoded_are_released(tmp_path, monkeypatch, threads):
+    values = np.random.default_rng(3).random((3000, 8))
+    table = pa.table({f"x{k}": values[:, k] for k in range(8)})
+    for number in range(2):
+        pq.write_table(table.slice(1500 * number, 1500), tmp_path / f"{number}.parquet", row_group_size=100)
+    monkeypatch.setattr(groups, "JOINED_BYTES", 0)
+    monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
+    monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 50_000)
+    dropped, drop = [], MappedFile.drop
+    monkeypatch.setattr(MappedFile, "drop", lambda file, *range: (dropped.append(file.path), drop(file, *range)))
+    loader = hr.Loader(hr.open(tmp_path / "*.parquet"), 70, threads=threads)
+    assert np.array_equal(np.concatenate([batch["x5"] for batch in loader]), values[:, 5])
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert 2 <= len(dropped) // 2 <= size // 50_000 + 1
 
 
 def test_skipped_records_in_between_are_accepted(tmp_path, read_everything):

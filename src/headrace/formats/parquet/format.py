@@ -204,7 +204,18 @@ class ParquetTable(BlockTable):
         leaves = self._leaves_of(found.file, names)
         is_part = found.groups == 1 and found.rows < self._rows_of(found.file, found.group)
         table = self._part(block, found, leaves) if is_part else self._table(found, leaves)
-        return self._columns(table, leaves, found.file, found.first)
+        columns = self._columns(table, leaves, found.file, found.first)
+        self._release_pages(found, len(leaves))
+        return columns
+
+    def _release_pages(self, block: RowBlock, leaves: int) -> None:
+        """Count these columns of a block as read, so that memory does not grow with the files: see :meth:`FileSet.passed`."""
+        share = block.rows / max(len(self), 1) * leaves / max(len(self._leaves), 1)
+        self._files.passed(int(self._total_bytes * share), of=self._total_bytes)
+
+    @cached_property
+    def _total_bytes(self) -> int:
+        return sum(self._files.content(number).size for number in range(len(self.paths)))
 
     @cached_property
     def _columns_of(self) -> dict[int, tuple[list[str], dict[str, Leaf]]]:
