@@ -91,7 +91,8 @@ INLINE_NS = 300_000
 """The target duration of a job that the consumer makes itself. It only saves calls, and a shorter wait is worth more."""
 MAX_BATCHES = 256
 LEAST_CUT = 8
-"""The consumer cuts its batches from a larger one only if so many fit into it: reading the larger one then saves most calls."""
+"""The consumer cuts its batches from a larger one only if so many fit into it: cutting takes time for each column, which must be less
+than what reading the larger one saves."""
 
 
 @dataclass(slots=True)
@@ -149,7 +150,7 @@ class JobSizer:
         batch_bytes = max(block.bytes / count, 1.0)
         if self._can_grow:
             self.batches = self._within(self._target_ns, batch_bytes, 2 * self.batches)
-            self.cuts = LEAST_CUT * batch_bytes <= MAX_BLOCK_BYTES
+            self.cuts = LEAST_CUT <= self._within(INLINE_NS, batch_bytes, MAX_BATCHES)
         self.inline_batches = self._within(INLINE_NS, batch_bytes if self.cuts else 1.0, 2 * self.inline_batches)
 
     def _within(self, target_ns: int, batch_bytes: float, most: int) -> int:
