@@ -94,8 +94,9 @@ void rows_are_taken() {
     check(fault_of([&] { (void)take_places({0, 0}, {0, -1}); }).fault == Fault::range);
     check(fault_of([&] { (void)take_places({0, 0}, {0, INT64_MAX}); }).fault == Fault::range);
 
-    // Many long rows, in runs and out of order: prefetching must not change the result.
-    for (const std::size_t size : {700UL, 8191UL, 8193UL, 12'288UL, 65'535UL, 65'537UL}) {
+    // Many rows, in runs and out of order: neither fixed sizes nor prefetching must change the result.
+    for (const std::size_t size :
+         {1UL, 2UL, 3UL, 4UL, 8UL, 15UL, 16UL, 32UL, 64UL, 65UL, 700UL, 8191UL, 8193UL, 12'288UL, 65'535UL, 65'537UL}) {
         std::string many(300 * size, '?');
         for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<char>(i / size * 31 + i % size);
         std::vector<std::int64_t> order;
