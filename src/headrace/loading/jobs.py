@@ -150,7 +150,7 @@ class JobSizer:
         batch_bytes = max(block.bytes / count, 1.0)
         if self._can_grow:
             self.batches = self._within(self._target_ns, batch_bytes, 2 * self.batches)
-            self.cuts = LEAST_CUT <= self._within(INLINE_NS, batch_bytes, MAX_BATCHES)
+            self.cuts = self._within(INLINE_NS, batch_bytes, MAX_BATCHES) >= LEAST_CUT
         self.inline_batches = self._within(INLINE_NS, batch_bytes if self.cuts else 1.0, 2 * self.inline_batches)
 
     def _within(self, target_ns: int, batch_bytes: float, most: int) -> int:
