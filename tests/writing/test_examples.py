@@ -170,11 +170,35 @@ def refused_as_path():
     ]
 
 
-@pytest.mark.parametrize("call", [hr.open, hr.records, hr.verify, lambda path: hr.convert(path, "out.npz")])
-def test_non_paths_are_refused_with_a_message(tmp_path, monkeypatch, call):
+def taken_as_data():
+    """What ``open`` and ``convert`` take as examples rather than as a path, and what they say to data that is none."""
+    return [
+        (None, "got NoneType"),
+        (7, "got int"),
+        (b"x.npy", "got bytes as a path. os.fsdecode"),
+        (np.array(3), "got the single value"),
+        ([None], "got NoneType in the list of paths"),
+        ([b"x"], "got bytes in the list of paths"),
+        ([["x.npy"]], "got list in the list of paths"),
+        ((number for number in range(3)), "expected an example, which is a dict of features, found int 0"),
+        ({"x.npy"}, "a set of paths has no order"),
+        (io.BytesIO(b"x"), r"pass headrace.open\(its name\)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        (hr.open, taken_as_data),
+        (hr.records, refused_as_path),
+        (hr.verify, refused_as_path),
+        (lambda path: hr.convert(path, "out.npz"), taken_as_data),
+    ],
+)
+def test_non_paths_are_refused_with_a_message(tmp_path, monkeypatch, call, refused):
     monkeypatch.chdir(tmp_path)
-    for given, message in refused_as_path():
-        with pytest.raises(TypeError, match=message):
+    for given, message in refused():
+        with pytest.raises((TypeError, SchemaMismatch), match=message):
             call(given)
     with pytest.raises(NoFiles, match="a path, found an empty text"):
         call("")
@@ -182,12 +206,13 @@ def test_non_paths_are_refused_with_a_message(tmp_path, monkeypatch, call):
         call([])
 
 
-def test_data_frames_are_not_paths():
+def test_data_in_memory_is_opened_as_it_is(tmp_path):
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(TypeError, match=r"headrace\.adapters\.pandas\.from_pandas\(...\) makes a source of it"):
-        hr.open(pandas.DataFrame({"a": [1]}))
-    with pytest.raises(TypeError, match=r"headrace\.adapters\.arrow\.from_arrow"):
-        hr.open(pytest.importorskip("pyarrow").table({"a": [1]}))
+    table = pytest.importorskip("pyarrow").table({"a": [1]})
+    for given in (pandas.DataFrame({"a": [1]}), table, {"a": [1]}, [{"a": 1}]):
+        assert [dict(example) for example in hr.open(given)] == [{"a": 1}]
+        hr.convert(given, tmp_path / "x.npz", overwrite=True)
+        assert hr.open(tmp_path / "x.npz")[0]["a"] == 1
 
 
 def test_other_calls_refuse_non_paths_with_a_message(tmp_path):
@@ -199,10 +224,10 @@ def test_other_calls_refuse_non_paths_with_a_message(tmp_path):
             hr.convert(tmp_path / "x.npy", given)
         with pytest.raises(TypeError, match="a dataset is a name or a folder"):
             hr.data_source(given)
-        with pytest.raises(TypeError, match="a source has len"):
+    for given in (None, 7, [tmp_path / "y.npy"], {"a": 1}):
+        with pytest.raises((TypeError, SchemaMismatch), match="expected (a source|an example)|must be an array"):
             hr.Loader(given, 2)
     for given in (None, 7, b"x", ROWS, [1], ["x"], [{"a": 1}]):
         with pytest.raises(TypeError, match="a schema is inferred from a path, records, or"):
             hr.Schema.infer(given)
-    with pytest.raises(TypeError, match="ColumnSource"):
-        hr.Loader({"a": [1]}, 2)
+    assert len(hr.Loader({"a": [1]}, 2)) == 1
