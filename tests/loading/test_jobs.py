@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.loading.fakes import Damaged, Numbers
 
 from headrace import Loader
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import CorruptRecord, SchemaMismatch
 from headrace.loading import jobs
@@ -39,6 +40,27 @@ def test_parts_are_views():
     assert np.shares_memory(second["many"].values, whole["many"].values)
     assert not np.shares_memory(first["row"], second["row"])
     assert cut_batch(whole, 10, 1) == [whole]
+
+
+def test_parts_of_text_are_views():
+    text = Strings.from_values(["a", "", "bcd", "é", "x", "yz"])
+    whole = {"t": text, "pairs": text.reshape(6, 1), "bytes": Strings.from_values([b"1"] * 6), "list": list(range(6))}
+    parts = cut_batch(whole, 2, 3)
+    for number, part in enumerate(parts):
+        rows = slice(2 * number, 2 * number + 2)
+        assert list(part) == list(whole)
+        assert [type(column) for column in part.values()] == [type(column) for column in whole.values()]
+        assert part["t"].tolist() == text.tolist()[rows]
+        assert part["list"] == whole["list"][rows]
+        assert (part["t"].shape, part["t"].is_text, part["bytes"].is_text) == ((2,), True, False)
+        assert part["t"].data is text.data
+        assert np.shares_memory(part["t"].offsets, text.offsets)
+        assert part["pairs"].shape == (2, 1)
+        assert part["pairs"].tolist() == text.reshape(6, 1)[rows].tolist()
+    with pytest.raises(AttributeError, match="read-only"):
+        parts[0]["t"].shape = (1,)
+    with pytest.raises(TypeError):
+        cut_batch({"x": 5}, 1, 2)
 
 
 def test_empty_parts_of_one():

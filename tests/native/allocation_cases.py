@@ -18,6 +18,7 @@ import headrace as hr
 from headrace import _native
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.contracts.strings import Strings
 
 shim = ctypes.PyDLL(sys.argv[1])
 files = [_native.frame_tfrecords([b"abc", b"", b"x" * 40]).tobytes()] * 2
@@ -330,6 +331,9 @@ CASES = {
     "compare_strings": lambda: _native.compare_strings(*strings, *strings).tolist(),
     "compare_strings_with": lambda: _native.compare_strings_with(*strings, b"bc").tolist(),
     "hash_strings": lambda: _native.hash_strings(*strings, 100, 7).tolist(),
+    "cut_batch": lambda: [
+        part["s"].tolist() for part in _native.cut_batch({"s": Strings.trust(*strings, True)}, Strings, 1, 2)
+    ],
     "list_strings": lambda: _native.list_strings(*strings, True),
     "JsonDecoder": decode_json,
     "JsonDecoder_refused": lambda: decode_json(b'{"i": [], "t": 5}'),

@@ -5,242 +5,12 @@
 #include <limits>
 
 #include "core/csv/number.hpp"
+#include "core/json/reader.hpp"
 #include "core/text/decimal.hpp"
 #include "core/text/utf8.hpp"
 
 namespace headrace::json {
 namespace {
-
-using Text = const char*;
-
-std::string_view between(Text begin, Text end) noexcept { return {begin, static_cast<std::size_t>(end - begin)}; }
-
-/// A number as it is written: `mantissa` (which has wrapped around after more than 19 digits) times 10^`exponent`.
-struct Number {
-    std::uint64_t mantissa = 0;
-    std::int64_t exponent = 0;
-    std::ptrdiff_t digits = 0; ///< Leading zeros included.
-    bool negative = false;
-    bool whole = true;
-};
-
-constexpr std::ptrdiff_t most_digits = 19; ///< These always fit in 64 bits.
-
-/// A position in a line. Each function takes something from there and returns false if that is not there. No byte is
-/// taken for granted because it was seen before: others may change the file meanwhile.
-class Reader {
-  public:
-    Reader(Text at, Text end) noexcept : at_(at), end_(end) {}
-
-    [[nodiscard]] bool done() const noexcept { return at_ == end_; }
-    [[nodiscard]] char front() const noexcept { return at_ == end_ ? '\0' : *at_; }
-
-    /// What was read since `begin`.
-    [[nodiscard]] std::string_view since(const Reader& begin) const noexcept { return between(begin.at_, at_); }
-
-    bool take(char wanted) noexcept {
-        if (at_ == end_ || *at_ != wanted) return false;
-        ++at_;
-        return true;
-    }
-
-    bool take(std::string_view word) noexcept {
-        if (!between(at_, end_).starts_with(word)) return false;
-        at_ += word.size();
-        return true;
-    }
-
-    void skip_blanks() noexcept {
-        while (at_ != end_ && (*at_ == ' ' || *at_ == '\t')) ++at_;
-    }
-
-    void skip_blanks_and_ends() noexcept {
-        while (at_ != end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r' || *at_ == '\n')) ++at_;
-    }
-
-    /// A comma, or the end of a list or object, which sets `ended`.
-    bool next(char closing, bool& ended) noexcept {
-        skip_blanks();
-        ended = front() == closing;
-        if (!ended && front() != ',') return false;
-        ++at_;
-        if (!ended) skip_blanks();
-        return true;
-    }
-
-    bool number(Number& number) noexcept {
-        number.negative = take('-');
-        const Text begin = at_;
-        number.mantissa = 0;
-        at_ = read_digits(at_, end_, number.mantissa);
-        number.digits = at_ - begin;
-        if (number.digits == 0 || (*begin == '0' && number.digits > 1)) return false;
-        number.exponent = 0;
-        number.whole = true;
-        if (at_ != end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E')) return rest_of(number);
-        return true;
-    }
-
-    /// The text between quotes, as it is written. `escaped` says whether there are escapes in it.
-    bool raw_text(std::string_view& raw, bool& escaped) noexcept {
-        if (!take('"')) return false;
-        const Text begin = at_;
-        escaped = false;
-        while (true) {
-            at_ = plain_until(at_, end_);
-            if (at_ == end_ || static_cast<unsigned char>(*at_) < 0x20) return false;
-            if (*at_ == '"') break;
-            escaped = true;
-            if (end_ - at_ < 2) return false;
-            at_ += 2;
-        }
-        raw = between(begin, at_++);
-        return true;
-    }
-
-    /// Skips any value and checks it.
-    bool skip_value(unsigned depth, std::string& room) { // NOLINT(misc-no-recursion): `depth` bounds it
-        switch (front()) {
-        case '"': {
-            std::string_view raw;
-            bool escaped = false;
-            return raw_text(raw, escaped) && (!escaped || unescape(raw, room));
-        }
-        case '[': return skip_members(']', depth, room);
-        case '{': return skip_members('}', depth, room);
-        case 't': return take("true");
-        case 'f': return take("false");
-        case 'n': return take("null");
-        default: {
-            Number skipped;
-            return number(skipped);
-        }
-        }
-    }
-
-    /// Replaces escapes. Returns false for one that does not exist, half a surrogate pair, and NUL.
-    static bool unescape(std::string_view raw, std::string& to) {
-        to.clear();
-        for (std::size_t i = 0; i < raw.size(); ++i) {
-            if (raw[i] != '\\') {
-                const std::size_t next = std::min(raw.find('\\', i), raw.size());
-                to.append(raw.substr(i, next - i));
-                i = next - 1;
-                continue;
-            }
-            if (++i == raw.size()) return false;
-            if (raw[i] != 'u') {
-                constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
-                const std::size_t which = letters.find(raw[i]);
-                if (which == std::string_view::npos) return false;
-                to.push_back(meanings[which]);
-                continue;
-            }
-            std::uint32_t code = 0, low = 0;
-            if (!four_digits(raw.substr(i + 1), code) || code == 0) return false;
-            i += 4;
-            if (code >= 0xD800 && code < 0xE000) {
-                if (code >= 0xDC00 || raw.substr(i + 1, 2) != "\\u" || !four_digits(raw.substr(i + 3), low))
-                    return false;
-                if (low < 0xDC00 || low >= 0xE000) return false;
-                code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-                i += 6;
-            }
-            append_utf8(code, to);
-        }
-        return true;
-    }
-
-  private:
-    /// The first quote, backslash or control character.
-    static Text plain_until(Text at, Text end) noexcept {
-        constexpr std::uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
-        const auto zeros = [](std::uint64_t word) { return (word - ones) & ~word; };
-        while (end - at >= std::ptrdiff_t{sizeof(std::uint64_t)}) {
-            std::uint64_t word = 0;
-            std::memcpy(&word, at, sizeof word);
-            const std::uint64_t controls = (word - ones * 0x20) & ~word;
-            const std::uint64_t found = (zeros(word ^ (ones * '"')) | zeros(word ^ (ones * '\\')) | controls) & tops;
-            if (found != 0) return at + std::countr_zero(found) / 8; // exact up to the first
-            at += sizeof word;
-        }
-        while (at != end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20) ++at;
-        return at;
-    }
-
-    static bool four_digits(std::string_view text, std::uint32_t& code) noexcept {
-        code = 0;
-        if (text.size() < 4) return false;
-        for (const char digit : text.substr(0, 4)) {
-            const char lower = static_cast<char>(digit | 0x20);
-            if (is_digit(digit)) code = code << 4 | static_cast<unsigned>(digit - '0');
-            else if (lower >= 'a' && lower <= 'f') code = code << 4 | static_cast<unsigned>(lower - 'a' + 10);
-            else return false;
-        }
-        return true;
-    }
-
-    static void append_utf8(std::uint32_t code, std::string& to) {
-        const auto last = [&](unsigned shift) { to.push_back(static_cast<char>(0x80 | (code >> shift & 0x3F))); };
-        if (code < 0x80) {
-            to.push_back(static_cast<char>(code));
-        } else if (code < 0x800) {
-            to.push_back(static_cast<char>(0xC0 | code >> 6));
-            last(0);
-        } else if (code < 0x10000) {
-            to.push_back(static_cast<char>(0xE0 | code >> 12));
-            last(6);
-            last(0);
-        } else {
-            to.push_back(static_cast<char>(0xF0 | code >> 18));
-            last(12);
-            last(6);
-            last(0);
-        }
-    }
-
-    bool rest_of(Number& number) noexcept {
-        number.whole = false;
-        if (take('.')) {
-            const Text begin = at_;
-            at_ = read_digits(at_, end_, number.mantissa);
-            if (at_ == begin) return false;
-            number.digits += at_ - begin;
-            number.exponent = begin - at_;
-        }
-        if (at_ == end_ || (*at_ != 'e' && *at_ != 'E')) return true;
-        ++at_;
-        const bool negative = take('-');
-        if (!negative) (void)take('+');
-        const Text begin = at_;
-        std::uint64_t exponent = 0;
-        at_ = read_digits(at_, end_, exponent);
-        constexpr std::ptrdiff_t most_exponent_digits = 6;
-        if (at_ == begin || at_ - begin > most_exponent_digits) return false;
-        number.exponent += negative ? -static_cast<std::int64_t>(exponent) : static_cast<std::int64_t>(exponent);
-        return true;
-    }
-
-    bool skip_members(char closing, unsigned depth, std::string& room) { // NOLINT(misc-no-recursion): as above
-        if (depth == 0) return false;
-        ++at_;
-        skip_blanks();
-        if (take(closing)) return true;
-        for (bool ended = false; !ended;) {
-            if (closing == '}') {
-                if (front() != '"' || !skip_value(0, room)) return false;
-                skip_blanks();
-                if (!take(':')) return false;
-                skip_blanks();
-            }
-            if (!skip_value(depth - 1, room) || !next(closing, ended)) return false;
-        }
-        return true;
-    }
-
-    Text at_;
-    Text end_;
-};
 
 /// Numbers one after another in a block that grows.
 class Numbers {
@@ -437,14 +207,13 @@ class Run {
     }
 
     bool text(Reader& reader, std::size_t k) {
-        std::string_view raw;
-        bool escaped = false;
-        if (!reader.raw_text(raw, escaped)) return false;
-        if (escaped) {
-            if (!Reader::unescape(raw, room_)) return false;
-            raw = room_;
-        }
-        texts_[k].add(std::as_bytes(std::span(raw)));
+        const StringsBuilder::Room room = texts_[k].reserve(1, reader.left());
+        auto* const begin = reinterpret_cast<char*>(room.data);
+        const char* const end = reader.copy_text(begin);
+        if (end == nullptr) return false;
+        const auto size = static_cast<std::size_t>(end - begin);
+        room.offsets[0] = static_cast<std::int64_t>(room.size + size);
+        texts_[k].commit(1, size);
         return true;
     }
 

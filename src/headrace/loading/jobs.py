@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from headrace import _native
 from headrace.contracts.protocols import Locates, ReadsBatches, Sampler, offers
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.strings import Strings
@@ -32,10 +33,7 @@ def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
     >>> [part["x"].tolist() for part in cut_batch({"x": np.arange(6)}, 3, 2)]
     [[0, 1, 2], [3, 4, 5]]
     """
-    if count == 1:
-        return [batch]
-    columns = list(batch.items())
-    return [{name: column[start : start + size] for name, column in columns} for start in range(0, count * size, size)]
+    return [batch] if count == 1 else _native.cut_batch(batch, Strings, size, count)
 
 
 def check_rows(batch: Batch, rows: int) -> None:

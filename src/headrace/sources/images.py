@@ -92,6 +92,8 @@ def _find_columns(node: Any) -> dict[str, Feature]:
     names = [name for name, feature in node.schema.items() if feature == Feature("str")]
     if not names:
         return {}
+    first = _sample(node, names, 1)
+    names = [name for name in names if first and _stays_inside(first[0][name])]
     sample = _sample(node, names)
     found = {}
     for name in names:
@@ -101,11 +103,11 @@ def _find_columns(node: Any) -> dict[str, Feature]:
     return found
 
 
-def _sample(node: Node, names: list[str]) -> list[Example]:
+def _sample(node: Node, names: list[str], rows: int = SAMPLE) -> list[Example]:
     """The first rows, up to damage, which is left for reading to report."""
     found: list[Example] = []
     with suppress(DataError):
-        found.extend(islice(examples_of(keep_features(node, names)), SAMPLE) if names else ())
+        found.extend(islice(examples_of(keep_features(node, names)), rows) if names else ())
     return found
 
 

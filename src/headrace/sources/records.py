@@ -16,6 +16,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import CorruptRecord, DataError, Where
 from headrace.formats.csv.format import CsvRecords
+from headrace.formats.framed.scan import RecordRun
 from headrace.sources.node import Node
 from headrace.sources.stacking import row
 
@@ -142,17 +143,27 @@ def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
 
 
 def _sample(records: CsvRecords) -> Iterator[tuple[Any, Indices, int]]:
-    """The first blocks of rows. Damage after the first block is left for reading to report."""
+    """The first rows, in few blocks. Damage after the first of them is left for reading to report."""
+    runs: list[RecordRun] = []
     seen = 0
     try:
         for run in records.iter_runs():
-            yield run.buffer, run.starts, run.end
+            if runs and (run.buffer is not runs[-1].buffer or run.starts[0] != runs[-1].end):
+                yield _joined(runs)
+                runs = []
+            runs.append(run)
             seen += run.size
             if seen >= CSV_SAMPLE_BYTES:
-                return
+                break
     except DataError:
         if seen == 0:
             raise
+    if runs:
+        yield _joined(runs)
+
+
+def _joined(runs: list[RecordRun]) -> tuple[Any, Indices, int]:
+    return runs[0].buffer, np.concatenate([run.starts for run in runs]), runs[-1].end
 
 
 def sagemaker_record_codec(
