@@ -244,10 +244,10 @@ class Reader {
     static constexpr std::array<std::int8_t, 256> digits = [] {
         std::array<std::int8_t, 256> table{};
         table.fill(-1);
-        for (int i = 0; i < 10; ++i) table[static_cast<std::size_t>('0' + i)] = static_cast<std::int8_t>(i);
-        for (int i = 0; i < 6; ++i)
-            table[static_cast<std::size_t>('a' + i)] = table[static_cast<std::size_t>('A' + i)] =
-                static_cast<std::int8_t>(10 + i);
+        constexpr std::string_view small = "0123456789abcdef", large = "0123456789ABCDEF";
+        for (std::size_t i = 0; i < small.size(); ++i)
+            table[static_cast<unsigned char>(small[i])] = table[static_cast<unsigned char>(large[i])] =
+                static_cast<std::int8_t>(i);
         return table;
     }();
 
