@@ -1,3 +1,4 @@
+#include <array>
 #include <optional>
 #include <span>
 #include <utility>
@@ -153,35 +154,33 @@ class CutColumn {
           column_(nb::borrow(column)),
           strings_(strings) {
         if (!column.type().is(strings) || nb::len(nb::handle(nb::object(column.attr("shape")))) != 1) return;
-        data_ = column.attr("data");
-        offsets_ = column.attr("offsets");
-        is_text_ = column.attr("is_text");
-        shape_ = nb::make_tuple(size);
+        const auto slots = nb::cast<nb::tuple>(strings.attr("__slots__")); // data, offsets, whether it is text, shape
+        for (std::size_t i = 0; i < slots_.size(); ++i) {
+            slots_[i] = nb::borrow(slots[i]);
+            values_[i] = nb::getattr(column, slots_[i]);
+        }
+        values_[3] = nb::make_tuple(size);
     }
 
     /// Rows `begin` to `end`. A column of strings is made as Strings.trust does: calling that takes longer than all
     /// else.
     [[nodiscard]] nb::object part(Py_ssize_t begin, Py_ssize_t end) const {
-        if (!shape_.is_valid()) return owned(PySequence_GetSlice(column_.ptr(), begin, end));
+        if (!slots_[0].is_valid()) return owned(PySequence_GetSlice(column_.ptr(), begin, end));
         const nb::object made = owned(PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(strings_.ptr()), 0));
-        put(made, "data", data_);
-        put(made, "offsets", owned(PySequence_GetSlice(offsets_.ptr(), begin, end + 1)));
-        put(made, "is_text", is_text_);
-        put(made, "shape", shape_);
+        const nb::object offsets = owned(PySequence_GetSlice(values_[1].ptr(), begin, end + 1));
+        for (std::size_t i = 0; i < slots_.size(); ++i) {
+            const nb::object& value = i == 1 ? offsets : values_[i];
+            if (PyObject_GenericSetAttr(made.ptr(), slots_[i].ptr(), value.ptr()) != 0) throw nb::python_error();
+        }
         return made;
     }
 
     nb::object name;
 
   private:
-    static void put(const nb::object& to, const char* name, const nb::object& value) {
-        const nb::object key = owned(PyUnicode_InternFromString(name));
-        if (PyObject_GenericSetAttr(to.ptr(), key.ptr(), value.ptr()) != 0) throw nb::python_error();
-    }
-
     nb::object column_;
     nb::handle strings_;
-    nb::object data_, offsets_, is_text_, shape_; // of strings
+    std::array<nb::object, 4> slots_, values_; // of strings
 };
 
 nb::list cut(nb::dict batch, nb::handle strings, Py_ssize_t size, Py_ssize_t count) {

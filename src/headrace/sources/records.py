@@ -149,7 +149,7 @@ def _sample(records: CsvRecords) -> Iterator[tuple[Any, Indices, int]]:
     try:
         for run in records.iter_runs():
             if runs and (run.buffer is not runs[-1].buffer or run.starts[0] != runs[-1].end):
-                yield _joined(runs)
+                yield _join_runs(runs)
                 runs = []
             runs.append(run)
             seen += run.size
@@ -159,10 +159,10 @@ def _sample(records: CsvRecords) -> Iterator[tuple[Any, Indices, int]]:
         if seen == 0:
             raise
     if runs:
-        yield _joined(runs)
+        yield _join_runs(runs)
 
 
-def _joined(runs: list[RecordRun]) -> tuple[Any, Indices, int]:
+def _join_runs(runs: list[RecordRun]) -> tuple[Any, Indices, int]:
     return runs[0].buffer, np.concatenate([run.starts for run in runs]), runs[-1].end
 
 
