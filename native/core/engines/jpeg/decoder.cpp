@@ -61,8 +61,11 @@ class Decoder::Waiting {
     /// Where the coefficients of the next block may be.
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
-    HEADRACE_INLINE void add(const Block& block) {
-        blocks_[count_] = block;
+    /// The next block, to be filled in. It is copied nowhere: that would wait until the processor has stored it.
+    [[nodiscard]] HEADRACE_INLINE Block& next() noexcept { return blocks_[count_]; }
+
+    /// Lets the next block wait.
+    HEADRACE_INLINE void add_next() {
         if (++count_ == blocks_.size()) flush();
     }
 
@@ -127,11 +130,12 @@ void Decoder::transform_planes(const Header& header, const Region& region) {
                 for (std::size_t column = needed_.left * component.across; column < needed_.right * component.across;
                      ++column) {
                     const std::size_t number = row * from.stride + column;
-                    const Block block{from.block(number), steps[i].data(), out + column * to.side, to.stride};
+                    Block& block = waiting.next();
+                    block = {from.block(number), steps[i].data(), out + column * to.side, to.stride};
                     const bool is_flat = from.places[number] == 0;
                     if (to.side != 8) transform_shrunk(block, is_flat, to.side);
                     else if (is_flat) kernels_.flat(block);
-                    else waiting.add(block);
+                    else waiting.add_next();
                 }
             }
         }
@@ -267,10 +271,11 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header, const Re
                 const unsigned size = next_block(*slot.dc, *slot.ac, bits, work.means[slot.component], coefficients);
                 if (size == 0 || bits.at > end + 8) return false;
                 if (!is_needed) continue;
-                const Block block{coefficients, slot.steps, slot.out + x * slot.width, slot.stride};
+                Block& block = waiting.next();
+                block = {coefficients, slot.steps, slot.out + x * slot.width, slot.stride};
                 if (is_shrunk) transform_shrunk(block, size == 1, planes_[slot.component].side);
                 else if (size == 1) kernels_.flat(block);
-                else waiting.add(block);
+                else waiting.add_next();
             }
         }
         if (!is_row_needed) continue;
