@@ -66,6 +66,7 @@ def test_arrays_are_values():
         (b"x", TypeError, "write_records"),
         (3, TypeError, r"Pass \{'name': array"),
         ([1, 2], hr.SchemaMismatch, "a dict of features"),
+        (range(10**15), hr.SchemaMismatch, "a dict of features"),
         ([{"x": 1}, {"y": 1}], hr.SchemaMismatch, "features"),
         ([{"x": 1}, {"x": None}], hr.SchemaMismatch, "a value, found None"),
         ({"x": 3}, TypeError, "column 'x'"),

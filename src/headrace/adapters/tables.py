@@ -101,10 +101,11 @@ def _refusal(given: Any) -> str:
 
 
 def _stack_examples(given: Iterable[Any]) -> dict[str, Any]:
-    examples = list(given)
-    for number, example in enumerate(examples):
+    examples = []
+    for number, example in enumerate(given):
         if type(example) is not dict:
             check_example(example, number)
+        examples.append(example)
     columns = stack(examples)
     check_values(columns, 0)
     return columns

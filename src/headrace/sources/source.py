@@ -78,7 +78,8 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        hint = f": hr.Loader(source, {array}) iterates over batches of {array}" if not array.ndim else ""
+        is_size = array.ndim == 0 and array.dtype.kind in "iu"
+        hint = f": hr.Loader(source, {array}) iterates over batches of {array}" if is_size else ""
         raise TypeError(f"indices are a sequence of integers, got {array.dtype} with shape {array.shape}{hint}")
     if array.dtype == np.uint64 and int(array.max()) >= n:  # beyond int64 they would turn negative
         raise IndexError(f"index {array.max()} is outside a source of {n} examples")

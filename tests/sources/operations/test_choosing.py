@@ -172,7 +172,9 @@ def test_arguments_of_sort():
     with pytest.raises(hr.NoSuchFeature, match="Did you mean 'y'"):
         numbers().sort("yy")
     with pytest.raises(TypeError, match="name of a feature"):
-        numbers().sort(3 and [3])
+        numbers().sort([3])
+    with pytest.raises(TypeError, match="name of a feature, or several, got None"):
+        numbers().sort(None)
     with pytest.raises(ValueError, match="2 flags for 1 features"):
         numbers().sort("y", descending=[True, False])
     with pytest.raises(TypeError, match="descending must be True or False"):

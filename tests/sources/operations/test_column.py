@@ -75,6 +75,8 @@ def test_comparisons_are_masks():
     assert [example["name"] for example in source[source["label"] == 3]] == ["a", "ä"]
     flags = hr.ColumnSource({"kept": np.array([True, False, True]), "y": np.arange(3)})
     assert [int(example["y"]) for example in flags[flags["kept"]]] == [0, 2]
+    with pytest.raises(TypeError, match="column 'label' holds int64, which cannot be compared so with 'cat'"):
+        column == "cat"
     with pytest.raises(TypeError, match="unhashable"):
         hash(column)
 

@@ -180,6 +180,7 @@ def test_faults_name_the_example():
         ((2, 0), {}, ValueError, "stride must be at least 1"),
         ((2.0,), {}, TypeError, "size must be an integer"),
         ((2,), {"feature": "token"}, hr.NoSuchFeature, "tokens"),
+        ((2,), {"feature": ()}, ValueError, "at least one feature"),
         ((2,), {"feature": "id"}, hr.SchemaMismatch, "one axis that varies"),
     ],
 )

@@ -6,7 +6,7 @@ They are functions of a source, which :class:`headrace.Source` has as methods. A
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
@@ -123,7 +123,7 @@ def sort(source: MakesViews[View_co], by: str | Sequence[str], *, descending: bo
     >>> [int(example["x"]) for example in ColumnSource({"x": np.array([3, 1, 2])}).sort("x", descending=True)]
     [3, 2, 1]
     """
-    names = [by] if isinstance(by, str) else list(by)
+    names = [by] if isinstance(by, str) or not isinstance(by, Iterable) else list(by)
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(f"sort takes the name of a feature, or several, got {by!r:.80}")
     down = _flags(descending, len(names))

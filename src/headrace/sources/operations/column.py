@@ -138,7 +138,13 @@ class FeatureColumn(Sequence[Any]):
         return self._compare(other, np.greater_equal)
 
     def _compare(self, other: object, how: Callable[..., Any]) -> npt.NDArray[np.bool_]:
-        return np.asarray(how(np.asarray(self), other), dtype=np.bool_)
+        values = np.asarray(self)
+        try:
+            return np.asarray(how(values, other), dtype=np.bool_)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"column {self.name!r} holds {self.feature.dtype}, which cannot be compared so with {other!r:.60}: {error}"
+            ) from error
 
     def __copy__(self) -> Self:
         return self

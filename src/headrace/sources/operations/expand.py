@@ -138,7 +138,10 @@ def make_windows(parent: Node, size: int, stride: int | None, feature: str | Seq
     stride = size if stride is None else whole(stride, "stride", least=1)
     if feature is None:
         return Windows(parent, size, stride)
-    return FeatureWindows(parent, (feature,) if isinstance(feature, str) else tuple(feature), size, stride)
+    features = (feature,) if isinstance(feature, str) else tuple(feature)
+    if not features:
+        raise ValueError("window takes at least one feature, or feature=None for windows of examples")
+    return FeatureWindows(parent, features, size, stride)
 
 
 class Windows:
