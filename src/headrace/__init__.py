@@ -177,6 +177,7 @@ def _calls(home: str, name: str) -> _typing.Any:
 _hooks.find_schema = _calls("sources.open", "find_schema")
 _hooks.as_source = _calls("adapters.tables", "as_source")
 _hooks.to_arrow = _calls("adapters.arrow", "to_arrow")
+_hooks.to_html = _calls("viewer.notebook", "to_html")
 _hooks.to_pandas = _calls("adapters.pandas", "to_pandas")
 _hooks.write_dataset = _calls("writing.ray_sink", "write_dataset")
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["as_source", "find_schema", "to_arrow", "to_pandas", "write_dataset"]
+__all__ = ["as_source", "find_schema", "to_arrow", "to_html", "to_pandas", "write_dataset"]
 
 find_schema: Callable[[Any, int | None], Any]
 """``find_schema(records, most)``: what :meth:`headrace.Schema.infer` returns. It opens files and decodes records."""
@@ -19,3 +19,5 @@ to_pandas: Callable[[Any], Any]
 """``to_pandas(source)``: what :meth:`headrace.Source.to_pandas` returns."""
 write_dataset: Callable[..., int]
 """``write_dataset(dataset, path, ...)``: what :func:`headrace.adapters.ray.write` does. It uses writers, which use adapters."""
+to_html: Callable[[Any], str | None]
+"""``to_html(value)``: what a notebook shows of a source, column, schema or ragged column."""

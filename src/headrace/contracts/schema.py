@@ -112,6 +112,9 @@ class Schema(Mapping[str, Feature]):
         found: Schema = _hooks.find_schema(records, most)
         return found
 
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
+
     def __repr__(self) -> str:
         return f"Schema({self._features!r})"
 

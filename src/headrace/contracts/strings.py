@@ -353,6 +353,9 @@ class Strings(Sequence[Any]):
         offsets = self._offsets if self._offsets[0] == 0 else self._offsets - self._offsets[0]
         return type(self).trust, (self.content, offsets, self.is_text, self.shape)
 
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
+
     def __repr__(self) -> str:
         if self.size <= 8 and self.nbytes <= 500:
             return f"Strings({self.tolist()!r})"

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _hooks
 from headrace.contracts.strings import Strings
 
 __all__ = ["LONG", "Batch", "Example", "Indices", "Ragged", "join", "place_values", "take_rows", "without_objects"]
@@ -125,6 +126,9 @@ class Ragged(Sequence[Any]):
         width = int(self.lengths.max(initial=0))
         to = np.flatnonzero(np.arange(width) < self.lengths[:, None])
         return place_values(self.values, np.arange(len(self.values)), to, (len(self), width), fill)
+
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, {len(self.values)} values, {self.dtype})"

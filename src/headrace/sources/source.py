@@ -358,6 +358,9 @@ class Source(Sequence[Example]):
     if not TYPE_CHECKING:
         __getattr__ = explain_missing(FOR_SOURCES)
 
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
+
     def __repr__(self) -> str:
         is_counted = next(self.filters(), None) is None  # reading everything would take too long for a repr
         count = f"{len(self)} example{'s' if len(self) != 1 else ''}" if is_counted else "filtered examples"

@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self, overload
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _hooks
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -49,6 +50,11 @@ class FeatureColumn(Sequence[Any]):
         if len(source.schema) != 1:
             raise SchemaMismatch(Where(), expected="one feature", found=str(list(source.schema)))
         self._source = source
+
+    @property
+    def source(self) -> Any:
+        """The source of this one feature."""
+        return self._source
 
     @property
     def name(self) -> str:
@@ -148,6 +154,9 @@ class FeatureColumn(Sequence[Any]):
 
     def __copy__(self) -> Self:
         return self
+
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
 
     def __repr__(self) -> str:
         return f"<FeatureColumn {self.name!r} of {len(self)} values: {self.feature}>"

@@ -1,0 +1,120 @@
+"""Sources, columns and schemas as small tables in notebooks: the first rows, with thumbnails and no file outside."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged
+from headrace.sources.operations.column import FeatureColumn
+from headrace.sources.source import Source
+from headrace.sources.stacking import schema_of
+from headrace.viewer.dataset import Row, ShownDataset
+from headrace.viewer.display.cells import CellPlace, small_cell
+from headrace.viewer.display.markup import Markup, element, join
+from headrace.viewer.display.media import image_of, item_of
+
+__all__ = ["to_html"]
+
+ROWS = 5
+COLUMNS = 12
+FEATURES = 30
+NAME_CHARACTERS = 60
+MOST_HTML = 1 << 20
+"""Characters of a table; a larger one is not shown as HTML."""
+
+
+def to_html(value: Any) -> str | None:
+    """A value as a table, or ``None`` for what is better shown as text. Never raises: a damaged row is shown as its error.
+
+    Args:
+        value: A source, a column, a schema, a :class:`~headrace.Ragged` or :class:`~headrace.Strings`.
+    """
+    try:
+        shown = _table_of(value)
+    except Exception:  # noqa: BLE001 - a notebook then shows the repr
+        return None
+    return str(shown) if shown is not None and len(shown) <= MOST_HTML else None
+
+
+def _table_of(value: Any) -> Markup | None:
+    if isinstance(value, Schema):
+        return _schema_table(value)
+    if isinstance(value, Source):
+        return _source_table(value, repr(value))
+    if isinstance(value, FeatureColumn):
+        return _source_table(value.source, repr(value))
+    if isinstance(value, (Ragged, Strings)):
+        rows = [Row(index, {"": value[index]}) for index in range(min(len(value), ROWS))]
+        return _table(repr(value), schema_of({"": value}), rows)
+    return None
+
+
+def _schema_table(schema: Schema) -> Markup:
+    cells = [
+        (_short(name), feature.dtype + (f" ({feature.encoding})" if feature.encoding else ""), str(feature.shape))
+        for name, feature in islice(schema.items(), FEATURES)
+    ]
+    rest = len(schema) - len(cells)
+    note = None if rest <= 0 else element("p", f"and {rest:,} more features")
+    head = element("tr", *(element("th", title) for title in ("feature", "dtype", "shape")))
+    body = (element("tr", *(element("td", cell, dir="auto") for cell in row)) for row in cells)
+    return element("div", element("table", element("thead", head), element("tbody", *body)), note)
+
+
+def _source_table(source: Source, title: str) -> Markup:
+    names = list(islice(source.schema, COLUMNS))
+    more = len(source.schema) - len(names)
+    if next(source.filters(), None) is not None:  # counting would read everything
+        rows = [Row(index, example) for index, example in enumerate(islice(source.select(*names), ROWS))]
+        return _table(title, source.schema.select(names), rows, more=more)
+    shown = ShownDataset(source, name="", code="")
+    rows = shown.rows_at(range(min(len(source), ROWS)), names)
+    return _table(title, shown.schema.select(names), rows, more=more)
+
+
+def _table(title: str, schema: Schema, rows: Sequence[Row], *, more: int = 0) -> Markup:
+    head = element("tr", element("th", ""), *(element("th", _short(name), dir="auto") for name in schema))
+    body = [element("tr", element("th", row.index), *_cells(row, schema)) for row in rows]
+    note = element("p", f"and {more:,} more features") if more > 0 else None
+    table = element("table", element("thead", head), element("tbody", *body))
+    return element("div", element("p", title[: 10 * NAME_CHARACTERS]), table, note)
+
+
+def _cells(row: Row, schema: Mapping[str, Feature]) -> list[Markup]:
+    if row.values is None:
+        return [element("td", str(row.fault)[:400], colspan=max(len(schema), 1))]
+    return [
+        element("td", _cell(row.values[name], CellPlace(row.index, feature, name, _inline(row.values[name], feature))))
+        if name in row.values
+        else element("td", "not read")
+        for name, feature in schema.items()
+    ]
+
+
+def _cell(value: Any, place: CellPlace) -> Markup:
+    try:
+        return small_cell(value, place)
+    except Exception as error:  # noqa: BLE001 - an image that is damaged, or too large
+        return join([f"{type(error).__name__}: {str(error)[:200]}"])
+
+
+def _inline(value: Any, feature: Feature) -> Callable[[str, int, int], Any]:
+    """Makes thumbnails part of the page. Recordings and whole images are left out."""
+
+    def media(kind: str, item: int, size: int) -> str | None:
+        if kind != "image" or size == 0:
+            return None
+        image = image_of(item_of(value, item), feature, size)
+        return f"data:{image.media_type};base64,{base64.b64encode(image.body).decode('ascii')}"
+
+    return media
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_CHARACTERS else name[:NAME_CHARACTERS] + "..."
