@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace import _native, _optional
+from headrace import _hooks, _native, _optional
 
 __all__ = ["Strings"]
 
