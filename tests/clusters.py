@@ -105,7 +105,8 @@ class Nodes:
             if entry.isdecimal():
                 with contextlib.suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as file:
                     line = file.read()
-                    if line.startswith(b"ray::") and self._owns(int(entry)):
+                    # A node's agents are no workers: without one, the node ends.
+                    if line.startswith((b"ray::IDLE", b"ray::headrace")) and self._owns(int(entry)):
                         found.append(int(entry))
         return sorted(found)
 

@@ -317,10 +317,15 @@ class Cluster:
 
     def on_each_node(self, function: Callable[..., Any], *args: Any) -> Iterator[tuple[RayNode, Any]]:
         """Run ``function(*args)`` once on every node that has cores; yields each node with the result, or raises as :meth:`result`."""
-        nodes = [node for node in self.nodes() if node.cpus]
-        waiting = [(node, self.submit(function, *args, cpus=0, node=node)) for node in nodes]
+        waiting = [(node, self.submit(function, *args, cpus=0, node=node)) for node in self.nodes() if node.cpus]
         for node, reference in waiting:
-            yield node, self.result(reference)
+            try:
+                found = self.result(reference)
+            except WorkerDied:
+                if node in self.nodes():
+                    raise
+                continue  # it left meanwhile, and needs to do nothing
+            yield node, found
 
 
 def _own_version() -> str:

@@ -1,0 +1,175 @@
+"""What Ray costs and what it gains in a conversion: one worker beside a local thread, two and four workers beside one.
+
+    python -m benchmarks.ray [--megabytes 256] [--rounds 3] [--write]
+
+Local and Ray runs take turns, and the fastest of the rounds counts. Start-up is apart: the cluster runs, and its workers have imported
+Headrace, before the first round. ``--write`` puts the table into benchmarks/README.md.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import headrace as hr
+from headrace._ray import connect, require_ray
+from headrace.writing.engines import EngineTask, RayTasks
+
+README = Path(__file__).parent / "README.md"
+WIDTH = 1024
+UNIT_MEGABYTES = 64
+WAIT_S, WAITS, TASKS = 0.03, 10, 48
+SETTINGS = {
+    "include_dashboard": False,
+    "object_store_memory": 200 << 20,
+    "log_to_driver": False,
+    "logging_level": "error",
+}
+
+
+@contextlib.contextmanager
+def running(cores):
+    """A local Ray with so many cores, whose workers are warm."""
+    ray = require_ray()
+    folder = tempfile.mkdtemp(prefix="hr-", dir="/tmp")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(address="local", num_cpus=cores, _temp_dir=folder, **SETTINGS)
+        try:
+            with connect() as cluster:
+                for _ in range(3):  # until each core has a worker that has imported everything
+                    for reference in [cluster.submit(time.sleep, 0.3) for _ in range(2 * cores)]:
+                        cluster.result(reference)
+            yield ray
+        finally:
+            ray.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def processor_time():
+    """Processor seconds of this process and of the workers of its Ray."""
+    ticks, total = os.sysconf("SC_CLK_TCK"), time.process_time()
+    for entry in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{entry}/cmdline").read_bytes().startswith((b"ray::IDLE", b"ray::headrace")):
+                fields = stat_of(entry)
+                if int(stat_of(fields[1])[1]) == os.getpid():  # the raylet between them
+                    total += (int(fields[11]) + int(fields[12])) / ticks
+    return total
+
+
+def stat_of(process):
+    """The fields of a process after its name: state, parent, ..."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
+class ObjectStore(threading.Thread):
+    """Watches how many bytes the object store holds."""
+
+    def __init__(self, ray):
+        super().__init__(daemon=True)
+        self.ray, self.most, self.ended = ray, 0, threading.Event()
+
+    def run(self):
+        from ray._private import internal_api
+
+        state = internal_api.get_state_from_address(self.ray.get_runtime_context().gcs_address)
+        while not self.ended.wait(0.1):
+            with contextlib.suppress(Exception):
+                found = internal_api.get_memory_info_reply(state)
+                self.most = max(self.most, found.store_stats.object_store_bytes_used)
+
+
+def convert(source, target, on, threads=None):
+    """Seconds and processor seconds of one conversion."""
+    Path(target).unlink(missing_ok=True)
+    wall, busy = time.perf_counter(), processor_time()
+    hr.convert(source, target, on=on, threads=threads, codec="example")
+    return time.perf_counter() - wall, processor_time() - busy
+
+
+def best(rounds):
+    return tuple(min(values) for values in zip(*rounds, strict=True))
+
+
+def wait_for_a_store(_common, _part):
+    for _ in range(WAITS):
+        time.sleep(WAIT_S)
+
+
+def waiting(cores):
+    """Seconds for tasks that wait for a store."""
+    with running(cores), connect() as cluster:
+        engine = RayTasks(cluster)
+        begun = time.perf_counter()
+        for part in range(TASKS):
+            engine.submit(EngineTask(wait_for_a_store, None, part))
+        for _ in engine.finished():
+            pass
+        return time.perf_counter() - begun
+
+
+def measure(folder, megabytes, rounds):
+    count = megabytes * (1 << 20) // (WIDTH * 4)
+    source, target = f"{folder}/a.tfrecord", f"{folder}/b.array_record"
+    hr.write(source, {"x": np.random.default_rng(0).random((count, WIDTH), np.float32)})
+    local, one, two = [], [], []
+    with running(1) as ray:
+        store = ObjectStore(ray)
+        store.start()
+        for _ in range(rounds):
+            local.append(convert(source, target, "threads", 1))
+            one.append(convert(source, target, "ray"))
+        store.ended.set()
+        store.join()
+    with running(2):
+        two = [convert(source, target, "ray") for _ in range(rounds)]
+    (local, local_cpu), (one, one_cpu), (two, two_cpu) = best(local), best(one), best(two)
+    return [
+        ("one worker / one local thread, wall clock", one / local, "at most 1.15"),
+        ("the same, processor time", one_cpu / local_cpu, "at most 1.15"),
+        ("one worker / two workers, wall clock", one / two, "at least 1.6"),
+        ("two workers / one worker, processor time", two_cpu / one_cpu, "at most 1.15"),
+        (
+            f"one worker / four, each task waits {WAITS} x {WAIT_S * 1000:.0f} ms",
+            waiting(1) / waiting(4),
+            "at least 2.8",
+        ),
+        ("object store during the conversion, MB", store.most / 1e6, "below 10"),
+    ]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--megabytes", type=int, default=4 * UNIT_MEGABYTES)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--write", action="store_true")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="headrace-ray-") as folder:
+        rows = measure(folder, given.megabytes, given.rounds)
+    lines = ["| figure | found | required |", "| --- | --- | --- |"]
+    lines += [f"| {name} | {value:.3g} | {required} |" for name, value, required in rows]
+    table = "\n".join(lines)
+    print(table)
+    if given.write:
+        text = README.read_text()
+        README.write_text(
+            re.sub(
+                r"(<!-- ray: begin -->\n).*?(<!-- ray: end -->)",
+                lambda at: f"{at[1]}\n{table}\n\n{at[2]}",
+                text,
+                flags=re.DOTALL,
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()
