@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.adapters.test_arrow import COLUMNS
 
 import headrace as hr
+from headrace.adapters.arrow import from_arrow
 from headrace.adapters.pandas import from_pandas, to_pandas
 
 
@@ -23,6 +25,25 @@ def test_to_pandas():
     assert frame["x"][3].tolist() == [6, 7]
     assert frame["cube"][1].shape == (2, 3)
     assert frame["many"][2].tolist() == [1.5, 1.5]
+
+
+def test_text_is_a_column_of_str():
+    words = ["a", "", "größer", "x" * 100]
+    inferred = pd.DataFrame({"t": words})
+    for source in (from_arrow(pa.table({"t": words, "b": [b"1"] * 4})), hr.ColumnSource({"t": words, "b": [b"1"] * 4})):
+        frame = to_pandas(source)
+        pd.testing.assert_frame_equal(frame[["t"]], inferred)
+        assert frame["b"].tolist() == [b"1"] * 4
+    assert frame["t"].str.len().tolist() == [1, 0, 6, 100]
+    assert (frame["t"] == "größer").tolist() == [False, False, True, False]
+    frame.loc[0, "t"] = None  # the frame is its own: the column is not changed
+    assert from_pandas(frame[1:])[1]["t"] == "größer"
+
+
+def test_text_of_older_pandas_is_objects(monkeypatch):
+    monkeypatch.setattr(pd, "__version__", "2.3.1")
+    source = hr.ColumnSource({"t": hr.Strings.from_values(["a", "b"])})
+    assert to_pandas(source)["t"].tolist() == ["a", "b"]
 
 
 def test_named_labels_are_categories(tmp_path):

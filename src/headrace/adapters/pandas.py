@@ -8,6 +8,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.adapters.arrow import check_source, from_arrow
+from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
@@ -20,8 +21,9 @@ def to_pandas(source: Source) -> Any:
     """All examples as a ``pandas.DataFrame``, one column per feature.
 
     Returns:
-        Numbers as a column of their dtype; text as objects, so that ``bytes`` stay ``bytes``; features of several values as a column
-        of arrays. Labels become a categorical column where every value has a name.
+        Numbers as a column of their dtype; text as pandas' ``str``, held by Arrow, or as objects in pandas 2 or without pyarrow;
+        ``bytes`` as objects; features of several values as a column of arrays. Labels become a categorical column where every value
+        has a name.
 
     Raises:
         MissingExtra: pandas is not installed.
@@ -32,10 +34,14 @@ def to_pandas(source: Source) -> Any:
     """
     pandas = require("pandas", extra="sklearn")
     batch = check_source(source).batch(np.arange(len(source)))
-    return pandas.DataFrame({name: _series(pandas, batch[name], source.schema[name].names) for name in batch})
+    return pandas.DataFrame({name: _series(pandas, batch[name], source.schema[name]) for name in batch})
 
 
-def _series(pandas: Any, column: Any, names: tuple[str, ...] | None) -> Any:
+def _series(pandas: Any, column: Any, feature: Feature) -> Any:
+    names = feature.names
+    if feature.dtype == "str" and getattr(column, "ndim", 0) == 1 and (text := _text_dtype(pandas)) is not None:
+        values = column.to_arrow() if isinstance(column, Strings) else column
+        return pandas.Series(pandas.array(values, dtype=text))
     if isinstance(column, Strings):
         column = np.asarray(column)
     if isinstance(column, np.ndarray) and column.ndim == 1:
@@ -46,6 +52,16 @@ def _series(pandas: Any, column: Any, names: tuple[str, ...] | None) -> Any:
     for row in range(len(values)):
         values[row] = column[row]
     return pandas.Series(values)
+
+
+def _text_dtype(pandas: Any) -> Any:
+    """The dtype of text that pandas itself infers from version 3 on, held by Arrow; ``None`` if there is none."""
+    if int(pandas.__version__.split(".")[0]) < 3:
+        return None
+    try:
+        return pandas.StringDtype("pyarrow", na_value=np.nan)
+    except ImportError:
+        return None
 
 
 def from_pandas(frame: Any) -> Source:

@@ -180,8 +180,8 @@ class Run {
         };
         if (learned_ == most_learned) return spec_of(as_text(entry_.key));
         // From a copy: the bytes may change, and the template must not take one key for another.
-        RecordTemplate::Key& key = keys_.emplace_back(std::string(as_text(entry_.key)), in_lists);
-        return key.spec = spec_of(key.key);
+        keys_.push_back({std::string(as_text(entry_.key)), in_lists, -1});
+        return keys_.back().spec = spec_of(keys_.back().key);
     }
 
     void put_lists(std::size_t k) {
