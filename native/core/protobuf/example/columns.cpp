@@ -99,8 +99,7 @@ bool ColumnWriter::put_texts(Bytes list, const std::byte* end_of_memory) {
 }
 
 bool ColumnWriter::add_run(Bytes run) {
-    std::size_t found = 1;
-    if (spec_->kind != Kind::int64 || !proto::decode_one(run, room_for(1))) found = append_run(run);
+    const std::size_t found = append_run(run);
     if (found == proto::irregular || (spec_->count >= 0 && std::cmp_not_equal(found, spec_->count))) return false;
     number_count_ += found;
     end_step();
@@ -220,18 +219,13 @@ bool ColumnWriter::append_usual_texts(Bytes list, const std::byte* end_of_memory
     return true;
 }
 
-/// Room for `count` more numbers. A column grows to what all payloads take if the rest is like those read so far, so it
-/// is rarely moved. This is bounded by the bytes there are, because every number takes at least one.
-std::byte* ColumnWriter::room_for(std::size_t count) {
-    const std::size_t item = size_of_number(spec_->kind);
-    const std::size_t used = number_count_ * item;
-    const std::size_t needed = used + count * item;
-    if (needed > numbers_.capacity()) {
-        Pool::Block larger = (*pool_)->take(progress_->expected(needed) + 256);
-        if (used != 0) std::memcpy(larger.data(), numbers_.data(), used);
-        numbers_ = std::move(larger);
-    }
-    return numbers_.data() + used;
+/// A column grows to what all payloads take if the rest is like those read so far, so it is rarely moved. This is
+/// bounded by the bytes there are, because every number takes at least one.
+void ColumnWriter::grow_numbers(std::size_t needed) {
+    const std::size_t used = number_count_ * size_of_number(spec_->kind);
+    Pool::Block larger = (*pool_)->take(progress_->expected(needed) + 256);
+    if (used != 0) std::memcpy(larger.data(), numbers_.data(), used);
+    numbers_ = std::move(larger);
 }
 
 /// The same for bytes of texts. A column that holds most of the bytes gets what all payloads can hold.

@@ -68,16 +68,9 @@ class ColumnWriter {
     /// Those of a record without the feature. Throws FormatError{missing}.
     void put_absent(std::size_t i);
 
-    /// A packed run of one integer. The eight bytes that end with the run are readable.
+    /// A packed run of one integer, where the spec says one. The eight bytes that end with the run are readable.
     [[nodiscard]] bool put_integer(Bytes run, std::size_t i) noexcept {
-        constexpr std::uint64_t marks = 0x0080808080808080; // in all bytes of a varint but the last one
-        constexpr std::size_t most = sizeof marks;
-        if (run.empty() || run.size() > most) return false;
-        const std::size_t bits = 8 * (most - run.size());
-        const std::uint64_t word = load_le<std::uint64_t>(run.data() + run.size() - most) >> bits;
-        if ((word & ~low_bits) != marks >> bits) return false;
-        store_le(numbers_.data() + i * sizeof(std::int64_t), join_sevens(word));
-        return true;
+        return read_integer(run, numbers_.data() + i * sizeof(std::int64_t));
     }
 
     /// A packed run of floats, as many as the spec says.
@@ -107,6 +100,20 @@ class ColumnWriter {
 
     /// The packed run of a step.
     [[nodiscard]] bool add_run(Bytes run);
+
+    /// The same for one integer. The eight bytes that end with the run are readable, unless it has one byte.
+    [[nodiscard]] bool add_integer(Bytes run) {
+        if (spec_->count >= 0 && spec_->count != 1) return false;
+        std::byte* const to = room_for(1);
+        if (run.size() == 1 && std::to_integer<unsigned>(run[0]) < 0x80) {
+            store_le(to, std::to_integer<std::uint64_t>(run[0]));
+        } else if (run.size() < 2 || !read_integer(run, to)) {
+            return false;
+        }
+        ++number_count_;
+        end_step();
+        return true;
+    }
 
     /// The only text of a step. Memory is readable up to `end`.
     [[nodiscard]] bool add_text(Bytes text, const std::byte* end) {
@@ -145,10 +152,30 @@ class ColumnWriter {
     std::size_t append_run(Bytes run);
     std::size_t append_texts(const List& list);
     [[nodiscard]] bool append_usual_texts(Bytes list, const std::byte* end);
-    std::byte* room_for(std::size_t count);
-    void reserve_text(std::size_t size);
 
-    static constexpr std::uint64_t low_bits = 0x7F7F7F7F7F7F7F7F;
+    /// Decodes a run of one varint of up to eight bytes. False, with nothing done, for any other.
+    [[nodiscard]] static bool read_integer(Bytes run, std::byte* to) noexcept {
+        constexpr std::uint64_t marks = 0x0080808080808080; // in all bytes of a varint but the last one
+        constexpr std::uint64_t low_bits = 0x7F7F7F7F7F7F7F7F;
+        constexpr std::size_t most = sizeof marks;
+        if (run.empty() || run.size() > most) return false;
+        const std::size_t bits = 8 * (most - run.size());
+        const std::uint64_t word = load_le<std::uint64_t>(run.data() + run.size() - most) >> bits;
+        if ((word & ~low_bits) != marks >> bits) return false;
+        store_le(to, join_sevens(word));
+        return true;
+    }
+
+    /// Room for `count` more numbers.
+    std::byte* room_for(std::size_t count) {
+        const std::size_t item = size_of_number(spec_->kind);
+        const std::size_t needed = (number_count_ + count) * item;
+        if (needed > numbers_.capacity()) [[unlikely]]
+            grow_numbers(needed);
+        return numbers_.data() + number_count_ * item;
+    }
+    void grow_numbers(std::size_t needed);
+    void reserve_text(std::size_t size);
 
     const Spec* spec_;
     const Progress* progress_;

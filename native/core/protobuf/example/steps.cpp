@@ -70,7 +70,10 @@ std::size_t StepReader::read(Part list, ColumnWriter& column) {
         }
         if (Bytes content; small_step(kind, rest, content)) {
             const std::byte* const end = content.data() + content.size();
-            if (kind == Kind::bytes ? column.add_text(content, rest.data() + rest.size()) : column.add_run(content)) {
+            const bool is_added = kind == Kind::bytes
+                                      ? column.add_text(content, rest.data() + rest.size())
+                                      : (kind == Kind::int64 && column.add_integer(content)) || column.add_run(content);
+            if (is_added) {
                 if (kind == Kind::float32) usual_.learn(rest.data(), content);
                 cursor.skip(static_cast<std::size_t>(end - rest.data()));
                 ++steps;

@@ -39,6 +39,14 @@ void one_integer_of_any_size() {
             check(writer.put_integer(run, 0) == (run.size() <= 8));
             check(run.size() <= 8 || writer.put_run(run, 0));
             check(load_le<std::uint64_t>(writer.finish().numbers.data()) == number);
+            for (const std::int64_t count : {-1, 1, 2}) {
+                const Spec steps = spec("i", Kind::int64, count, true);
+                ColumnWriter other(steps, progress, pool, this_cpu);
+                check(other.add_integer(run) == (count != 2 && run.size() <= 8));
+                if (count == 2 || run.size() > 8) continue;
+                const Column column = other.finish();
+                check(column.number_count == 1 && load_le<std::uint64_t>(column.numbers.data()) == number);
+            }
         }
     for (const char* const hex : {"", "80", "8080", "0101", "010101", "80018001", "8080808080808080", "0180"}) {
         ColumnWriter writer(wanted, progress, pool, this_cpu);
@@ -46,6 +54,9 @@ void one_integer_of_any_size() {
         const auto more = from_hex(hex);
         bytes.insert(bytes.end(), more.begin(), more.end());
         check(!writer.put_integer(bytes_of(bytes).subspan(8), 0) && !writer.put_run(bytes_of(bytes).subspan(8), 0));
+        const Spec steps = spec("i", Kind::int64, -1, true);
+        ColumnWriter other(steps, progress, pool, this_cpu);
+        check(!other.add_integer(bytes_of(bytes).subspan(8)));
     }
 }
 
