@@ -1,1 +1,1 @@
-"""Exchange with other libraries: Arrow, pandas, Hugging Face datasets, Grain."""
+"""Exchange with other libraries: Arrow, pandas, Hugging Face datasets, Grain, Ray Data."""
