@@ -271,8 +271,13 @@ def test_jobs_without_threads_stay_small():
 def test_large_batches_are_made_one_by_one_without_threads():
     """So many in a row as keep a job short: none of them waits for another one."""
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
-    for size, cuts, most in ((256 << 10, True, 8), (257 << 10, False, 20)):
+    for size, ns, cuts, most in (
+        (256 << 10, 15_000, True, 8),
+        (257 << 10, 15_000, False, 20),
+        (1000, 75_000, True, 4),
+        (1000, 100_000, False, 3),
+    ):
         sizer = JobSizer(can_grow=True)
         for _ in range(20):
-            sizer.note(Block(run, [{}], bytes=size, reading_ns=15_000))
+            sizer.note(Block(run, [{}], bytes=size, reading_ns=ns))
         assert (sizer.cuts, sizer.inline_batches) == (cuts, most)

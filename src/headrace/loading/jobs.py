@@ -89,8 +89,9 @@ INLINE_NS = 300_000
 """The target duration of a job that the consumer makes itself. It only saves calls, and a shorter wait is worth more."""
 MAX_BATCHES = 256
 LEAST_CUT = 8
-"""The consumer cuts its batches from a larger one only if so many fit into it: cutting takes time for each column, which must be less
-than what reading the larger one saves."""
+"""The consumer cuts its batches from a larger one only if so many fit into it,"""
+MOST_CUT_NS = 80_000
+"""and if they take less than this each: cutting takes time for each column, which must be less than what reading the larger one saves."""
 
 
 @dataclass(slots=True)
@@ -148,7 +149,7 @@ class JobSizer:
         batch_bytes = max(block.bytes / count, 1.0)
         if self._can_grow:
             self.batches = self._within(self._target_ns, batch_bytes, 2 * self.batches)
-            self.cuts = self._within(INLINE_NS, batch_bytes, MAX_BATCHES) >= LEAST_CUT
+            self.cuts = LEAST_CUT * batch_bytes <= MAX_BLOCK_BYTES and self._batch_ns <= MOST_CUT_NS
         self.inline_batches = self._within(INLINE_NS, batch_bytes if self.cuts else 1.0, 2 * self.inline_batches)
 
     def _within(self, target_ns: int, batch_bytes: float, most: int) -> int:
