@@ -8,6 +8,7 @@
 #include "core/csv/decode.hpp"
 #include "core/csv/encode.hpp"
 #include "core/csv/examine.hpp"
+#include "core/csv/number.hpp"
 
 using namespace headrace;
 
