@@ -1,5 +1,6 @@
 """Connecting to Ray, tasks on its workers, and what goes wrong with either. What needs no Ray runs with all other tests."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -101,6 +102,10 @@ def _fail(where):
     raise hr.CorruptRecord(where, expected="a checksum", found="another")
 
 
+def _fill_disk():
+    raise OSError(errno.ENOSPC, "No space left on device", "/data/out/.b.tfrecord")
+
+
 def _end_worker():
     os._exit(9)
 
@@ -121,6 +126,10 @@ def test_tasks_and_their_errors(local_ray):
         with pytest.raises(hr.CorruptRecord) as raised:
             cluster.result(cluster.submit(_fail, where))
         assert raised.value.where == where
+        with pytest.raises(OSError, match=r"No space left on device: '/data/out") as full:
+            cluster.result(cluster.submit(_fill_disk))
+        assert full.value.errno == errno.ENOSPC
+        assert "On the Ray node" in full.value.__notes__[0]
         with pytest.raises(hr.WorkerDied, match="more often than it is tried again"):
             cluster.result(cluster.submit(_end_worker, retries=1))
         with pytest.raises(ZeroDivisionError) as divided:
