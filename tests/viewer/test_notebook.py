@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.hosting.endpoint import Endpoint
+from headrace.hosting.registry import EndpointEntry
+from headrace.jobs.record import JobFiles, JobRecord
 from headrace.testing import KINDS, kinds_batch
 from headrace.viewer.notebook import MOST_HTML
 
@@ -103,3 +106,27 @@ def test_what_cannot_be_read_at_all_is_left_to_the_repr():
 
     assert hr.ColumnSource({"x": np.arange(3)}).map(fail)._repr_html_() is None
     assert shown(hr.ColumnSource({"x": np.arange(3)})[:0])
+
+
+def test_results_are_tables(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
+    path = tmp_path / "<b>x.tfrecord"
+    hr.write(path, [{"<i>name</i>": row, "text": "x" * 50} for row in range(20)])
+    assert "all 20 examples" in shown(hr.stats(path))
+    assert "&lt;i&gt;name&lt;/i&gt;" in shown(hr.stats(path))
+    assert "20" in shown(hr.convert(path, tmp_path / "y.array_record"))
+    assert "True" in shown(hr.verify(path))
+    content = bytearray(path.read_bytes())
+    for row in range(15):
+        content[hr.records(path).where(row).offset + 30] ^= 1
+    path.write_bytes(content)
+    html = shown(hr.verify(path))
+    assert "and 5 more faults" in html
+    assert "&lt;b&gt;x.tfrecord" in html
+
+
+def test_jobs_and_endpoints_are_tables(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
+    record = JobRecord(JobFiles(tmp_path), {"TrainingJobName": "<b>job</b>", "TrainingJobStatus": "Completed"})
+    assert "&lt;b&gt;job&lt;/b&gt;" in shown(record)
+    assert "Stopped" in shown(Endpoint(EndpointEntry("gone")))

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
+from headrace import _hooks
 from headrace._ray import find_cluster
 from headrace.errors import LOG_MARK, HeadraceError
 from headrace.hosting.client import Client, InvocationResult, InvokeOptions
@@ -65,6 +66,9 @@ class Endpoint:
         self.name = entry.name
         self._entry = entry
         self._client: Client | None = None
+
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.name!r}, {self.status})"

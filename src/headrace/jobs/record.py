@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from headrace import _hooks
 from headrace.io.system import lock, unlock
 from headrace.io.write.atomic import write_atomic
 
@@ -84,6 +85,9 @@ class JobRecord:
     def __init__(self, files: JobFiles, content: dict[str, Any]) -> None:
         self.files = files
         self.content = content
+
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
 
     @classmethod
     def create(cls, files: JobFiles, name: str, description: Mapping[str, Any]) -> Self:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _hooks
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -144,6 +145,9 @@ class Statistics:
             "statement": self.statement,
             "features": [summary.to_json() for summary in self.features.values()],
         }
+
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
 
     def __str__(self) -> str:
         lines = [self.statement]

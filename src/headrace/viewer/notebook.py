@@ -11,19 +11,26 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
+from headrace.hosting.endpoint import Endpoint
+from headrace.jobs.record import JobRecord
 from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.source import Source
 from headrace.sources.stacking import schema_of
+from headrace.statistics.collect import Statistics
 from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.cells import CellPlace, small_cell
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.display.media import image_of, item_of
+from headrace.writing.convert import Converted
+from headrace.writing.verify import Report
 
 __all__ = ["to_html"]
 
 ROWS = 5
 COLUMNS = 12
 FEATURES = 30
+FAULTS = 10
+FACT_CHARACTERS = 400
 NAME_CHARACTERS = 60
 MOST_HTML = 1 << 20
 """Characters of a table; a larger one is not shown as HTML."""
@@ -33,7 +40,8 @@ def to_html(value: Any) -> str | None:
     """A value as a table, or ``None`` for what is better shown as text. Never raises: a damaged row is shown as its error.
 
     Args:
-        value: A source, a column, a schema, a :class:`~headrace.Ragged` or :class:`~headrace.Strings`.
+        value: A source, column, schema, :class:`~headrace.Ragged` or :class:`~headrace.Strings`; a report, statistics, a conversion, a job's
+            record or an endpoint.
     """
     try:
         shown = _table_of(value)
@@ -49,10 +57,64 @@ def _table_of(value: Any) -> Markup | None:
         return _source_table(value, repr(value))
     if isinstance(value, FeatureColumn):
         return _source_table(value.source, repr(value))
+    if isinstance(value, (Report, Statistics, Converted)):
+        return _result_table(value)
+    if isinstance(value, (Endpoint, JobRecord)):
+        return _facts_table(value.describe() if isinstance(value, Endpoint) else value.content)
     if isinstance(value, (Ragged, Strings)):
         rows = [Row(index, {"": value[index]}) for index in range(min(len(value), ROWS))]
         return _table(repr(value), schema_of({"": value}), rows)
     return None
+
+
+def _result_table(value: Report | Statistics | Converted) -> Markup:
+    """What a check, a conversion or statistics found."""
+    if isinstance(value, Report):
+        faults = [(type(each).__name__, str(each)) for each in value.faults[:FAULTS]]
+        more = len(value.faults) + value.more_faults - len(faults)
+        facts = {
+            "ok": value.ok,
+            "files": value.files,
+            "records": value.records,
+            "bytes": value.bytes,
+            "images": value.images,
+        }
+        note = element("p", f"and {more:,} more faults") if more else None
+        return element("div", _facts_table(facts), _plain_table(("fault", "what"), faults) if faults else None, note)
+    if isinstance(value, Statistics):
+        heads = ("feature", "type", "values", "empty", "min", "max", "mean", "std", "distinct")
+        rows = [
+            (
+                _short(name),
+                f.dtype,
+                f"{f.values:,}",
+                f"{f.empty:,}",
+                *map(_figure, (f.minimum, f.maximum, f.mean, f.std)),
+                _figure(f.distinct),
+            )
+            for name, f in islice(value.features.items(), FEATURES)
+        ]
+        return element("div", element("p", value.statement), _plain_table(heads, rows))
+    return _facts_table(
+        {name: getattr(value, name) for name in ("examples", "paths", "bytes", "resumed", "skipped", "lost")}
+    )
+
+
+def _facts_table(facts: Mapping[str, Any]) -> Markup:
+    return _plain_table(
+        ("", ""),
+        [(_short(str(name)), str(value)[:FACT_CHARACTERS]) for name, value in facts.items() if value is not None],
+    )
+
+
+def _plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    head = element("thead", element("tr", *(element("th", each) for each in heads))) if any(heads) else None
+    body = (element("tr", *(element("td", cell, dir="auto") for cell in row)) for row in rows)
+    return element("table", head, element("tbody", *body))
+
+
+def _figure(value: Any) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _schema_table(schema: Schema) -> Markup:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from headrace import _hooks
 from headrace._arguments import choice, flag, names, whole, word
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
@@ -69,6 +70,9 @@ class Converted:
     skipped: int
     lost: tuple[str, ...] = ()
     schema: Schema = field(default_factory=lambda: Schema({}), repr=False)
+
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
 
 
 def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a default

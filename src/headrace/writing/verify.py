@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace import _hooks
 from headrace._arguments import flag, word
 from headrace.codecs.csv import CsvCodec
 from headrace.codecs.example.codec import ExampleCodec
@@ -188,6 +189,9 @@ class Report:
             ],
             "more_faults": self.more_faults,
         }
+
+    def _repr_html_(self) -> str | None:
+        return _hooks.to_html(self)
 
     def __str__(self) -> str:
         images = f", {self.images} images decoded" if self.images else ""
