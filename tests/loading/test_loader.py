@@ -471,7 +471,7 @@ class Stateless:
         ({"seed": None}, "seed must be an integer, got None"),
         ({"sampler": Stateless()}, "a sampler has len"),
         ({"epochs": "all"}, "epochs must be an integer, got 'all'"),
-        ({"shard": (0, 2)}, r"shard must be a headrace.Shard\(rank, world\), got \(0, 2\)"),
+        ({"shard": (0, 2)}, r"shard must be a headrace.Shard\(rank, world\), 'ray' or None, got \(0, 2\)"),
         ({"drop_last": "no"}, "drop_last must be True or False, got 'no'"),
         ({"map_batch": "double"}, "map_batch must be a function, got 'double'"),
         ({"threads": "auto"}, "threads must be an integer, got 'auto'"),

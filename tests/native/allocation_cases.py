@@ -337,6 +337,7 @@ CASES = {
     "list_strings": lambda: _native.list_strings(*strings, True),
     "JsonDecoder": decode_json,
     "JsonDecoder_refused": lambda: decode_json(b'{"i": [], "t": 5}'),
+    "best_fit": lambda: _native.best_fit(np.arange(1, 40), 64).tolist(),
     "pooled": lambda: _native.pooled(1 << 20).nbytes,
 }
 
