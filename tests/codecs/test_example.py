@@ -553,7 +553,7 @@ def test_keys_that_are_not_utf_8_come_and_go(tmp_path, name):
     source = hr.open(tmp_path / "in.tfrecord")
     assert list(source.schema) == ["b\udcfe", "k\udcff"]
     assert len(source.fingerprint) == 16
-    assert r"k\udcff int64" in repr(source)
+    assert r"'k\udcff' int64" in repr(source)
     state = hr.Loader(source, 2).state_dict()
     assert state["fingerprint"] == source.fingerprint
     hr.convert(tmp_path / "in.tfrecord", tmp_path / name)
