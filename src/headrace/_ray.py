@@ -116,7 +116,8 @@ def find_cluster(address: str | None = None) -> str | None:
     ray = require_ray()
     if address is None and ray.is_initialized():
         return str(ray.get_runtime_context().gcs_address)
-    return address or os.environ.get("RAY_ADDRESS") or None
+    found = address or os.environ.get("RAY_ADDRESS")
+    return None if found == "local" else found or None
 
 
 _opening = threading.RLock()

@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import signal
-import socket
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from headrace import _optional
 from headrace._ray import connect
 from headrace.errors import Unreachable
 from headrace.hosting.endpoint import EndpointError, log_to_standard_error
+from headrace.hosting.http.server import bind
 from headrace.hosting.ray import proxy
 from headrace.hosting.ray.replica import DEPLOYMENT, ReplicaSpec, deployment_of
 from headrace.hosting.registry import EndpointEntry
@@ -69,6 +69,8 @@ class ServeApp:
         self.name = name
         self._placement = placement
         self._is_own = placement.address is None
+        if self._is_own:
+            bind(settings).close()  # A port that is taken is an error before Ray starts.
         processors = max(usable_cores(), self._most_processors())
         cluster = stack.enter_context(connect(placement.address or "local", cpus=processors, shows_log=True))
         self._ray = cluster.ray
@@ -94,7 +96,8 @@ class ServeApp:
         if running is not None:
             http = running.http_config
             return self._reachable(str(http.host)), int(http.port)
-        port = settings.port or _free_port(settings.host)
+        with bind(settings) as probe:
+            port = int(probe.getsockname()[1])
         http_options = {"host": settings.host, "port": port, "request_timeout_s": settings.timeout_s + MARGIN_S}
         options: dict[str, Any] = {"http_options": http_options}
         if "controller_options" in inspect.signature(self._serve.start).parameters:
@@ -168,13 +171,6 @@ def reason_in(message: str) -> str | None:
     if lines:
         return ": ".join(lines[-1])
     return " ".join(message.split()) or None
-
-
-def _free_port(host: str) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 _Version = tuple[ReplicaSpec, RaySettings]
