@@ -166,9 +166,14 @@ def size_of_place(cluster: Cluster, resources: Mapping[str, float]) -> int:
 
 
 @contextlib.contextmanager
-def shared_folder_token(folder: Path) -> Iterator[Path]:
-    """A file in a folder for nodes to look for: those that do not see it do not share the folder."""
-    token = folder / f".headrace-shared-{threading.get_ident()}-{id(folder)}"
+def shared_folder_token(folder: Path, job: str) -> Iterator[Path]:
+    """A hidden folder in a folder for nodes to look for: those that do not see it do not share the folder.
+
+    Args:
+        folder: Created if missing.
+        job: The name of the job. If it is killed, its next run removes what is left.
+    """
+    token = folder / f".headrace-shared-{job}"
     folder.mkdir(parents=True, exist_ok=True)
     token.mkdir(exist_ok=True)
     try:

@@ -183,7 +183,9 @@ class RayTrainingRun(TrainingRun):
             raise JobFailed(
                 f"ClientError: the Ray cluster holds {room} hosts that take {self._resources} each, and the job has {len(jobs)}"
             )
-        tokens = [stack.enter_context(shared_folder_token(folder)) for folder in self._shared_folders()]
+        tokens = [
+            stack.enter_context(shared_folder_token(folder, self._spec.name)) for folder in self._shared_folders()
+        ]
         stack.callback(self._end)
         for job in jobs:
             self._actors[job.current_host] = RemoteActor(

@@ -308,3 +308,40 @@ def test_the_command_and_the_session(tmp_path, jobs, monkeypatch):
         }
     wrong = subprocess.run([*command, "--output", "x", "--workers", "2"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, "go with --on ray" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.ray
+def test_the_driver_is_killed_and_the_same_call_goes_on(tmp_path, jobs, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    jobs.put(**many(8, rows=20))
+    script = "import time\ndef model_fn(folder): return 2\ndef predict_fn(x, model):\n    time.sleep(0.02)\n    return x * model\n"
+    (tmp_path / "model" / "code").mkdir(parents=True)
+    (tmp_path / "model" / "code" / "inference.py").write_text(script)
+    options = ["--input", str(jobs.store.resolve("s3://in/data")), "--output", str(tmp_path / "out"), "--name", "kept"]
+    options += [
+        "--split",
+        "Line",
+        "--assemble",
+        "Line",
+        "--accept",
+        "text/csv",
+        "--strategy",
+        "SingleRecord",
+        "--on",
+        "ray",
+    ]
+    command = [sys.executable, "-m", "headrace", "transform", str(tmp_path / "model"), *options]
+    environment = {**os.environ, "HEADRACE_STATE_DIR": str(tmp_path / "state")}
+    journal = tmp_path / "state" / "transform-jobs" / "kept" / "files.jsonl"
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + PATIENCE_S
+        while not journal.exists() or journal.read_text().count("\n") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.kill()
+    done = {path.name: path.stat().st_ino for path in (tmp_path / "out").glob("*.out")}
+    assert 2 <= len(done) < 8
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"part-{n:03}.csv.out" for n in range(8)]
+    assert (tmp_path / "out" / "part-007.csv.out").read_text() == "".join(f"{2.0 * n}\n" for n in range(140, 160))

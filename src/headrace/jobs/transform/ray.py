@@ -157,7 +157,7 @@ class RayTransformRun(TransformRun):
 
     def _send(self, objects: list[InputObject], stack: ExitStack) -> None:
         cluster = stack.enter_context(connect(self._address))
-        token = stack.enter_context(shared_folder_token(self._folder_of_answers()))
+        token = stack.enter_context(shared_folder_token(self._folder_of_answers(), self._spec.name))
         stack.callback(self._end)
         self._units.extend(_Unit(one) for one in objects)
         made = (self._spec, self._stages, search_path(), token, objects[0])
