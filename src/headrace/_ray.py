@@ -108,16 +108,12 @@ def connect(
 
 
 def find_cluster(address: str | None = None) -> str | None:
-    """The address of the cluster that :func:`connect` would connect to, for another process to do so; ``None`` if it would start one.
-
-    Raises:
-        MissingExtra: Ray is not installed, or too old.
-    """
+    """The address that :func:`connect` would connect to, for another process to do so; ``None`` if it would start a cluster."""
     ray = require_ray()
     if address is None and ray.is_initialized():
         return str(ray.get_runtime_context().gcs_address)
-    found = address or os.environ.get("RAY_ADDRESS")
-    return None if found == "local" else found or None
+    found = address or os.environ.get("RAY_ADDRESS") or "local"
+    return None if found == "local" else found
 
 
 _opening = threading.RLock()
