@@ -3,7 +3,7 @@
     python -m benchmarks.ray [--megabytes 256] [--rounds 3] [--write]
 
 Local and Ray runs take turns, and the fastest of the rounds counts. Start-up is apart: the cluster runs, and its workers have imported
-Headrace, before the first round. ``--write`` puts the table into benchmarks/README.md.
+Headrace, before the first round. ``--write`` puts the table into benchmarks/results/ray.md.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import headrace as hr
 from headrace._ray import connect, require_ray
 from headrace.writing.engines import EngineTask, RayTasks
 
-README = Path(__file__).parent / "README.md"
+KEPT = Path(__file__).parent / "results" / "ray.md"
 WIDTH = 1024
 UNIT_MEGABYTES = 64
 WAIT_S, WAITS, TASKS = 0.03, 10, 48
@@ -160,8 +160,8 @@ def main():
     table = "\n".join(lines)
     print(table)
     if given.write:
-        text = README.read_text()
-        README.write_text(
+        text = KEPT.read_text()
+        KEPT.write_text(
             re.sub(
                 r"(<!-- ray: begin -->\n).*?(<!-- ray: end -->)",
                 lambda at: f"{at[1]}\n{table}\n\n{at[2]}",
