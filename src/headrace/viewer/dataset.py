@@ -111,6 +111,18 @@ class ShownDataset:
         """Its files."""
         return [path for records in records_below(self.source.node) for path in files_of(records)]
 
+    @property
+    def file_states(self) -> tuple[tuple[str, int, int, int], ...] | None:
+        """Name, size and times of each file; ``None`` where nothing here would notice a change, as for URLs."""
+        states = []
+        for path in self.files:
+            try:
+                state = Path(path).stat()
+            except (OSError, ValueError):
+                return None
+            states.append((path, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+        return tuple(states)
+
     def count(self, patience_s: float = COUNT_PATIENCE_S) -> int | None:
         """The number of examples; ``None`` while it is not known."""
         self._counted.wait(patience_s)

@@ -103,6 +103,11 @@ class Works:
         work.wait(patience_s)
         return work
 
+    def find(self, key: Hashable) -> Work | None:
+        """The work of this key, if it was started."""
+        with self._lock:
+            return self._works.get(key)
+
     def stop(self) -> None:
         """Make all of it end."""
         with self._lock:

@@ -92,3 +92,19 @@ def test_a_source_without_files(client_for):
     client = client_for(hr.ColumnSource({"a": np.arange(3)}))
     assert "nothing to check" in client.get("/0/faults").text
     assert client.get("/0/bytes?row=1").status_code == 400
+
+
+def test_asking_for_a_fault_first_does_not_stop_the_check(client):
+    assert client.get("/0/bytes?fault=0").status_code == 400
+    assert _checked(client)["report"]["ok"] is True
+
+
+def test_a_changed_file_is_checked_again(client_for, tmp_path):
+    path = tmp_path / "x.tfrecord"
+    hr.write(path, [{"x": row} for row in range(20)])
+    client = client_for(path)
+    assert _checked(client)["report"]["ok"] is True
+    content = bytearray(path.read_bytes())
+    content[hr.records(path).where(3).offset + 14] ^= 1
+    path.write_bytes(content)
+    assert _checked(client)["report"]["ok"] is False

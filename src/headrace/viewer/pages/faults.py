@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headrace.errors import DataError, Where
 from headrace.io.urls import is_url
@@ -43,7 +42,7 @@ def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
         work.advance(0)
         return verify(dataset.paths[0] if len(dataset.paths) == 1 else list(dataset.paths), images=images)
 
-    work = works.get(("faults", links.number, images), "checking all files", check, patience_s=0.3)
+    work = works.get(_key(dataset, links, images=images), "checking all files", check, patience_s=0.3)
     report: Report | None = work.result
     rows = []
     for number, fault in enumerate(report.faults[:SHOWN_FAULTS] if report else ()):
@@ -158,8 +157,8 @@ def bytes_page(dataset: ShownDataset, query: Query, links: Links, works: Works) 
 def _place(dataset: ShownDataset, query: Query, links: Links, works: Works) -> tuple[Where, str]:
     if query.text("fault"):
         number, images = query.number("fault", 0), query.flag("images")
-        work = works.get(("faults", links.number, images), "checking all files", _not_checked, patience_s=0.0)
-        found: list[DataError] = work.result.faults if isinstance(work.result, Report) else []
+        work = works.find(_key(dataset, links, images=images))
+        found: list[DataError] = work.result.faults if work is not None and isinstance(work.result, Report) else []
         if number >= len(found):
             raise BadQuery("there is no such fault: open the page of faults first")
         return found[number].where, f"Bytes at fault {number}"
@@ -169,8 +168,9 @@ def _place(dataset: ShownDataset, query: Query, links: Links, works: Works) -> t
     return dataset.where(index), f"Bytes of row {index:,}"
 
 
-def _not_checked(_: Work) -> Any:
-    raise ValueError("open the page of faults first")
+def _key(dataset: ShownDataset, links: Links, *, images: bool) -> tuple[object, ...]:
+    """What a check is about: files that have changed are checked again."""
+    return ("faults", links.number, images, dataset.file_states)
 
 
 def _format_of(dataset: ShownDataset) -> str:

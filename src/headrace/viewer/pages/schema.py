@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
@@ -33,7 +32,7 @@ def schema_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
     first = query.number("first", 0)
     names = dataset.names[first : first + SHOWN_FEATURES]
     read = dataset.names if len(dataset.names) <= KEPT_FEATURES else names
-    key = ("statistics", links.number, first if len(dataset.names) > KEPT_FEATURES else 0)
+    key = ("statistics", links.number, dataset.file_states, first if len(dataset.names) > KEPT_FEATURES else 0)
     work = works.get(
         key,
         "reading all examples",
@@ -86,13 +85,7 @@ def _collect(dataset: ShownDataset, names: tuple[str, ...], work: Work) -> dict[
 
 def _place(dataset: ShownDataset, names: tuple[str, ...]) -> Any:
     """Where statistics of this data are kept; its fingerprint and the state of its files name it."""
-    states = []
-    for path in dataset.files:
-        try:
-            state = Path(path).stat()
-        except (OSError, ValueError):
-            return None  # a URL: the data may change, and nothing here would notice
-        states.append((path, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+    states = dataset.file_states
     if not states:
         return None
     return cache_folder("statistics") / (cache_key(VERSION, dataset.stored.fingerprint, *states, *names) + ".json")
