@@ -15,7 +15,7 @@ MOST_KEPT = 200
 
 
 class Stopped(Exception):
-    """The viewer ends, or nobody waits for this work any more."""
+    """The viewer ends, or this work is no longer wanted."""
 
 
 class Work:

@@ -130,7 +130,7 @@ class StoreStaging:
             copy_objects(copies)
         except BaseException:
             with contextlib.suppress(NoFiles, Unreachable):
-                remove_objects([listed])  # first: without the list, nobody finishes the copies
+                remove_objects([listed])  # first: without the list, no later call finishes the copies
                 remove_objects(new)
             raise
         self.discard()
