@@ -95,6 +95,7 @@ def test_recent_chunks_are_kept_up_to_a_bound(tmp_path, monkeypatch):
         assert store_of(records).held_bytes <= 30_000
 
 
+@pytest.mark.usefixtures("own_engines")  # The library's decoder keeps no chunk apart.
 @pytest.mark.parametrize("several", [False, True])
 def test_a_chunk_stays_once_it_is_wanted_again(tmp_path, several):
     """Until then, only where its records are is remembered: in data far larger than memory, chunks would push each other out."""
@@ -109,6 +110,7 @@ def test_a_chunk_stays_once_it_is_wanted_again(tmp_path, several):
         assert held < 10_000 if turn == 0 else held > 100_000
 
 
+@pytest.mark.usefixtures("own_engines")
 def test_readers_of_the_same_files_share_which_hashes_were_right(tmp_path):
     payloads = some_payloads(60, most=200)
     path = tmp_path / "x"
