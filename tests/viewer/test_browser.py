@@ -17,7 +17,7 @@ from headrace.viewer.server import View
 
 selenium = pytest.importorskip("selenium")
 from selenium import webdriver  # noqa: E402
-from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402
+from selenium.common.exceptions import WebDriverException  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
@@ -72,13 +72,25 @@ def opened(browser):
 
 
 def _until(browser, condition):
-    return WebDriverWait(browser, PATIENCE_S, 0.05, ignored_exceptions=[StaleElementReferenceException]).until(
+    """Waits until `condition` holds. While one page gives way to the next, a question about an element can fail in
+    several ways (a stale element, "Node with given id does not belong to the document"): it is asked again."""
+    return WebDriverWait(browser, PATIENCE_S, 0.05, ignored_exceptions=[WebDriverException]).until(
         lambda _: condition()
     )
 
 
+def _find(browser, by, name):
+    """The element, once the page is complete and has it."""
+    return _until(browser, lambda: _is_complete(browser) and browser.find_element(by, name))
+
+
+def _is_complete(browser):
+    return browser.execute_script("return document.readyState") == "complete"
+
+
 def _text(browser):
-    return browser.find_element(By.TAG_NAME, "body").text
+    """What the page says. One question, so that no part of it is of the page before."""
+    return browser.execute_script("return document.readyState === 'complete' ? document.body.innerText : ''")
 
 
 def _pictures_are_there(browser):
@@ -88,45 +100,43 @@ def _pictures_are_there(browser):
 
 def test_rows_and_the_keyboard(opened, shown):
     browser = opened(shown)
-    assert "300 examples" in _text(browser)
+    _until(browser, lambda: "300 examples" in _text(browser))
     _until(browser, lambda: _pictures_are_there(browser))
     assert browser.find_elements(By.CSS_SELECTOR, "svg.spark polyline")
-    body = browser.find_element(By.TAG_NAME, "body")
-    body.send_keys(Keys.ARROW_RIGHT)
+    _find(browser, By.TAG_NAME, "body").send_keys(Keys.ARROW_RIGHT)
     _until(browser, lambda: "start=50" in browser.current_url)
-    browser.find_element(By.LINK_TEXT, "57").click()
-    _until(browser, lambda: "row=57" in browser.current_url)
-    assert "example 57" in _text(browser)
-    browser.find_element(By.TAG_NAME, "body").send_keys("k")
+    _find(browser, By.LINK_TEXT, "57").click()
+    _until(browser, lambda: "row=57" in browser.current_url and "example 57" in _text(browser))
+    _find(browser, By.TAG_NAME, "body").send_keys("k")
     _until(browser, lambda: "row=56" in browser.current_url)
 
 
 def test_an_image_enlarges(opened, shown):
     browser = opened(shown)
-    browser.find_element(By.CSS_SELECTOR, "a.picture").click()
+    _find(browser, By.CSS_SELECTOR, "a.picture").click()
     _until(
         browser, lambda: browser.find_element(By.CSS_SELECTOR, "dialog[open] img").get_property("naturalWidth") == 60
     )
-    browser.find_element(By.TAG_NAME, "dialog").click()
+    _find(browser, By.TAG_NAME, "dialog").click()
     _until(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, "dialog[open]"))
 
 
 def test_a_filter(opened, shown):
     browser = opened(shown)
-    browser.find_element(By.TAG_NAME, "body").send_keys("/")
-    field = browser.find_element(By.NAME, "where")
+    _find(browser, By.TAG_NAME, "body").send_keys("/")
+    field = _find(browser, By.NAME, "where")
     assert browser.switch_to.active_element == field
     field.send_keys("label = 2 and width > 290", Keys.ENTER)
     _until(browser, lambda: "rows fit" in _text(browser))
     rows = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "tbody th")]
     assert rows == ["293", "296", "299"]
-    browser.find_element(By.NAME, "where").send_keys(" and lable = 3", Keys.ENTER)
+    _find(browser, By.NAME, "where").send_keys(" and lable = 3", Keys.ENTER)
     _until(browser, lambda: "Did you mean 'label'" in _text(browser))
 
 
 def test_a_grid(opened, shown):
     browser = opened(shown)
-    browser.find_element(By.LINK_TEXT, "Images").click()
+    _find(browser, By.LINK_TEXT, "Images").click()
     _until(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, ".grid img")) == 60)
     _until(browser, lambda: _pictures_are_there(browser))
     assert [each.text for each in browser.find_elements(By.TAG_NAME, "h2")] == ["label: 0", "label: 1", "label: 2"]
@@ -139,8 +149,8 @@ def test_a_fault_leads_to_its_bytes(opened, tmp_path):
     content[hr.open(path).where(7).offset + 60] ^= 0xFF
     path.write_bytes(content)
     browser = opened(open_datasets(str(path))[0])
-    browser.find_element(By.LINK_TEXT, "Faults").click()
-    link = _until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "td a"))[0]
+    _find(browser, By.LINK_TEXT, "Faults").click()
+    link = _find(browser, By.CSS_SELECTOR, "td a")
     assert "record 7" in link.text
     browser.get(link.get_attribute("href"))
     _until(browser, lambda: "Bytes at fault 0" in _text(browser))
@@ -152,10 +162,10 @@ def test_an_endpoint_answers_a_row(opened, tmp_path, monkeypatch):
     endpoint = create_endpoint("echo-two", [sample("echo")])
     try:
         browser = opened(ShownDataset(hr.ColumnSource({"a": np.array([1.5, 2.5])}), name="made", code="made"))
-        browser.find_element(By.LINK_TEXT, "Endpoints").click()
-        _until(browser, lambda: browser.find_elements(By.LINK_TEXT, "echo-two"))[0].click()
+        _find(browser, By.LINK_TEXT, "Endpoints").click()
+        _find(browser, By.LINK_TEXT, "echo-two").click()
         _until(browser, lambda: browser.current_url.endswith("/echo-two") and "Send the row" in _text(browser))
-        field = browser.find_element(By.NAME, "row")
+        field = _find(browser, By.NAME, "row")
         field.clear()
         field.send_keys("1", Keys.ENTER)
         _until(browser, lambda: "Answer" in _text(browser) and "2.5" in _text(browser))
@@ -177,7 +187,7 @@ def test_hostile_data_runs_nothing_and_asks_nobody(opened, browser):
         "/<script>document.title='run'</script>",
     ):
         shown.get(shown.root + page)
-        _until(shown, lambda: shown.execute_script("return document.readyState") == "complete")
+        _until(shown, lambda: _is_complete(shown))
         assert shown.title != "run"
         assert not shown.find_elements(By.TAG_NAME, "iframe")
         assert shown.execute_script("return document.scripts.length") == 1
