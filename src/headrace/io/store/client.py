@@ -54,11 +54,16 @@ T = TypeVar("T")
 
 
 class StoreClient:
-    """The thread that makes requests, and the stores in use."""
+    """The thread that makes requests, and the stores in use.
 
-    def __init__(self) -> None:
+    Args:
+        call_obstore: Any function of obstore that does nothing.
+    """
+
+    def __init__(self, call_obstore: Callable[[], object]) -> None:
         import asyncio  # as slow to import as the rest of this package
 
+        self._call_obstore = call_obstore
         self.process = os.getpid()
         self.stores: dict[str, Any] = {}
         self.writable: set[str] = set()
@@ -89,12 +94,12 @@ class StoreClient:
             await asyncio.gather(*under_way, return_exceptions=True)
             under_way.clear()
             self.loop.create_future = self._create_future  # type: ignore[method-assign]
-            while len(self._answers):
-                await asyncio.sleep(0.001)
-                repr(
-                    next(iter(self.stores.values()), None)
-                )  # any call of obstore frees what its threads no longer need
-            self.loop.stop()
+            try:
+                while len(self._answers):
+                    await asyncio.sleep(0.001)
+                    self._call_obstore()  # Each call frees what the threads of obstore no longer need.
+            finally:
+                self.loop.stop()
 
         if self in _clients:
             _clients.remove(self)
@@ -123,8 +128,7 @@ def client_for(url: str) -> StoreClient:
     if not _clients:
         with _starting:
             if not _clients:
-                obstore_for(url)
-                _clients.append(StoreClient())
+                _clients.append(StoreClient(obstore_for(url).store.MemoryStore))
     client = _clients[0]
     if client.process != os.getpid():
         # The threads of obstore do not survive a fork: a request would wait forever.
