@@ -46,9 +46,9 @@ class Changing {
     std::thread thread_;
 };
 
-/// Repeats `act` while all bytes change 30,000 times.
-template <typename Act> void again_and_again(const Changing& thread, Act&& act) {
-    for (const std::size_t enough = thread.rounds() + 30'000; thread.rounds() < enough;) {
+/// Repeats `act` while all bytes change `times` times.
+template <typename Act> void again_and_again(const Changing& thread, Act&& act, std::size_t times = 30'000) {
+    for (const std::size_t enough = thread.rounds() + times; thread.rounds() < enough;) {
         try {
             act();
         } catch (const FormatError&) { // Any fault is fine.
@@ -177,6 +177,18 @@ void rows_whose_quotes_come_and_go() {
     }
 }
 
+void a_row_that_begins_with_one_more_line_end() {
+    static constexpr std::string_view row = ",12345,text\n";
+    std::vector<unsigned char> text;
+    for (int k = 0; k < 60; ++k) text.insert(text.end(), row.begin(), row.end());
+    csv::Layout layout;
+    layout.width = 3;
+    const csv::Decoder decoder(layout, {{0, csv::Kind::text, false, 0, ""}, {1, csv::Kind::int64, false, 0, ""}});
+    const csv::Stretch stretches[] = {{bytes_of(text), 0, text.size()}};
+    const Changing thread(std::span<unsigned char>(text).subspan(30 * row.size(), 1), ',' ^ '\n');
+    again_and_again(thread, [&] { (void)decoder.decode(stretches, 60, pool); }, 10'000'000);
+}
+
 } // namespace
 
 int main() {
@@ -186,4 +198,5 @@ int main() {
     numbers_that_become_longer_while_they_are_written();
     fields_of_a_row_that_become_fewer();
     rows_whose_quotes_come_and_go();
+    a_row_that_begins_with_one_more_line_end();
 }

@@ -126,7 +126,8 @@ std::optional<std::uint64_t> FieldGrid::find(Bytes file, std::uint64_t at, std::
     }
 }
 
-/// Finds where each row begins. Returns false if they are not of the width.
+/// Finds where each row begins. Returns false if they are not of the width. The bytes may have changed since the fields
+/// were found, so no row may begin behind the end of its first field.
 bool FieldGrid::cut_rows(std::size_t count, std::size_t lines, std::size_t size) {
     rows_ = count / width_;
     if (lines != rows_) return false; // Then, if every row ends with a line, all other fields end with a delimiter.
@@ -142,7 +143,8 @@ bool FieldGrid::cut_rows(std::size_t count, std::size_t lines, std::size_t size)
         }
         if (!is_line_end(text_[end])) return false;
         next = end + 1;
-        while (next < size && is_line_end(text_[next])) ++next;
+        const std::size_t stop = i + 1 != rows_ ? ends_[(i + 1) * width_] : size;
+        while (next < stop && is_line_end(text_[next])) ++next;
     }
     return true;
 }
