@@ -14,6 +14,9 @@ import pytest
 from tests.codecs.images.files import made as png_bytes
 from tests.io.injected_faults import ERRORS, Faults
 from tests.io.store_server import environment, serving_store
+from tests.viewer.conftest import client_of
+from tests.writing.distributed.test_store import OneCore
+from tests.writing.test_engines import Pickling
 
 import headrace as hr
 from headrace.contracts.schema import Schema
@@ -24,6 +27,9 @@ from headrace.formats.registry import format_named
 from headrace.io.cache.folder import CacheEntry
 from headrace.io.cache.inflated import InflatedStream
 from headrace.io.write import pending
+from headrace.io.write.staging import open_staging
+from headrace.viewer.dataset import open_datasets
+from headrace.writing import units
 
 N = 50
 COLUMNS = {"x": np.arange(N), "y": np.arange(N, dtype=np.float32) / 8}
@@ -301,8 +307,157 @@ def test_signals_interrupt_no_waiting_for_a_cache_entry(tmp_path, signals):
     assert (tmp_path / "x.inflated").read_bytes() == b"content"
 
 
-@pytest.mark.parametrize(("name", "target"), [("x.csv.gz", "y.npy"), ("x.tfrecord", "y.jsonl")])
-def test_converting(tmp_path, cache, name, target):
+ROWS = [{"x": number, "y": np.float32(number / 8)} for number in range(N)]
+STORED = {
+    "cache": lambda data: hr.open(data / "x.tfrecord").cache(data / "kept", key="k"),
+    "generator": lambda data: hr.from_generator(lambda: iter(ROWS)),
+    "generator with a key": lambda data: hr.from_generator(lambda: iter(ROWS), key="k"),
+}
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_storing_examples(tmp_path, cache, kind):
+    """What is stored once is whole or absent, and the next call makes it again."""
+    data = tmp_path / "data"
+
+    def reset():
+        shutil.rmtree(data, ignore_errors=True)
+        shutil.rmtree(cache, ignore_errors=True)
+        data.mkdir()
+        hr.write(data / "x.tfrecord", COLUMNS)
+
+    def run():
+        return values(STORED[kind](data))
+
+    reported = []
+    for fault in every_fault(Faults(data, cache), run, reset):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found = run()
+            except (HeadraceError, OSError) as error:
+                assert names_a_file(error, data, cache), (fault, repr(error))
+                reported.append(error)
+            else:
+                assert found == wanted(COLUMNS), fault
+            assert run() == wanted(COLUMNS), fault
+        if fault[0] not in ("unlink", "rmdir", "scandir", "open", "stat", "listdir"):  # which removing takes, too
+            folders = [data / "kept", cache / "generated"]
+            left = [
+                name for folder in folders if folder.is_dir() for name in os.listdir(folder) if "headrace-tmp" in name
+            ]
+            assert left == [], fault
+    assert reported
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.tfrecord.gz", "x.csv", "x.parquet"])
+def test_statistics(tmp_path, cache, name):
+    data = tmp_path / "data"
+    data.mkdir()
+    hr.write(data / name, COLUMNS)
+    expected = hr.stats(data / name).to_json()
+    reported = []
+    for fault in every_fault(
+        Faults(data, cache), lambda: hr.stats(data / name), lambda: shutil.rmtree(cache, ignore_errors=True)
+    ):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = hr.stats(data / name).to_json()
+        except (HeadraceError, OSError) as error:
+            assert names_a_file(error, data, cache), (fault, repr(error))
+            reported.append(error)
+        else:
+            assert found == expected, fault
+    assert reported
+
+
+@pytest.mark.parametrize("before", [None, OLD])
+def test_staged_files_get_their_names(tmp_path, cache, before):
+    """Files of several processes are complete under their names, those that were there before too."""
+    data = tmp_path / "data"
+    names = {"0-a": "x-00000-of-00002.tfrecord", "1-b": "x-00001-of-00002.tfrecord"}
+
+    def reset():
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+        for name in names.values() if before is not None else ():
+            hr.write(data / name, before)
+
+    def run():
+        found = open_staging(str(data / "x"))
+        try:
+            for name in names:
+                hr.write(found.path(name), COLUMNS, format="tfrecord")
+                found.add(name)
+            found.commit({name: str(data / path) for name, path in names.items()})
+        except BaseException:
+            found.discard()
+            raise
+
+    reported = []
+    for fault in every_fault(Faults(data, cache), run, reset):
+        try:
+            run()
+        except (HeadraceError, OSError) as error:
+            assert names_a_file(error, data), (fault, repr(error))
+            reported.append(error)
+            expected = [wanted(COLUMNS), *([wanted(before)] if before is not None else [])]
+        else:
+            expected = [wanted(COLUMNS)]
+        left = sorted(os.listdir(data))
+        if fault[0] not in ("unlink", "rmdir", "scandir", "open", "stat", "listdir"):
+            assert set(left) <= set(names.values()), (fault, left)
+        there = [read_all(data / name) for name in names.values() if (data / name).exists()]
+        assert len(there) in ((0, 2) if before is None else (2,)), fault
+        assert all(found in expected for found in there), fault
+    assert reported
+
+
+@pytest.mark.parametrize(
+    "address", ["/0/", "/0/?row=7", "/0/?where=x+%3D+7", "/0/order", "/0/bytes?row=7", "/0/image?feature=x&row=7"]
+)
+def test_pages_of_the_viewer(tmp_path, cache, address):
+    """A page shows the values or says what is wrong; the next one shows them again."""
+    data = tmp_path / "data"
+    data.mkdir()
+    path = data / "x.tfrecord"
+    hr.write(path, COLUMNS)
+    address += ("&" if "?" in address else "?") + "format=json"
+
+    def page():
+        client = client_of(*open_datasets(str(path)))
+        answer = client.get(address)
+        return answer.status_code, answer.text
+
+    expected = page()
+    reported = []
+    for fault in every_fault(Faults(data, cache), page, lambda: shutil.rmtree(cache, ignore_errors=True)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = page()
+        except (HeadraceError, OSError) as error:  # The viewer does not begin.
+            assert names_a_file(error, data, cache), (fault, repr(error))
+            reported.append(error)
+            continue
+        if found != expected:
+            assert found[0] != 500, (fault, found)
+            assert str(data) in found[1] or str(cache) in found[1], (fault, found)
+            reported.append(found)
+    assert reported
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "engine"),
+    [
+        ("x.csv.gz", "y.npy", lambda: "threads"),
+        *(("x.tfrecord", f"y.{ending}", lambda: "threads") for ending in ("jsonl", "npz", "parquet", "avro", "tar")),
+        ("x.tfrecord", "y.array_record", Pickling),
+    ],
+)
+def test_converting(tmp_path, cache, monkeypatch, name, target, engine):
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 16)
     data = tmp_path / "data"
     source, path = data / name, data / target
     faults = Faults(data, cache)
@@ -314,7 +469,7 @@ def test_converting(tmp_path, cache, name, target):
         hr.write(source, COLUMNS)
 
     def run():
-        hr.convert(source, path, threads=1)
+        hr.convert(source, path, threads=1, on=engine())
 
     for fault in every_fault(faults, run, reset):
         try:
@@ -330,6 +485,41 @@ def test_converting(tmp_path, cache, name, target):
         hr.convert(source, path, threads=1, overwrite=True)
         assert read_all(path) == wanted(COLUMNS), fault
         assert sorted(os.listdir(data)) == sorted([name, target]) or fault[0] in ("unlink", "rmdir"), fault
+
+
+@pytest.mark.parametrize("engine", [lambda: "threads", OneCore])
+def test_converting_into_a_store(tmp_path, cache, monkeypatch, engine):
+    """An object is complete or absent, whatever fails where its file is made."""
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 16)
+    data = tmp_path / "data"
+    data.mkdir()
+    hr.write(data / "x.tfrecord", COLUMNS)
+    path = "s3://bucket/y.tfrecord@2"
+    with serving_store() as store:
+        for key, value in environment("s3", store.url).items():
+            monkeypatch.setenv(key, value)
+
+        def reset():
+            store.objects.clear()
+            shutil.rmtree(cache, ignore_errors=True)
+
+        def run():
+            hr.convert(data / "x.tfrecord", path, threads=1, on=engine(), overwrite=True)
+
+        reported = []
+        for fault in every_fault(Faults(data, cache), run, reset):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    run()
+                except (HeadraceError, OSError) as error:
+                    assert names_a_file(error, data, cache, "s3://bucket"), (fault, repr(error))
+                    reported.append(error)
+                    run()
+            assert read_all(path) == wanted(COLUMNS), fault
+            left = [key for key in store.objects if key.startswith(".")]
+            assert left == [], (fault, left)
+        assert reported
 
 
 @pytest.mark.parametrize("fault", [("fstat", 1), ("ftruncate", 0)])

@@ -211,7 +211,7 @@ class _PageRoutes:
                 assert wanted is not None
                 len(dataset.source)
                 return found_rows(dataset, query, links, wanted, as_json=as_json)
-            except (HeadraceError, ValueError) as error:
+            except (HeadraceError, OSError, ValueError) as error:
                 return str(error)
 
         begun = await self._run(begin)
@@ -280,7 +280,7 @@ class _PageRoutes:
                 return made(query)
             except (BadQuery, ConditionError) as error:
                 return str(error), 400
-            except (HeadraceError, MemoryError) as error:
+            except (HeadraceError, OSError, MemoryError) as error:
                 return str(error) or "there is not enough memory for this", 422
             except Exception as error:
                 LOG.exception("a page of the viewer failed")

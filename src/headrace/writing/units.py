@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from headrace._arguments import whole, word
 from headrace.contracts.csv import CSV
@@ -374,14 +374,9 @@ def _join(file: PlannedFile) -> None:
 
 
 def _append(out: AtomicFile, path: Path) -> None:
-    with path.open("rb") as unit:
-        while block := _read_block(unit, path):
+    with name_in_errors(str(path)), path.open("rb") as unit:
+        while block := unit.read(8 << 20):
             out.write(block)
-
-
-def _read_block(unit: BinaryIO, path: Path) -> bytes:
-    with name_in_errors(str(path)):
-        return unit.read(8 << 20)
 
 
 def _work_path(first: str) -> Path:

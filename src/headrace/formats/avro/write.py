@@ -17,6 +17,7 @@ from headrace.formats.avro.types import avro_type, misfits
 from headrace.formats.table.arrow_types import KEY
 from headrace.formats.table.base import ByteFile, refuse_misfits
 from headrace.formats.table.values import map_values, rows_in
+from headrace.io.faults import name_in_errors
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
 
@@ -182,7 +183,7 @@ def join_avro(parts: Sequence[str], path: str) -> None:
     with AtomicFile(path) as out:
         writer = None
         for part in parts:
-            with open(part, "rb") as file:
+            with name_in_errors(part), open(part, "rb") as file:
                 blocks = module.block_reader(file)
                 if writer is None:
                     kept = {KEY: blocks.metadata[KEY]} if KEY in blocks.metadata else {}

@@ -13,6 +13,7 @@ from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.header import MOST_BYTES, header_bytes
+from headrace.io.faults import name_in_errors
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile, Closing
 
@@ -160,5 +161,6 @@ def join_arrays(parts: Sequence[str], path: str) -> None:
 
 
 def _map(part: str) -> npt.NDArray[Any]:
-    rows: npt.NDArray[Any] = np.load(part, mmap_mode="r", max_header_size=MOST_BYTES)
+    with name_in_errors(part):
+        rows: npt.NDArray[Any] = np.load(part, mmap_mode="r", max_header_size=MOST_BYTES)
     return rows

@@ -17,6 +17,7 @@ from headrace.formats.npy.header import header_bytes
 from headrace.formats.table.base import PackedFile, refuse_misfits
 from headrace.formats.webdataset.members import COUNTED, IMAGES, KEY
 from headrace.io.cache.inflate import wrapper_of
+from headrace.io.faults import name_in_errors
 from headrace.io.paths import PathLike
 
 __all__ = ["WebDatasetWriter", "join_tars", "misfits"]
@@ -147,14 +148,14 @@ def join_tars(parts: Sequence[str], path: str) -> None:
 
 
 def _read_head(path: str) -> bytes:
-    with open(path, "rb") as file:
+    with name_in_errors(path), open(path, "rb") as file:
         return file.read(64)
 
 
 def _copy(part: str, out: PackedFile, before: int) -> int:
     """Append the members of one archive; returns its number of examples."""
     rows, last = 0, None
-    with tarfile.open(part) as archive:
+    with name_in_errors(part), tarfile.open(part) as archive:
         for member in archive:
             key, _, ending = member.name.partition(".")
             rows += key != last

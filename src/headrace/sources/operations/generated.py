@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.io.cache.folder import cache_folder, cache_key
+from headrace.io.system import discard_folder
 from headrace.io.write.pending import remove_abandoned, temporary_name
 from headrace.sources.operations.stored import VERSION, StoredNode, check_key, hold_lock, store_batches
 from headrace.sources.source import Source
@@ -60,7 +60,7 @@ def from_generator(
             store_batches(folder, _blocks(function, given), given)
             return Source(_Unnamed(folder))
         finally:
-            shutil.rmtree(folder, ignore_errors=True)  # what is mapped stays
+            discard_folder(folder)  # what is mapped stays
     check_key(key)
     folder = root / cache_key("generated", VERSION, key, "" if given is None else given.to_json())
     with hold_lock(root):

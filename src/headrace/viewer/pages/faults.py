@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import DataError, Where
+from headrace.io.faults import name_in_errors
 from headrace.io.urls import is_url
 from headrace.sources.node import records_below
 from headrace.viewer.dataset import ShownDataset
@@ -103,7 +104,7 @@ def bytes_page(dataset: ShownDataset, query: Query, links: Links, works: Works) 
     if is_url(where.path) or not Path(where.path).is_file():
         raise BadQuery("bytes are shown for files on this machine")
     start = max(0, where.offset - BEFORE + shift)
-    with Path(where.path).open("rb") as file:
+    with name_in_errors(where.path), Path(where.path).open("rb") as file:
         file.seek(where.offset)
         head = file.read(64)
         file.seek(start)
@@ -179,7 +180,7 @@ def _format_of(dataset: ShownDataset) -> str:
 
 
 def _is_compressed(path: str) -> bool:
-    with Path(path).open("rb") as file:
+    with name_in_errors(path), Path(path).open("rb") as file:
         head = file.read(4)
     return head[:2] == b"\x1f\x8b" or head == b"\x28\xb5\x2f\xfd"
 
