@@ -70,6 +70,10 @@ def _run(target: Callable[..., object], args: tuple[object, ...], stop: Callable
     _threads[current_thread()] = stop  # Also here, because Ctrl-C may interrupt the thread that starts this one.
     try:
         target(*args)
+    except RuntimeError:
+        if not _Exit.has_begun:
+            raise
+        # From Python 3.12 on, no thread starts once exiting has begun: this one needed another, and is being stopped anyway.
     finally:
         _threads[current_thread()] = _nothing  # Drops the references that `stop` holds.
 
@@ -78,8 +82,15 @@ def _nothing() -> None:
     """Stop nothing."""
 
 
+class _Exit:
+    """Whether Python is exiting."""
+
+    has_begun = False
+
+
 def _stop_all() -> None:
     """Stop and join all threads, including those that start meanwhile."""
+    _Exit.has_begun = True
     until = monotonic() + EXIT_WAIT_S
     while (others := _other_threads()) and monotonic() < until:
         for stop in others.values():
@@ -137,6 +148,7 @@ class ThreadPool(Executor):
 
 def _after_fork() -> None:
     FORKS.count += 1
+    _Exit.has_begun = False
     _threads.clear()
     _native.pool_after_fork()
 
