@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
     """Print the findings; return 1 where there are any."""
     KNOWN.mkdir(parents=True, exist_ok=True)
     chosen = [Path(name).resolve() for name in arguments if name != "--all"]
-    paths = chosen or sorted([*(NATIVE / "core").rglob("*.cpp"), *(NATIVE / "bind").glob("*.cpp")])
+    paths = chosen or sorted([*(NATIVE / "core").rglob("*.cpp"), *(NATIVE / "bind").rglob("*.cpp")])
     changed = [path for path in paths if "--all" in arguments or not mark(path).exists()]
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         findings = [found for found in threads.map(check, changed) if found]

@@ -21,7 +21,7 @@ NB_MODULE(_native, module) {
     register_sagemaker_record(module);
     register_riegeli(module);
     register_riegeli_single(module);
-    register_riegeli_grouped(module);
+    register_chunk_store(module);
     register_array_record(module);
     register_jpeg(module);
     register_json(module);

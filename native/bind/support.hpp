@@ -130,7 +130,7 @@ struct HeldSpans {
     MappedFilesHeld mapped; ///< Files that payloads are views of.
 };
 
-/// Chunks of a Riegeli file, in bind_riegeli.cpp.
+/// Chunks of a Riegeli file, in riegeli/chunks.cpp.
 struct HeldChunks;
 [[nodiscard]] const MappedFile* mapped_of(const HeldChunks& chunks);
 /// The records of a `Chunks`, with its file in the guard of this call. Throws TypeError for another object.
@@ -225,7 +225,7 @@ void register_recordio(nb::module_& module);
 void register_sagemaker_record(nb::module_& module);
 void register_riegeli(nb::module_& module);
 void register_riegeli_single(nb::module_& module);
-void register_riegeli_grouped(nb::module_& module);
+void register_chunk_store(nb::module_& module);
 void register_read(nb::module_& module);
 void register_spans(nb::module_& module);
 void register_strings(nb::module_& module);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/base/cpu.hpp"
+
 namespace headrace {
 
 /// A permutation of [0, n), computed and never stored: a keyed Feistel network on the bits of n - 1, whose cycle is
@@ -13,7 +15,7 @@ namespace headrace {
 class Permutation {
   public:
     /// 1 <= n <= 2^62.
-    Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) noexcept;
+    Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, const Cpu& cpu = this_cpu) noexcept;
 
     /// The index at one position below n.
     [[nodiscard]] std::uint64_t operator()(std::uint64_t position) const noexcept;
@@ -29,6 +31,7 @@ class Permutation {
     static constexpr std::size_t block = 128;
 
     template <std::size_t lanes> void encrypt(std::uint64_t* values) const noexcept;
+    void encrypt_wide(std::uint64_t* values, std::size_t count) const noexcept;
     void walk(std::span<std::uint64_t> values) const noexcept;
 
     std::array<std::uint64_t, rounds> keys_{};
@@ -36,6 +39,7 @@ class Permutation {
     std::uint64_t left_mask_ = 0;
     std::uint64_t right_mask_ = 0;
     unsigned right_bits_ = 0;
+    bool has_wide_ = false; // Whether the processor multiplies eight numbers at once.
 };
 
 } // namespace headrace

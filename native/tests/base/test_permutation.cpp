@@ -25,6 +25,9 @@ void is_a_permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) 
     some.resize(positions.size());
     order.at(positions, some);
     for (std::size_t i = 0; i < some.size(); ++i) check(some[i] == indices[static_cast<std::size_t>(positions[i])]);
+    std::vector<std::int64_t> plain(n); // the same on a processor without wide vectors
+    Permutation(n, seed, epoch, Cpu{}).fill(0, plain);
+    check(plain == indices);
 }
 
 } // namespace
@@ -40,6 +43,9 @@ int main() {
         std::vector<std::int64_t> indices(20'000);
         order.fill(0, std::span(indices).first(10'000));
         order.fill(n - 10'000, std::span(indices).subspan(10'000));
+        std::vector<std::int64_t> plain(10'000);
+        Permutation(n, 11, 2, Cpu{}).fill(n - 10'000, plain);
+        check(std::ranges::equal(plain, std::span(indices).subspan(10'000)));
         std::sort(indices.begin(), indices.end());
         check(indices.front() >= 0 && static_cast<std::uint64_t>(indices.back()) < n);
         check(std::adjacent_find(indices.begin(), indices.end()) == indices.end());

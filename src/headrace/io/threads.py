@@ -2,8 +2,8 @@
 
 If Python exits while a daemon thread runs native code, it unwinds the thread's stack as soon as the thread requests the
 GIL. C++ frames cannot be unwound like that, so the process aborts. Non-daemon threads would keep the process alive. So the
-threads here are daemons that an exit handler stops and joins. For users' threads inside native code, see ``WithoutGil`` in
-native/bind.
+threads here are daemons that an exit handler stops and joins. For users' threads inside native code, see
+``gil_scoped_release`` in native/bind.
 """
 
 from __future__ import annotations

@@ -30,7 +30,15 @@ from headrace.io.names import TEMPORARY_SUFFIX
 from headrace.io.system import lock, sync_folder
 from headrace.io.threads import ThreadPool
 
-__all__ = ["Closable", "DeferredRenames", "UnnamedFile", "defer_rename", "remove_abandoned", "temporary_name"]
+__all__ = [
+    "Closable",
+    "DeferredRenames",
+    "UnnamedFile",
+    "defer_rename",
+    "process_exists",
+    "remove_abandoned",
+    "temporary_name",
+]
 
 
 NAME_BYTES = 100  # of the final name; the temporary one must fit into 255
@@ -96,13 +104,14 @@ def _start_time(process: int) -> int | None:
     try:
         status = Path(f"/proc/{process}/stat").read_bytes()
     except OSError:  # there is no /proc, or it hides other users' processes
-        return 0 if _process_exists(process) else None
+        return 0 if process_exists(process) else None
     # The program name may contain blanks and parentheses; it ends at the last parenthesis.
     fields = status[status.rindex(b")") + 2 :].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def _process_exists(process: int) -> bool:
+def process_exists(process: int) -> bool:
+    """Whether a process of this machine runs. True if in doubt."""
     if sys.platform == "win32":
         return True  # an open file cannot be removed there anyway, and a closed one has its name or is old
     try:

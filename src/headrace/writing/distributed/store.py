@@ -29,6 +29,7 @@ from headrace.io.store.upload import check_writable, copy_objects, remove_object
 from headrace.io.system import discard_folder
 from headrace.io.urls import base_name, child_of, parent_of, scheme_of
 from headrace.io.write.atomic import AtomicFile
+from headrace.io.write.pending import process_exists
 from headrace.writing.distributed.folder import refuse_memory
 from headrace.writing.distributed.unit_writer import UnitWriter
 from headrace.writing.engines import EngineTask, TaskEngine, cores_of
@@ -173,19 +174,9 @@ def _own_folder(name: str) -> Path:
     parent = cache_folder("convert")
     for left in parent.glob(f"{name}-*"):
         process = left.name.rpartition("-")[2]
-        if process.isdecimal() and not _is_alive(int(process)):
+        if process.isdecimal() and not process_exists(int(process)):
             discard_folder(left)
     folder = parent / f"{name}-{os.getpid()}"
     discard_folder(folder)
     folder.mkdir()
     return folder
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

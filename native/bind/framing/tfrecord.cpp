@@ -1,5 +1,5 @@
-#include "bind/support.hpp"
 #include "core/framing/tfrecord.hpp"
+#include "bind/support.hpp"
 
 namespace headrace::bind {
 namespace {

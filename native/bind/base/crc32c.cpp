@@ -1,5 +1,5 @@
-#include "bind/support.hpp"
 #include "core/checksum/crc32c.hpp"
+#include "bind/support.hpp"
 
 #include <algorithm>
 #include <cstring>
