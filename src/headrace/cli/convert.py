@@ -20,8 +20,10 @@ from headrace.cli.options import (
     RayAddress,
     SchemaFile,
     SkipCorrupt,
+    WhereOption,
     as_path,
     connect_cluster,
+    filtered,
     known_format,
     names_in,
     on_corrupt,
@@ -69,6 +71,7 @@ def convert(
     ] = None,
     schema: SchemaFile = None,
     columns: Columns = None,
+    where: WhereOption = None,
     shards: Annotated[int, typer.Option("--shards", min=1, help="Number of files to write.")] = 1,
     compression: Annotated[
         CompressionChoice | None,
@@ -98,6 +101,7 @@ def convert(
       headrace convert 'part-*.tfrecord' train.tfrecord@8
       headrace convert train.tfrecord images.npy --columns image
       headrace convert table.parquet table.tfrecord --allow-loss
+      headrace convert train.tfrecord sevens.tfrecord --where 'label = 7 and width > 100'
       headrace convert table.txt table.npz --source-format csv:header=no
       headrace convert 'raw/*.tfrecord' train.array_record@64 --on ray --address head:6379
     """
@@ -110,9 +114,11 @@ def convert(
             as_path(paths[:-1]),
             format=source_format,
             schema=typed,
-            columns=chosen,
+            columns=chosen if where is None else None,
             on_corrupt=on_corrupt(skip_corrupt),
         )
+        if where is not None:
+            source = filtered(source, where, chosen)
         with connect_cluster(on, address) as engine:
             done = convert_files(
                 source,

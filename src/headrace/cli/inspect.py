@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Any
@@ -18,10 +20,13 @@ from headrace.cli.options import (
     Paths,
     SchemaFile,
     SkipCorrupt,
+    WhereOption,
     as_path,
+    known_rows,
     names_in,
     on_corrupt,
     open_from_options,
+    rows_in,
     schema_in,
     tell_skipped,
 )
@@ -34,7 +39,10 @@ from headrace.formats.open import open_records
 from headrace.formats.registry import format_named
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import total_size
+from headrace.sources.conditions.condition import Condition, condition
 from headrace.sources.open import open as open_source
+from headrace.sources.source import Source
+from headrace.sources.user_functions import Filtered
 from headrace.statistics.display import shorten, to_json
 from headrace.viewer.dataset import open_datasets
 from headrace.viewer.server import LOOPBACK, run_viewer
@@ -83,7 +91,18 @@ def print_schema(schema: Schema, *, indent: int = 0) -> None:
 def head(
     paths: Paths,
     *,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Number of examples.")] = 5,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Largest number of examples.")] = 5,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            "--rows",
+            metavar="ROW[:STOP][,...]",
+            callback=known_rows,
+            show_default=False,
+            help="These examples by index, as in 7,100:110.  [default: the first ones]",
+        ),
+    ] = None,
+    where: WhereOption = None,
     columns: Columns = None,
     format: FormatName = None,
     codec: CodecName = None,
@@ -91,7 +110,7 @@ def head(
     skip_corrupt: SkipCorrupt = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the first examples, without building an index.
+    """Show the first examples, without building an index, or those that --rows or --where picks.
 
     --json prints each example in full on one line: arrays as nested lists, bytes as {"b64": "..."}, and numbers that JSON lacks
     as "nan", "inf" or "-inf".
@@ -99,25 +118,49 @@ def head(
     Examples:
       headrace head train.tfrecord
       headrace head -n 100 --columns label,name train.tfrecord --json | jq .label
+      headrace head --where 'label = 7 and width > 100' train.tfrecord
+      headrace head --rows 1234567,2000000:2000010 train.tfrecord
     """
+    if rows is not None and where is not None:
+        raise typer.BadParameter("use either --rows or --where", param_hint="--rows")
+    # A condition may need features that are not among the columns.
     source = open_from_options(
-        paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt
+        paths,
+        format=format,
+        codec=codec,
+        schema=schema,
+        columns=columns if where is None else None,
+        skip_corrupt=skip_corrupt,
     )
-    examples: list[Example] = []
+    names = names_in(columns) or list(source.schema)
+    found: Iterator[tuple[int, Example]] = enumerate(source)
+    if rows is not None:
+        found, count = ((row, source[row]) for row in rows_in(rows, len(source))), sys.maxsize
+    elif where is not None:
+        found = _fitting(source, condition(where), names)
+    examples: list[tuple[int, Example]] = []
     try:
-        for example in islice(source, count):
-            examples.append(example)
+        for index, example in islice(found, count):
+            examples.append((index, example))
             if as_json:
                 print_json(to_json(dict(example)), indent=None)
     finally:  # Show the examples before the damage, then report the damage.
         if not as_json:
-            _print_examples(list(source.schema), examples)
+            _print_examples(names, examples)
     tell_skipped(source.skipped)
 
 
-def _print_examples(names: list[str], examples: list[Example]) -> None:
+def _fitting(source: Source, wanted: Condition, names: Sequence[str]) -> Iterator[tuple[int, Example]]:
+    """The examples that fit a condition, with their indices and these features."""
+    node = source.select(*dict.fromkeys([*names, *wanted.needed(source.schema)])).node
+    return (
+        (index, {name: example[name] for name in names}) for index, example in Filtered(node, wanted).indexed_examples()
+    )
+
+
+def _print_examples(names: Sequence[str], examples: Sequence[tuple[int, Example]]) -> None:
     headings = ["", *map(printable, names)]
-    rows = [[str(number), *(shorten(example[name]) for name in names)] for number, example in enumerate(examples)]
+    rows = [[str(number), *(shorten(example[name]) for name in names)] for number, example in examples]
     widths = [max(len(row[column]) for row in [headings, *rows]) for column in range(len(headings))]
     if sum(widths) + 2 * len(widths) <= width():
         print_table(headings, rows)

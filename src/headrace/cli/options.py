@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -17,6 +18,8 @@ from headrace.contracts.schema import Schema
 from headrace.errors import DataError, UnknownFormat
 from headrace.formats import registry
 from headrace.formats.registry import format_named
+from headrace.sources.conditions.condition import condition
+from headrace.sources.conditions.terms import ConditionError
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 
@@ -36,12 +39,16 @@ __all__ = [
     "RunsOn",
     "SchemaFile",
     "SkipCorrupt",
+    "WhereOption",
     "as_path",
     "connect_cluster",
+    "filtered",
     "known_format",
+    "known_rows",
     "names_in",
     "on_corrupt",
     "open_from_options",
+    "rows_in",
     "schema_in",
     "tell_skipped",
 ]
@@ -120,6 +127,63 @@ SchemaFile = Annotated[
 ]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="Skip damaged records, and report how many.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def known_condition(text: str | None) -> str | None:
+    """Parse ``--where``.
+
+    Raises:
+        typer.BadParameter: It cannot be read.
+    """
+    if text is not None:
+        try:
+            condition(text)
+        except ConditionError as error:
+            raise typer.BadParameter(str(error)) from None
+    return text
+
+
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        callback=known_condition,
+        show_default=False,
+        help="Only examples that fit, as in 'label = 7 and width > 100'.",
+    ),
+]
+
+
+ROWS = re.compile(r"(\d{1,18})?(:(\d{1,18})?)?")
+
+
+def known_rows(text: str | None) -> str | None:
+    """Parse ``--rows``.
+
+    Raises:
+        typer.BadParameter: It is not a list of indices and ranges.
+    """
+    for part in [] if text is None else text.split(","):
+        if not part.strip() or ROWS.fullmatch(part.strip()) is None:
+            raise typer.BadParameter(f"rows are indices and ranges such as 7,100:110, got {part!r:.60}")
+    return text
+
+
+def rows_in(text: str, total: int) -> Iterator[int]:
+    """The indices of ``--rows``, one after the other.
+
+    Raises:
+        typer.BadParameter: There is no such row.
+    """
+    for part in text.split(","):
+        start, is_range, stop = part.strip().partition(":")
+        if is_range:
+            yield from range(total)[int(start or 0) : int(stop) if stop else None]
+        elif int(start) < total:
+            yield int(start)
+        else:
+            raise typer.BadParameter(f"row {start} is not below {total:,}, the number of examples", param_hint="--rows")
 
 
 class RunsOn(StrEnum):
@@ -212,17 +276,33 @@ def open_from_options(
     schema: Path | None = None,
     columns: Sequence[str] | None = None,
     skip_corrupt: bool = False,
+    where: str | None = None,
 ) -> Source:
     """Open the source that a command's arguments describe."""
-    return open_source(
+    names = names_in(columns)
+    found = open_source(
         as_path(paths),
         format=format,
         codec=codec,
         schema=schema_in(schema),
-        columns=names_in(columns),
+        # A condition may need features that are not among the columns.
+        columns=names if where is None else None,
         on_corrupt=on_corrupt(skip_corrupt),
         decode=False,
     )
+    return found if where is None else filtered(found, where, names)
+
+
+def filtered(source: Source, where: str, names: Sequence[str] | None) -> Source:
+    """The examples that fit ``--where``, with the features of ``--columns``.
+
+    Raises:
+        NoSuchFeature: The condition or the columns name a feature that does not exist.
+    """
+    wanted = condition(where)
+    wanted.needed(source.schema)
+    found = source.filter(wanted)
+    return found if names is None else found.select(*names)
 
 
 def tell_skipped(skipped: Skipped) -> None:

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 __all__ = ["ThreadChoice", "remembered_choice"]
 
 
-FIRST_NS = 10_000_000
+FIRST_NS = 20_000_000
 """The first segment of threads: it also opens files and fills caches, and most loaders go on with threads."""
 SEGMENT_NS = {True: 2_000_000, False: 1_000_000}
 """The least duration of a later segment, with threads and without. A trial costs little even where one way is much slower."""
@@ -29,7 +29,11 @@ ROUNDS = 3
 """Segments of each way in a trial. The fastest of each counts, because other programs only ever make one slower."""
 DEAR_ROUNDS, DEAR_NS = 2, 50_000_000
 """Fewer are enough once the consumer has made batches for this long, because chance delays are small beside that."""
-GAIN = 0.9
+CLOSE = 0.85, 1.1
+"""Shares of the time between which a trial lasts longer, because chance could decide it. It costs little, as the ways cost nearly the same."""
+CLOSE_FACTOR = 3
+"""How many times as many segments such a trial has."""
+GAIN = 0.97
 """Threads must take at most this share of the time: they also use a core that the consumer may need, and a trial is not exact."""
 PATIENCE_NS, MOST_PATIENCE_NS = 500_000_000, 30_000_000_000
 """How long the first choice holds. Each later one holds twice as long, up to the limit."""
@@ -104,10 +108,14 @@ class ThreadChoice:
         if by_threads:
             self._first_ns = 0
         rounds = min(map(len, self._costs.values()))
-        if rounds < (DEAR_ROUNDS if self._inline_ns >= DEAR_NS else ROUNDS):
+        least = DEAR_ROUNDS if self._inline_ns >= DEAR_NS else ROUNDS
+        if rounds < least:
+            return False
+        share = min(self._costs[True]) / min(self._costs[False])
+        if rounds < CLOSE_FACTOR * least and CLOSE[0] < share < CLOSE[1]:
             return False
         self.is_trying = False
-        self.uses_threads = min(self._costs[True]) <= GAIN * min(self._costs[False])
+        self.uses_threads = share <= GAIN
         return True
 
     def _start_trial(self) -> None:

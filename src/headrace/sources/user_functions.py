@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from itertools import count, repeat
+from itertools import count, islice, repeat
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,11 @@ class Filtered:
         return Chosen(self.parent, self._find(enumerate(examples_of(self.parent))))
 
     @property
+    def chosen(self) -> range | Indices:
+        """The indices of the examples that are kept."""
+        return self._kept.chosen
+
+    @property
     def is_evaluated(self) -> bool:
         """Whether it is known which examples are kept."""
         return "_kept" in self.__dict__
@@ -188,10 +193,18 @@ class Filtered:
 
     def examples(self) -> Iterator[Example]:
         """The kept examples in order, each as soon as it is found."""
+        return (example for _, example in self.indexed_examples())
+
+    def indexed_examples(self) -> Iterator[tuple[int, Example]]:
+        """As :meth:`examples`, with the index that each has in the node below."""
+        examples = enumerate(examples_of(self.parent))
+        if isinstance(self.predicate, Condition):
+            yield from _fitting_in_order(examples, self.predicate, self.parent.schema)
+            return
         keeps = UserFunction(self.predicate, self.parent)
-        for index, example in enumerate(examples_of(self.parent)):
+        for index, example in examples:
             if keeps(example, index):
-                yield example
+                yield index, example
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
@@ -216,6 +229,29 @@ def fitting(node: Node, condition: Condition, begin: int, end: int) -> Iterator[
         stop = min(start + FILTERED_AT_ONCE, end)
         mask = condition.mask(needed.batch(np.arange(start, stop)), stop - start, schema)
         yield np.flatnonzero(mask) + start
+
+
+def _fitting_in_order(
+    examples: Iterator[tuple[int, Example]], condition: Condition, schema: Schema
+) -> Iterator[tuple[int, Example]]:
+    """Those of some examples that fit a condition. It looks at ever more of them together, so that the first ones are found at once."""
+    names, size = condition.needed(schema), 1
+    while True:
+        taken: list[tuple[int, Example]] = []
+        fault: Exception | None = None
+        try:
+            taken.extend(islice(examples, size))
+        except Exception as error:  # noqa: BLE001 - raised below, after the examples before it
+            fault = error
+        if taken:
+            rows = stack([{name: example[name] for name in names} for _, example in taken])
+            mask = condition.mask(rows, len(taken), schema)
+            yield from (each for each, fits in zip(taken, mask.tolist(), strict=True) if fits)
+        if fault is not None:
+            raise fault
+        if len(taken) < size:
+            return
+        size = min(2 * size, FILTERED_AT_ONCE)
 
 
 def filters_below(node: Node) -> Iterator[Filtered]:

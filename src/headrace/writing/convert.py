@@ -22,10 +22,12 @@ from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.progress import Progress
 from headrace.io.urls import is_url
-from headrace.sources.node import records_below
+from headrace.sources.node import records_below, walk
 from headrace.sources.open import open as open_source
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
+from headrace.sources.user_functions import Filtered
+from headrace.sources.views import Chosen
 from headrace.writing.distributed.folder import build_indexes, run_in_folder, size_of
 from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
@@ -47,6 +49,12 @@ def _versions(source: Source) -> str:
     signatures = [Signature.of(path) for path in here]
     wait_for_tick(signatures)
     return cache_key(*here, *signatures)
+
+
+def _choices(source: Source) -> list[str]:
+    """A key for each choice of examples in a source: another choice may have the same number of examples, and the same first and last one."""
+    choices = [each for each in walk(source.node) if isinstance(each, (Chosen, Filtered))]
+    return [cache_key(each.chosen if isinstance(each.chosen, range) else each.chosen.tobytes()) for each in choices]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +186,8 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         "allow_loss": allow_loss,
         "csv": repr(target.csv),
     }
+    if choices := _choices(source):
+        plan["choices"] = choices
     size = size_of(source, engine)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
         return _run_in_store(engine, writer, plan, size, overwrite=overwrite)

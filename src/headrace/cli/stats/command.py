@@ -18,6 +18,7 @@ from headrace.cli.options import (
     RayAddress,
     SchemaFile,
     SkipCorrupt,
+    WhereOption,
     connect_cluster,
     open_from_options,
     tell_skipped,
@@ -40,6 +41,7 @@ def stats(
     ] = 10_000,
     read_all: Annotated[bool, typer.Option("--all", help="Read every example.")] = False,
     columns: Columns = None,
+    where: WhereOption = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", show_default=False, help="Write an HTML page with plots.")
     ] = None,
@@ -61,10 +63,11 @@ def stats(
       headrace stats train.tfrecord
       headrace stats train.tfrecord --all --html stats.html
       headrace stats train.tfrecord -c label --json
+      headrace stats train.tfrecord --where 'label = 7'
       headrace stats 's3://bucket/*.tfrecord' --all --on ray
     """
     source = open_from_options(
-        paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt
+        paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt, where=where
     )
     wanted = None if read_all else sample
     with (
