@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.app import app
+from headrace.contracts.records import is_table
 from headrace.errors import UnsupportedData
 from headrace.formats import registry
+from headrace.formats.framed.records import FramedRecords
 from headrace.formats.open import open_records
 from headrace.formats.registry import format_named
 
@@ -80,6 +82,24 @@ def test_compression_of_whole_files_is_refused_where_a_format_has_none(written):
             UnsupportedData, match=rf"compression=None, the only value that {name} supports, found .*'gzip'"
         ):
             hr.open(path, format=name, compression="gzip")
+
+
+@pytest.mark.parametrize("codec", ["raw", "example", "bogus"])
+def test_codecs_are_refused_where_there_are_no_payloads(written, codec):
+    name, path = written
+    opened = open_records(path, format=name)
+    holds_columns = is_table(opened) and not isinstance(opened, FramedRecords)
+    for call in (hr.open, hr.stats, hr.verify):
+        if holds_columns:
+            with pytest.raises(
+                UnsupportedData, match=f"codec=None, the only value that {name} supports, found .*{codec}"
+            ):
+                call(path, format=name, codec=codec)
+        elif codec == "bogus":
+            with pytest.raises(
+                UnsupportedData, match="expected codec 'example', 'raw' or 'sagemaker_record', found 'bogus'"
+            ):
+                call(path, format=name, codec=codec)
 
 
 @pytest.mark.parametrize(("option", "value"), [("on_corrupt", "ignore"), ("verify", "no")])

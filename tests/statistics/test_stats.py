@@ -43,6 +43,7 @@ def test_parts_that_are_done_elsewhere(files, sample):
 def test_examples_in_memory_stay_here():
     columns = hr.open({"x": np.array([3, 1, 1])})
     assert hr.stats(columns).features["x"].mean == pytest.approx(5 / 3)
+    assert hr.stats({"x": np.array([3, 1, 1])}, columns=["x"]).features["x"].mean == pytest.approx(5 / 3)
     with pytest.raises(hr.UnsupportedData, match="in memory"):
         hr.stats(columns, on=Pickling())
     with pytest.raises(ValueError, match="on is 'threads'"):

@@ -19,7 +19,7 @@ from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
 from headrace.contracts.protocols import SourceLike
-from headrace.contracts.records import ReadsFirst, TakesColumns, is_table
+from headrace.contracts.records import ReadsFirst, Records, Table, TakesColumns, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.csv.format import CsvRecords
@@ -38,7 +38,9 @@ from headrace.sources.source import Source
 from headrace.sources.splits import SplitLike, resolve_split, split_names
 from headrace.sources.tables import TableNode, table_node
 
-__all__ = ["Paths", "codec_of", "find_schema", "open"]
+__all__ = ["Paths", "check_codec", "codec_of", "find_schema", "is_path", "open"]
+
+CODECS = ("example", "raw", "sagemaker_record")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 SAMPLE = 256
@@ -114,7 +116,7 @@ def open(
         source = Source(node)
         return source if columns is None else source.select(*columns)
 
-    if not _is_path(path):
+    if not is_path(path):
         is_plain = decode is True and verify is True and on_corrupt == "raise"
         if not is_plain or any(each is not None for each in (format, codec, schema, compression, image_columns)):
             raise TypeError(f"of {type(path).__name__}, which is no file, open takes columns= and split= only")
@@ -122,7 +124,7 @@ def open(
     return open_files(path) if split is None else _open_split(path, split, open_files)
 
 
-def _is_path(given: Any) -> TypeGuard[Paths]:
+def is_path(given: Any) -> TypeGuard[Paths]:
     """Whether this names files. An empty list does: the error about it says so."""
     if isinstance(given, (str, os.PathLike)):
         return True
@@ -197,18 +199,39 @@ def _words(name: str) -> set[str]:
 def _node(records: Any, codec: str | None, schema: Schema | None) -> Node:
     if isinstance(records, CsvRecords) and codec in (None, "csv"):
         return CsvNode(records, csv_codec(records, schema))
+    check_codec(records, codec)
     if not isinstance(records, FramedRecords) and is_table(records):
         return table_node(records, schema)
     return RecordNode(records, codec_of(records, codec=codec, schema=schema))
 
 
+def check_codec(records: Records | Table, codec: str | None) -> None:
+    """Check that records can have the named codec.
+
+    Raises:
+        UnsupportedData: There is none of that name, or the files hold columns and no payloads.
+    """
+    if codec is None or (codec == "csv" and isinstance(records, CsvRecords)):
+        return
+    if is_table(records) and not isinstance(records, FramedRecords):
+        raise UnsupportedData(
+            Where(path=records.paths[0]),
+            expected=f"codec=None, the only value that {records.format} supports",
+            found=f"codec={codec!r}",
+            hint="Its files hold columns with types, and no payloads to decode.",
+        )
+    if codec not in CODECS:
+        raise UnsupportedData(
+            Where(),
+            expected="codec 'example', 'raw' or 'sagemaker_record'",
+            found=repr(codec),
+            hint=did_you_mean(codec, CODECS),
+        )
+
+
 def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
     """The codec for records: the named one, or the one that the first records show."""
-    if codec not in (None, "example", "raw", "sagemaker_record"):
-        hint = did_you_mean(codec, ("example", "raw", "sagemaker_record"))
-        raise UnsupportedData(
-            Where(), expected="codec 'example', 'raw' or 'sagemaker_record'", found=repr(codec), hint=hint
-        )
+    check_codec(records, codec)
     given = None if schema is None else Schema(schema)
     if isinstance(records, CsvRecords) and codec in (None, "csv"):
         return csv_codec(records, given)

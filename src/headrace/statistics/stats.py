@@ -14,7 +14,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Indices
 from headrace.io.progress import Progress
 from headrace.sources.node import encoded_node
-from headrace.sources.open import Paths
+from headrace.sources.open import Paths, is_path
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.statistics.collect import PartialStatistics, Statistics, collect, collect_rows, pick
@@ -72,7 +72,7 @@ def stats(
             columns=columns,
             compression=compression,
             on_corrupt=on_corrupt,
-            decode=False,
+            decode=not is_path(path),  # Images in files stay encoded.
         )
     with open_engine(on) as engine, Progress("reading", wanted, "examples", show=progress) as bar:
         return collect_by(engine, source, wanted, lambda _, count: bar.advance(count), show=progress)

@@ -27,7 +27,7 @@ from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 from headrace.sources.decoded import DecodedNode, images_in, stored_schema
 from headrace.sources.node import Node
-from headrace.sources.open import Paths, codec_of
+from headrace.sources.open import Paths, check_codec, codec_of
 from headrace.sources.open import open as open_source
 from headrace.sources.views import keep_features
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
@@ -356,6 +356,7 @@ def _add_images(report: Report, path: Paths, progress: bool, **options: Any) -> 
 
 def _checker(records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
     """The codec that checks payloads; ``None`` for tables, which have none, and where the first record is damaged."""
+    check_codec(records, codec)
     if is_table(records):
         return None
     try:

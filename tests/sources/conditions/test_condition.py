@@ -106,6 +106,7 @@ def test_labels_compare_with_their_names():
         ("not " * 100 + "a", "at most 50"),
         ("(" * 1000 + "a", "at most 50"),
         ("a" * (MOST_CHARACTERS + 1), "at most 10,000 characters"),
+        ("a < " + "1" * 5000, "a number of at most 400 characters"),
     ],
 )
 def test_errors_of_the_language(text, message):
@@ -127,6 +128,16 @@ def test_errors_of_the_language(text, message):
 def test_errors_of_the_types(text, message):
     with pytest.raises(ConditionError, match=message):
         len(SOURCE.filter(condition(text)))
+
+
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 20, "1" * 300, "1" * 399])
+def test_numbers_that_no_feature_holds(number):
+    columns = {"i": np.arange(3), "u": np.arange(3, dtype=np.uint64), "f": np.arange(3.0), "b": np.ones(3, bool)}
+    source = hr.ColumnSource(columns)
+    for name in columns:
+        assert len(source.filter(hr.condition(f"{name} < {number}"))) == 3
+        assert len(source.filter(hr.condition(f"{name} = {number}"))) == 0
+        assert len(source.filter(hr.condition(f"{name} > -{number}"))) == 3
 
 
 def test_an_unknown_feature_suggests_one():

@@ -168,7 +168,9 @@ def _text(array: Any, feature: Feature, rows: _RowOrigins) -> Strings:
     try:
         return Strings.from_arrow(array)
     except ValueError as error:
-        raise BadValue(_first_undecodable(array, rows), "UTF-8 text", str(error)[:120]) from error
+        raise BadValue(
+            _first_undecodable(array, rows), "UTF-8 text", str(error).partition("found ")[2][:120]
+        ) from error
 
 
 def _times(array: Any, feature: Feature, rows: _RowOrigins) -> npt.NDArray[Any]:

@@ -47,6 +47,7 @@ __all__ = ["Condition", "condition"]
 
 MOST_CHARACTERS = 10_000
 MOST_NESTED = 50
+MOST_DIGITS = 400  # more than the largest float64 has
 TOKEN = re.compile(
     r"""\s*(?:
     (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
@@ -258,8 +259,10 @@ class Parser:
         """A literal, a feature or a function of one."""
         if self.kind == "number":
             token = self.token
+            if len(token) > MOST_DIGITS:
+                raise self.error(f"a number of at most {MOST_DIGITS} characters")
             self.advance()
-            return Literal(float(token) if re.search(r"[.eE]", token) else int(token))
+            return Literal(_number(token))
         if self.kind == "text":
             return Literal(self.unquoted())
         for word in ("true", "false"):
@@ -296,3 +299,11 @@ class Parser:
         quote, text = self.token[0], self.token[1:-1]
         self.advance()
         return text.replace(quote * 2, quote)
+
+
+def _number(token: str) -> int | float:
+    """A number as it is written. Integers that no feature holds are floats, which compare with everything."""
+    if re.search(r"[.eE]", token):
+        return float(token)
+    found = int(token)
+    return found if -(2**63) <= found < 2**64 else float(token)

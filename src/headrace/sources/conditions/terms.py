@@ -182,6 +182,8 @@ def flatten(column: Any) -> tuple[Any, npt.NDArray[np.int64] | None]:
 
 def _as_values(column: Any) -> Any:
     array = np.asarray(column)
+    if array.dtype == bool:
+        array = array.view(np.uint8)  # NumPy compares these with integers of any size.
     return Strings.from_values(array) if array.dtype == object else array
 
 
