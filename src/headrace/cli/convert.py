@@ -23,7 +23,7 @@ from headrace.cli.options import (
     WhereOption,
     as_path,
     connect_cluster,
-    filtered,
+    keep_matching,
     known_format,
     names_in,
     on_corrupt,
@@ -118,7 +118,7 @@ def convert(
             on_corrupt=on_corrupt(skip_corrupt),
         )
         if where is not None:
-            source = filtered(source, where, chosen)
+            source = keep_matching(source, where, chosen)
         with connect_cluster(on, address) as engine:
             done = convert_files(
                 source,

@@ -42,7 +42,7 @@ __all__ = [
     "WhereOption",
     "as_path",
     "connect_cluster",
-    "filtered",
+    "keep_matching",
     "known_format",
     "known_rows",
     "names_in",
@@ -290,10 +290,10 @@ def open_from_options(
         on_corrupt=on_corrupt(skip_corrupt),
         decode=False,
     )
-    return found if where is None else filtered(found, where, names)
+    return found if where is None else keep_matching(found, where, names)
 
 
-def filtered(source: Source, where: str, names: Sequence[str] | None) -> Source:
+def keep_matching(source: Source, where: str, names: Sequence[str] | None) -> Source:
     """The examples that fit ``--where``, with the features of ``--columns``.
 
     Raises:
