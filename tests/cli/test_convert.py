@@ -105,3 +105,14 @@ def test_what_an_earlier_run_converted(capsys):
         "1,200 examples into 2 files, 10 bytes, in 0.2 s",
         "1,000 examples of them by an earlier, interrupted run",
     ]
+
+
+def test_examples_that_fit_a_condition(run, people):
+    done = run("convert", people, "x.tfrecord", "--where", "age = 22", "--columns", "name", "--json")
+    assert done.code == 0
+    assert [dict(example) for example in hr.open("x.tfrecord")] == [{"name": f"person {i}"} for i in (2, 6, 10)]
+    # As many others, from the same files: nothing of the first choice is taken for the second.
+    assert run("convert", people, "x.tfrecord", "--where", "age = 23", "--columns", "name", "--overwrite").code == 0
+    assert [example["name"] for example in hr.open("x.tfrecord")] == [f"person {i}" for i in (3, 7, 11)]
+    assert run("convert", people, "y.tfrecord", "--where", "age >").code == 2
+    assert not Path("y.tfrecord").exists()

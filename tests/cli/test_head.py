@@ -68,3 +68,30 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
     assert done.code == 0
     assert "\x1b" not in done.out
     assert "\\x1b[31mred\\r\\n" in done.out
+
+
+def test_rows_that_fit_a_condition(run, people):
+    done = run("head", people, "--where", "age = 22 and height > 1.7", "--columns", "name")
+    assert done.code == 0
+    assert done.out == "    name\n6   'person 6'\n10  'person 10'\n"
+    assert [row["age"] for row in rows(run("head", people, "--where", "age > 21", "-n", 3, "--json"))] == [22, 23, 22]
+    assert run("head", people, "--where", "age > 99", "--json").out == ""
+
+
+def test_rows_by_index(run, people):
+    done = run("head", people, "--rows", "11, 2:4,0", "--columns", "name")
+    assert done.out == "    name\n11  'person 11'\n2   'person 2'\n3   'person 3'\n0   'person 0'\n"
+    assert len(rows(run("head", people, "--rows", "5:", "--json"))) == 7
+    done = run("head", people, "--rows", "12")
+    assert done.code == 2
+    assert "row 12 is not below 12" in done.err
+    assert run("head", people, "--rows", "1..3").code == 2
+    assert run("head", people, "--rows", "1", "--where", "age = 20").code == 2
+
+
+def test_a_condition_that_cannot_be_read(run, people):
+    done = run("head", people, "--where", "age = = 7")
+    assert (done.code, "--where" in done.err) == (2, True)
+    done = run("head", people, "--where", "aeg = 7")
+    assert done.code == 2
+    assert "'age'" in done.err

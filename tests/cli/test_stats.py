@@ -123,3 +123,10 @@ def test_page_is_self_contained(run, tmp_path):
 def test_json_and_page_together(run, people):
     done = run("stats", people, "--html", "x.html", "--json")
     assert json.loads(done.out)["examples"] == 12
+
+
+def test_examples_that_fit_a_condition(run, people):
+    done = run("stats", people, "--where", "age = 22", "--columns", "height", "--json")
+    assert done.code == 0
+    assert '"height"' in done.out
+    assert hr.stats(hr.open(people).filter(hr.condition("age = 22")), sample=None).total == 3

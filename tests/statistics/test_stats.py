@@ -61,7 +61,7 @@ def test_damage_is_raised_with_its_place(tmp_path):
 
 def test_no_part_is_empty_or_large():
     picked = np.arange(1000)
-    parts = parts_of(picked, 10 << 30, 1000, 2)
+    parts = parts_of(picked, 10 << 20, 1000, 2)
     assert sum(map(len, parts)) == 1000
     assert max(map(len, parts)) <= 13
     assert len(pickle.dumps(parts[0])) < 200

@@ -2,13 +2,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.writing import units
+from headrace.writing import convert, sinks, units
 from headrace.writing.sinks import open_sink
+from headrace.writing.target import Target
 from headrace.writing.units import join_units
 
 N = 500
@@ -233,3 +235,128 @@ def test_damage_is_skipped_where_files_are_opened(tmp_path):
     with pytest.raises(ValueError, match="give it to hr.open, because this source is open"):
         hr.convert(source, tmp_path / "y.tfrecord", on_corrupt="skip")
     assert list(tmp_path.iterdir()) == []
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("format", ["npy_folder", "npz_folder"])
+@pytest.mark.parametrize("step", [1000, 64])
+def test_a_folder_is_replaced_by_another(tmp_path, original, monkeypatch, format, step):
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", step)
+    hr.convert(original, tmp_path / "expected", format=format)
+    for before in ("a folder", "a file"):
+        out = tmp_path / before
+        if before == "a file":
+            out.write_bytes(b"old")
+        else:
+            out.mkdir()
+            (out / "old.npy").write_bytes(b"old")
+        with pytest.raises(hr.UnsupportedData, match="already exists"):
+            hr.convert(original, out, format=format)
+        for _ in range(2):
+            hr.convert(original, out, format=format, overwrite=True)
+            assert files_below(out) == files_below(tmp_path / "expected")
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_what_is_replaced_comes_back_if_that_fails(tmp_path, original, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old.npy").write_bytes(b"old")
+    replace = Path.replace
+
+    def fails(self, target):
+        if self.name.endswith("-whole") and Path(target) == out:
+            raise OSError(5, "Input/output error")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        hr.convert(original, out, format="npy_folder", overwrite=True)
+    assert files_below(out) == {"old.npy": b"old"}
+    monkeypatch.undo()
+    assert hr.convert(original, out, format="npy_folder", overwrite=True).resumed == N
+    assert len(files_below(out)) > N
+
+
+@pytest.mark.parametrize(
+    ("name", "each_bytes", "examples"),
+    [
+        ("a.tfrecord", 0, 16_384),
+        ("a.tfrecord.gz", 8_192, 16_384),
+        ("a.array_record", 1 << 20, 128),
+        ("a.parquet", 3 << 20, 42),
+        ("a.npy", 1 << 40, 1),
+        ("a.tfrecord.zlib", 1 << 20, 10**6),
+    ],
+)
+def test_units_of_large_examples_have_few(name, each_bytes, examples):
+    assert units.unit_examples(Target.of(name), 10**6, each_bytes) == examples
+
+
+@pytest.mark.parametrize("name", ["b.tfrecord.gz", "b.array_record", "b.avro", "b.tfrecord"])
+def test_large_examples_are_held_a_few_at_a_time(tmp_path, monkeypatch, name):
+    """By units of few examples, each written in smaller batches; the files do not depend on the batches."""
+    hr.write(tmp_path / "a.tfrecord", {"x": np.random.default_rng(0).random((300, 200), np.float32)})
+    monkeypatch.setattr(units, "UNIT_BYTES", 50_000)
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / "one" / name)
+    monkeypatch.setattr(sinks, "BATCH_BYTES", 5_000)
+    monkeypatch.setattr(sinks, "FIRST_ROWS", 4)
+    asked = []
+    batch = hr.Source.batch
+    monkeypatch.setattr(hr.Source, "batch", lambda self, at: asked.append(len(at)) or batch(self, at))
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / "two" / name)
+    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    # Payloads that pass unchanged are no batches.
+    assert not asked or (max(asked) <= 62 and asked.count(6) > 30)
+
+
+def test_rows_held_at_once():
+    sizer = sinks.RowSizer()
+    assert sizer.rows == 64
+    sizer.note(64, 64 << 20)
+    assert sizer.rows == 64
+    sizer.note(64, 640)
+    assert sizer.rows == 1024
+    sizer.note(1, 1 << 40)
+    assert sizer.rows == 1
+    sizer.note(1, 0)
+    assert sizer.rows == 1024
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            lambda s: s.filter(lambda e: e["label"] in (0, 3, 4, 19)),
+            lambda s: s.filter(lambda e: e["label"] in (0, 5, 6, 19)),
+        ),
+        (
+            lambda s: s.filter(hr.condition("label in (0, 3, 19)")),
+            lambda s: s.filter(hr.condition("label in (0, 4, 19)")),
+        ),
+        (lambda s: s.map(lambda e: {"label": 0 * e["label"]}), lambda s: s.map(lambda e: {"label": e["label"] % 19})),
+        (lambda s: s.take(20), lambda s: hr.ColumnSource({"label": np.r_[0, 9, np.arange(2, 20)]})),
+    ],
+)
+def test_nothing_of_another_choice_is_resumed(tmp_path, monkeypatch, before, after):
+    """As many examples, and the same first and last one."""
+    hr.write(tmp_path / "a.tfrecord", {"label": np.arange(20)})
+    source = hr.open(tmp_path / "a.tfrecord")
+    assert [before(source)[at]["label"] for at in (0, -1)] == [after(source)[at]["label"] for at in (0, -1)]
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 2)
+    with monkeypatch.context() as context:
+        context.setattr(convert, "join_units", lambda *_: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            hr.convert(before(source), tmp_path / "x.tfrecord")
+    done = hr.convert(after(source), tmp_path / "x.tfrecord")
+    assert [int(e["label"]) for e in hr.open(tmp_path / "x.tfrecord")] == [int(e["label"]) for e in after(source)]
+    assert done.resumed == 0
+    # But the same is.
+    with monkeypatch.context() as context:
+        context.setattr(convert, "join_units", lambda *_: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            hr.convert(before(source), tmp_path / "y.tfrecord")
+    assert hr.convert(before(source), tmp_path / "y.tfrecord").resumed == len(before(source))

@@ -7,6 +7,7 @@ written, truncated and damaged records raise errors, and records of several part
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,19 +61,19 @@ def write_spmatrix_to_sparse_tensor(file: Writable, array: Any, labels: Any = No
     write_matrix(file, Matrix.sparse(array, labels))
 
 
-def read_recordio(file: Readable) -> Iterator[bytes]:
+def read_recordio(file: Readable | bytes) -> Iterator[bytes]:
     """Iterate over the payloads of a file's records.
 
     The parts of a record are joined by the magic word, as dmlc splits them, or directly where only that is a valid Record, as
     ML-IO splits them. The padding of the last record may be missing.
 
     Args:
-        file: A binary file, read from its current position to its end.
+        file: A binary file, read from its current position to its end, or the bytes that ``RecordSerializer`` makes.
 
     Raises:
         CorruptRecord: A record is truncated, or does not start with the magic word.
     """
-    return read_stream(file, _choose_join)
+    return read_stream(io.BytesIO(file) if isinstance(file, (bytes, bytearray)) else file, _choose_join)
 
 
 def _choose_join(with_magic: bytes, plain: bytes) -> bytes:

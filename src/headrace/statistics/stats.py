@@ -18,7 +18,7 @@ from headrace.sources.open import Paths, is_path
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.statistics.collect import PartialStatistics, Statistics, collect, collect_rows, pick
-from headrace.writing.distributed.folder import TASKS_PER_CORE, build_indexes, refuse_memory, size_of
+from headrace.writing.distributed.folder import TASKS_PER_CORE, build_indexes, example_bytes, refuse_memory
 from headrace.writing.distributed.unit_writer import SentSource
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
 from headrace.writing.units import UNIT_BYTES
@@ -105,7 +105,7 @@ def collect_by(
     total = len(source)
     picked = pick(total, sample)
     common = SentSource(source)
-    for number, part in enumerate(parts_of(picked, size_of(source, engine), total, cores_of(engine))):
+    for number, part in enumerate(parts_of(picked, example_bytes(source), total, cores_of(engine))):
         engine.submit(EngineTask(_collect_part, common, (number, part)))
     found, waiting, following = PartialStatistics(source.schema), dict[int, PartialStatistics](), 0
     for number, part in engine.finished():
@@ -118,16 +118,16 @@ def collect_by(
     return Statistics({each.name: each for each in found.summaries()}, found.read, total, is_first=False)
 
 
-def parts_of(picked: Indices, size: int, total: int, cores: int) -> list[Indices | range]:
+def parts_of(picked: Indices, each_bytes: int, total: int, cores: int) -> list[Indices | range]:
     """The examples of each task: so many that it takes seconds, and that all cores have some.
 
     Args:
         picked: The examples to read, in order.
-        size: About how many bytes all examples are.
+        each_bytes: About how many bytes an example has.
         total: How many there are.
         cores: How many tasks run at once.
     """
-    by_size = max(1, UNIT_BYTES * total // max(size, 1))
+    by_size = max(1, UNIT_BYTES // max(each_bytes, 1))
     by_cores = -(-len(picked) // (TASKS_PER_CORE * cores)) or 1
     step = min(by_size, by_cores)
     is_all = len(picked) == total  # then two numbers say which

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from headrace import _hooks
 from headrace._arguments import choice, flag, names, whole, word
 from headrace.contracts.csv import CSV
@@ -22,19 +24,20 @@ from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.progress import Progress
 from headrace.io.urls import is_url
-from headrace.sources.node import records_below, walk
+from headrace.sources.node import OverFiles, fingerprint_of, records_below, walk
 from headrace.sources.open import open as open_source
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
 from headrace.sources.user_functions import Filtered
 from headrace.sources.views import Chosen
-from headrace.writing.distributed.folder import build_indexes, run_in_folder, size_of
+from headrace.writing.distributed.folder import build_indexes, example_bytes, run_in_folder
 from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
 from headrace.writing.sinks import check_feature_names, codec_for, storable
-from headrace.writing.units import Target, WorkFolder, join_units
+from headrace.writing.target import Target
+from headrace.writing.units import WorkFolder, join_units
 
 __all__ = ["Converted", "convert"]
 
@@ -51,10 +54,19 @@ def _versions(source: Source) -> str:
     return cache_key(*here, *signatures)
 
 
-def _choices(source: Source) -> list[str]:
-    """A key for each choice of examples in a source: another choice may have the same number of examples, and the same first and last one."""
-    choices = [each for each in walk(source.node) if isinstance(each, (Chosen, Filtered))]
-    return [cache_key(each.chosen if isinstance(each.chosen, range) else each.chosen.tobytes()) for each in choices]
+SAMPLED = 32
+
+
+def _derivation(source: Source) -> list[str]:
+    """A key of what the files and a fingerprint, which is that of the first and last example, do not show: which examples are chosen, and
+    what functions or memory make of them. Functions cannot be compared, so examples throughout the source are.
+    """
+    chosen = [each.chosen for each in walk(source.node) if isinstance(each, (Chosen, Filtered))]
+    keys = [cache_key(each if isinstance(each, range) else each.tobytes()) for each in chosen]
+    if not isinstance(source.node, OverFiles):
+        picked = np.unique(np.linspace(0, len(source) - 1, SAMPLED).astype(np.int64)) if len(source) else ()
+        keys += [fingerprint_of(Chosen(source.node, range(index, index + 1))) for index in map(int, picked)]
+    return keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +198,12 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         "allow_loss": allow_loss,
         "csv": repr(target.csv),
     }
-    if choices := _choices(source):
-        plan["choices"] = choices
-    size = size_of(source, engine)
+    if derivation := _derivation(source):
+        plan["derivation"] = derivation
+    each_bytes = example_bytes(source)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
-        return _run_in_store(engine, writer, plan, size, overwrite=overwrite)
-    work = WorkFolder.open(target, len(source), plan, size=size)
+        return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite)
+    work = WorkFolder.open(target, len(source), plan, example_bytes=each_bytes)
     work.is_staged = not isinstance(engine, Threads)
     # A run that is resumed may have given files their final names before it was interrupted.
     existing = first_existing(target.paths) if work.fresh and not overwrite else None
@@ -201,7 +213,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
     resumed = work.finished_examples()
     writer.tell(resumed)
     try:
-        (run_in_folder if work.is_staged else _run_here)(work, engine, writer, size)
+        (run_in_folder if work.is_staged else _run_here)(work, engine, writer, each_bytes)
     except FINAL:
         work.discard()
         raise
@@ -222,10 +234,10 @@ def _exists_error(path: str) -> UnsupportedData:
 
 
 def _run_in_store(
-    engine: TaskEngine, writer: UnitWriter, plan: Mapping[str, Any], size: int, *, overwrite: bool
+    engine: TaskEngine, writer: UnitWriter, plan: Mapping[str, Any], each_bytes: int, *, overwrite: bool
 ) -> int:
     """As :func:`_run`, into a store and not by this process."""
-    run = StoreRun(writer, plan, size)
+    run = StoreRun(writer, plan, each_bytes)
     existing = first_existing(writer.target.paths) if run.is_fresh and not overwrite else None
     if existing is not None:
         raise _exists_error(existing)
@@ -243,7 +255,7 @@ def _run_in_store(
     return resumed
 
 
-def _run_here(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, _size: int) -> None:
+def _run_here(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, _each_bytes: int) -> None:
     """Do the missing units in threads of this process, several at a time, then put the files together."""
     for unit in work.missing():
         engine.submit(EngineTask(write_units, writer, (unit,)))

@@ -25,7 +25,7 @@ from headrace.io.folders import Listing, first_existing
 from headrace.io.names import as_shard
 from headrace.io.urls import child_of, parent_of
 from headrace.io.write.staging import Staging, finish_interrupted, open_staging
-from headrace.writing.units import Target
+from headrace.writing.target import Target
 from headrace.writing.writer import Writer
 
 __all__ = ["write_dataset"]

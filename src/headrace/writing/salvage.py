@@ -12,7 +12,7 @@ from headrace.formats.registry import format_named
 from headrace.io.folders import first_existing
 from headrace.io.paths import PathLike, expand
 from headrace.writing.sinks import open_writer
-from headrace.writing.units import Target
+from headrace.writing.target import Target
 
 __all__ = ["salvage"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,15 +15,18 @@ from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.csv import CSV
 from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Ragged
+from headrace.contracts.values import Batch, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
+from headrace.formats.table.kept import size_of
 from headrace.io.paths import PathLike
 from headrace.sources.source import Source
 
 __all__ = [
     "EncodingSink",
     "RecordCodec",
+    "RowSizer",
+    "batches_of",
     "check_feature_names",
     "codec_for",
     "encoders_of",
@@ -33,6 +36,37 @@ __all__ = [
     "slice_rows",
     "storable",
 ]
+
+
+FIRST_ROWS, MOST_ROWS = 64, 1024
+BATCH_BYTES = 64 << 20
+
+
+class RowSizer:
+    """Finds how many examples to hold in memory at once: at most 1,024, and about 64 MiB as far as the ones before tell."""
+
+    def __init__(self) -> None:
+        self.rows = FIRST_ROWS
+
+    def note(self, rows: int, size: int) -> None:
+        """Take some examples into account.
+
+        Args:
+            rows: How many.
+            size: Their bytes.
+        """
+        self.rows = max(1, min(MOST_ROWS, BATCH_BYTES * rows // max(size, 1)))
+
+
+def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
+    """The examples from ``start`` to ``stop`` in batches that fit into memory, each with its number of examples."""
+    sizer = RowSizer()
+    while start < stop:
+        rows = min(sizer.rows, stop - start)
+        batch = source.batch(np.arange(start, start + rows))
+        yield rows, batch
+        sizer.note(rows, sum(size_of(column) for column in batch.values()))
+        start += rows
 
 
 def encoders_of(schema: Schema) -> dict[str, ImageEncoder]:

@@ -1,11 +1,9 @@
-"""Where something is written to, and the units of a conversion with the folder in which finished ones wait."""
+"""The units of a conversion, and the folder in which finished ones wait."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -13,21 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace._arguments import whole, word
-from headrace.contracts.csv import CSV
-from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
-from headrace.formats.registry import csv_options, endings, format_named, format_of_name
+from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import first_existing, remove
-from headrace.io.store.upload import check_writable, is_uploaded, upload, upload_folder
+from headrace.io.store.upload import check_writable, upload, upload_folder
 from headrace.io.system import discard_folder, sync_folder
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
+from headrace.writing.target import Target
 
 __all__ = [
     "PlannedFile",
-    "Target",
     "Unit",
     "WorkFolder",
     "describe_plan",
@@ -38,107 +33,10 @@ __all__ = [
 ]
 
 
-CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
-SHARD_PATTERN = re.compile(r"^(?P<stem>.+)@(?P<count>\d+)$")
-COMPRESSION_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The files that a write or a conversion makes.
-
-    Args:
-        paths: The final file names or URLs, in order.
-        format: How records are framed.
-        compression: ``"none"``, ``"gzip"``, ``"zlib"``, or what else the format has (ArrayRecord: ``"zstd"``, ...).
-        csv: How CSV is written.
-    """
-
-    paths: tuple[str, ...]
-    format: str
-    compression: str
-    csv: CSV | None = None
-
-    @classmethod
-    def of(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        format: str | CSV | None = None,
-        compression: str | None = None,
-        shards: int = 1,
-    ) -> Target:
-        """The files that a path names.
-
-        ``x.tfrecord`` is one file, ``x.tfrecord@8`` (or ``shards=8``) the eight ``x.tfrecord-00000-of-00008`` ..., and a
-        name that ends in ``.gz`` is compressed with gzip.
-
-        Raises:
-            UnknownFormat: the name has no known ending and ``format`` is not given.
-            ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
-        """
-        if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"the path to write to is str or os.PathLike[str], got {type(path).__name__}")
-        word(format, "format", CSV)
-        word(compression, "compression")
-        shards = whole(shards, "shards", least=1)
-        text = os.fspath(path)
-        is_uploaded(text)
-        found = SHARD_PATTERN.match(text)
-        sharded = found is not None or shards != 1
-        if found is not None:
-            count = int(found["count"])
-            if shards not in (1, count):
-                raise ValueError(f"the path says {count} shards and shards= says {shards}")
-            text, shards = found["stem"], count
-        if shards < 1:  # in the path
-            raise ValueError(f"shards must be at least 1, got {shards}")
-        suffix = Path(text).suffix.lower()
-        name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
-        options = csv_options(format)
-        known = "csv" if options is not None else format_of_name(name) if format is None else str(format)
-        if known is None:
-            raise UnknownFormat(
-                Where(path=text),
-                expected=f"a file name that ends in one of {', '.join(endings())}",
-                found=repr(Path(text).name),
-                hint="Or name the format: format='tfrecord'.",
-            )
-        compression = _compression(compression, suffix, known)
-        digits = max(5, len(str(shards)))
-        paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
-        if known == "csv":
-            options = (options or CSV()).with_delimiter(CSV_DELIMITERS.get(Path(name).suffix.lower(), ","))
-        return cls(paths=tuple(paths), format=known, compression=compression, csv=options)
-
-    def bounds(self, n: int) -> list[tuple[int, int]]:
-        """The range of ``n`` examples that goes into each file: consecutive ranges of nearly equal length."""
-        return [self.bound(i, n) for i in range(len(self.paths))]
-
-    def bound(self, number: int, n: int) -> tuple[int, int]:
-        """The range that goes into one file."""
-        return number * n // len(self.paths), (number + 1) * n // len(self.paths)
-
-
-def _compression(given: str | None, suffix: str, format: str) -> str:
-    found = format_named(format)
-    known = found.compressions or (("none", "gzip", "zlib") if found.compressible else ("none",))
-    name = COMPRESSION_SUFFIXES.get(suffix, known[0]) if given is None else given.lower() or "none"
-    if name not in known:
-        names = ", ".join(map(repr, known))
-        raise UnsupportedData(
-            Where(),
-            expected=f"a compression that {found.name} has: {names}",
-            found=repr(name),
-            hint=did_you_mean(name, known),
-        )
-    return name
-
-
 UNIT_EXAMPLES = 16_384
 UNIT_BYTES = 128 << 20
-"""Where the size of units does not change the files: those of large examples are smaller, so that one takes seconds."""
-VERSION = 2
+"""Units of large examples have fewer of them, so that one takes seconds."""
+VERSION = 3
 PLAN = "plan.json"
 ATTEMPTS = 20
 FORGOTTEN_AFTER_S = 30 * 24 * 3600
@@ -179,6 +77,11 @@ class PlannedFile:
     format: str
     whole: str
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether its units are joined, and wait for the name."""
+        return self.whole != self.path and Path(self.whole).exists()
+
 
 class WorkFolder:
     """The plan, the finished units and a mark for every finished file: a hidden folder beside the new files, or in the cache folder if those are in a store."""
@@ -194,17 +97,17 @@ class WorkFolder:
         """Whether new files are put together in this folder, because others than this process do so."""
 
     @classmethod
-    def open(cls, target: Target, n: int, plan: Mapping[str, Any], *, size: int = 0) -> WorkFolder:
+    def open(cls, target: Target, n: int, plan: Mapping[str, Any], *, example_bytes: int = 0) -> WorkFolder:
         """The folder of an interrupted run of the same plan, or a new one.
 
         Args:
             target: The new files.
             n: How many examples they get.
             plan: What the content of the files depends on.
-            size: About how many bytes the examples are.
+            example_bytes: About how many bytes an example has; 0 if that is not known.
         """
         path = _work_path(target.paths[0])
-        step = unit_examples(target, n, size)
+        step = unit_examples(target, n, example_bytes)
         text = describe_plan(target, n, plan, step)
         note = path / PLAN
         with name_in_errors(str(note)):
@@ -235,7 +138,8 @@ class WorkFolder:
             Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + self.step, stop), at == start)
             for at in starts
         )
-        whole = str(self.path / f"{number:05d}-whole") if self.is_staged or is_url(path) else path
+        waits = self.is_staged or is_url(path) or format_named(self.target.format).folder is not None
+        whole = str(self.path / f"{number:05d}-whole") if waits else path
         return PlannedFile(path, units, self.target.format, whole)
 
     def missing(self) -> list[Unit]:
@@ -243,7 +147,7 @@ class WorkFolder:
         return [
             unit
             for file in self.files()
-            if not (self.is_done(file.path) or (file.whole != file.path and Path(file.whole).exists()))
+            if not (self.is_done(file.path) or file.is_joined)
             for unit in file.units
             if not unit.path.exists()
         ]
@@ -286,8 +190,9 @@ class WorkFolder:
 
     def discard_if_empty(self) -> bool:
         """Remove the folder if it holds nothing to resume; returns whether it did."""
-        if any(self.is_done(file.path) or any(unit.path.exists() for unit in file.units) for file in self.files()):
-            return False
+        for file in self.files():
+            if file.is_joined or self.is_done(file.path) or any(unit.path.exists() for unit in file.units):
+                return False
         self.remove()
         return True
 
@@ -305,7 +210,7 @@ def join_units(file: PlannedFile, work: WorkFolder) -> None:
 
 def join_whole(file: PlannedFile) -> None:
     """Join the units of a file where it waits for its name, unless that was done before."""
-    if file.whole == file.path or not Path(file.whole).exists():
+    if not file.is_joined:
         _join(file)
 
 
@@ -319,9 +224,7 @@ def finish(file: PlannedFile, work: WorkFolder) -> None:
     elif file.whole != file.path:
         final = Path(file.path)
         with name_in_errors(file.path):
-            if final.is_dir():
-                remove(file.path)
-            Path(file.whole).replace(final)
+            _replace(Path(file.whole), final)
             sync_folder(str(final.parent))
     work.mark_done(file.path)
     for unit in file.units:
@@ -330,13 +233,28 @@ def finish(file: PlannedFile, work: WorkFolder) -> None:
         remove(file.whole)
 
 
-def unit_examples(target: Target, n: int, size: int) -> int:
+def _replace(whole: Path, final: Path) -> None:
+    """Give a file or folder its name. What has the name now, if it is a folder or becomes one, is moved away first, and comes back on error."""
+    if not (final.is_dir() or (whole.is_dir() and final.exists())):
+        whole.replace(final)
+        return
+    aside = whole.with_name(f"{whole.name}-before")
+    if aside.exists():
+        remove(str(aside))
+    final.replace(aside)
+    try:
+        whole.replace(final)
+    except BaseException:
+        aside.replace(final)
+        raise
+    remove(str(aside))
+
+
+def unit_examples(target: Target, n: int, example_bytes: int) -> int:
     """How many examples a unit has. Several zlib streams cannot be joined."""
     if target.compression == "zlib":
         return n or 1
-    if format_named(target.format).join is not None or target.compression != "none" or not n:
-        return UNIT_EXAMPLES
-    return max(1, min(UNIT_EXAMPLES, UNIT_BYTES * n // max(size, 1)))
+    return max(1, min(UNIT_EXAMPLES, UNIT_BYTES // max(example_bytes, 1)))
 
 
 def describe_plan(target: Target, n: int, plan: Mapping[str, Any], step: int) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, Self
 
-import numpy as np
-
 from headrace._arguments import flag, word
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
@@ -17,13 +15,11 @@ from headrace.contracts.values import Example
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.writing.sinks import open_writer, rows_of, slice_rows, storable
-from headrace.writing.units import Target
+from headrace.writing.sinks import batches_of, open_writer, rows_of, slice_rows, storable
+from headrace.writing.target import Target
 from headrace.writing.writer import Writer, as_examples
 
 __all__ = ["write", "write_records"]
-
-BATCH = 1024
 
 
 def write_records(
@@ -110,7 +106,7 @@ def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
     """Batches as dicts (or single examples in a one-element tuple) and, where known, how many examples there are."""
     if isinstance(examples, Source):
         n = len(examples)
-        return (examples.batch(np.arange(at, min(at + BATCH, n))) for at in range(0, n, BATCH)), n
+        return (batch for _, batch in batches_of(examples, 0, n)), n
     if isinstance(examples, Mapping):
         return iter([dict(examples)]), rows_of(examples)
     return ((example,) for example in examples), len(examples) if hasattr(examples, "__len__") else None

@@ -22,7 +22,7 @@ from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
 from headrace.sources.stacking import as_columns, schema_of, stack
 from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
-from headrace.writing.units import Target
+from headrace.writing.target import Target
 
 __all__ = ["Writer", "as_examples"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -96,7 +98,11 @@ class AvroWriter:
 def _writer(file: ByteFile, schema: Any, compression: str, metadata: Mapping[str, str]) -> Any:
     module = require("fastavro.write", extra="avro")
     codec = "null" if compression == "none" else compression
-    return module.Writer(file, schema, codec=codec, sync_interval=BLOCK_BYTES, metadata=dict(metadata))
+    # fastavro would draw it, and the same rows would have other bytes each time.
+    marker = blake2b(json.dumps([schema, codec, dict(metadata)], sort_keys=True).encode(), digest_size=16).digest()
+    return module.Writer(
+        file, schema, codec=codec, sync_interval=BLOCK_BYTES, metadata=dict(metadata), sync_marker=marker
+    )
 
 
 def _tree(schema: Schema, path: str) -> dict[str, Any]:

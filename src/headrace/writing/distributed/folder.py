@@ -20,7 +20,7 @@ from headrace.writing.distributed.unit_writer import UnitWriter, check_folder, w
 from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of
 from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
 
-__all__ = ["build_indexes", "check_nodes", "groups_of", "refuse_memory", "run_in_folder", "size_of"]
+__all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse_memory", "run_in_folder"]
 
 
 TASKS_PER_CORE = 4
@@ -52,10 +52,14 @@ def _index_one(request: IndexRequest, path: str) -> tuple[str, bytes]:
     return path, index_file(request, path)
 
 
-def size_of(source: Source, engine: TaskEngine) -> int:
-    """The total size of the files that a source reads; 0 where finding out would take requests to a store for nothing."""
-    paths = [path for records in records_below(source.node) for path in files_of(records)]
-    return total_size(paths if isinstance(engine, RayTasks) else [path for path in paths if not is_url(path)])
+def example_bytes(source: Source) -> int:
+    """About how many bytes of files an example has; 0 for examples in memory.
+
+    The same on every engine, since it decides how many examples are a unit.
+    """
+    below = records_below(source.node)
+    paths = [path for records in below for path in files_of(records)]
+    return total_size(paths) // max(sum(map(len, below)), 1)
 
 
 def check_nodes(work: WorkFolder, source: Source, engine: TaskEngine) -> None:
@@ -136,19 +140,19 @@ def groups_of(units: Sequence[Unit], unit_bytes: int, cores: int) -> list[tuple[
     return [tuple(group) for group in groups]
 
 
-def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, size: int) -> None:
+def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, each_bytes: int) -> None:
     """Do the missing units by an engine, join them by it, and give the files their names.
 
     Args:
         work: Open, in a folder that all machines see.
         engine: Does the work.
         writer: Of the units.
-        size: About how many bytes the examples are.
+        each_bytes: About how many bytes an example has.
     """
     writer.work = work
     check_nodes(work, writer.source, engine)
     cores = cores_of(engine)
-    for group in groups_of(work.missing(), size * work.step // max(work.n, 1), cores):
+    for group in groups_of(work.missing(), each_bytes * work.step, cores):
         engine.submit(EngineTask(write_units, writer, group))
     for examples in engine.finished():
         writer.tell(examples)

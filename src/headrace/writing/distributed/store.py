@@ -50,10 +50,10 @@ class StoreRun:
     Args:
         writer: Of the units.
         plan: What the content of the new files depends on.
-        size: About how many bytes the examples are.
+        each_bytes: About how many bytes an example has.
     """
 
-    def __init__(self, writer: UnitWriter, plan: Mapping[str, Any], size: int) -> None:
+    def __init__(self, writer: UnitWriter, plan: Mapping[str, Any], each_bytes: int) -> None:
         refuse_memory(writer.source)
         target, count = writer.target, len(writer.source)
         first = target.paths[0]
@@ -66,7 +66,7 @@ class StoreRun:
                 hint="Convert with on='threads', or into records.",
             )
         self._writer = writer
-        step = unit_examples(target, count, size)
+        step = unit_examples(target, count, each_bytes)
         self._text = describe_plan(target, count, plan, step)
         self._files = WorkFolder(Path(), target, count, step=step, plan=self._text, fresh=True)
         self._prefix = child_of(parent_of(first)[0], f".headrace-{cache_key(self._text)[:16]}")

@@ -19,13 +19,11 @@ from headrace.io.folders import remove
 from headrace.sources.node import records_below
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
-from headrace.writing.sinks import open_sink, open_writer
-from headrace.writing.units import Target, Unit, WorkFolder
+from headrace.writing.sinks import RowSizer, batches_of, open_sink, open_writer
+from headrace.writing.target import Target
+from headrace.writing.units import Unit, WorkFolder
 
 __all__ = ["SentSource", "UnitWriter", "check_folder", "write_units"]
-
-
-BATCH = 1024
 
 
 class SentSource:
@@ -106,12 +104,15 @@ class UnitWriter:
         assert isinstance(node, RecordNode)
         records, chosen = node.records, node.codec
         with open_writer(path, self.target.format, self.target.compression) as writer:
-            for start in range(unit.start, unit.stop, BATCH):
-                stop = min(start + BATCH, unit.stop)
+            start, sizer = unit.start, RowSizer()
+            while start < unit.stop:
+                stop = min(start + sizer.rows, unit.stop)
                 spans = records.spans(np.arange(start, stop))
                 payloads = chosen.payloads(spans) if isinstance(chosen, SageMakerRecordCodec) else spans.to_bytes()
                 writer.write_many(payloads)
                 self.tell(stop - start)
+                sizer.note(stop - start, sum(map(len, payloads)))
+                start = stop
 
     def _write_examples(self, unit: Unit, path: Path) -> None:
         target = self.target
@@ -125,10 +126,9 @@ class UnitWriter:
         )
         with contextlib.ExitStack() as stack:
             stack.callback(sink.abort)
-            for start in range(unit.start, unit.stop, BATCH):
-                stop = min(start + BATCH, unit.stop)
-                sink.write_batch(self.source.batch(np.arange(start, stop)), stop - start)
-                self.tell(stop - start)
+            for rows, batch in batches_of(self.source, unit.start, unit.stop):
+                sink.write_batch(batch, rows)
+                self.tell(rows)
             stack.pop_all()
         sink.close()
 

@@ -1,0 +1,113 @@
+"""The files that a write or a conversion makes."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace._arguments import whole, word
+from headrace.contracts.csv import CSV
+from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
+from headrace.formats.registry import csv_options, endings, format_named, format_of_name
+from headrace.io.store.upload import is_uploaded
+
+__all__ = ["Target"]
+
+
+CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
+SHARD_PATTERN = re.compile(r"^(?P<stem>.+)@(?P<count>\d+)$")
+COMPRESSION_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The files that a write or a conversion makes.
+
+    Args:
+        paths: The final file names or URLs, in order.
+        format: How records are framed.
+        compression: ``"none"``, ``"gzip"``, ``"zlib"``, or what else the format has (ArrayRecord: ``"zstd"``, ...).
+        csv: How CSV is written.
+    """
+
+    paths: tuple[str, ...]
+    format: str
+    compression: str
+    csv: CSV | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        format: str | CSV | None = None,
+        compression: str | None = None,
+        shards: int = 1,
+    ) -> Target:
+        """The files that a path names.
+
+        ``x.tfrecord`` is one file, ``x.tfrecord@8`` (or ``shards=8``) the eight ``x.tfrecord-00000-of-00008`` ..., and a
+        name that ends in ``.gz`` is compressed with gzip.
+
+        Raises:
+            UnknownFormat: the name has no known ending and ``format`` is not given.
+            ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
+        """
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"the path to write to is str or os.PathLike[str], got {type(path).__name__}")
+        word(format, "format", CSV)
+        word(compression, "compression")
+        shards = whole(shards, "shards", least=1)
+        text = os.fspath(path)
+        is_uploaded(text)
+        found = SHARD_PATTERN.match(text)
+        sharded = found is not None or shards != 1
+        if found is not None:
+            count = int(found["count"])
+            if shards not in (1, count):
+                raise ValueError(f"the path says {count} shards and shards= says {shards}")
+            text, shards = found["stem"], count
+        if shards < 1:  # in the path
+            raise ValueError(f"shards must be at least 1, got {shards}")
+        suffix = Path(text).suffix.lower()
+        name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
+        options = csv_options(format)
+        known = "csv" if options is not None else format_of_name(name) if format is None else str(format)
+        if known is None:
+            raise UnknownFormat(
+                Where(path=text),
+                expected=f"a file name that ends in one of {', '.join(endings())}",
+                found=repr(Path(text).name),
+                hint="Or name the format: format='tfrecord'.",
+            )
+        compression = _compression(compression, suffix, known)
+        digits = max(5, len(str(shards)))
+        paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
+        if known == "csv":
+            options = (options or CSV()).with_delimiter(CSV_DELIMITERS.get(Path(name).suffix.lower(), ","))
+        return cls(paths=tuple(paths), format=known, compression=compression, csv=options)
+
+    def bounds(self, n: int) -> list[tuple[int, int]]:
+        """The range of ``n`` examples that goes into each file: consecutive ranges of nearly equal length."""
+        return [self.bound(i, n) for i in range(len(self.paths))]
+
+    def bound(self, number: int, n: int) -> tuple[int, int]:
+        """The range that goes into one file."""
+        return number * n // len(self.paths), (number + 1) * n // len(self.paths)
+
+
+def _compression(given: str | None, suffix: str, format: str) -> str:
+    found = format_named(format)
+    known = found.compressions or (("none", "gzip", "zlib") if found.compressible else ("none",))
+    name = COMPRESSION_SUFFIXES.get(suffix, known[0]) if given is None else given.lower() or "none"
+    if name not in known:
+        names = ", ".join(map(repr, known))
+        raise UnsupportedData(
+            Where(),
+            expected=f"a compression that {found.name} has: {names}",
+            found=repr(name),
+            hint=did_you_mean(name, known),
+        )
+    return name
