@@ -62,7 +62,7 @@ template <std::size_t lanes> void Permutation::encrypt(std::uint64_t* values) co
 }
 
 // As `encrypt`, of a multiple of 32 numbers: four vectors of eight at a time, because a multiplication takes several
-// cycles. On Zen 5 an index takes 2 ns instead of 12.
+// cycles. On Zen 5 a whole index takes 5 ns instead of 12.
 #if defined(HEADRACE_X86)
 #if !defined(__clang__)
 #pragma GCC diagnostic push
