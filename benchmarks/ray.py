@@ -37,7 +37,7 @@ SETTINGS = {
 
 @contextlib.contextmanager
 def running(cores):
-    """A local Ray with so many cores, whose workers are warm."""
+    """A local Ray with this many cores and warm workers."""
     ray = require_ray()
     folder = tempfile.mkdtemp(prefix="hr-", dir="/tmp")
     with warnings.catch_warnings():

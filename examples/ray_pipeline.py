@@ -39,7 +39,7 @@ def predict_fn(pixels, model):
 
 
 def make_pictures(url: str) -> None:
-    """Pictures in which the brightest column tells the class, as PNG files, and a CSV with their names."""
+    """Pictures in which the brightest column is the class, as PNG files, and a CSV with their names."""
     rng = np.random.default_rng(0)
     label = rng.integers(0, CLASSES, PICTURES)
     pixels = rng.integers(0, 120, (PICTURES, SIDE, SIDE, 3), np.uint8)

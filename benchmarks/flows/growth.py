@@ -66,7 +66,7 @@ class Played:
 
 
 def play_tasks(count: int, slots: int, each_s: float, driver_s: float, rng: np.random.Generator) -> float:
-    """Seconds for tasks of about one length on so many cores, begun and ended one by one by the driver."""
+    """Seconds for tasks of about one length on this many cores, started and collected one by one by the driver."""
     lengths = each_s * rng.lognormal(0, 0.2, count)
     lengths[rng.random(count) < 0.001] *= 10
     free = [0.0] * min(slots, count)

@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).parent / "featurizer.py"
 
 
 def stages(folder):
-    """The featurizer script, and the linear model behind it."""
+    """The featurizer script, followed by the linear model."""
     first = Stage(
         factory="headrace.containers.script:ScriptContainer",
         arguments={"entry_point": str(SCRIPT), "rows_independent": True},

@@ -24,7 +24,7 @@ GRID = 4  # parts of an image's height and width whose mean colours are compared
 
 
 class ShapeFiles:
-    """The files of one shape with so many rows."""
+    """The files of one shape with this many rows."""
 
     def __init__(self, folder: Path, shape: Shape, rows: int, *, joined: bool = False) -> None:
         self._folder, self.shape, self.rows = folder, shape, rows

@@ -209,7 +209,7 @@ def find_row(name: str) -> Row:
 
 
 def random_rows(count: int, seed: int) -> list[Row]:
-    """Shapes that nobody chose: random points of all axes."""
+    """Random shapes: points drawn from all axes."""
     rng = random.Random(seed)
     return [Row(name=str(shape), shape=shape) for shape in (_random_shape(rng) for _ in range(count))]
 

@@ -121,7 +121,7 @@ bool fails_at(std::int64_t k, const Use& use) {
     return left.exchange(never) < 0;
 }
 
-/// The first round also makes what a thread or process makes only once. The second round must not leak.
+/// The first round also makes allocations that happen once per thread or process. The second round must not leak.
 void fail_each(const Use& use) {
     std::int64_t k = 0;
     while (fails_at(k, use)) {
@@ -137,7 +137,7 @@ void fail_each(const Use& use) {
 
 #if defined(__linux__)
 /// The same in new processes without threads, so that one-time allocations fail too.
-void fail_each_anew(const Use& use) {
+void fail_each_from_the_start(const Use& use) {
     for (std::int64_t k = 0;; ++k) {
         const pid_t child = fork();
         if (child == 0) {
@@ -538,7 +538,7 @@ int main() {
     (void)gzip_file();
 #if defined(__linux__)
     for (const Use& use : uses)
-        if (use.has_threads || use.name == "chunks"sv) fail_each_anew(use);
+        if (use.has_threads || use.name == "chunks"sv) fail_each_from_the_start(use);
     no_threads.store(true);
     for (const Use& use : uses) use.run();
     no_threads.store(false);

@@ -56,7 +56,7 @@ template <typename Act> void again_and_again(const Changing& thread, Act&& act, 
     }
 }
 
-void a_recordio_part_that_grows() {
+void a_recordio_part_grows() {
     std::vector<unsigned char> file;
     const auto part = [&](std::uint32_t flag, std::size_t size) {
         std::array<std::uint32_t, 2> head{recordio::magic, flag << 29 | static_cast<std::uint32_t>(size)};
@@ -85,7 +85,7 @@ void a_recordio_part_that_grows() {
     }
 }
 
-void numbers_of_a_record_that_become_more_or_fewer() {
+void counts_in_a_record_change() {
     for (const bool grow : {true, false}) { // Two two-byte numbers become four one-byte ones, or the reverse.
         const unsigned char first = grow ? 0x81 : 0x01;
         std::vector<unsigned char> numbers{first, 0x01, first, 0x01};
@@ -99,7 +99,7 @@ void numbers_of_a_record_that_become_more_or_fewer() {
     }
 }
 
-void numbers_of_an_example_that_become_more_or_fewer() {
+void counts_in_an_example_change() {
     std::vector<unsigned char> list;
     for (int run = 0; run < 2; ++run) { // in two packed runs, which are counted first
         list.insert(list.end(), {0x0A, 100});
@@ -114,7 +114,7 @@ void numbers_of_an_example_that_become_more_or_fewer() {
     });
 }
 
-void numbers_that_become_longer_while_they_are_written() {
+void varints_grow_while_they_are_written() {
     std::vector<unsigned char> numbers(8 * 64, 0);
     const std::vector<std::int64_t> keys(64, 1);
     const Changing thread(numbers, 0xFF); // 0 and -1: one byte and ten
@@ -146,7 +146,7 @@ void numbers_that_become_longer_while_they_are_written() {
     });
 }
 
-void fields_of_a_row_that_become_fewer() {
+void fields_of_a_row_disappear() {
     std::vector<unsigned char> row(40, ',');
     const Changing thread(std::span<unsigned char>(row).subspan(20), ',' ^ '"');
     csv::Layout layout;
@@ -156,7 +156,7 @@ void fields_of_a_row_that_become_fewer() {
     again_and_again(thread, [&] { (void)csv::examine(spans, layout); });
 }
 
-void rows_whose_quotes_come_and_go() {
+void quotes_of_a_row_come_and_go() {
     static constexpr std::string_view row = "\"a \"\"word\"\" of a text\",12345,2.5,\"x\"\n";
     std::vector<unsigned char> text;
     for (int k = 0; k < 60; ++k) text.insert(text.end(), row.begin(), row.end());
@@ -177,7 +177,7 @@ void rows_whose_quotes_come_and_go() {
     }
 }
 
-void a_row_that_begins_with_one_more_line_end() {
+void a_row_gains_a_leading_line_end() {
     static constexpr std::string_view row = ",12345,text\n";
     std::vector<unsigned char> text;
     for (int k = 0; k < 60; ++k) text.insert(text.end(), row.begin(), row.end());
@@ -192,11 +192,11 @@ void a_row_that_begins_with_one_more_line_end() {
 } // namespace
 
 int main() {
-    a_recordio_part_that_grows();
-    numbers_of_a_record_that_become_more_or_fewer();
-    numbers_of_an_example_that_become_more_or_fewer();
-    numbers_that_become_longer_while_they_are_written();
-    fields_of_a_row_that_become_fewer();
-    rows_whose_quotes_come_and_go();
-    a_row_that_begins_with_one_more_line_end();
+    a_recordio_part_grows();
+    counts_in_a_record_change();
+    counts_in_an_example_change();
+    varints_grow_while_they_are_written();
+    fields_of_a_row_disappear();
+    quotes_of_a_row_come_and_go();
+    a_row_gains_a_leading_line_end();
 }

@@ -103,13 +103,25 @@ class HeadraceError(Exception):
     """Base class of all errors that headrace raises on purpose."""
 
 
+ABSENT = "nothing of that name"
+EXISTING = "one that already exists"
+
+
+def _sentence(place: str, expected: str, found: str) -> str:
+    if place and found == ABSENT:
+        return f"no such {expected.removeprefix('a ').removeprefix('an ')}: {place}."
+    if place and found == EXISTING:
+        return f"{place} already exists."
+    return f"expected {expected}, found {found}" + (f" - at {place}." if place else ".")
+
+
 class DataError(HeadraceError):
     """The data is not as expected.
 
     Args:
         where: The location, as far as known.
         expected: What should be there.
-        found: What is there.
+        found: What is there. ``"nothing of that name"`` and ``"one that already exists"`` shorten the message.
         hint: What the user can do about it.
     """
 
@@ -118,10 +130,7 @@ class DataError(HeadraceError):
         self.expected = expected
         self.found = found
         self.hint = hint
-        place = str(where)
-        super().__init__(
-            f"expected {expected}, found {found}" + (f" - at {place}." if place else ".") + (f" {hint}" if hint else "")
-        )
+        super().__init__(_sentence(str(where), expected, found) + (f" {hint}" if hint else ""))
 
     def relocated(self, where: Where) -> DataError:
         """The same error, with the known fields of ``where`` filled in."""

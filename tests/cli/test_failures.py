@@ -13,7 +13,7 @@ def test_nothing_there(run, command):
     done = run(command, "nothing.tfrecord")
     assert done.code == 2
     assert done.out == ""
-    assert done.err.startswith("headrace: error: expected a file, folder or pattern, found nothing of that name")
+    assert done.err.startswith("headrace: error: no such file, folder or pattern: ")
     assert len(done.err.splitlines()) == 1
 
 

@@ -85,7 +85,7 @@ def test_the_list(run, mnist, tmp_path):
     ("args", "code", "words"),
     [
         (["mnits"], 2, "Did you mean 'mnist'"),
-        (["pets", "--from", "nowhere"], 2, "nothing of that name"),
+        (["pets", "--from", "nowhere"], 2, "no such folder or CSV file: nowhere"),
         (["mnist", "--label", "x"], 2, "--from"),
         (["a/b", "--from", "rows.csv"], 2, "letters, digits"),
         (["rows", "--from", "rows.csv", "--label", "zz"], 2, "'zz'"),

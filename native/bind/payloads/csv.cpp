@@ -366,7 +366,7 @@ void register_csv(nb::module_& module) {
                      "list[typing.Any] | None"),
              "The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last "
              "one or start of the one after it). None if there are not `rows` of them, or if any is not as it should "
-             "be: decode tells why, or decodes them.");
+             "be: decode reports why, or decodes them.");
     module.def("encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"),
                nb::arg("line_end"),
                nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, "

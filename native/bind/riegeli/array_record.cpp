@@ -111,7 +111,7 @@ nb::tuple frame(std::uint64_t position, int codec, nb::sequence values, Indices 
     return nb::make_tuple(framed, array_of(plan.begins), plan.end);
 }
 
-// Copies chunks unchanged to another position of another file. Only what depends on the position is written anew.
+// Copies chunks unchanged to another position of another file. Only fields that depend on the position are rewritten.
 nb::tuple copy_chunks(nb::object data, Indices begins, std::uint64_t position) {
     if (position > riegeli::most_bytes || !riegeli::may_begin_chunk(position))
         throw nb::value_error("no chunk can begin there");

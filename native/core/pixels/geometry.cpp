@@ -6,10 +6,10 @@
 namespace headrace::pixels {
 namespace {
 
-/// The nearest whole number, halves to the even one, as Python rounds.
+/// The nearest integer, halves to even, as Python rounds.
 std::size_t rounded(double value) { return static_cast<std::size_t>(std::max(std::nearbyint(value), 0.0)); }
 
-/// A whole number from 0 up to `most`.
+/// An integer from 0 up to `most`.
 std::size_t up_to(std::size_t most, double draw) {
     return std::min(static_cast<std::size_t>(draw * static_cast<double>(most + 1)), most);
 }
@@ -41,7 +41,7 @@ Box random_box(Size image, const Geometry::RandomCrop& crop, const double* draws
     return {0, 0, image.height, image.width};
 }
 
-/// The size whose shorter side has a length; the longer one is cut down to a whole number.
+/// The size whose shorter side has a length; the longer one is rounded down.
 Size with_shorter(Size image, std::size_t length) {
     const std::size_t least = std::min(image.height, image.width);
     const auto scaled = [&](std::size_t side) { return std::max<std::size_t>(1, side * length / least); };

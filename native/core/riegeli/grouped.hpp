@@ -51,13 +51,13 @@ class GroupedChunk {
     /// Decompresses up to the end of a record. False if the file does not hold that: see `open`.
     [[nodiscard]] bool reach(Bytes file, std::size_t record);
 
-    /// Frees what was decompressed. Nobody else may hold the chunk. Its places stay known, so `reach` starts again.
+    /// Frees decompressed bytes. No other thread may hold the chunk. Positions stay known, so `reach` starts again.
     void forget() noexcept;
 
     /// Brings all records into memory.
     [[nodiscard]] bool load(Bytes file);
 
-    /// A record that `has` reports, as a view of this chunk's memory, or of the file if it lies there in one piece.
+    /// A record that `has` reports, as a view of this chunk's memory, or of the file if it is contiguous there.
     /// Otherwise it has no address, and `copy` must be used.
     [[nodiscard]] Bytes view(Bytes file, std::size_t record) const noexcept;
 

@@ -143,7 +143,7 @@ void Transposed::refuse_implicit_loops() const {
     }
 }
 
-// Every buffer lies within one bucket. Together they fill all buckets.
+// Every buffer is within one bucket. Together they fill all buckets.
 void Transposed::cut_buffers() {
     std::vector<Cursor> rests;
     rests.reserve(buckets_.size());

@@ -41,7 +41,7 @@ Numbers slow_best_fit(const Numbers& lengths, std::int64_t room) {
     return bins;
 }
 
-void same_as_slow(const Numbers& lengths, std::int64_t room) {
+void matches_slow_packing(const Numbers& lengths, std::int64_t room) {
     Numbers bins(lengths.size(), -1);
     const std::size_t count = best_fit(lengths, static_cast<std::size_t>(room), bins);
     check(bins == slow_best_fit(lengths, room));
@@ -53,7 +53,7 @@ void same_as_slow(const Numbers& lengths, std::int64_t room) {
     for (const std::int64_t sum : filled) check(sum <= room);
 }
 
-void finds_what_a_set_finds(std::size_t limit) {
+void finds_the_same_bin_as_a_set(std::size_t limit) {
     std::mt19937_64 random(limit);
     SmallestFrom fast(limit);
     std::set<std::size_t> slow;
@@ -76,13 +76,13 @@ void finds_what_a_set_finds(std::size_t limit) {
 } // namespace
 
 int main() {
-    for (const std::size_t limit : {1, 2, 63, 64, 65, 4'096, 4'097, 300'000}) finds_what_a_set_finds(limit);
+    for (const std::size_t limit : {1, 2, 63, 64, 65, 4'096, 4'097, 300'000}) finds_the_same_bin_as_a_set(limit);
 
     Numbers none;
     check(best_fit(none, 5, none) == 0);
-    same_as_slow({3, 2, 2, 1}, 4);
-    same_as_slow({0, 0, 4, 0}, 4);
-    same_as_slow({0, 0}, 0);
+    matches_slow_packing({3, 2, 2, 1}, 4);
+    matches_slow_packing({0, 0, 4, 0}, 4);
+    matches_slow_packing({0, 0}, 0);
     Numbers bins(4);
     check(best_fit(Numbers{1, 2, 2, 3}, 4, bins) == 2);
     check(bins == Numbers{0, 1, 1, 0});
@@ -93,6 +93,6 @@ int main() {
         Numbers lengths(random() % 150);
         for (std::int64_t& length : lengths)
             length = static_cast<std::int64_t>(random() % (static_cast<std::uint64_t>(room) + 1));
-        same_as_slow(lengths, room);
+        matches_slow_packing(lengths, room);
     }
 }

@@ -15,7 +15,7 @@ using namespace headrace::testing;
 
 namespace {
 
-void blocks_come_back() {
+void freed_blocks_are_reused() {
     const auto pool = std::make_shared<Pool>(1 << 20);
     std::byte* first = nullptr;
     {
@@ -44,7 +44,7 @@ void idle_memory_is_bounded() {
 }
 
 // The last byte can be written, and memory is returned, whatever the size.
-void large_blocks() {
+void large_blocks_are_reused() {
     const auto pool = std::make_shared<Pool>(0);
     for (const std::size_t size :
          {std::size_t{65'536}, std::size_t{4} << 20, (std::size_t{4} << 20) + 1, std::size_t{9'000'001}}) {
@@ -56,7 +56,7 @@ void large_blocks() {
 }
 
 // Three blocks of one size and one of another are needed once. After that, only one of the first size is.
-void what_is_no_longer_needed_is_freed() {
+void unused_blocks_are_freed() {
     const auto pool = std::make_shared<Pool>(1 << 30);
     std::size_t capacity = 0;
     {
@@ -84,7 +84,7 @@ void a_block_outlives_its_pool() {
     check(moved.data() != nullptr);
 }
 
-void many_threads() {
+void many_threads_take_and_free() {
     const auto pool = std::make_shared<Pool>(1 << 20);
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 4; ++t)
@@ -108,7 +108,7 @@ std::size_t resident_bytes() {
 }
 
 // Even if every other block stays in use.
-void freed_blocks_are_no_longer_the_process_s() {
+void freed_memory_returns_to_the_system() {
     const auto pool = std::make_shared<Pool>(1 << 30);
     constexpr std::size_t size = 200'000;
     std::vector<Pool::Block> kept, freed;
@@ -123,17 +123,17 @@ void freed_blocks_are_no_longer_the_process_s() {
     check(resident_bytes() + 90 * size < before);
 }
 #else
-void freed_blocks_are_no_longer_the_process_s() {}
+void freed_memory_returns_to_the_system() {}
 #endif
 
 } // namespace
 
 int main() {
-    freed_blocks_are_no_longer_the_process_s();
-    blocks_come_back();
+    freed_memory_returns_to_the_system();
+    freed_blocks_are_reused();
     idle_memory_is_bounded();
-    large_blocks();
-    what_is_no_longer_needed_is_freed();
+    large_blocks_are_reused();
+    unused_blocks_are_freed();
     a_block_outlives_its_pool();
-    many_threads();
+    many_threads_take_and_free();
 }

@@ -27,7 +27,7 @@ Spans spans_over(Bytes file, Seal seal) {
     return spans;
 }
 
-void sound_records_pass() {
+void valid_records_pass() {
     const auto file = two();
     const Spans spans = spans_over(file, Seal::tfrecord);
     spans.check(0);
@@ -57,7 +57,7 @@ void alternatives_are_found_by_record() {
     check(spans.alternative(1) == &spans.alternatives[0] && spans.alternative(4) == &spans.alternatives[1]);
 }
 
-void rows_are_taken() {
+void rows_are_gathered() {
     const std::string_view rows = "aabbccddee";
     const auto take = [rows](std::vector<std::int64_t> indices) {
         std::string out(indices.size() * 2, '?');
@@ -133,8 +133,8 @@ void parts_are_found() {
 
 int main() {
     parts_are_found();
-    rows_are_taken();
+    rows_are_gathered();
     alternatives_are_found_by_record();
-    sound_records_pass();
+    valid_records_pass();
     every_flipped_bit_is_seen();
 }

@@ -11,7 +11,7 @@ using namespace headrace::testing;
 
 namespace {
 
-void every_item_once() {
+void every_item_runs_once() {
     for (const unsigned threads : {0U, 1U, 2U, 5U, 100U})
         for (const std::size_t stretch : {1U, 3U, 8U})
             for (const std::size_t count : {0U, 1U, 7U, 8U, 9U, 1000U}) {
@@ -25,7 +25,7 @@ void every_item_once() {
 }
 
 // Concurrent and nested calls. A caller that finds the helpers busy works alone.
-void many_callers() {
+void many_threads_call() {
     std::vector<std::thread> callers;
     std::vector<std::size_t> sums(4);
     for (std::size_t& sum : sums)
@@ -46,6 +46,6 @@ void many_callers() {
 } // namespace
 
 int main() {
-    every_item_once();
-    many_callers();
+    every_item_runs_once();
+    many_threads_call();
 }

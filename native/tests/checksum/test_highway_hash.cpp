@@ -9,7 +9,7 @@ using namespace headrace::testing;
 namespace {
 
 // The block header and signature chunk header of every Riegeli file: two hashes from the reference implementation.
-void constants_of_the_format() {
+void test_constants_of_the_format() {
     for (const Cpu& cpu : runnable_cpus()) {
         check(riegeli_hash(from_hex("0000000000000000 4000000000000000"), cpu) == 0x3f4a880dd170af83);
         check(riegeli_hash(from_hex("0000000000000000 e19f13c0e9b1c372 7300000000000000 0000000000000000"), cpu) ==
@@ -18,7 +18,7 @@ void constants_of_the_format() {
     }
 }
 
-void every_length_on_every_cpu() {
+void every_cpu_hashes_every_length() {
     std::vector<std::byte> data(300);
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 37 + (i >> 3));
     for (std::size_t size = 0; size <= data.size(); ++size) {
@@ -49,7 +49,7 @@ void pieces_hash_like_the_whole() {
     }
 }
 
-void every_bit_counts() {
+void every_bit_changes_the_hash() {
     std::vector<std::byte> data(67);
     const std::uint64_t before = riegeli_hash(data);
     for (std::size_t bit = 0; bit < data.size() * 8; ++bit) {
@@ -62,8 +62,8 @@ void every_bit_counts() {
 } // namespace
 
 int main() {
-    constants_of_the_format();
-    every_length_on_every_cpu();
+    test_constants_of_the_format();
+    every_cpu_hashes_every_length();
     pieces_hash_like_the_whole();
-    every_bit_counts();
+    every_bit_changes_the_hash();
 }

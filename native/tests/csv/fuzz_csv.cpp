@@ -67,7 +67,7 @@ void check_row(Bytes row, const csv::Dialect& dialect, const std::shared_ptr<Poo
         require(csv::value_of(once_more[k], dialect, room) == text_in(decoded.columns[k]));
 }
 
-/// Rows of one width together and one by one.
+/// Rows of one width, in bulk and one at a time.
 void check_together(Bytes file, const std::vector<std::int64_t>& starts, const std::vector<Bytes>& rows,
                     const csv::Dialect& dialect, unsigned seed, const std::shared_ptr<Pool>& pool) {
     const std::size_t width = csv::fields_of(rows.front(), dialect).size();

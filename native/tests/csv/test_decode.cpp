@@ -148,7 +148,7 @@ std::string random_value(std::mt19937& random, csv::Kind kind, unsigned odd) {
     return number;
 }
 
-/// Rows that follow each other, column by column, against one by one.
+/// Decoding adjacent rows by column must match decoding them one at a time.
 void test_rows_together() {
     std::mt19937 random(11);
     const auto pool = std::make_shared<Pool>(1 << 20);

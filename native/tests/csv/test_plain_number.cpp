@@ -11,7 +11,7 @@ using headrace::testing::check;
 
 namespace {
 
-/// The text of a value with readable bytes behind it, as in a file.
+/// The text of a value, followed by readable bytes as in a file.
 struct Padded {
     explicit Padded(const std::string& text)
         : bytes(text + ",7.5,-8\n" + std::string(plain_room, '9')),

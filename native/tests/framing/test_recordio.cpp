@@ -32,7 +32,7 @@ std::string joined(std::string_view file, std::uint64_t offset, recordio::Join j
     return out;
 }
 
-void whole_records() {
+void test_whole_records() {
     const std::string file = part("plain") + part("") + part("four");
     const recordio::Scan found = recordio::scan(bytes_of(file), 0, file.size(), 100);
     check(!found.faulty && found.next == file.size());
@@ -43,7 +43,7 @@ void whole_records() {
     check(recordio::scan(bytes_of(std::string_view{}), 0, 100, 100).starts.empty());
 }
 
-void records_of_several_parts() {
+void test_multipart_records() {
     const std::string file = part("abcd", 1) + part("e", 2) + part("tail", 3) + part("next");
     check(joined(file, 0, recordio::Join::magic) ==
           "abcd" + word(recordio::magic) + "e" + word(recordio::magic) + "tail");
@@ -53,7 +53,7 @@ void records_of_several_parts() {
     check(joined(only_magic, 0, recordio::Join::magic) == word(recordio::magic) + word(recordio::magic));
 }
 
-void faults_say_where_and_what() {
+void faults_report_position_and_cause() {
     const std::string good = part("good");
     const auto fault = [&](const std::string& bad) {
         const std::string file = good + bad;
@@ -75,13 +75,13 @@ void faults_say_where_and_what() {
     check(fault_of([&] { (void)recordio::record_at(bytes_of(good), UINT64_MAX - 3); }).fault == Fault::truncated);
 }
 
-void a_wrong_word_behind_the_last_record_is_seen_at_once() {
+void a_bad_word_after_the_last_record_is_found_at_once() {
     const std::string file = part("good") + "????????";
     const recordio::Scan found = recordio::scan(bytes_of(file), 0, 4, 100);
     check(found.faulty && found.starts.size() == 1 && found.fault.offset == 12);
 }
 
-void finding_the_way_again() {
+void finds_the_next_record_after_damage() {
     const std::string file =
         part("one") + "xx" + word(recordio::magic) + "yy" + word(recordio::magic) + word(7U << 29) + part("two");
     const std::int64_t second = static_cast<std::int64_t>(file.size() - part("two").size());
@@ -91,7 +91,7 @@ void finding_the_way_again() {
     check(recordio::find(bytes_of(file), UINT64_MAX - 8) == -1);
 }
 
-void finding_is_linear() {
+void searching_is_linear() {
     // Many first parts all lead into one chain of middle parts without a last part.
     constexpr std::size_t heads = 500;
     constexpr std::size_t middles = 3000;
@@ -134,7 +134,7 @@ std::size_t skip_through(const std::string& file, recordio::Walks& walks) {
     return records;
 }
 
-void going_on_behind_damage_is_linear() {
+void resuming_after_damage_is_linear() {
     constexpr std::size_t heads = 400;
     constexpr std::size_t middles = 20000;
     constexpr std::size_t bound =
@@ -147,7 +147,7 @@ void going_on_behind_damage_is_linear() {
     check(others.looked() < bound);
 }
 
-void walks_tell_what_walking_tells() {
+void bulk_scan_matches_a_walk() {
     for (const std::string& end :
          {std::string(), part("", 3), part("whole"), std::string("no part!"), part("", 2).substr(0, 5)}) {
         const std::string file = sound_records_and_heads(5, 500, end);
@@ -178,14 +178,14 @@ std::string framed(std::size_t spare) {
     return block.substr(0, recordio::frame(bytes, starts, sizes));
 }
 
-void framing_in_place() {
+void test_framing_in_place() {
     const std::string expected = part("a") + part("") + part("four") + part("seven77");
     check(framed(0) == expected);
     check(framed(3) == expected);
     check(framed(100) == expected);
 }
 
-void framing_refuses_what_does_not_fit() {
+void framing_refuses_oversized_payloads() {
     std::vector<std::byte> block(64);
     const auto refused = [&](std::vector<std::int64_t> starts, std::vector<std::int64_t> sizes) {
         return fault_of([&] { (void)recordio::frame(block, starts, sizes); });
@@ -203,14 +203,14 @@ void framing_refuses_what_does_not_fit() {
 } // namespace
 
 int main() {
-    whole_records();
-    records_of_several_parts();
-    faults_say_where_and_what();
-    a_wrong_word_behind_the_last_record_is_seen_at_once();
-    finding_the_way_again();
-    finding_is_linear();
-    going_on_behind_damage_is_linear();
-    walks_tell_what_walking_tells();
-    framing_in_place();
-    framing_refuses_what_does_not_fit();
+    test_whole_records();
+    test_multipart_records();
+    faults_report_position_and_cause();
+    a_bad_word_after_the_last_record_is_found_at_once();
+    finds_the_next_record_after_damage();
+    searching_is_linear();
+    resuming_after_damage_is_linear();
+    bulk_scan_matches_a_walk();
+    test_framing_in_place();
+    framing_refuses_oversized_payloads();
 }

@@ -18,13 +18,13 @@ std::vector<std::byte> three() {
     return block;
 }
 
-void frames_are_those_of_the_reference_writer() {
+void frames_match_the_reference_writer() {
     const auto expected = from_hex("0000000000000000 29039807 d8ea82a2"); // an empty record
     const auto block = three();
     check(std::equal(expected.begin(), expected.end(), block.begin()));
 }
 
-void scanning() {
+void test_scanning() {
     const auto file = three();
     const auto found = tfrecord::scan(file, 0, file.size(), true, 100);
     check(!found.faulty && found.next == file.size() && found.starts == std::vector<std::int64_t>{0, 16, 33});
@@ -33,7 +33,7 @@ void scanning() {
     check(bytes_of("hello").size() == tfrecord::payload_at(file, 33, tfrecord::Checks::all).size());
 }
 
-void every_cut_is_a_fault() {
+void every_truncation_is_a_fault() {
     const auto file = three();
     for (std::size_t size = 0; size < file.size(); ++size) {
         const auto found = tfrecord::scan(Bytes(file).first(size), 0, size, true, 100);
@@ -68,7 +68,7 @@ void patience_is_spent_over_calls() {
     check(patience.left == 0);
 }
 
-void lengths_are_not_believed() {
+void lengths_are_checked_before_use() {
     auto file = three();
     store_le<std::uint64_t>(file.data(), std::uint64_t{1} << 62);
     check(fault_of([&] { (void)tfrecord::payload_at(file, 0, tfrecord::Checks::bounds); }).fault == Fault::truncated);
@@ -78,7 +78,7 @@ void lengths_are_not_believed() {
           Fault::truncated);
 }
 
-void gathering() {
+void test_gathering() {
     const auto one = three();
     auto other = three();
     other[33] ^= std::byte{1}; // in the length of its last record
@@ -106,7 +106,7 @@ void gathering() {
           }).fault == Fault::range);
 }
 
-void frames_that_do_not_fit() {
+void frames_that_do_not_fit_are_refused() {
     std::vector<std::byte> block(20);
     const auto frame = [&block](std::int64_t start, std::int64_t size) {
         return fault_of([&] { tfrecord::frame(block, {&start, 1}, {&size, 1}); }).fault;
@@ -118,12 +118,12 @@ void frames_that_do_not_fit() {
 } // namespace
 
 int main() {
-    frames_are_those_of_the_reference_writer();
-    scanning();
-    every_cut_is_a_fault();
+    frames_match_the_reference_writer();
+    test_scanning();
+    every_truncation_is_a_fault();
     every_flip_is_a_fault();
     patience_is_spent_over_calls();
-    lengths_are_not_believed();
-    gathering();
-    frames_that_do_not_fit();
+    lengths_are_checked_before_use();
+    test_gathering();
+    frames_that_do_not_fit_are_refused();
 }

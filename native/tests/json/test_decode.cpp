@@ -139,7 +139,7 @@ void test_depth() {
         }
 }
 
-/// Every line that differs in one byte is decoded or refused; what follows it is not touched.
+/// A line with one changed byte is decoded or refused; bytes after it are not touched.
 void test_changed_bytes() {
     std::mt19937 random(15);
     std::vector<json::Spec> specs = {spec("i", json::Kind::int64),     spec("u", json::Kind::uint64),

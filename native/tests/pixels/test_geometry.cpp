@@ -11,7 +11,7 @@ namespace {
 
 using Draws = std::array<double, Geometry::most_draws>;
 
-void parts_are_inside() {
+void regions_are_inside_the_image() {
     std::mt19937 random(1);
     std::uniform_real_distribution<double> draw(0, 1);
     for (int round = 0; round < 5000; ++round) {
@@ -31,7 +31,7 @@ void parts_are_inside() {
     }
 }
 
-void parts_are_those_of_torchvision() {
+void regions_match_torchvision() {
     Geometry geometry;
     geometry.crop = {{8, 8}, {0.25, 0.25}, {1, 1}};
     Draws draws{};
@@ -40,7 +40,7 @@ void parts_are_those_of_torchvision() {
     check(geometry.view({100, 100}, draws.data())->box == Box{25, 50, 50, 50});
     check(geometry.view({100, 400}, draws.data())->box == Box{0, 300, 100, 100}); // a side of 100 just fits
     check(geometry.view({100, 401}, draws.data())->box == Box{0, 301, 100, 100}); // 100.1 is rounded
-    // None of ten tries fits: the largest part in the middle.
+    // None of ten tries fits: the largest region in the middle.
     check(geometry.view({100, 600}, draws.data())->box == Box{0, 250, 100, 100});
     check(geometry.view({600, 100}, draws.data())->box == Box{250, 0, 100, 100});
     geometry.crop = {{8, 8}, {1, 1}, {0.5, 0.6}};
@@ -51,7 +51,7 @@ void parts_are_those_of_torchvision() {
     check(geometry.view({10, 15}, draws.data())->box == Box{0, 0, 10, 15});
 }
 
-void resizing() {
+void test_resizing() {
     Geometry geometry;
     check(geometry.draws() == 0);
     check(geometry.view({5, 7}, nullptr)->window == Box{0, 0, 5, 7});
@@ -75,7 +75,7 @@ void resizing() {
 } // namespace
 
 int main() {
-    parts_are_inside();
-    parts_are_those_of_torchvision();
-    resizing();
+    regions_are_inside_the_image();
+    regions_match_torchvision();
+    test_resizing();
 }

@@ -91,7 +91,7 @@ double defined(const Samples& image, Size size, const View& view, Filter filter,
     return std::clamp(sum / total, 0.0, 255.0);
 }
 
-void results_are_those_of_the_definition(const ResizeKernels& kernels) {
+void results_match_the_definition(const ResizeKernels& kernels) {
     const Size size{41, 53};
     const Samples image = random_samples(41 * 53, 1);
     for (const Filter filter : {Filter::bilinear, Filter::bicubic}) {
@@ -109,7 +109,7 @@ void results_are_those_of_the_definition(const ResizeKernels& kernels) {
     }
 }
 
-void windows_and_mirrors(const ResizeKernels& kernels) {
+void test_windows_and_mirrors(const ResizeKernels& kernels) {
     const Size size{90, 70};
     for (const std::size_t channels : {1, 2, 3, 4}) {
         const Samples image = random_samples(90 * 70 * channels, static_cast<unsigned>(channels));
@@ -137,14 +137,14 @@ void windows_and_mirrors(const ResizeKernels& kernels) {
     }
 }
 
-void shrinking() {
+void test_shrinking() {
     const auto view = [](std::size_t height, std::size_t width) {
         return View{{0, 0, height, width}, {100, 100}, {0, 0, 100, 100}};
     };
     check(shrink_for(view(399, 1000), 8, 2) == 1 && shrink_for(view(400, 400), 8, 2) == 2);
     check(shrink_for(view(800, 800), 8, 2) == 4 && shrink_for(view(1600, 1600), 8, 2) == 8);
     check(shrink_for(view(1600, 1600), 4, 2) == 4 && shrink_for(view(1600, 1600), 1, 2) == 1);
-    // A part of a shrunk image: what is needed covers it, and never leaves the image.
+    // A part of a shrunk image: the source region covers it and stays inside the image.
     Resizer resizer(plain_resize_kernels());
     resizer.plan({{5, 7, 58, 46}, {4, 4}, {0, 0, 4, 4}}, {63, 53}, Filter::bilinear, 8);
     check(resizer.needed() == Box{0, 0, 8, 7});
@@ -158,14 +158,14 @@ void shrinking() {
 
 int main() {
     check(vector_resize_kernels(Cpu{}) == nullptr);
-    results_are_those_of_the_definition(plain_resize_kernels());
-    windows_and_mirrors(plain_resize_kernels());
+    results_match_the_definition(plain_resize_kernels());
+    test_windows_and_mirrors(plain_resize_kernels());
     for (const Cpu& cpu : runnable_cpus()) {
         if (const ResizeKernels* const vector = vector_resize_kernels(cpu)) {
             kernels_agree(plain_resize_kernels(), *vector);
-            results_are_those_of_the_definition(*vector);
-            windows_and_mirrors(*vector);
+            results_match_the_definition(*vector);
+            test_windows_and_mirrors(*vector);
         }
     }
-    shrinking();
+    test_shrinking();
 }

@@ -123,7 +123,7 @@ void there_and_back(const Numbers& numbers) {
     }
 }
 
-void every_size_and_number() {
+void test_every_size_and_count() {
     std::mt19937_64 random(15);
     for (unsigned least = 1; least <= longest; ++least)
         for (unsigned most = least; most <= longest; ++most)
@@ -133,7 +133,7 @@ void every_size_and_number() {
     there_and_back({0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, UINT64_MAX, INT64_MAX, std::uint64_t{1} << 63});
 }
 
-void long_values_among_short_ones() {
+void test_long_values_among_short_ones() {
     for (const std::uint64_t large : {std::uint64_t{300}, std::uint64_t{1} << 56, UINT64_MAX})
         for (std::size_t at = 0; at < 90; ++at) {
             Numbers numbers(90, 5);
@@ -142,7 +142,7 @@ void long_values_among_short_ones() {
         }
 }
 
-void every_cut() {
+void every_truncation_is_a_fault() {
     std::mt19937_64 random(16);
     for (const unsigned most : {1U, 3U, 10U}) {
         const auto run = encode_slowly(numbers_of(random, 60, 1, most));
@@ -152,7 +152,7 @@ void every_cut() {
     }
 }
 
-void unusual_bytes() {
+void test_unusual_encodings() {
     // Ten bytes may hold more than 64 bits, and a value may take more bytes than it needs. Eleven bytes are a fault.
     same_on_every_cpu(bytes_of(from_hex("ffffffffffffffffff7f")));
     same_on_every_cpu(bytes_of(from_hex("80808080808080808000 8000 8080808000")));
@@ -178,8 +178,8 @@ void unusual_bytes() {
 } // namespace
 
 int main() {
-    every_size_and_number();
-    long_values_among_short_ones();
-    every_cut();
-    unusual_bytes();
+    test_every_size_and_count();
+    test_long_values_among_short_ones();
+    every_truncation_is_a_fault();
+    test_unusual_encodings();
 }

@@ -11,7 +11,7 @@ using namespace headrace::testing;
 
 namespace {
 
-std::size_t skipped(std::string_view hex) {
+std::size_t test_skipping(std::string_view hex) {
     const auto bytes = from_hex(hex);
     Cursor cursor(bytes_of(bytes));
     const proto::Tag tag = proto::read_tag(cursor);
@@ -41,7 +41,7 @@ std::vector<std::byte> write(const std::vector<std::uint64_t>& numbers, std::siz
     return block;
 }
 
-void measured_numbers() {
+void test_measured_numbers() {
     const std::vector<std::uint64_t> numbers = {1, 300, UINT64_MAX, 0}; // 1 + 2 + 10 + 1 bytes
     const auto expected = from_hex("01 ac02 ffffffffffffffffff01 00");
     for (const std::size_t room : {14U, 15U, 39U, 40U, 100U}) { // Up to 39 bytes, each number is checked.
@@ -53,14 +53,14 @@ void measured_numbers() {
     check(write({}, 0, 0).empty());
 }
 
-/// The bytes after the length, or nothing if it is not the length of what follows.
+/// The bytes after the length; nothing if the length does not match them.
 std::string stripped(std::string_view hex) {
     const auto bytes = from_hex(hex);
     Bytes rest = bytes_of(bytes);
     return proto::strip_length(rest) ? std::to_string(rest.size()) : "";
 }
 
-void lengths_of_what_follows() {
+void test_length_prefixes() {
     check(stripped("00") == "0" && stripped("02 6162") == "2" && stripped("8200 6162") == "2");
     check(stripped("808000") == "0" && stripped("808080808080808000") == "0");
     for (const std::string_view other :
@@ -73,18 +73,18 @@ void lengths_of_what_follows() {
 } // namespace
 
 int main() {
-    check(skipped("08 9601 ff") == 3);              // varint
-    check(skipped("09 0102030405060708") == 9);     // fixed64
-    check(skipped("0a 03 616263 ff") == 5);         // bytes
-    check(skipped("0d 01020304") == 5);             // fixed32
-    check(skipped("0b 1001 0a0161 13 14 0c") == 9); // nested groups
+    check(test_skipping("08 9601 ff") == 3);              // varint
+    check(test_skipping("09 0102030405060708") == 9);     // fixed64
+    check(test_skipping("0a 03 616263 ff") == 5);         // bytes
+    check(test_skipping("0d 01020304") == 5);             // fixed32
+    check(test_skipping("0b 1001 0a0161 13 14 0c") == 9); // nested groups
     for (const std::string_view bad : {"00", "0e00", "0f00", "0c", "0b14", "0b 13 0c", "8080808080808080808001"})
-        check(fault_of([&] { (void)skipped(bad); }).fault == Fault::wire, bad);
+        check(fault_of([&] { (void)test_skipping(bad); }).fault == Fault::wire, bad);
     for (const std::string_view cut : {"08", "0901", "0a05 61", "0b", "0affffffffffffffffff01"})
-        check(fault_of([&] { (void)skipped(cut); }).fault == Fault::truncated, cut);
+        check(fault_of([&] { (void)test_skipping(cut); }).fault == Fault::truncated, cut);
     std::string deep;
     for (int i = 0; i < 5000; ++i) deep += "0b";
-    check(fault_of([&] { (void)skipped(deep); }).fault == Fault::wire);
+    check(fault_of([&] { (void)test_skipping(deep); }).fault == Fault::wire);
 
     for (unsigned bits = 0; bits <= 64; ++bits) {
         const std::uint64_t value = bits == 0 ? 0 : bits == 64 ? UINT64_MAX : (std::uint64_t{1} << bits) - 1;
@@ -97,6 +97,6 @@ int main() {
         const std::byte* const last = proto::write_varint_in_room(other, value);
         check(last - other == end - buffer && std::equal(std::cbegin(buffer), end, std::cbegin(other)));
     }
-    measured_numbers();
-    lengths_of_what_follows();
+    test_measured_numbers();
+    test_length_prefixes();
 }

@@ -56,7 +56,7 @@ void singles(Bytes file, std::span<const std::int64_t> begins) {
     }
 }
 
-// Reading many chunks at once must give the same as one by one, or a fault if one of them has one.
+// Reading many chunks at once must match reading each alone, or report the fault of one of them.
 void together(Bytes file, std::span<const std::int64_t> begins) {
     std::vector<std::vector<std::byte>> alone;
     bool faulty = false;

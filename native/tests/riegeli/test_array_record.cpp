@@ -21,7 +21,7 @@ std::vector<Bytes> records_of(const EncodedFooter& encoded) {
 
 const Footer two = {5, "group_size:3", {64, 300}, {0, 70'000}, {3, 2}};
 
-void footers() {
+void test_footers() {
     const EncodedFooter encoded = encode_footer(two);
     check(encoded.values == from_hex("0a14 0801 1002 1805 220c 67726f75705f73697a653a33"
                                      "0840 1000 1803"
@@ -32,7 +32,7 @@ void footers() {
     check(parse_footer(records_of(encode_footer({}))).offsets.empty());
 }
 
-void footers_that_contradict_themselves() {
+void inconsistent_footers_are_refused() {
     const EncodedFooter encoded = encode_footer(two);
     const auto records = records_of(encoded);
     check(fault_of([] { (void)parse_footer({}); }).fault == Fault::structure);
@@ -50,7 +50,7 @@ void footers_that_contradict_themselves() {
     check(fault_of([&] { (void)parse_footer(records_of(huge)); }).fault == Fault::structure);
 }
 
-void postscripts() {
+void test_postscripts() {
     const auto record = encode_postscript(84'685);
     check(record == from_hex("08cd9505 10dec0ebfe84cec3c971")); // as written by array_record 0.8.6
     check(parse_postscript(record) == 84'685);
@@ -61,7 +61,7 @@ void postscripts() {
 } // namespace
 
 int main() {
-    footers();
-    footers_that_contradict_themselves();
-    postscripts();
+    test_footers();
+    inconsistent_footers_are_refused();
+    test_postscripts();
 }

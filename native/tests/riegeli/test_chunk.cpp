@@ -35,7 +35,7 @@ std::vector<std::string> records_of(Bytes file, const ChunkHeader& header) {
     return out;
 }
 
-void what_is_written_is_read() {
+void test_round_trip() {
     const FileMaker maker = several();
     const ChunkScan scan = scan_chunks(maker.file, 0, 100, true);
     check(!scan.faulty && scan.next == maker.file.size() && scan.chunks.size() == 6);
@@ -60,7 +60,7 @@ void every_flip_in_a_chunk_is_a_fault() {
     }
 }
 
-void every_cut_is_a_fault() {
+void every_truncation_is_a_fault() {
     const FileMaker maker = several();
     for (std::size_t size = 0; size < maker.file.size();
          size += size < 200 || size > maker.file.size() - 200 ? 1 : 997) {
@@ -71,7 +71,7 @@ void every_cut_is_a_fault() {
     }
 }
 
-void chunks_are_found_behind_damage() {
+void chunks_are_found_after_damage() {
     const FileMaker maker = several();
     const auto whole = scan_chunks(maker.file, 0, 100, true).chunks;
     for (std::size_t i = 0; i + 1 < whole.size(); ++i) {
@@ -84,7 +84,7 @@ void chunks_are_found_behind_damage() {
 }
 
 // A record may itself contain chunks. Those are not chunks of this file.
-void chunks_in_a_record_are_no_chunks() {
+void chunks_inside_a_record_are_ignored() {
     FileMaker inner;
     inner.put_records({"inner", "records"});
     FileMaker maker;
@@ -95,7 +95,7 @@ void chunks_in_a_record_are_no_chunks() {
     check(find_chunk(maker.file, outer + 1) == next);
 }
 
-void sizes_are_not_believed() {
+void sizes_are_checked_before_use() {
     check(fault_of([] { (void)read_chunk_header({}, 0); }).fault == Fault::truncated);
     check(fault_of([] { (void)read_chunk_header(several().file, 65'536 + 7); }).fault == Fault::structure);
     for (const std::uint64_t size : {std::uint64_t{1} << 40, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
@@ -113,7 +113,7 @@ void sizes_are_not_believed() {
     check(fault_of([&] { (void)read_chunk_header(maker.file, begin); }).fault == Fault::truncated);
 }
 
-void parts_have_bounds() {
+void parts_are_bounded() {
     const auto stored = from_hex("ffffffff07 00000000"); // declares 2 GiB - 1
     check(read_part(Codec::none, stored).decoded.size() == stored.size());
     check(read_part(Codec::brotli, stored).decoded_size == 0x7FFFFFFF);
@@ -152,12 +152,12 @@ void simple_chunks_must_fit_their_headers() {
 } // namespace
 
 int main() {
-    what_is_written_is_read();
+    test_round_trip();
     every_flip_in_a_chunk_is_a_fault();
-    every_cut_is_a_fault();
-    chunks_are_found_behind_damage();
-    chunks_in_a_record_are_no_chunks();
-    sizes_are_not_believed();
-    parts_have_bounds();
+    every_truncation_is_a_fault();
+    chunks_are_found_after_damage();
+    chunks_inside_a_record_are_ignored();
+    sizes_are_checked_before_use();
+    parts_are_bounded();
     simple_chunks_must_fit_their_headers();
 }

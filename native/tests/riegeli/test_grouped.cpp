@@ -65,7 +65,7 @@ void stored_blocks_are_read_from_the_file() {
     check(chunk->owns(chunk->view(maker.file, 0)));
 }
 
-// Records that block headers interrupt, of which some lie in one piece.
+// Block headers interrupt some of these records; others are contiguous.
 void plain_records_need_no_memory() {
     FileMaker maker;
     std::vector<std::string> records;
@@ -83,7 +83,7 @@ void plain_records_need_no_memory() {
     for (std::size_t i = 0; i < records.size(); ++i) check(record(*chunk, {}, i) == records[i]);
 }
 
-void records_decoded_elsewhere() {
+void test_records_decoded_elsewhere() {
     const std::vector<std::string> records = {"one", "", "three"};
     std::vector<Bytes> views;
     for (const std::string& text : records) views.push_back(bytes_of(text));
@@ -113,7 +113,7 @@ void other_chunks_are_left() {
 }
 
 // No damage, wherever it is, makes a record of other bytes unless the hash is not compared, and none crashes.
-void every_flipped_bit() {
+void every_flipped_bit_is_found() {
     FileMaker maker;
     const std::uint64_t begin = maker.put_data(ChunkType::simple, 3, 15, from_hex(mixed));
     for (std::size_t bit = begin * 8; bit < maker.file.size() * 8; ++bit) {
@@ -127,7 +127,7 @@ void every_flipped_bit() {
 }
 
 // The file changes after the chunk was opened.
-void changes_do_no_harm() {
+void changing_files_are_safe() {
     FileMaker maker;
     const std::uint64_t begin = maker.put_data(ChunkType::simple, 3, 15, from_hex(mixed));
     for (std::size_t at = begin; at < maker.file.size(); ++at) {
@@ -144,8 +144,8 @@ int main() {
     blocks_are_decompressed_as_far_as_wanted();
     stored_blocks_are_read_from_the_file();
     plain_records_need_no_memory();
-    records_decoded_elsewhere();
+    test_records_decoded_elsewhere();
     other_chunks_are_left();
-    every_flipped_bit();
-    changes_do_no_harm();
+    every_flipped_bit_is_found();
+    changing_files_are_safe();
 }

@@ -14,7 +14,7 @@ std::uint64_t end_step_by_step(std::uint64_t position, std::uint64_t size) {
     return position;
 }
 
-void ends_are_those_of_going_byte_by_byte() {
+void ends_match_a_byte_by_byte_scan() {
     for (const std::uint64_t begin : {std::uint64_t{0}, std::uint64_t{64}, 2 * block_size}) {
         for (std::uint64_t shift = 0; shift < 90; ++shift) {
             const std::uint64_t position = begin + (shift < 45 ? 0 : block_size - 90) + shift;
@@ -26,7 +26,7 @@ void ends_are_those_of_going_byte_by_byte() {
     }
 }
 
-void chunks_begin_on_boundaries_or_behind_headers() {
+void chunks_begin_on_boundaries_or_after_headers() {
     check(may_begin_chunk(0) && may_begin_chunk(block_size) && may_begin_chunk(25) && may_begin_chunk(block_size - 1));
     for (std::uint64_t position = 1; position <= 24; ++position) {
         check(!may_begin_chunk(position));
@@ -42,7 +42,7 @@ void a_chunk_has_a_position_for_every_record() {
     check(chunk_end(64, 34, block_size - 64 + 3) == block_size + 25); // not inside a block header
 }
 
-void block_headers() {
+void test_block_headers() {
     std::vector<std::byte> file(block_size + 100);
     write_block_header(file.data() + block_size, {123, 456});
     const auto header = read_block_header(file, block_size);
@@ -54,7 +54,7 @@ void block_headers() {
     check(!read_block_header(file, block_size));
 }
 
-void copies_leave_headers_out() {
+void copies_omit_headers() {
     std::vector<std::byte> file(3 * block_size);
     for (std::size_t i = 0; i < file.size(); ++i)
         file[i] = static_cast<std::byte>(i % block_size < block_header_size ? 255 : i % 251);
@@ -71,9 +71,9 @@ void copies_leave_headers_out() {
 } // namespace
 
 int main() {
-    ends_are_those_of_going_byte_by_byte();
-    chunks_begin_on_boundaries_or_behind_headers();
+    ends_match_a_byte_by_byte_scan();
+    chunks_begin_on_boundaries_or_after_headers();
     a_chunk_has_a_position_for_every_record();
-    block_headers();
-    copies_leave_headers_out();
+    test_block_headers();
+    copies_omit_headers();
 }

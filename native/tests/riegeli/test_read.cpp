@@ -60,7 +60,7 @@ void stored_frames_need_no_library() {
     check(open(maker.file, {begin, begin}).held_bytes() == 0);
 }
 
-void other_frames_are_jobs() {
+void other_frames_become_jobs() {
     FileMaker maker;
     const auto begin = static_cast<std::int64_t>(maker.put_data(ChunkType::simple, 1, 5, zstd_data(false)));
     Chunks chunks = open(maker.file, {begin, begin});
@@ -73,7 +73,7 @@ void other_frames_are_jobs() {
     check(chunks.jobs().empty() && texts(chunks) == std::vector<std::string>{"first", "other"});
 }
 
-void bounded_but_never_empty() {
+void reads_are_bounded_but_never_empty() {
     FileMaker maker;
     std::vector<std::int64_t> begins;
     for (int i = 0; i < 4; ++i) begins.push_back(static_cast<std::int64_t>(maker.put_records({"12345", "67890"})));
@@ -83,7 +83,7 @@ void bounded_but_never_empty() {
     check(open(maker.file, begins, 0).size() == 1);
 }
 
-void faults_say_which() {
+void faults_name_their_chunk() {
     FileMaker maker;
     const std::uint64_t first = maker.put_records({"a"});
     const std::uint64_t second = maker.put_records({"b"});
@@ -109,7 +109,7 @@ int main() {
     plain_chunks_are_views_of_the_file();
     interrupted_chunks_are_joined();
     stored_frames_need_no_library();
-    other_frames_are_jobs();
-    bounded_but_never_empty();
-    faults_say_which();
+    other_frames_become_jobs();
+    reads_are_bounded_but_never_empty();
+    faults_name_their_chunk();
 }

@@ -19,7 +19,7 @@ std::shared_ptr<GroupedChunk> chunk_of(const std::string& text) {
     return GroupedChunk::copy_of(pool(), records);
 }
 
-void the_least_recent_go_first() {
+void the_least_recent_is_dropped_first() {
     const std::size_t each = chunk_of("a")->held_bytes() + 160;
     RecentChunks recent(3 * each);
     for (std::uint64_t number = 0; number < 3; ++number) recent.keep(number, chunk_of("a"));
@@ -60,7 +60,7 @@ void one_caller_at_a_time_extends_a_chunk() {
     check(recent.reserve(one.get()) && !recent.reserve(other.get()));
 }
 
-void parts_on_several_threads() {
+void parts_are_read_by_several_threads() {
     FileMaker maker;
     std::vector<GroupedPart> parts;
     std::vector<std::uint64_t> begins;
@@ -81,7 +81,7 @@ void parts_on_several_threads() {
     }
 }
 
-void passing_chunks_leave_copies_only() {
+void passing_chunks_leave_only_copies() {
     FileMaker maker;
     const std::string text(3000, 'a');
     const std::vector<std::uint64_t> begins = {maker.put_records({text, "bc"}), maker.put_records({text, "de"}),
@@ -106,10 +106,10 @@ void passing_chunks_leave_copies_only() {
 } // namespace
 
 int main() {
-    the_least_recent_go_first();
+    the_least_recent_is_dropped_first();
     a_chunk_that_was_taken_out_stays_valid();
     a_replaced_chunk_is_measured_again();
     one_caller_at_a_time_extends_a_chunk();
-    parts_on_several_threads();
-    passing_chunks_leave_copies_only();
+    parts_are_read_by_several_threads();
+    passing_chunks_leave_only_copies();
 }

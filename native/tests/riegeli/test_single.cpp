@@ -38,7 +38,7 @@ struct Read {
     }
 };
 
-void records_lie_in_the_file_or_in_their_rooms() {
+void records_are_views_or_copies() {
     FileMaker maker;
     std::vector<std::uint64_t> begins = {maker.put_records({"plain"}),
                                          maker.put_data(ChunkType::simple, 1, 5, packed()),
@@ -57,7 +57,7 @@ void records_lie_in_the_file_or_in_their_rooms() {
     }
 }
 
-void many_on_many_threads() {
+void many_records_on_many_threads() {
     FileMaker maker;
     std::vector<std::uint64_t> begins;
     std::vector<std::string> expected;
@@ -72,7 +72,7 @@ void many_on_many_threads() {
         check(read.singles[i].done && text(read.singles[i].record) == expected[i]);
 }
 
-void other_chunks_say_that_they_have_no_record() {
+void other_chunks_have_no_record() {
     FileMaker maker;
     const std::vector<std::uint64_t> begins = {maker.put_records({"a"}),
                                                maker.put_records({"a", "b"}),
@@ -89,7 +89,7 @@ void other_chunks_say_that_they_have_no_record() {
     }
 }
 
-void damaged_ones_are_left() {
+void damaged_chunks_are_left() {
     FileMaker maker;
     const std::vector<std::uint64_t> begins = {
         maker.put_records({"good"}), maker.put_data(ChunkType::simple, 1, 5, packed()), maker.put_records({"also"})};
@@ -104,8 +104,8 @@ void damaged_ones_are_left() {
 } // namespace
 
 int main() {
-    records_lie_in_the_file_or_in_their_rooms();
-    many_on_many_threads();
-    other_chunks_say_that_they_have_no_record();
-    damaged_ones_are_left();
+    records_are_views_or_copies();
+    many_records_on_many_threads();
+    other_chunks_have_no_record();
+    damaged_chunks_are_left();
 }

@@ -32,7 +32,7 @@ std::vector<std::vector<std::byte>> decode(Bytes data, std::uint64_t records, st
     return out;
 }
 
-void puts_records_together() { check(decode(from_hex(transposed_chunk), num_records, decoded_size) == expected()); }
+void records_are_reassembled() { check(decode(from_hex(transposed_chunk), num_records, decoded_size) == expected()); }
 
 void counts_must_fit() {
     const auto data = from_hex(transposed_chunk);
@@ -42,7 +42,7 @@ void counts_must_fit() {
 }
 
 // Without hashes: any bytes give a fault, or records of the right number and size.
-void no_bytes_are_trusted() {
+void every_changed_byte_is_safe() {
     const auto data = from_hex(transposed_chunk);
     for (std::size_t i = 0; i < data.size(); ++i) {
         for (const int flip : {1, 2, 4, 8, 16, 32, 64, 128, 255}) {
@@ -70,8 +70,8 @@ void implicit_loops_are_refused() {
 } // namespace
 
 int main() {
-    puts_records_together();
+    records_are_reassembled();
     counts_must_fit();
-    no_bytes_are_trusted();
+    every_changed_byte_is_safe();
     implicit_loops_are_refused();
 }

@@ -11,7 +11,7 @@ using namespace headrace::testing;
 
 namespace {
 
-void a_file_begins_as_all_do() {
+void every_file_begins_the_same() {
     check(FileMaker().file ==
           from_hex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9 0000000000000000 "
                    "e19f13c0e9b1c372 7300000000000000 0000000000000000"));
@@ -31,7 +31,7 @@ void padding_ends_at_a_boundary() {
     }
 }
 
-void records_have_positions_of_their_own() {
+void every_record_has_its_own_position() {
     FileMaker maker;
     const std::uint64_t begin = maker.put_data(ChunkType::simple, 100'000, 0, {});
     check(maker.file.size() == begin + 100'000);
@@ -39,7 +39,7 @@ void records_have_positions_of_their_own() {
           read_block_header(maker.file, block_size)->next_chunk == maker.file.size() - block_size);
 }
 
-void prefixes() {
+void test_prefixes() {
     const std::int64_t sizes[] = {3174, 0};
     SimplePrefixes none(Codec::none);
     none.add(sizes, nullptr);
@@ -59,8 +59,8 @@ void prefixes() {
 } // namespace
 
 int main() {
-    a_file_begins_as_all_do();
+    every_file_begins_the_same();
     padding_ends_at_a_boundary();
-    records_have_positions_of_their_own();
-    prefixes();
+    every_record_has_its_own_position();
+    test_prefixes();
 }

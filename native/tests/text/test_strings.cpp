@@ -37,7 +37,7 @@ std::vector<std::string> many() {
     return out;
 }
 
-void building() {
+void test_building() {
     check(values_of(built({}).view()).empty());
     check(values_of(built({"", "a", std::string("\0b", 2), ""}).view()) ==
           std::vector<std::string>{"", "a", std::string("\0b", 2), ""});
@@ -59,7 +59,7 @@ void building() {
     check(found[80] == std::string(30, 'a' + 39 % 26));
 }
 
-void joining() {
+void test_joining() {
     std::vector<std::string> all = many();
     for (std::size_t size = 0; size < 40; ++size)
         all.push_back(std::string("0123456789abcdefghijklmnopqrstuvwxyzABCD").substr(0, size));
@@ -70,7 +70,7 @@ void joining() {
     check(values_of(join_values({}, pool).view()).empty());
 }
 
-void taking() {
+void test_taking() {
     const std::vector<std::string> all = many();
     const StringBlocks blocks = built(all);
     std::vector<std::int64_t> indices;
@@ -90,7 +90,7 @@ void taking() {
     }
 }
 
-void comparing_and_hashing() {
+void test_comparing_and_hashing() {
     const std::vector<std::string> all = many();
     const StringBlocks blocks = built(all);
     std::vector<std::string> changed = all;
@@ -108,7 +108,7 @@ void comparing_and_hashing() {
         check(hashes[k] == static_cast<std::int64_t>(xxhash64(bytes_of(all[k]), 5) % 1000));
 }
 
-void checking_text() {
+void test_checking_text() {
     const std::string umlaut = "\xc3\xbc";
     check(!first_not_utf8(built({}).view()));
     check(!first_not_utf8(built({"a", umlaut, ""}).view()));
@@ -117,7 +117,7 @@ void checking_text() {
     check(first_not_utf8(built({umlaut.substr(0, 1), umlaut.substr(1)}).view()) == 0);
 }
 
-void hostile_offsets() {
+void test_hostile_offsets() {
     const std::vector<std::byte> data(10);
     const std::vector<std::vector<std::int64_t>> bad{{0, 11},        {-1, 5},        {5, 4},
                                                      {0, INT64_MAX}, {INT64_MIN, 0}, {11, 11}};
@@ -142,10 +142,10 @@ void hostile_offsets() {
 } // namespace
 
 int main() {
-    building();
-    joining();
-    taking();
-    comparing_and_hashing();
-    checking_text();
-    hostile_offsets();
+    test_building();
+    test_joining();
+    test_taking();
+    test_comparing_and_hashing();
+    test_checking_text();
+    test_hostile_offsets();
 }

@@ -23,7 +23,7 @@ std::string encoded(std::uint32_t code) {
     return out;
 }
 
-/// A decoder that follows the definition: decode, and refuse what is not the shortest form of a scalar value.
+/// Decodes by the definition, and refuses any form but the shortest one of a scalar value.
 bool is_plainly_utf8(std::string_view text) {
     for (std::size_t i = 0; i < text.size();) {
         const auto byte = [&](std::size_t k) {
@@ -56,7 +56,7 @@ bool both_say(Bytes bytes) {
     return plainly;
 }
 
-void long_texts() {
+void test_long_texts() {
     std::uint32_t random = 1;
     const auto next = [&](std::uint32_t below) { return (random = random * 1664525 + 1013904223) / 65536 % below; };
     for (int round = 0; round < 20000; ++round) {
@@ -70,7 +70,7 @@ void long_texts() {
     }
 }
 
-void every_character() {
+void test_every_character() {
     for (std::uint32_t code = 0; code < 0x110000; ++code) {
         const bool surrogate = code >= 0xD800 && code < 0xE000;
         check(both_say(bytes_of(encoded(code))) == !surrogate);
@@ -78,8 +78,8 @@ void every_character() {
     check(!both_say(bytes_of(encoded(0x110000))));
 }
 
-// Two bytes of every value and two of those that matter, alone and behind ASCII of several lengths.
-void every_pair_of_bytes() {
+// Every pair of bytes followed by two significant ones, alone and after ASCII of several lengths.
+void test_every_pair_of_bytes() {
     const std::string tails = "\x20\x80\xbf\xc0";
     for (int first = 0; first < 256; ++first)
         for (int second = 0; second < 256; ++second)
@@ -91,7 +91,7 @@ void every_pair_of_bytes() {
                 }
 }
 
-void every_place_of_a_character() {
+void test_every_position_of_a_character() {
     const std::string euro = encoded(0x20AC);
     for (std::size_t before = 0; before < 150; ++before)
         for (std::size_t after = 0; after < 20; ++after) {
@@ -107,8 +107,8 @@ void every_place_of_a_character() {
 } // namespace
 
 int main() {
-    long_texts();
-    every_character();
-    every_pair_of_bytes();
-    every_place_of_a_character();
+    test_long_texts();
+    test_every_character();
+    test_every_pair_of_bytes();
+    test_every_position_of_a_character();
 }

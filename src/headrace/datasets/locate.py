@@ -94,7 +94,7 @@ def _in_folder(folder: Path) -> Path:
         hint = "Open single files with headrace.open, or name the folder."
         raise NoFiles(Where(path=str(folder)), expected="a folder that TFDS prepared", found="a file", hint=hint)
     if not folder.is_dir():
-        raise NoFiles(Where(path=str(folder)), expected="a folder that TFDS prepared", found="nothing of that name")
+        raise NoFiles(Where(path=str(folder)), expected="a folder of a prepared dataset", found="nothing of that name")
     if next(_versions(folder), None) is None:
         return _version_in(_config_in(folder, None), None)
     return _version_in(folder, None)

@@ -71,7 +71,7 @@ def register(format: Format, *, replace: bool = False) -> None:
 
     Args:
         format: The format. Our own formats are asked first, so its files must not look like theirs.
-        replace: Whether it may take the place of another registered format of that name.
+        replace: Whether it may replace a registered format of the same name.
 
     Raises:
         TypeError: It is no ``Format``.

@@ -63,7 +63,7 @@ class Listing:
                         elif entry.is_file():  # opening a pipe would wait for its writer
                             files.append(entry.name)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise NoFiles(Where(path=os.fspath(folder)), expected="a folder", found="none of that name") from error
+            raise NoFiles(Where(path=os.fspath(folder)), expected="a folder", found="nothing of that name") from error
         return cls.sorted(os.fspath(folder), files, folders)
 
     @classmethod

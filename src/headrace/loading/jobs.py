@@ -89,7 +89,7 @@ INLINE_NS = 300_000
 """The target duration of a job that the consumer makes itself. It only saves calls, and a shorter wait is worth more."""
 MAX_BATCHES = 256
 LEAST_CUT = 8
-"""The consumer cuts its batches from a larger one only if so many fit into it,"""
+"""The consumer cuts its batches from a larger one only if at least this many fit into it,"""
 MOST_CUT_NS = 80_000
 """and if they take less than this each: cutting takes time for each column, which must be less than what reading the larger one saves."""
 

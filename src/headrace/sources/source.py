@@ -332,7 +332,7 @@ class Source(Sequence[Example]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells other data from the same data: number of examples, schema, and what the first and last one hold.
+        """Identifies the data: number of examples, schema, and the first and last example.
 
         Does not change when files are moved, renamed, re-sharded or compressed.
         """

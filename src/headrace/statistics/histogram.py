@@ -183,7 +183,7 @@ def _bin_exponent(low: float, high: float) -> int:
 def _bins_of(values: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.int64]:
     """The numbers of the bins of width ``2**exponent`` that hold values."""
     scaled = np.ldexp(values, -exponent)
-    # A tiny negative number may become zero, and still lies below it.
+    # A tiny negative number may become zero, and still is below it.
     bins: npt.NDArray[np.int64] = np.floor(scaled).astype(np.int64) - ((scaled == 0) & (values < 0))
     return bins
 

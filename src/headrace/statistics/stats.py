@@ -119,7 +119,7 @@ def collect_by(
 
 
 def parts_of(picked: Indices, each_bytes: int, total: int, cores: int) -> list[Indices | range]:
-    """The examples of each task: so many that it takes seconds, and that all cores have some.
+    """The examples of each task: enough to take seconds, and few enough to occupy all cores.
 
     Args:
         picked: The examples to read, in order.

@@ -192,7 +192,7 @@ class ShownDataset:
         return found
 
     def _record_bytes(self, index: int) -> int:
-        """How many bytes of a file an example takes, as far as its neighbour tells; 0 for tables, whose features are read one by one."""
+        """Bytes of an example in its file, estimated from its neighbour; 0 for tables, whose features are read one by one."""
         if any(map(is_table, records_below(self.source.node))):
             return 0
         with contextlib.suppress(HeadraceError, IndexError, AttributeError):

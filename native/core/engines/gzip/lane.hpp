@@ -19,7 +19,7 @@ class Lane {
     /// go on.
     enum class State { running, boundary, last, stuck };
 
-    /// With room for so many inflated bytes.
+    /// With room for this many inflated bytes.
     explicit Lane(std::size_t room);
 
     /// Begins at bit `at` of `data`, where a block must begin. Ends with the first block that ends at or behind bit

@@ -28,7 +28,7 @@ class Inflater {
         std::array<std::uint16_t, std::size_t{1} << DirectBits>
             direct;                                     ///< symbol << 4 | bits; 0 for a longer code, or none.
         std::array<std::uint16_t, Symbols> symbols;     ///< In the order of their codes.
-        std::array<std::uint16_t, most_bits + 1> count; ///< How many codes have so many bits.
+        std::array<std::uint16_t, most_bits + 1> count; ///< Number of codes of each length in bits.
 
         /// `may_be_partial` allows a single code of one bit, with the other one unused.
         void make(std::span<const std::uint8_t> lengths, bool may_be_partial);

@@ -314,7 +314,7 @@ const std::uint8_t* Decoder::chroma(Plane& plane, const Region& region, std::siz
     return wide.data() + region.left % 2;
 }
 
-/// Writes the rows of pixels whose planes are there when so many rows of units are.
+/// Writes the rows of pixels whose planes are complete after this many rows of units.
 void Decoder::write_rows(const Header& header, const Region& region, std::size_t units) {
     const Plane& last = planes_[header.channels - 1];
     std::size_t until = region.top + region.height;

@@ -56,7 +56,7 @@ void add_paeth(const Byte* in, std::size_t from, std::size_t size, std::size_t p
 
 using Half = __m128i;
 
-/// Bytes that are loaded and stored at once for a pixel of so many.
+/// Bytes loaded and stored at once for a pixel of this size.
 template <std::size_t pixel> constexpr std::size_t lane = pixel <= 2 ? pixel : pixel <= 4 ? 4 : 8;
 
 template <std::size_t pixel> HEADRACE_AVX2_INLINE Half load(const Byte* from) {

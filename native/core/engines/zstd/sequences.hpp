@@ -26,7 +26,7 @@ class Sequences {
                                          std::span<std::byte> target, const Cpu& cpu = this_cpu) noexcept;
 
     static constexpr std::size_t unsound = ~std::size_t{0};
-    /// Literals with so many `readable` bytes behind them are copied faster.
+    /// Literals followed by this many `readable` bytes are copied faster.
     static constexpr std::size_t slack = 32;
 
     /// One state of one of the three tables.

@@ -11,7 +11,7 @@ using namespace headrace::testing;
 
 namespace {
 
-void codes_are_those_of_the_standard() {
+void codes_match_the_standard() {
     // RFC 1951, 3.2.2: lengths 3, 3, 3, 3, 3, 2, 4, 4 have the codes 010, 011, 100, 101, 110, 00, 1110, 1111.
     const std::array<std::uint8_t, 8> lengths = {3, 3, 3, 3, 3, 2, 4, 4};
     deflate::Canonical codes;
@@ -45,7 +45,7 @@ void the_table_says_what_the_codes_say(const deflate::Codes& codes) {
     }
 }
 
-void tables_are_right() {
+void tables_match_codes() {
     const auto codes = std::make_unique<deflate::Codes>();
     codes->fix();
     the_table_says_what_the_codes_say(*codes);
@@ -117,7 +117,7 @@ void blocks_are_found_at_any_bit() {
 } // namespace
 
 int main() {
-    codes_are_those_of_the_standard();
-    tables_are_right();
+    codes_match_the_standard();
+    tables_match_codes();
     blocks_are_found_at_any_bit();
 }

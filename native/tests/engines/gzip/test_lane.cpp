@@ -22,7 +22,7 @@ std::vector<std::byte> content() {
 }
 
 // A stream of literals, in one to three lanes. With spare room after it, so that the fast loop handles most of it.
-void literals(const Cpu& cpu) {
+void test_literals(const Cpu& cpu) {
     auto file = from_hex(gzip_member_of_500);
     const std::size_t end = (file.size() - 8) * 8;
     file.resize(file.size() + 4000);
@@ -47,7 +47,7 @@ void literals(const Cpu& cpu) {
 }
 
 // Fixed codes, with matches that reach back before the stretch.
-void matches(const Cpu& cpu) {
+void test_matches(const Cpu& cpu) {
     using namespace std::string_view_literals;
     // Three header bits, the literal "a", and matches of length 3 at distances 1 and 6.
     std::vector<std::byte> stream(16);
@@ -77,7 +77,7 @@ void matches(const Cpu& cpu) {
     check(std::ranges::equal(lane.last_bytes(3), bytes_of("xyzaaaayza"sv)));
 }
 
-void stored_blocks_and_what_is_none(const Cpu& cpu) {
+void test_stored_and_invalid_blocks(const Cpu& cpu) {
     const auto run = [&](const char* digits, std::size_t room = 100, std::uint64_t until = 1000) {
         const auto stream = from_hex(digits);
         Lane lane(room);
@@ -101,8 +101,8 @@ void stored_blocks_and_what_is_none(const Cpu& cpu) {
 
 int main() {
     for (const Cpu& cpu : runnable_cpus()) {
-        literals(cpu);
-        matches(cpu);
-        stored_blocks_and_what_is_none(cpu);
+        test_literals(cpu);
+        test_matches(cpu);
+        test_stored_and_invalid_blocks(cpu);
     }
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t room = 4096;
 
-void lanes_are_used_again() {
+void lanes_are_reused() {
     const auto pool = LanePool::make(room, 1);
     auto one = pool->take();
     auto other = pool->take();
@@ -52,7 +52,7 @@ void threads_share_a_pool() {
 } // namespace
 
 int main() {
-    lanes_are_used_again();
+    lanes_are_reused();
     a_lane_outlives_its_holder_of_the_pool();
     threads_share_a_pool();
 }

@@ -21,7 +21,7 @@ Fault fault_in(std::string_view stream, std::size_t size) {
 }
 
 // A block with literal and distance codes of up to 15 bits.
-void long_codes() {
+void test_long_codes() {
     std::vector<std::byte> stream = from_hex("789c");
     std::size_t at = 0;
     const auto put = [&](unsigned value, unsigned count) {
@@ -60,7 +60,7 @@ void long_codes() {
 } // namespace
 
 int main() {
-    long_codes();
+    test_long_codes();
     using namespace std::string_view_literals;
     // Written by zlib 1.3: fixed codes, dynamic codes, stored. The content is next to each.
     const auto fixed = "\170\001\053\311\110\125\050\054\315\114\316\126\110\052\312\057\317\123\110\313\257\120\310"

@@ -44,7 +44,7 @@ std::vector<std::byte> content() {
     return bytes;
 }
 
-void blocks_and_members() {
+void test_blocks_and_members() {
     check(inflate(packed, 8192).state == GzipInflater::State::done && inflate(packed, 8192).bytes == content());
     auto file = packed;
     file.insert(file.end(), packed.begin(), packed.end());
@@ -114,6 +114,6 @@ void pieces_may_be_kept() {
 
 int main() {
     pieces_may_be_kept();
-    blocks_and_members();
+    test_blocks_and_members();
     damage_is_refused();
 }

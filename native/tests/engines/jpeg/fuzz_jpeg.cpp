@@ -1,5 +1,5 @@
 // Decodes arbitrary bytes as JPEG. The result must be an error or libjpeg-turbo's pixels, with both kinds of kernels. A
-// part of a sound image must be that of the whole one.
+// part of a valid image must be that of the whole one.
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
@@ -57,7 +57,8 @@ jpeg::Region part_of(const jpeg::Header& header, std::size_t shrink, std::size_t
     return {left, top, 1 + size / 3 % (width - left), 1 + size / 5 % (height - top), shrink};
 }
 
-/// Whether parts come out alike with both kinds of kernels, and as in the whole image (null: it is not sound).
+/// Whether both kinds of kernels decode parts to the same pixels, which must match the whole image (null: it is
+/// damaged).
 void check_parts(Bytes file, const jpeg::Header& header, const std::uint8_t* whole) {
     for (std::size_t shrink = 1; shrink <= jpeg::most_shrink(header); shrink *= 2) {
         const jpeg::Region part = part_of(header, shrink, file.size());

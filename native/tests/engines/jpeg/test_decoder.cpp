@@ -28,7 +28,7 @@ std::vector<Picture> all_pictures() {
     return all;
 }
 
-void pixels_are_those_of_libjpeg(const Kernels& kernels) {
+void pixels_match_libjpeg(const Kernels& kernels) {
     for (const Picture& picture : all_pictures()) {
         const std::vector<std::byte> file = from_hex(picture.digits);
         check(sum_of(decoded(bytes_of(file), kernels)) == picture.sum);
@@ -37,7 +37,7 @@ void pixels_are_those_of_libjpeg(const Kernels& kernels) {
     }
 }
 
-void grey(const Kernels& kernels, const Picture& picture) {
+void test_grey(const Kernels& kernels, const Picture& picture) {
     const std::vector<std::byte> file = from_hex(picture.digits);
     const auto header = plain_header(file);
     check(header && header->channels == 1);
@@ -76,7 +76,7 @@ void regions(const Kernels& kernels, Bytes file) {
     }
 }
 
-void every_region(const Kernels& kernels) {
+void every_region_matches_the_whole_image(const Kernels& kernels) {
     for (const Picture& picture : {grey_picture, progressive_grey_picture}) {
         const std::vector<std::byte> file = from_hex(picture.digits);
         regions(kernels, bytes_of(file));
@@ -90,15 +90,15 @@ void every_region(const Kernels& kernels) {
 } // namespace
 
 int main() {
-    every_region(plain_kernels());
-    grey(plain_kernels(), grey_picture);
-    grey(plain_kernels(), progressive_grey_picture);
-    pixels_are_those_of_libjpeg(plain_kernels());
+    every_region_matches_the_whole_image(plain_kernels());
+    test_grey(plain_kernels(), grey_picture);
+    test_grey(plain_kernels(), progressive_grey_picture);
+    pixels_match_libjpeg(plain_kernels());
     for (const Cpu& cpu : runnable_cpus())
         if (const Kernels* const vector = vector_kernels(cpu)) {
-            pixels_are_those_of_libjpeg(*vector);
-            grey(*vector, grey_picture);
-            grey(*vector, progressive_grey_picture);
-            every_region(*vector);
+            pixels_match_libjpeg(*vector);
+            test_grey(*vector, grey_picture);
+            test_grey(*vector, progressive_grey_picture);
+            every_region_matches_the_whole_image(*vector);
         }
 }

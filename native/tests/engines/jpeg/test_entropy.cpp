@@ -74,7 +74,7 @@ int value_of(unsigned size, std::uint64_t bits) {
 }
 
 // Compares every table lookup with the code.
-void lookups_are_those_of_the_code() {
+void lookups_match_the_code() {
     std::mt19937 random(1);
     std::mt19937_64 words(2);
     for (int round = 0; round < 60; ++round) {
@@ -115,7 +115,7 @@ void scans_become_stretches() {
     check(std::equal(stretches.bytes.begin(), stretches.bytes.begin() + 5, from_hex("11 ff 22 33 44").begin()));
     check(stretches.bytes.size() >= 5 + Stretches::room);
     check(stretches.fill(from_hex("11 22 ffc4 33 ffd9")) == 2 && stretches.marker == 0xC4);
-    // No marker behind the scan; a restart marker out of order.
+    // No marker after the scan; a restart marker out of order.
     for (const char* scan : {"", "11", "11 ff", "11 ff00", "11 ffd1 22 ffd9", "11 ffd0 22 ffd0 33 ffd9"})
         check(stretches.fill(from_hex(scan)) == 0, scan);
 }
@@ -124,6 +124,6 @@ void scans_become_stretches() {
 
 int main() {
     bits_rewind();
-    lookups_are_those_of_the_code();
+    lookups_match_the_code();
     scans_become_stretches();
 }

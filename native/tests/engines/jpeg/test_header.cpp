@@ -21,7 +21,7 @@ std::size_t find_segment(const std::vector<std::byte>& file, unsigned marker) {
         if (file[at + 1] == static_cast<std::byte>(marker)) return at;
 }
 
-void fields() {
+void test_fields() {
     const unsigned across[] = {2, 1, 2}, down[] = {2, 1, 1};
     for (std::size_t i = 0; i < 3; ++i) {
         const auto header = plain_header(picture(i));
@@ -34,7 +34,7 @@ void fields() {
     }
 }
 
-void zigzag_is_that_of_the_standard() {
+void zigzag_matches_the_standard() {
     const std::uint8_t first[] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12};
     check(std::equal(std::begin(first), std::end(first), zigzag.begin()));
     check(std::set<std::uint8_t>(zigzag.begin(), zigzag.begin() + 64).size() == 64 && zigzag[63] == 63);
@@ -66,7 +66,7 @@ void everything_else_is_left_to_the_library() {
 }
 
 // Without a JFIF segment, Adobe's decides whether the planes are luma and chroma.
-void segments_of_others() {
+void other_segments_are_skipped() {
     const std::vector<std::byte> file = picture(1);
     const auto with = [&](const char* segment) {
         auto changed = from_hex(segment);
@@ -80,7 +80,7 @@ void segments_of_others() {
     check(with("ffee 000d 41646f6265 0064 0000 0000")); // too short to be Adobe's, as in libjpeg
 }
 
-void grey() {
+void test_grey() {
     const auto header = plain_header(from_hex(grey_picture.digits));
     check(header && header->channels == 1 && header->height == height && header->width == width);
     check(header->components[0].across == 1 && header->components[0].down == 1);
@@ -89,9 +89,9 @@ void grey() {
 } // namespace
 
 int main() {
-    segments_of_others();
-    grey();
-    fields();
-    zigzag_is_that_of_the_standard();
+    other_segments_are_skipped();
+    test_grey();
+    test_fields();
+    zigzag_matches_the_standard();
     everything_else_is_left_to_the_library();
 }

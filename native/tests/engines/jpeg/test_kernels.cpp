@@ -73,7 +73,7 @@ void kernels_agree(const Kernels& plain, const Kernels& vector) {
 }
 
 /// A block with only a DC coefficient must equal the result of the full transform.
-void flat_is_the_transform(const Kernels& kernels) {
+void flat_blocks_match_the_transform(const Kernels& kernels) {
     for (int mean = -32768; mean <= 32767; ++mean) {
         alignas(32) std::array<std::int16_t, 64> coefficients{};
         alignas(32) std::array<std::uint16_t, 64> steps;
@@ -93,12 +93,12 @@ int main() {
     check(vector_kernels(Cpu{}) == nullptr);
     check(vector_kernels(Cpu{.bmi2 = true}) == nullptr && vector_kernels(Cpu{.avx2 = true}) == nullptr);
     check(plain_kernels().cpu == Cpu{});
-    flat_is_the_transform(plain_kernels());
+    flat_blocks_match_the_transform(plain_kernels());
     for (const Cpu& cpu : runnable_cpus()) {
         const Kernels* const vector = vector_kernels(cpu);
         if (vector == nullptr) continue;
         check(vector->cpu.bmi2 && vector->cpu.avx2 && vector->cpu.pext == cpu.pext && vector->cpu.vbmi == cpu.vbmi);
         kernels_agree(plain_kernels(), *vector);
-        flat_is_the_transform(*vector);
+        flat_blocks_match_the_transform(*vector);
     }
 }

@@ -115,8 +115,8 @@ void scans_must_follow_one_another(const Cpu& cpu) {
     check(!reads(quantized, cpu), "steps");
 }
 
-/// Damage is refused or read alike, and never reads or writes beyond memory (the sanitizers check).
-void damage(const Cpu& cpu) {
+/// Damage is refused or decoded the same by both ways, and never reads or writes out of bounds (the sanitizers check).
+void damage_is_refused(const Cpu& cpu) {
     std::mt19937 random(1);
     for (std::size_t number = 0; number < std::size(progressive_pictures); ++number) {
         const auto file = picture(number);
@@ -131,7 +131,7 @@ void damage(const Cpu& cpu) {
     }
 }
 
-void a_small_file_declares_no_large_image() {
+void a_small_file_cannot_declare_a_large_image() {
     auto file = picture(1);
     const std::size_t frame = find_segments(file, 0xC2).front();
     for (const std::size_t at : {frame + 5, frame + 7}) file[at] = std::byte{0x10}; // 4096 and more
@@ -144,10 +144,10 @@ void a_small_file_declares_no_large_image() {
 
 int main() {
     codes_of_every_length_are_found();
-    a_small_file_declares_no_large_image();
+    a_small_file_cannot_declare_a_large_image();
     for (const Cpu& cpu : runnable_cpus()) {
         both_ways_find_the_same_coefficients(cpu);
         scans_must_follow_one_another(cpu);
-        damage(cpu);
+        damage_is_refused(cpu);
     }
 }

@@ -45,7 +45,7 @@ void samples_are_means() {
 }
 
 /// A block with only a mean must equal the result of the transform, also for forged numbers.
-void flat_is_the_transform() {
+void flat_blocks_match_the_transform() {
     for (int mean = -32768; mean <= 32767; ++mean) {
         alignas(32) std::array<std::int16_t, 64> coefficients{};
         alignas(32) std::array<std::uint16_t, 64> steps;
@@ -64,5 +64,5 @@ void flat_is_the_transform() {
 
 int main() {
     samples_are_means();
-    flat_is_the_transform();
+    flat_blocks_match_the_transform();
 }

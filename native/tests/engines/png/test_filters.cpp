@@ -36,7 +36,7 @@ void filters_are_undone(const Cpu& cpu) {
     check(fault_of([&] { (void)decode("\0a"sv, {1, 1, 2}); }).fault == Fault::wrong_count);
 }
 
-/// What a filter predicts, word by word from the PNG specification, section 9.
+/// The prediction of a filter, exactly as in section 9 of the PNG specification.
 int predicted(unsigned filter, int left, int above, int corner) {
     if (filter == 0) return 0;
     if (filter == 1) return left;
@@ -50,7 +50,7 @@ int predicted(unsigned filter, int left, int above, int corner) {
 }
 
 /// Filtered by the specification, random rows come back, for every size of a pixel.
-void rows_come_back(const Cpu& cpu) {
+void encoded_rows_decode_to_the_original(const Cpu& cpu) {
     std::mt19937 random(1);
     for (std::size_t pixel = 1; pixel <= 8; ++pixel) {
         for (std::size_t columns = 1; columns < 24; ++columns) {
@@ -84,6 +84,6 @@ void rows_come_back(const Cpu& cpu) {
 int main() {
     for (const Cpu& cpu : runnable_cpus()) {
         filters_are_undone(cpu);
-        rows_come_back(cpu);
+        encoded_rows_decode_to_the_original(cpu);
     }
 }

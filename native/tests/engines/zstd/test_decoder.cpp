@@ -42,7 +42,7 @@ bool fails(Bytes frame, std::size_t size) {
     return !(cpu == Cpu{} ? plain : of_this_cpu).decompress(frame, out);
 }
 
-void compressed_frames() {
+void test_compressed_frames() {
     const auto words = decompress(from_hex(text.frame), text.size);
     const Bytes begin = bytes_of(std::string_view(text.begin));
     check(std::equal(begin.begin(), begin.end(), words.begin()));
@@ -53,7 +53,7 @@ void compressed_frames() {
 }
 
 // The caller cuts the blocks out, and lends the memory for literals.
-void frames_block_by_block() {
+void frames_decode_block_by_block() {
     for (const Example& example : {text, letters, four}) {
         const std::vector<std::byte> packed = from_hex(example.frame), whole = decompress(packed, example.size);
         zstd::Decoder decoder(cpu);
@@ -86,14 +86,14 @@ void frames_block_by_block() {
     }
 }
 
-void only_what_fills_the_target() {
+void output_must_fill_the_target() {
     for (const Example& example : {text, letters, four})
         for (const std::size_t size : {std::size_t{0}, std::size_t{1}, example.size - 1, example.size + 1})
             check(fails(from_hex(example.frame), size));
 }
 
 // Any change must be detected or give some bytes, without access out of bounds (the sanitizers check).
-void damage() {
+void damage_is_refused() {
     for (const Example& example : {text, letters, four}) {
         const auto sound = from_hex(example.frame);
         for (std::size_t size = 0; size < sound.size(); ++size) {
@@ -109,7 +109,7 @@ void damage() {
     }
 }
 
-void a_pair_is_decompressed_as_two() {
+void a_pair_matches_two_single_frames() {
     std::array<zstd::Decoder, 2> decoders = {zstd::Decoder(cpu), zstd::Decoder(cpu)};
     const std::vector<Example> all = {text, letters, four};
     for (const Example& one : all)
@@ -127,7 +127,7 @@ void a_pair_is_decompressed_as_two() {
             }
 }
 
-void raw_blocks_and_runs() {
+void test_raw_and_run_length_blocks() {
     // Compressed blocks: raw literals and a sequence; raw literals only; a run only.
     check(decompress(from_hex("28b52ffd 00 50 5d0000 20 61626358 015403020006"), 7) == from_hex("61626361626358"));
     check(decompress(from_hex("28b52ffd 00 50 2d0000 18 616263 00"), 3) == from_hex("616263"));
@@ -157,12 +157,12 @@ void everything_else_is_left_to_the_library() {
 int main() {
     for (const Cpu& each : runnable_cpus()) {
         cpu = each;
-        compressed_frames();
-        frames_block_by_block();
-        only_what_fills_the_target();
-        damage();
-        a_pair_is_decompressed_as_two();
-        raw_blocks_and_runs();
+        test_compressed_frames();
+        frames_decode_block_by_block();
+        output_must_fill_the_target();
+        damage_is_refused();
+        a_pair_matches_two_single_frames();
+        test_raw_and_run_length_blocks();
         everything_else_is_left_to_the_library();
     }
 }

@@ -127,7 +127,7 @@ struct Coded {
     }
 };
 
-void streams_of_any_code(const Cpu& cpu) {
+void streams_of_every_code_decode(const Cpu& cpu) {
     std::mt19937 random(1);
     for (int round = 0; round < 60; ++round) {
         const Reference one = random_reference(random), other = random_reference(random);
@@ -162,7 +162,7 @@ void streams_of_any_code(const Cpu& cpu) {
     }
 }
 
-void descriptions_that_are_none(const Cpu& cpu) {
+void invalid_descriptions_are_refused(const Cpu& cpu) {
     const auto size_of = [&](const char* digits) {
         const auto bytes = behind_zeros(from_hex(digits));
         HuffmanTable table;
@@ -192,7 +192,7 @@ void descriptions_that_are_none(const Cpu& cpu) {
     check(!table.ready());
 }
 
-void streams_that_are_none() {
+void invalid_streams_are_refused() {
     HuffmanStream stream;
     std::vector<std::byte> out(8);
     check(!stream.open({}, out));
@@ -212,8 +212,8 @@ void streams_that_are_none() {
 
 int main() {
     for (const Cpu& cpu : runnable_cpus()) {
-        streams_of_any_code(cpu);
-        descriptions_that_are_none(cpu);
+        streams_of_every_code_decode(cpu);
+        invalid_descriptions_are_refused(cpu);
     }
-    streams_that_are_none();
+    invalid_streams_are_refused();
 }

@@ -18,7 +18,7 @@ struct Behind {
     [[nodiscard]] Bytes bytes() const { return Bytes(all).subspan(8); }
 };
 
-void bits_backwards() {
+void bits_are_read_backwards() {
     const Behind stream(from_hex("b5 06")); // 10 101 10101 after the marker
     BackwardBits bits;
     check(bits.open(stream.bytes()) && bits.left() == 10);
@@ -32,7 +32,7 @@ void bits_backwards() {
 }
 
 // RFC 8878, appendix A.1: the first states of the predefined table of literal lengths.
-void states_are_those_of_the_standard() {
+void states_match_the_standard() {
     FseCounts counts;
     const std::int16_t usual[] = {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1,  1,  2,  2,
                                   2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1};
@@ -48,7 +48,7 @@ void states_are_those_of_the_standard() {
     check(cells[63].symbol == 32 && cells[63].bits == 6 && cells[63].base == 0);
 }
 
-void counts_forwards() {
+void counts_are_read_forwards() {
     FseCounts counts;
     // A log of 5, with all of it for symbol 0: the value 33 of at most 33, in six bits.
     check(read_fse_counts(from_hex("10 02"), 6, 12, counts) == 0); // 32 + 1 is 100001, which is truncated
@@ -78,7 +78,7 @@ std::string decompress(Sequences& sequences, const char* section, std::string_vi
 }
 
 // 54: each of the three tables has one code. The codes of literal length, offset and match length follow.
-void blocks() {
+void test_blocks() {
     Sequences sequences;
     sequences.reset();
     check(decompress(sequences, "00", "abc", 9) == "abc");
@@ -102,7 +102,7 @@ void blocks() {
 }
 
 // The next block can use the tables and last offsets of the previous one.
-void what_blocks_leave_behind() {
+void tables_and_offsets_carry_over_between_blocks() {
     Sequences sequences;
     sequences.reset();
     check(decompress(sequences, "01 fc 06", "abcX", 20) == "unsound"); // No table yet.
@@ -119,7 +119,7 @@ void what_blocks_leave_behind() {
 }
 
 // Matches of every distance and length, which may overlap their own output.
-void matches_of_any_shape() {
+void test_matches_of_every_shape() {
     for (std::size_t distance = 1; distance <= 40; ++distance) {
         std::string before;
         for (std::size_t i = 0; i < distance; ++i) before += static_cast<char>('A' + i);
@@ -145,10 +145,10 @@ void matches_of_any_shape() {
 } // namespace
 
 int main() {
-    bits_backwards();
-    states_are_those_of_the_standard();
-    counts_forwards();
-    blocks();
-    what_blocks_leave_behind();
-    matches_of_any_shape();
+    bits_are_read_backwards();
+    states_match_the_standard();
+    counts_are_read_forwards();
+    test_blocks();
+    tables_and_offsets_carry_over_between_blocks();
+    test_matches_of_every_shape();
 }

@@ -7,7 +7,7 @@ using namespace headrace::testing;
 
 namespace {
 
-void frames_are_those_of_the_compressor() {
+void frames_match_the_compressor() {
     std::vector<std::byte> frame(stored_zstd_size(2));
     const auto content = from_hex("e618"); // the size of a record of 3,174 bytes, as a varint
     check(write_stored_zstd(frame.data(), content) == frame.data() + frame.size());
@@ -17,14 +17,14 @@ void frames_are_those_of_the_compressor() {
     check(view && view->data() == frame.data() + 9 && view->size() == 2);
 }
 
-void sizes_of_all_widths() {
+void test_sizes_of_every_width() {
     check(!zstd_declared_size(from_hex("28b52ffd 00 50 010000")));
     check(zstd_declared_size(from_hex("28b52ffd 60 660b")) == 0xb66 + 256);
     check(zstd_declared_size(from_hex("28b52ffd a0 70110100")) == 70000);
     check(zstd_declared_size(from_hex("28b52ffd e0 7011010000000000")) == 70000);
 }
 
-void everything_else_is_no_view() {
+void other_frames_give_no_view() {
     for (const char* frame :
          {"", "28b52ffd", "29b52ffd 20 02 110000 e618", "28b52ffd 24 02 110000 e618 00000000",
           "28b52ffd 21 01 02 110000 e618", "28b52ffd 28 02 110000 e618", "28b52ffd 20 03 110000 e618",
@@ -36,7 +36,7 @@ void everything_else_is_no_view() {
 } // namespace
 
 int main() {
-    frames_are_those_of_the_compressor();
-    sizes_of_all_widths();
-    everything_else_is_no_view();
+    frames_match_the_compressor();
+    test_sizes_of_every_width();
+    other_frames_give_no_view();
 }

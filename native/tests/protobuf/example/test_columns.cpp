@@ -28,7 +28,7 @@ std::string text_at(const Column& column, std::size_t k) {
     return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
-void one_integer_of_any_size() {
+void test_single_integers_of_every_size() {
     const Spec wanted = spec("i", Kind::int64, 1);
     const Progress progress(payloads({1000}));
     for (std::uint64_t value = 1; value != 0; value <<= 1)
@@ -60,7 +60,7 @@ void one_integer_of_any_size() {
     }
 }
 
-void runs_of_a_fixed_count() {
+void test_runs_of_a_fixed_count() {
     const std::string run(12, '\x01');
     const Bytes bytes = bytes_of(std::string_view(run));
     const Progress progress(payloads({100, 100}));
@@ -72,7 +72,7 @@ void runs_of_a_fixed_count() {
     check(writer.finish().number_count == 6 && other.finish().number_count == 24);
 }
 
-void what_is_dropped() {
+void test_dropped_rows() {
     Progress progress(payloads({500, 500, 500}));
     const Spec words = spec("w", Kind::bytes, -1), pairs = spec("p", Kind::bytes, 2), runs = spec("r", Kind::int64, -1);
     const Spec steps = spec("s", Kind::bytes, -1, true);
@@ -127,8 +127,8 @@ void room_is_bounded_by_the_payloads() {
 } // namespace
 
 int main() {
-    one_integer_of_any_size();
-    runs_of_a_fixed_count();
-    what_is_dropped();
+    test_single_integers_of_every_size();
+    test_runs_of_a_fixed_count();
+    test_dropped_rows();
     room_is_bounded_by_the_payloads();
 }

@@ -27,7 +27,7 @@ std::vector<std::int64_t> numbers_of(std::string_view hex, std::int64_t count) {
     return {numbers, numbers + columns[0].number_count};
 }
 
-void all_forms_of_a_list() {
+void test_every_form_of_a_list() {
     const std::vector<std::int64_t> expected = {1, -1, 300};
     check(numbers_of(packed, 3) == expected && numbers_of(packed, -1) == expected);
     check(numbers_of(pieces, 3) == expected && numbers_of(pieces, -1) == expected);
@@ -71,7 +71,7 @@ void faults_count_from_the_payload() {
     check(error.fault == Fault::truncated && error.offset == 13 && error.expected == 5 && error.found == 2);
 }
 
-void no_room_is_made_for_what_cannot_be() {
+void impossible_counts_allocate_nothing() {
     const auto payload = from_hex(packed);
     Spans spans;
     for (int i = 0; i < 4; ++i) spans.payloads.push_back(bytes_of(payload));
@@ -83,7 +83,7 @@ void no_room_is_made_for_what_cannot_be() {
         }
 }
 
-void either_number_as_double() {
+void both_number_types_decode_as_double() {
     const auto whole = from_hex(packed);
     const auto real = from_hex("0a110a0f0a0169120a"
                                "12080a06"
@@ -126,7 +126,7 @@ std::vector<std::byte> tokens(std::size_t count, std::vector<std::int64_t>& numb
     return wrap(1, wrap(1, entry));
 }
 
-void columns_grow_alike_on_every_cpu() {
+void columns_grow_the_same_on_every_cpu() {
     for (const Cpu& cpu : runnable_cpus()) {
         std::vector<std::vector<std::byte>> payloads;
         std::vector<std::int64_t> expected, offsets = {0};
@@ -143,7 +143,7 @@ void columns_grow_alike_on_every_cpu() {
     }
 }
 
-void keys_in_another_order() {
+void test_keys_in_another_order() {
     // {"a": 1, "b": 2}, then {"b": 3, "a": 4}, then {"a": 5} and {"b": 6} alone, and an entry with its value first.
     const auto first = from_hex("0a1a 0a0b0a0161 1206 1a040a0201 00 0a0b0a0162 1206 1a040a0202 00");
     const auto turned = from_hex("0a1a 0a0b0a0162 1206 1a040a0203 00 0a0b0a0161 1206 1a040a0204 00");
@@ -170,7 +170,7 @@ void defaults_fill_in() {
     check(load_le<std::int64_t>(columns[0].numbers.data()) == 7);
 }
 
-/// Records of one writer, and what others make of them.
+/// Records of one writer, and valid rewritten forms of them.
 class Records {
   public:
     explicit Records(unsigned seed) : random_(seed) {}
@@ -228,7 +228,7 @@ class Records {
     std::mt19937_64 random_;
 };
 
-void usual_and_other_records_alike_on_every_cpu() {
+void every_cpu_decodes_the_same() {
     std::vector<example::Spec> specs = {
         spec("a", Kind::int64, -1),          spec("id", Kind::int64, 1),          spec("price", Kind::float32, 1),
         spec("word", Kind::bytes, 1),        spec("words", Kind::bytes, -1),      spec("tags", Kind::bytes, 2),
@@ -279,14 +279,14 @@ void a_changed_record_does_not_spoil_the_template() {
 } // namespace
 
 int main() {
-    usual_and_other_records_alike_on_every_cpu();
+    every_cpu_decodes_the_same();
     a_changed_record_does_not_spoil_the_template();
-    all_forms_of_a_list();
+    test_every_form_of_a_list();
     faults_name_record_and_feature();
     faults_count_from_the_payload();
-    no_room_is_made_for_what_cannot_be();
-    either_number_as_double();
-    columns_grow_alike_on_every_cpu();
-    keys_in_another_order();
+    impossible_counts_allocate_nothing();
+    both_number_types_decode_as_double();
+    columns_grow_the_same_on_every_cpu();
+    test_keys_in_another_order();
     defaults_fill_in();
 }

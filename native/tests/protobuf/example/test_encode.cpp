@@ -28,7 +28,7 @@ void encoding_is_canonical() {
     check(fault_of([&] { (void)example::encode({source}, 1, 12, 4, 1, pool); }).fault == Fault::wrong_count);
 }
 
-void payloads_lie_in_one_block() {
+void payloads_share_one_block() {
     const float numbers[] = {1.5F, -2.0F};
     example::Source list;
     list.name = "s";
@@ -56,5 +56,5 @@ void payloads_lie_in_one_block() {
 
 int main() {
     encoding_is_canonical();
-    payloads_lie_in_one_block();
+    payloads_share_one_block();
 }

@@ -8,7 +8,7 @@ using namespace headrace::testing;
 
 namespace {
 
-void texts_and_images() {
+void test_texts_and_images() {
     check(example::is_plain_text(bytes_of("caf\xc3\xa9 \t\n")) && example::is_plain_text({}));
     for (const std::string_view bad :
          {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\x01", "\xe6\x97", "\x7f"})
@@ -21,7 +21,7 @@ void texts_and_images() {
     check(example::recognise_image(bytes_of("MMXIV and more")) == example::Image::none);
 }
 
-void a_feature_with_one_list() {
+void test_a_feature_with_one_list() {
     const auto sole = [](std::string_view hex) {
         const auto feature = from_hex(hex);
         example::List list;
@@ -64,8 +64,8 @@ void a_damaged_record_leaves_no_facts() {
 } // namespace
 
 int main() {
-    texts_and_images();
-    a_feature_with_one_list();
+    test_texts_and_images();
+    test_a_feature_with_one_list();
     scanning_counts();
     a_damaged_record_leaves_no_facts();
 }

@@ -60,7 +60,7 @@ void some_steps_are_not_learned() {
     check(!usual.begins(long_head));
 }
 
-void numbers_of_equal_and_other_forms() {
+void test_numbers_of_equal_and_other_forms() {
     // Four steps of one float: two in the usual form, one unpacked, one more in the usual form.
     const std::string usual = "0a08 1206 0a04 0000803f", single = "0a07 1205 0d 00000040";
     const auto payload = from_hex("122e 0a2c 0a0173 1227" + usual + usual + single + usual);
@@ -101,7 +101,7 @@ std::string texts_of(const std::string& list, std::int64_t count, std::size_t& s
     return out;
 }
 
-void texts_of_any_length() {
+void test_texts_of_every_length() {
     std::string list, expected;
     for (const std::size_t size : {0U, 1U, 3U, 16U, 17U, 64U, 100U, 119U, 120U, 121U, 122U, 123U, 200U, 5U}) {
         const std::string text(size, static_cast<char>('a' + size % 26));
@@ -121,6 +121,6 @@ void texts_of_any_length() {
 int main() {
     equal_steps_are_copied();
     some_steps_are_not_learned();
-    numbers_of_equal_and_other_forms();
-    texts_of_any_length();
+    test_numbers_of_equal_and_other_forms();
+    test_texts_of_every_length();
 }

@@ -43,7 +43,7 @@ std::string entry_of(const std::string& key, Content content, const std::string&
 
 bool is(Bytes bytes, std::string_view text) { return std::ranges::equal(bytes, bytes_of(text)); }
 
-void entries_of_every_content_and_length() {
+void test_entries_of_every_type_and_length() {
     const auto usual = RecordTemplate::learn(nullptr, all_keys(), specs);
     check(usual->entries(false).size() == 8 && usual->entries(true).size() == 1 && usual->absent().empty());
     std::size_t number = 0;
@@ -83,7 +83,7 @@ void entries_of_every_content_and_length() {
         }
 }
 
-void keys_of_any_length() {
+void test_keys_of_every_length() {
     for (std::size_t size = 0; size < 140; ++size) {
         const std::string key(size, 'k');
         const std::vector<example::Spec> one = {spec(key, Kind::float32, 1)};
@@ -157,8 +157,8 @@ void keys_that_were_not_requested_are_bounded() {
 } // namespace
 
 int main() {
-    entries_of_every_content_and_length();
-    keys_of_any_length();
+    test_entries_of_every_type_and_length();
+    test_keys_of_every_length();
     orders_are_joined();
     keys_that_were_not_requested_are_bounded();
 }

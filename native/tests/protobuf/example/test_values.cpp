@@ -20,7 +20,7 @@ List list(Kind kind, std::string_view content, std::string_view more = {}) {
     return out;
 }
 
-void the_usual_form() {
+void test_the_usual_form() {
     Part run;
     const std::string short_run = field(1, "abc"), long_run = field(1, std::string(300, 'x'));
     check(example::sole_packed_run(list(Kind::int64, short_run), run) && run.bytes.size() == 3);
@@ -33,7 +33,7 @@ void the_usual_form() {
     check(!example::sole_packed_run(list(Kind::int64, "\x08\x01"), run));
 }
 
-void every_form_on_every_cpu() {
+void every_cpu_reads_every_form() {
     const std::string numbers = varint(1) + varint(300) + varint(UINT64_MAX);
     const std::string single = "\x08" + varint(7), other = "\x10\x01"; // unpacked, and a field that is not known
     const std::string content = field(1, numbers) + single + other, more = field(1, varint(9));
@@ -53,7 +53,7 @@ void every_form_on_every_cpu() {
     }
 }
 
-void texts_in_pieces() {
+void test_texts_in_pieces() {
     const std::string first = field(1, "one") + field(2, "not this") + field(1, ""), second = field(1, "three");
     std::vector<std::string> found;
     const List values = list(Kind::bytes, first, second);
@@ -66,7 +66,7 @@ void texts_in_pieces() {
 } // namespace
 
 int main() {
-    the_usual_form();
-    every_form_on_every_cpu();
-    texts_in_pieces();
+    test_the_usual_form();
+    every_cpu_reads_every_form();
+    test_texts_in_pieces();
 }

@@ -39,7 +39,7 @@ Fault fault_with(Spec spec, std::string_view hex) {
     return error.fault;
 }
 
-void what_the_sdk_writes() {
+void test_records_of_the_sdk() {
     auto columns = decode({values(Kind::float32, Layout::fixed, 2), label}, {from_hex(dense_f32), from_hex(dense_f32)});
     check(numbers<float>(columns[0]) == std::vector<float>{1, 2, 1, 2});
     check(numbers<float>(columns[1]) == std::vector<float>{3, 3});
@@ -56,7 +56,7 @@ void what_the_sdk_writes() {
     check(any[0].wide && any[0].width == 4);
 }
 
-void other_legal_forms() {
+void test_other_valid_encodings() {
     const auto two = [](std::string_view hex) {
         return numbers<float>(decode({values(Kind::float32, Layout::fixed, 2)}, {from_hex(hex)})[0]) ==
                std::vector<float>{1, 2};
@@ -84,7 +84,7 @@ void other_legal_forms() {
           "the lower half of a number counts");
 }
 
-void faults() {
+void test_faults() {
     const Spec two = values(Kind::float32, Layout::fixed, 2);
     check(fault_with(values(Kind::float64, Layout::fixed, 2), dense_f32) == Fault::wrong_kind);
     check(fault_with(values(Kind::float32, Layout::fixed, 3), dense_f32) == Fault::wrong_count);
@@ -111,7 +111,7 @@ void faults() {
     }
 }
 
-void shapes() {
+void test_shapes() {
     constexpr auto two_by_one = "0a1a 0a0676616c756573 1210120e 0a080000803f00000040 1a020201";
     check(numbers<float>(decode({values(Kind::float32, Layout::fixed, 2, {2, 1})}, {from_hex(two_by_one)})[0]).size() ==
           2);
@@ -129,7 +129,7 @@ void shapes() {
     check(derived[0].shapes == std::vector<std::int64_t>{1, 2});
 }
 
-void absent_ones() {
+void test_absent_features() {
     Spec two = values(Kind::float32, Layout::fixed, 2);
     two.required = false;
     const Spec uid{Place::uid, "", Kind::none, Layout::text, 1, {}, false};
@@ -139,7 +139,7 @@ void absent_ones() {
     check(columns[1].absent == std::vector<std::int64_t>{0} && columns[1].texts[1].size() == 1);
 }
 
-void the_reading_that_is_a_record() {
+void test_is_record() {
     const auto good = from_hex(dense_f32);
     const auto bad = from_hex("0a16 0a0676616c7565");
     Spans spans;
@@ -151,7 +151,7 @@ void the_reading_that_is_a_record() {
     check(scanner.rejected() == 0 && scanner.records() == 3);
 }
 
-void growing_far_beyond_the_guess() {
+void columns_grow_far_beyond_the_estimate() {
     std::vector<std::vector<std::byte>> payloads(300, from_hex(sparse_empty));
     payloads.insert(payloads.end(), 300, from_hex(sparse_f32));
     const auto columns = decode({values(Kind::float32, Layout::sparse, 4)}, payloads);
@@ -163,11 +163,11 @@ void growing_far_beyond_the_guess() {
 } // namespace
 
 int main() {
-    what_the_sdk_writes();
-    other_legal_forms();
-    faults();
-    shapes();
-    absent_ones();
-    the_reading_that_is_a_record();
-    growing_far_beyond_the_guess();
+    test_records_of_the_sdk();
+    test_other_valid_encodings();
+    test_faults();
+    test_shapes();
+    test_absent_features();
+    test_is_record();
+    columns_grow_far_beyond_the_estimate();
 }

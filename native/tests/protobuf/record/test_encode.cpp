@@ -16,7 +16,7 @@ std::string_view text_of(const proto::Payloads& encoded, std::size_t i) {
             static_cast<std::size_t>(encoded.sizes[i])};
 }
 
-void encoding_gives_the_bytes_of_the_sdk() {
+void encoding_matches_the_sdk() {
     const std::vector<float> rows{1, 2, 1, 2}, labels{3, 3}, entries{7, 8};
     Source features{.place = Place::feature, .key = "values", .kind = Kind::float32, .count = 2};
     features.numbers = reinterpret_cast<const std::byte*>(rows.data()), features.number_count = 4;
@@ -49,4 +49,4 @@ void encoding_gives_the_bytes_of_the_sdk() {
 
 } // namespace
 
-int main() { encoding_gives_the_bytes_of_the_sdk(); }
+int main() { encoding_matches_the_sdk(); }

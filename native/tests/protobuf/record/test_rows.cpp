@@ -38,7 +38,7 @@ void rows_are_cut_where_half_of_the_bytes_are() {
     check(cuts_of({0, 0, 0}, 4, 0) == Cuts{0, 3}, "nothing in them");
 }
 
-void every_part_is_worked_on_and_the_first_failure_is_told() {
+void every_part_runs_and_the_first_failure_is_reported() {
     std::atomic<int> done{0};
     const auto own = std::this_thread::get_id();
     bool first_is_here = false;
@@ -115,7 +115,7 @@ void check_parts(const std::vector<Spec>& specs, const Spans& spans, unsigned th
     for (std::size_t k = 0; k < specs.size(); ++k) check_same(specs[k], expected[k], found[k]);
 }
 
-void parts_are_what_one_thread_makes() {
+void parts_match_one_thread() {
     std::uint32_t state = 1;
     for (int turn = 0; turn < 300; ++turn) {
         Spans spans;
@@ -130,7 +130,7 @@ void parts_are_what_one_thread_makes() {
     }
 }
 
-void the_numbers_of_later_parts_find_room() {
+void later_parts_have_room() {
     Spans spans; // The first part does not suggest any numbers.
     spans.payloads.assign(200, bytes_of(rows[1]));
     spans.payloads.insert(spans.payloads.end(), 200, bytes_of(rows[0]));
@@ -138,7 +138,7 @@ void the_numbers_of_later_parts_find_room() {
     check(Decoder(schemas[1]).decode(spans, pool, 2, 1)[0].number_count == 400);
 }
 
-void a_sparse_column_is_what_makes_parts() {
+void a_sparse_column_is_read_in_parts() {
     Spans spans;
     spans.payloads.assign(50, bytes_of(rows[2]));
     check_parts({schemas[2][1]}, spans, 4);
@@ -148,8 +148,8 @@ void a_sparse_column_is_what_makes_parts() {
 
 int main() {
     rows_are_cut_where_half_of_the_bytes_are();
-    every_part_is_worked_on_and_the_first_failure_is_told();
-    parts_are_what_one_thread_makes();
-    the_numbers_of_later_parts_find_room();
-    a_sparse_column_is_what_makes_parts();
+    every_part_runs_and_the_first_failure_is_reported();
+    parts_match_one_thread();
+    later_parts_have_room();
+    a_sparse_column_is_read_in_parts();
 }

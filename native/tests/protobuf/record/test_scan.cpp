@@ -9,7 +9,7 @@ using namespace headrace::testing;
 
 namespace {
 
-void facts() {
+void test_facts() {
     Scanner scanner;
     const auto dense = from_hex(dense_f32), sparse = from_hex(sparse_f32), empty = from_hex(sparse_empty);
     Spans spans;
@@ -24,4 +24,4 @@ void facts() {
 
 } // namespace
 
-int main() { facts(); }
+int main() { test_facts(); }

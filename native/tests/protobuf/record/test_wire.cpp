@@ -10,7 +10,7 @@ using namespace headrace::testing;
 
 namespace {
 
-void every_length_of_a_varint() {
+void test_varints_of_every_length() {
     for (unsigned bits = 0; bits <= 64; ++bits) {
         for (const std::uint64_t number :
              {bits == 64 ? UINT64_MAX : (std::uint64_t{1} << bits) - 1, std::uint64_t{1} << (bits % 64)}) {
@@ -24,7 +24,7 @@ void every_length_of_a_varint() {
     }
 }
 
-void runs_of_varints_of_one_length() {
+void test_runs_of_varints_of_one_length() {
     std::uint32_t state = 7;
     const auto random = [&] { return (state = state * 1664525 + 1013904223) >> 8; };
     for (int turn = 0; turn < 2000; ++turn) {
@@ -61,6 +61,6 @@ void runs_of_varints_of_one_length() {
 } // namespace
 
 int main() {
-    every_length_of_a_varint();
-    runs_of_varints_of_one_length();
+    test_varints_of_every_length();
+    test_runs_of_varints_of_one_length();
 }

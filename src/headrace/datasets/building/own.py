@@ -258,7 +258,7 @@ def builder_for(path: Paths, *, name: str, version: str | None = None, label: st
             return csv_builder(splits, name=name, version=first, label=label)
         return image_folder_builder(place, name=name, version=first)
     if not place.exists():
-        raise NoFiles(Where(path=str(place)), expected="a folder or a CSV file", found="nothing of that name")
+        raise NoFiles(Where(path=str(place)), expected="a folder or CSV file", found="nothing of that name")
     return csv_builder(place, name=name, version=first, label=label)
 
 

@@ -273,7 +273,7 @@ def _unreadable(path: str, number: int) -> Exception:
         return NoFiles(
             Where(path=path),
             expected="a file",
-            found="none of that name",
+            found="nothing of that name",
             hint="It was there when the folder was opened.",
         )
     return error

@@ -195,7 +195,7 @@ class ParquetTable(BlockTable):
 
     @cached_property
     def _root_of(self) -> dict[str, str]:
-        """The name of the column in which each leaf lies."""
+        """The name of the column of each leaf."""
         names = self._footers[0].schema.to_arrow_schema().names
         return {leaf.name: names[leaf.path[0]] for leaf in self._leaves.values()}
 

@@ -116,7 +116,7 @@ def divide(leaves: Sequence[tuple[str, Leaf]], encoded: int) -> list[tuple[str, 
     """The names of some columns in parts that take about equally long to decode.
 
     Args:
-        leaves: Each with the name of the column that it lies in. Fields of one struct stay together.
+        leaves: Each with the name of its column. Fields of one struct stay together.
         encoded: The size of a block with all columns. Small ones stay whole.
     """
     if encoded < DIVIDED_BYTES:

@@ -52,7 +52,7 @@ def from_arrow(array: Any, feature: Feature) -> Any:
 
 
 class _RowOrigins:
-    """The row in which each of some values lies, for messages: found when it is asked for.
+    """The row of each value, for messages; computed on demand.
 
     Args:
         above: The rows of the lists that hold the values; ``None``: each value is a row.

@@ -211,11 +211,11 @@ class WholeColumns:
         self._columns[name] = column
 
     def fits_memory(self, estimate: int) -> bool:
-        """Whether columns of about so many bytes can be kept in memory."""
+        """Whether columns of about this many bytes fit in memory."""
         return self._memory_bytes + estimate <= self.most_bytes
 
     def has_room(self, estimate: int) -> bool:
-        """Whether columns of about so many bytes can be kept at all."""
+        """Whether columns of about this many bytes can be kept at all."""
         return not self._refused and (self.fits_memory(estimate) or self._fits_disk(estimate))
 
     def _fits_disk(self, estimate: int) -> bool:

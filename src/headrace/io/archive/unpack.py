@@ -173,7 +173,7 @@ class _Unpacking:
         missing = [name for name in self.only or () if name not in self.written]
         if missing:
             raise CorruptFile(
-                Where(path=str(self.archive)), expected=f"a member {missing[0]!r}", found="none of that name"
+                Where(path=str(self.archive)), expected=f"a member {missing[0]!r}", found="nothing of that name"
             )
 
     def take(self, member: ArchiveMember) -> None:

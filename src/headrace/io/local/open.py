@@ -91,7 +91,7 @@ def read_whole(path: bytes | str) -> bytes:
     try:
         descriptor = os.open(path, FLAGS)
     except FileNotFoundError as error:
-        raise NoFiles(Where(path=os.fsdecode(path)), expected="a file", found="none of that name") from error
+        raise NoFiles(Where(path=os.fsdecode(path)), expected="a file", found="nothing of that name") from error
     with name_in_errors(os.fsdecode(path)):
         return _read_all(descriptor)
 
@@ -177,7 +177,7 @@ class FolderReader:
 
 def _as_no_files(error: OSError, path: str) -> OSError:
     if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG):
-        return NoFiles(Where(path=path), expected="a file", found="none of that name")
+        return NoFiles(Where(path=path), expected="a file", found="nothing of that name")
     return error
 
 
@@ -275,7 +275,7 @@ def _size(path: str) -> int:
             return sum(Path(folder, name).stat().st_size for folder, _, names in walk(path) for name in names)
         return Path(path).stat().st_size
     except FileNotFoundError as error:
-        raise NoFiles(Where(path=path), expected="a file", found="none of that name") from error
+        raise NoFiles(Where(path=path), expected="a file", found="nothing of that name") from error
 
 
 def read_each(paths: Sequence[str]) -> list[bytes]:

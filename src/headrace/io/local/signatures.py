@@ -167,7 +167,7 @@ def wait_for_tick(signatures: Iterable[Signature]) -> None:
 
 def no_such_file(path: str) -> NoFiles:
     """The error for a missing file."""
-    return NoFiles(Where(path=path), expected="a file", found="none of that name")
+    return NoFiles(Where(path=path), expected="a file", found="nothing of that name")
 
 
 SUMMED_BYTES = 64 << 10  # what the kernel maps per page fault; its checksum takes 5 microseconds

@@ -29,7 +29,7 @@ class Query:
         return self.values.get(name, default).strip()
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = 2**62) -> int:
-        """A whole number.
+        """An integer.
 
         Raises:
             BadQuery: It is none, or out of bounds.
@@ -38,7 +38,7 @@ class Query:
         if not given:
             return default
         if not given.lstrip("-").isdecimal() or len(given) > len("-4611686018427387904"):
-            raise BadQuery(f"{name} must be a whole number, got {given!r:.60}")
+            raise BadQuery(f"{name} must be an integer, got {given!r:.60}")
         found = int(given)
         if not least <= found <= most:
             raise BadQuery(f"{name} must be from {least:,} to {most:,}, got {found:,}")

@@ -122,7 +122,7 @@ def first_missing(paths: Iterable[str]) -> str | None:
 
 
 def groups_of(units: Sequence[Unit], unit_bytes: int, cores: int) -> list[tuple[Unit, ...]]:
-    """Consecutive units of one new file, so many that a task takes seconds and all cores have some.
+    """Consecutive units of one new file, enough to take seconds, and few enough to occupy all cores.
 
     Args:
         units: The missing ones, in order.

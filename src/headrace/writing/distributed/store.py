@@ -5,10 +5,10 @@ Files wait under a prefix whose name begins with a dot, so readers do not see th
 ===============  =====================================================================
 ``plan.json``    comes first: what is converted into what
 ``00007``        the eighth file, whole
-``joined``       all files have their names; what is left here is to be removed
+``joined``       all files have their names; the rest of the prefix can be removed
 ===============  =====================================================================
 
-When all are there, the store copies them to their names. Whoever finds ``joined`` only removes the rest. A task that was believed dead may
+When all are there, the store copies them to their names. A process that finds ``joined`` only removes the rest. A task that was believed dead may
 upload a file once more: the same bytes, out of sight.
 """
 
