@@ -108,7 +108,7 @@ def _prove(work: WorkFolder, token: str, paths: Sequence[str]) -> str:
         raise NoFiles(
             Where(path=missing),
             expected="the files that are read, under the same path on every node",
-            found="none of that name",
+            found="nothing of that name",
             hint="Use a shared folder, or URLs.",
         )
     name = f".seen-{token}-{os.getpid()}-{os.urandom(4).hex()}"
