@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/pool.hpp"
+#include "core/csv/cells.hpp"
 #include "core/csv/grid.hpp"
 #include "core/csv/value.hpp"
 #include "core/text/strings.hpp"
@@ -28,7 +29,7 @@ class Columns {
   public:
     /// `rows` is a limit, `bytes` is how much text they hold. A column of texts starts with room for `text_bytes`.
     Columns(const Layout& layout, const std::vector<Spec>& specs, std::shared_ptr<Pool> pool, std::size_t rows,
-            std::size_t bytes, std::size_t text_bytes);
+            std::size_t bytes, std::size_t text_bytes, const Cpu& cpu = this_cpu);
 
     /// Appends a number to column k.
     void put(std::size_t k, std::uint64_t bits) noexcept;
@@ -43,7 +44,7 @@ class Columns {
     [[nodiscard]] Decoded take();
 
   private:
-    template <typename Read> void add_numbers(std::size_t k, const FieldGrid& grid, Read&& read);
+    void add_numbers(std::size_t k, const FieldGrid& grid);
     void add_texts(std::size_t k, const FieldGrid& grid);
     [[nodiscard]] std::uint64_t slow_number(std::size_t k, std::string_view field) const;
     void finish(const Spec& spec, StringsBuilder& texts, Column& column);
@@ -51,10 +52,12 @@ class Columns {
 
     const Layout& layout_;
     const std::vector<Spec>& specs_;
+    const Cpu& cpu_;
     std::shared_ptr<Pool> pool_;
     bool numbers_may_miss_; ///< Whether a missing word could parse as a number,
     bool truths_may_miss_;  ///< or is a truth value.
     std::size_t bytes_;
+    std::vector<NumberForm> forms_;     ///< How the numbers of each column are read.
     std::vector<std::byte*> places_;    ///< Where the next number of each column goes.
     std::vector<StringsBuilder> texts_; ///< Those of columns of numbers are empty.
     std::string room_;

@@ -81,7 +81,7 @@ std::optional<Decoded> Decoder::decode(std::span<const Stretch> stretches, std::
         bytes += stretch.end - stretch.begin;
     }
     if (rows > bytes) return std::nullopt; // A row takes a byte at least.
-    Columns columns(layout_, specs_, pool, rows, bytes, 0);
+    Columns columns(layout_, specs_, pool, rows, bytes, 0, cpu);
     FieldGrid grid(layout_.dialect, layout_.width, cpu);
     for (const Stretch& stretch : stretches) {
         for (std::uint64_t at = stretch.begin; at != stretch.end;) {

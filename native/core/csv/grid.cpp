@@ -47,9 +47,10 @@ bool take_block(std::uint64_t delimiters, std::uint64_t line_ends, std::uint64_t
     return true;
 }
 
-/// How many fields and lines end.
+/// How many fields and lines end, and whether there are quotes.
 struct Found {
     std::size_t ends = 0, lines = 0;
+    bool has_quotes = false;
 };
 
 /// Finds where fields end in `size` bytes that begin with a row; nothing if quotes are not where they may be. The last
@@ -63,6 +64,7 @@ std::optional<Found> find_ends(const char* text, std::size_t size, bool is_last,
     std::array<std::uint64_t, together> ends;
     Found found;
     State state;
+    std::uint64_t any_quote = 0;
     std::uint32_t* place = out;
     const auto take = [&](const char* from, std::size_t at, std::size_t blocks) {
         find_marks(from, blocks, marks, masks.data(), cpu);
@@ -70,6 +72,7 @@ std::optional<Found> find_ends(const char* text, std::size_t size, bool is_last,
             std::uint64_t lines = 0;
             const auto& of = masks[k].of;
             if (!take_block(of[3], of[0] | of[1], of[2] & has_quotes, state, ends[k], lines)) return false;
+            any_quote |= of[2] & has_quotes;
             found.lines += static_cast<std::size_t>(std::popcount(lines));
         }
         place = put_places(ends.data(), blocks, static_cast<std::uint32_t>(at), place, cpu);
@@ -88,6 +91,7 @@ std::optional<Found> find_ends(const char* text, std::size_t size, bool is_last,
         if (!take(tail.data(), whole, 1) || state.inside != 0) return std::nullopt;
     }
     found.ends = static_cast<std::size_t>(place - out);
+    found.has_quotes = any_quote != 0;
     return found;
 }
 
@@ -112,6 +116,7 @@ std::optional<std::uint64_t> FieldGrid::find(Bytes file, std::uint64_t at, std::
         if (ends_.size() < size + spare) ends_.resize(size + spare);
         const std::optional<Found> found = find_ends(text_, size, is_last, dialect_, ends_.data(), cpu_);
         if (!found || !cut_rows(found->ends, found->lines, size)) return std::nullopt;
+        has_quotes_ = found->has_quotes;
         if (is_last) return found->ends == rows_ * width_ ? std::optional(stop) : std::nullopt;
         if (rows_ < least_rows) {
             if (wanted_bytes_ < most_bytes) {

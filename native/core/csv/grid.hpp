@@ -17,6 +17,7 @@ struct GridColumn {
     const std::uint32_t* ends = nullptr;
     std::size_t step = 0;
     std::size_t width = 0;
+    bool has_quotes = false; ///< Whether a quote was found in any field of the rows.
 
     [[nodiscard]] const char* begin(std::size_t row) const noexcept { return text + (before[row * step] + 1U); }
     [[nodiscard]] std::size_t size(std::size_t row) const noexcept {
@@ -47,7 +48,7 @@ class FieldGrid {
     [[nodiscard]] GridColumn column(std::size_t k) const noexcept {
         const bool first = k == 0;
         return {text_, stop_, first ? before_rows_.data() : ends_.data() + k - 1, ends_.data() + k, first ? 1 : width_,
-                width_};
+                width_, has_quotes_};
     }
 
   private:
@@ -59,6 +60,7 @@ class FieldGrid {
     std::size_t wanted_bytes_ = std::size_t{32} << 10; ///< With the ends of fields, what a level-one cache holds.
     const char* text_ = nullptr;
     const char* stop_ = nullptr;
+    bool has_quotes_ = false;
     std::size_t rows_ = 0;
     std::size_t bytes_ = 0;
     std::vector<std::uint32_t> ends_;        ///< Of all fields.

@@ -25,13 +25,6 @@ bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_
     throw error;
 }
 
-std::uint64_t missing_number(const Spec& spec, std::size_t offset, std::size_t k) {
-    if (spec.has_default) return spec.number;
-    if (spec.kind == Kind::float64) return std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN());
-    if (spec.kind == Kind::float32) return std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
-    fail(Fault::missing, spec.kind, offset, k);
-}
-
 } // namespace
 
 std::size_t size_of(Kind kind) noexcept {
@@ -41,6 +34,13 @@ std::size_t size_of(Kind kind) noexcept {
     case Kind::float32: return sizeof(float);
     default: return sizeof(std::uint64_t);
     }
+}
+
+std::optional<std::uint64_t> missing_number(const Spec& spec) noexcept {
+    if (spec.has_default) return spec.number;
+    if (spec.kind == Kind::float64) return std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN());
+    if (spec.kind == Kind::float32) return std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
+    return std::nullopt;
 }
 
 std::size_t read_number(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) {
@@ -67,7 +67,10 @@ std::uint64_t number_in(std::string_view inner, const Spec& spec, const Layout& 
                         std::size_t k) {
     const char decimal = layout.dialect.decimal;
     const std::string_view text = trimmed(inner);
-    if (layout.missing.has(text)) return missing_number(spec, offset, k);
+    if (layout.missing.has(text)) {
+        if (const std::optional<std::uint64_t> missing = missing_number(spec)) return *missing;
+        fail(Fault::missing, spec.kind, offset, k);
+    }
     std::uint64_t bits = 0;
     const std::size_t size = read_number(text, spec.kind, decimal, bits);
     const bool is_rounded = may_be_rounded(spec, bits) && facts_of(text, decimal).wide;

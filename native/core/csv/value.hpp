@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,6 +41,9 @@ struct Spec {
     constexpr std::uint64_t exponent_of_2_to_53 = 1023 + 53;
     return spec.exact && (bits << 1 >> 53) >= exponent_of_2_to_53;
 }
+
+/// The bits of a missing number, if a value may be missing.
+[[nodiscard]] std::optional<std::uint64_t> missing_number(const Spec& spec) noexcept;
 
 /// The bits of the number in a field: one with blanks or quotes around it, a truth value, or a missing one. Throws
 /// FormatError{wrong_kind} and {missing} at `offset`, with `feature` = k.

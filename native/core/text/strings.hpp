@@ -136,7 +136,7 @@ class StringsBuilder {
 
     static constexpr std::size_t room = 16;      ///< What add_in_room copies at least.
     static constexpr std::size_t wide = 64;      ///< Writable bytes after the last value.
-    static constexpr std::size_t long_room = 32; ///< The same after values written directly.
+    static constexpr std::size_t long_room = 64; ///< The same after values written directly.
 
   private:
     void grow_data(std::size_t size);
