@@ -212,3 +212,13 @@ def test_claims_that_the_columns_do_not_bear_out_are_ignored(claim):
     source = from_arrow(table)
     assert dict(source.schema) == {"x": hr.Feature("float32", (3,))}
     assert source[0]["x"].tolist() == [1, 2, 3]
+
+
+def test_rows_of_a_function_keep_their_lengths():
+    """The first example has one word; as lists of one value, all others would take words of the next rows."""
+    text = hr.ColumnSource({"text": ["a", "b c", "", "d e f"]})
+    source = text.map(lambda example: {"words": np.array(example["text"].split(), object), "n": 1})
+    assert source.to_arrow().column("words").to_pylist() == [["a"], ["b", "c"], [], ["d", "e", "f"]]
+    late = text.map(lambda example: {"x": np.zeros(2 if example["text"] == "d e f" else 1)})
+    with pytest.raises(hr.SchemaMismatch, match=r"a length of 2.*record 3, feature 'x'"):
+        to_arrow(late, block=2)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from tests.reference import recordio, sagemaker_record
 
+import headrace as hr
 from headrace import _native
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.codecs.sagemaker_record.columns import FEATURE, LABEL, UID, Place, names_of, place_of
@@ -428,3 +429,11 @@ def test_a_large_call_uses_idle_cores(monkeypatch):
         assert batch["uid"].tolist() == names.tolist()
         for part in ("data", "indices", "indptr"):
             assert np.array_equal(getattr(batch["values"], part), getattr(rows, part))
+
+
+def test_narrow_integers_as_uint64(tmp_path):
+    hr.write(tmp_path / "x.recordio", {"x": np.array([1, 2, 3], np.int32)})
+    assert hr.open(tmp_path / "x.recordio", schema={"x": hr.Feature("uint64")}).batch([2, 0])["x"].tolist() == [3, 1]
+    hr.write(tmp_path / "y.recordio", {"x": np.array([1, -2], np.int32)})
+    with pytest.raises(hr.SchemaMismatch, match="found -2"):
+        hr.open(tmp_path / "y.recordio", schema={"x": hr.Feature("uint64")}).batch([0, 1])

@@ -106,3 +106,10 @@ def test_rows_of_rows_are_not_padded():
 
 def test_text_for_people():
     assert repr(Ragged.from_list([[1, 2], []], np.int64)) == "Ragged(2 rows, 2 values, int64)"
+
+
+def test_joined_sparse_columns_keep_their_width():
+    """Also where no row has a value in the last column."""
+    sparse = pytest.importorskip("scipy.sparse")
+    columns = [sparse.csr_array(np.array([[0, 1, 0, 0]])), sparse.csr_array(np.array([[2, 0, 0, 0]]))]
+    assert join(columns).toarray().tolist() == [[0, 1, 0, 0], [2, 0, 0, 0]]

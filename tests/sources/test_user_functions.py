@@ -142,3 +142,10 @@ def test_wrong_arguments():
         NUMBERS.map(draw, seeded=7)
     with pytest.raises(TypeError, match="function must be a function"):
         NUMBERS.map(None, seeded=True)
+
+
+def test_without_examples_the_features_are_those_below():
+    source = hr.ColumnSource({"x": np.arange(3, dtype=np.int8), "t": ["a", "b", "c"]})[:0]
+    for made in (source.map(dict), source.flat_map(lambda example: [example])):
+        assert list(made.batch([])) == list(made.schema) == ["x", "t"]
+        assert len(made.select("t").sort("t")) == 0

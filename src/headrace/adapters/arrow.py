@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
@@ -29,6 +30,7 @@ from headrace.formats.table.blocks import RowBlocks
 from headrace.formats.table.values import BadValue
 from headrace.sources.node import Node
 from headrace.sources.source import Source
+from headrace.sources.stacking import widen
 
 __all__ = ["ArrowNode", "check_source", "from_arrow", "read_columns", "to_arrow", "to_reader"]
 
@@ -67,6 +69,16 @@ def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     pa, schema = arrow(), check_source(source).schema
     if type(block) is not int or block < 1:
         raise ValueError(f"block must be an integer of at least 1, got {block!r}")
+    n = len(source)
+
+    def read(start: int) -> Batch:
+        return source.batch(np.arange(start, min(start + block, n)))
+
+    first = read(0) if n else {}
+    if n and not getattr(
+        source, "cuts_cleanly", True
+    ):  # the user's own function: the first example does not show what varies
+        schema = widen(schema, first)
     for misfit in misfits(schema):
         raise UnsupportedData(
             Where(feature=misfit.feature), expected=misfit.expected, found=misfit.found, hint=misfit.hint
@@ -75,13 +87,20 @@ def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     target = pa.schema(fields, metadata={KEY: schema.to_json()})
 
     def blocks() -> Iterator[Any]:
-        n = len(source)
+        waiting = [first]
         for start in range(0, n, block):
-            batch = source.batch(np.arange(start, min(start + block, n)))
-            arrays = [column_to_arrow(batch[name], feature) for name, feature in schema.items()]
+            batch = waiting.pop() if waiting else read(start)
+            arrays = [_array_of(batch[name], feature, name, start) for name, feature in schema.items()]
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     return pa.RecordBatchReader.from_batches(target, blocks())
+
+
+def _array_of(column: Any, feature: Feature, name: str, start: int) -> Any:
+    try:
+        return column_to_arrow(column, feature)
+    except BadValue as bad:
+        raise bad.at(Where(record=start + bad.row, feature=name)) from bad
 
 
 def from_arrow(table: Any) -> Source:

@@ -16,6 +16,7 @@ from headrace.contracts.values import Batch, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.arrow import to_arrow as column_to_arrow
 from headrace.formats.table.arrow_types import arrow, misfits
+from headrace.formats.table.values import BadValue
 
 __all__ = [
     "batch_of_block",
@@ -67,7 +68,7 @@ def _array_of(name: str, column: Any, feature: Feature) -> Any:
         return require("ray.data.extensions", extra="ray").ArrowVariableShapedTensorArray.from_numpy(rows)
     try:
         return column_to_arrow(column, feature)
-    except (TypeError, ValueError, ArithmeticError) as error:
+    except (TypeError, ValueError, ArithmeticError, BadValue) as error:
         raise SchemaMismatch(Where(feature=name), expected=str(feature), found=str(error)[:200]) from error
 
 

@@ -93,7 +93,7 @@ def fit_dtype(
     wanted = np.dtype(dtype)
     if flat.dtype == wanted:
         return flat
-    if wanted == np.uint64:
+    if wanted == np.uint64 and flat.dtype == np.int64:
         return flat.view(np.uint64)  # the upper half of uint64 is stored as negative numbers, as in TFDS
     bad, limits = _outside(flat, wanted)
     if bad is not None:

@@ -148,7 +148,8 @@ def join(columns: Sequence[Any]) -> Any:
         return [item for column in columns for item in column]
     if hasattr(first, "tocsr"):
         from_rows = type(first)
-        return from_rows(_vstack(columns))
+        rows, width = sum(column.shape[0] for column in columns), max(column.shape[1] for column in columns)
+        return from_rows(_vstack(columns), shape=(rows, width))  # without it, the last used column would give the width
     if len({column.shape[1:] for column in columns}) > 1:
         return join([_as_ragged(column) for column in columns])
     if any(isinstance(column, Strings) for column in columns):

@@ -13,7 +13,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["as_columns", "ragged_rows", "row", "schema_of", "stack"]
+__all__ = ["as_columns", "ragged_rows", "row", "schema_of", "stack", "widen"]
 
 
 def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,3 +186,25 @@ def _feature_of(column: Any) -> Feature:
         flat = column.reshape(-1)
         return Feature("str" if len(flat) and all(isinstance(v, str) for v in flat) else "bytes", column.shape[1:])
     return Feature(column.dtype, column.shape[1:])
+
+
+def widen(schema: Schema, batch: Mapping[str, Any]) -> Schema:
+    """A schema that a batch fits, too: an axis on which the two disagree varies.
+
+    A function of the user gives the values of some sources. Their schema is that of the first example, in which every axis has one length.
+
+    Args:
+        schema: The schema so far.
+        batch: Has all its features.
+    """
+    found = {}
+    for name, feature in schema.items():
+        other = None if feature.sparse or feature.dtype == "examples" else _feature_of(batch[name])
+        if other is None or len(other.shape) != len(feature.shape) or not feature.shape:
+            found[name] = feature
+            continue
+        shape = tuple(one if one == two and one else None for one, two in zip(feature.shape, other.shape, strict=True))
+        dtype = other.dtype if 0 in feature.shape else feature.dtype  # the first example had no value
+        is_same = (dtype, shape) == (feature.dtype, feature.shape)
+        found[name] = feature if is_same else Feature(dtype, shape, encoding=feature.encoding, names=feature.names)
+    return Schema(found)

@@ -84,9 +84,9 @@ class Mapped:
 
     @cached_property
     def _no_rows(self) -> Batch:
-        """Columns without rows, of the kinds and dtypes that the first example has."""
+        """Columns without rows, of the kinds and dtypes that the first example has; without any, of those below."""
         if not len(self.parent):
-            return {}
+            return dict(self.parent.batch(np.zeros(0, np.int64)))
         return {name: column[:0] for name, column in self.batch(np.zeros(1, np.int64)).items()}
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import chain
 from typing import Any, Self
 
 from headrace._arguments import flag, word
@@ -15,6 +16,7 @@ from headrace.contracts.values import Example
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
+from headrace.sources.stacking import widen
 from headrace.writing.sinks import batches_of, open_writer, rows_of, slice_rows, storable
 from headrace.writing.target import Target
 from headrace.writing.writer import Writer, as_examples
@@ -86,9 +88,10 @@ def write(
     target = Target.of(path, format=format, compression=compression, shards=shards)
     examples = as_examples(examples)
     if isinstance(examples, Source):
-        source = examples = storable(examples, target.format)
-        schema = source.schema if schema is None else schema
+        examples = storable(examples, target.format)
     batches, total = _batches(examples)
+    if isinstance(examples, Source) and schema is None:
+        schema, batches = _settle(examples, batches)
     with Progress("writing", total, "examples", show=progress) as bar:
         if total is None or len(target.paths) == 1:
             with Writer(
@@ -110,6 +113,16 @@ def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
     if isinstance(examples, Mapping):
         return iter([dict(examples)]), rows_of(examples)
     return ((example,) for example in examples), len(examples) if hasattr(examples, "__len__") else None
+
+
+def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[Any]]:
+    """The schema to write, and all batches. The values of a function may vary more than the first example shows: the first batch is asked, too."""
+    if source.cuts_cleanly:
+        return source.schema, batches
+    first = next(batches, None)
+    if first is None:
+        return source.schema, batches
+    return widen(source.schema, first), chain([first], batches)
 
 
 def _write_runs(

@@ -16,7 +16,7 @@ from tests.forks import fork, fork_killed
 import headrace as hr
 from headrace.testing import KINDS, SourceTests, assert_same, kinds_batch
 
-STORABLE = [name for name in KINDS if name not in ("sparse", "nested")]
+STORABLE = list(KINDS)
 
 
 @pytest.fixture(autouse=True)
@@ -149,9 +149,9 @@ def test_arguments_of_cache(tmp_path):
             source.cache(tmp_path, key=key)
     with pytest.raises(ValueError, match="a cache would freeze"):
         source.map(lambda example, rng: example, seeded=True).cache(tmp_path, key="1")
-    for name in ("sparse", "nested"):
-        with pytest.raises(hr.UnsupportedData, match=f"rows.*'{name}'"):
-            hr.ColumnSource(kinds_batch(3, [name])).cache(tmp_path, key="1")
+    objects = source.map(lambda example: {"x": {"a", "b"}})
+    with pytest.raises(hr.UnsupportedData, match="numbers, text or bytes.*feature 'x'"):
+        objects.cache(tmp_path, key="1")
     mixed = source.map(lambda example: {"x": float(example["x"]) if example["x"] == 2 else np.float32(1)})
     parts = mixed[:2].concat(mixed[2:])
     with pytest.raises(
@@ -182,7 +182,7 @@ def folder_of(root):
 
 
 def test_damage_is_an_error_or_another_value_but_no_crash(tmp_path):
-    batch = kinds_batch(12, ["int32", "text", "texts", "ragged", "points"])
+    batch = kinds_batch(12, ["int32", "text", "texts", "ragged", "points", "nested", "sparse"])
     images = [np.full((1 + index % 3, 2), index, np.uint8) for index in range(12)]
     source = hr.ColumnSource({**batch, "image": images})
     source.cache(tmp_path, key="1")
@@ -300,3 +300,31 @@ def test_generators_that_fail_leave_nothing(function, schema, error, message):
             hr.from_generator(function, schema, key=key)
     root = Path(os.environ["HEADRACE_CACHE_DIR"]) / "generated"
     assert [path.name for path in (root.iterdir() if root.exists() else ()) if path.name != ".lock"] == []
+
+
+def test_generators_give_rows_of_rows_and_sparse_rows():
+    schema = {
+        "nested": hr.Feature("int32", (None, None)),
+        "image": hr.Feature("uint8", (None, None, 3)),
+        "sparse": hr.Feature("float32", (4,), sparse=True),
+    }
+    rows = [[[1, 2], [3]], [], [[], [4, 5, 6]]]
+    shapes = [(1, 2, 3), (2, 2, 3), (2, 1, 3)]
+    dense = np.array([[0, 1, 0, 0], [0, 0, 0, 0], [2, 0, 3, 0]], np.float64)
+
+    def generate():
+        for nested, shape, sparse in zip(rows, shapes, dense, strict=True):
+            yield {"nested": nested, "image": np.ones(shape, np.uint8), "sparse": sparse}
+
+    source = hr.from_generator(generate, schema)
+    assert source.schema == hr.Schema(schema)
+    batch = source.batch([2, 0, 1])
+    assert batch["nested"].to_list() == [rows[2], rows[0], rows[1]]
+    assert batch["nested"].dtype == np.int32
+    assert [image.shape for image in batch["image"]] == [shapes[2], shapes[0], shapes[1]]
+    assert (batch["sparse"].toarray() == dense[[2, 0, 1]]).all()
+    assert batch["sparse"].dtype == np.float32
+    with pytest.raises(hr.SchemaMismatch, match="found 300.*record 1, feature 'x'"):
+        hr.from_generator(lambda: [{"x": [[1]]}, {"x": [[2], [300]]}], {"x": hr.Feature("int8", (None, None))})
+    with pytest.raises(hr.SchemaMismatch, match="rows of 3 values"):
+        hr.from_generator(lambda: [{"x": np.ones(3)}], {"x": hr.Feature("float32", (4,), sparse=True)})

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _optional
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import LONG, Indices, Ragged
 from headrace.errors import CorruptFile, Where
@@ -41,9 +42,15 @@ class StoredFeature:
         if self.dtype is not None and self.dtype.kind not in "biufcmMSU":
             raise ValueError(f"dtype {self.dtype}")
         self.shape: tuple[int | None, ...] = tuple(described["shape"])
+        self.is_sparse = bool(described.get("sparse"))
+        self.levels = int(described.get("levels", 0))
+        if self.is_sparse and (self.dtype is None or len(self.shape) != 1 or None in self.shape):
+            raise ValueError(f"sparse rows of {described['dtype']} and shape {self.shape}")
+        if not 0 <= self.levels <= self.shape.count(None):
+            raise ValueError(f"{self.levels} levels of rows for the shape {self.shape}")
         self.paths = {kind: os.path.join(folder, f"{stem}.{kind}") for kind in described["files"]}
         self.sizes = {kind: int(size) for kind, size in described["files"].items()}
-        self.cuts_cleanly = None not in self.shape[1:]
+        self.cuts_cleanly = None not in self.shape[1:] or bool(self.levels)
 
     @cached_property
     def _files(self) -> dict[str, MappedFile]:
@@ -61,7 +68,7 @@ class StoredFeature:
 
     def _expected_sizes(self) -> dict[str, int]:
         """The sizes that follow from the number of examples."""
-        if None in self.shape:
+        if None in self.shape or self.is_sparse:
             return {"rows": 8 * (self.count + 1)}
         values = self.count * math.prod(length or 0 for length in self.shape)
         if self.dtype is None:
@@ -82,6 +89,10 @@ class StoredFeature:
             return self._read(indices)
 
     def _read(self, indices: Indices) -> Any:
+        if self.is_sparse:
+            return self._sparse_rows(indices)
+        if self.levels:
+            return self._nested(indices, 0)
         if None not in self.shape:
             size = math.prod(length or 0 for length in self.shape)
             starts = indices * size
@@ -92,6 +103,40 @@ class StoredFeature:
         if None not in self.shape:
             return values.reshape(len(indices), *self.shape)
         return self._shaped(values, indices, stops - starts)
+
+    def _sparse_rows(self, indices: Indices) -> Any:
+        starts, stops = self._spans("rows", indices, indices + 1)
+        assert self.dtype is not None
+        values = self._numbers(starts, stops, self.dtype)
+        columns, width = self._array("cells", LITTLE), int(self.shape[0] or 0)
+        if len(stops) and int(stops.max()) > len(columns):
+            raise self._bad("cells")
+        found = _take_spans(columns, starts, stops).astype(np.int64)
+        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < width:
+            raise self._bad("cells")
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(stops - starts)])
+        sparse = _optional.require("scipy.sparse", extra="sklearn")
+        return sparse.csr_array((values, found, offsets), shape=(len(indices), width))
+
+    def _nested(self, rows: Indices, level: int) -> Ragged:
+        """Rows of one level, and all below."""
+        kind = f"rows{level or ''}"
+        if len(rows) and int(rows.max()) >= len(self._array(kind, LITTLE)) - 1:
+            raise self._bad(kind)
+        starts, stops = self._spans(kind, rows, rows + 1, of_examples=level == 0)
+        lengths = stops - starts
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        if level + 1 < self.levels:
+            below = len(self._array(f"rows{level + 1}", LITTLE)) - 1
+            if len(stops) and int(stops.max()) > below:
+                raise self._bad(kind)
+            inner = np.arange(int(offsets[-1])) + np.repeat(starts - offsets[:-1], lengths)
+            return Ragged(self._nested(inner, level + 1), offsets)
+        shape = tuple(length or 0 for length in self.shape[self.levels :])
+        size = math.prod(shape)
+        starts, stops = starts * size, stops * size
+        values = self._strings(starts, stops) if self.dtype is None else self._numbers(starts, stops, self.dtype)
+        return Ragged(values.reshape(int(offsets[-1]), *shape), offsets)
 
     def _shaped(self, values: Any, indices: Indices, sizes: Indices) -> Any:
         """Rows of varying length, or arrays of varying shapes."""
@@ -131,9 +176,10 @@ class StoredFeature:
         except ValueError as error:
             raise self._bad("values") from error
 
-    def _spans(self, kind: str, first: Indices, last: Indices) -> tuple[Indices, Indices]:
+    def _spans(self, kind: str, first: Indices, last: Indices, *, of_examples: bool = True) -> tuple[Indices, Indices]:
+        """Where rows begin and end. There are as many as examples, unless they lie in other rows."""
         marks = self._array(kind, LITTLE)
-        if len(marks) != self.count + 1:
+        if of_examples and len(marks) != self.count + 1:
             raise self._bad(kind)
         starts, stops = marks[first].astype(np.int64), marks[last].astype(np.int64)
         if len(starts) and (int(starts.min()) < 0 or int((stops - starts).min()) < 0):

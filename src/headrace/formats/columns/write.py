@@ -2,8 +2,9 @@
 
 A folder holds ``columns.json`` and up to three files of each feature: ``<k>.values`` (numbers, or the bytes of text), ``<k>.ends`` (of text: where
 each string ends among the values, after a first 0) and ``<k>.rows`` (where each example ends among the numbers or strings, after a first 0; of
-arrays whose shapes vary ``<k>.shapes``, too). Integers are int64, little-endian like the numbers. It is a cache, and its layout may change in any
-release.
+arrays whose shapes vary ``<k>.shapes``, too). Of rows of rows, ``<k>.rows1``, ``<k>.rows2`` and so on say where each inner row ends. Of sparse
+rows, ``<k>.cells`` has the column of each number. Integers are int64, little-endian like the numbers. It is a cache, and its layout may change in
+any release.
 """
 
 from __future__ import annotations
@@ -43,11 +44,19 @@ class FeatureWriter:
         self._bytes = 0
         self._dtype: str | None = None
         self._dtype_without_values: str | None = None
-        self._shape: tuple[int, ...] | None = None
+        self._shape: tuple[int | None, ...] | None = None
         self._is_fixed = self._is_inner_fixed = True
+        self._kind = ""
+        self._ends: list[int] = []  # of rows of rows, for each level: how many rows or values lie below
 
     def append(self, column: Any, first: int) -> None:
         """Add the rows of a column; the first of them is example ``first``."""
+        if hasattr(column, "tocsr"):
+            self._append_sparse(column.tocsr(), first)
+            return
+        if isinstance(column, Ragged) and isinstance(column.values, Ragged):
+            self._append_nested(column, first)
+            return
         values, shapes = _values_and_shapes(column, self.name)
         if len(shapes) == 0:
             return
@@ -55,6 +64,7 @@ class FeatureWriter:
             self._shape = tuple(shapes[0].tolist())
         if isinstance(column, Ragged):
             self._is_fixed = False
+        self._enter("arrays", first)
         self._check_kind(values, shapes.shape[1], first)
         shape = np.array(self._shape, np.int64)
         self._is_fixed = self._is_fixed and bool((shapes == shape).all())
@@ -66,6 +76,58 @@ class FeatureWriter:
             self._write("shapes", shapes.reshape(-1))
         self._elements += int(np.prod(shapes, axis=1, dtype=np.int64).sum())
         self.rows += len(shapes)
+
+    def _append_sparse(self, rows: Any, first: int) -> None:
+        """Add sparse rows: the numbers, their columns, and where each row ends."""
+        if not rows.shape[0]:
+            return
+        self._enter("sparse rows", first)
+        width = int(rows.shape[1])
+        if self._shape not in (None, (width,)):
+            raise self._changed(f"rows of {self._shape}", f"rows of {(width,)}", first)
+        self._shape = (width,)
+        self._check_kind(rows.data, 1, first)
+        self._write_values(rows.data)
+        self._write("cells", rows.indices)
+        self._write("rows", self._elements + rows.indptr[1:], leading_zero=True)
+        self._elements += int(rows.indptr[-1])
+        self.rows += int(rows.shape[0])
+
+    def _append_nested(self, column: Ragged, first: int) -> None:
+        """Add rows of rows: where those of each level end, and the values of the innermost."""
+        if not len(column):
+            return
+        self._enter("rows of rows", first)
+        levels, inner = [column], column.values
+        while isinstance(inner, Ragged):
+            levels.append(inner)
+            inner = inner.values
+        values = without_objects(inner) if isinstance(inner, np.ndarray) else inner
+        if not isinstance(values, Strings) and values.dtype == object and values.size:
+            raise _refusal(self.name, "objects")
+        shape = (*(None for _ in levels), *values.shape[1:])
+        self._ends = self._ends or [0] * len(levels)
+        has_values = bool(self._ends[-1])
+        if len(levels) != len(self._ends) or (has_values and len(values) and shape != self._shape):
+            raise self._changed(f"rows of shape {self._shape}", f"rows of shape {shape}", first)
+        if not has_values:  # rows without values do not show the shape of one
+            self._shape = shape
+        self._check_kind(values, len(shape), first)
+        self._write_values(values)
+        for level, rows in enumerate(levels):
+            self._write(f"rows{level or ''}", self._ends[level] + rows.offsets[1:], leading_zero=True)
+            self._ends[level] += int(rows.offsets[-1])
+        self.rows += len(column)
+
+    def _enter(self, kind: str, first: int) -> None:
+        """Check that a column is of the kind of those before."""
+        if self._kind not in ("", kind):
+            raise self._changed(self._kind, kind, first)
+        self._kind = kind
+
+    def _changed(self, before: str, found: str, first: int) -> SchemaMismatch:
+        where = Where(record=first, feature=self.name)
+        return SchemaMismatch(where, expected=f"{before}, as before", found=found)
 
     def _check_kind(self, values: Any, axes: int, first: int) -> None:
         """Compare dtype and number of axes with those before. Rows without values have no dtype of their own."""
@@ -117,13 +179,21 @@ class FeatureWriter:
             for kind, file in self._files.items():
                 sizes[kind] = file.tell()
                 file.close()
+        if self._kind in ("sparse rows", "rows of rows"):
+            return {
+                "dtype": self._dtype or self._dtype_without_values or "<f8",
+                "shape": list(self._shape or ()),
+                "files": sizes,
+                "sparse": self._kind == "sparse rows",
+                "levels": len(self._ends),
+            }
         unused = {"rows", "shapes"} if self._is_fixed else {"shapes"} if self._is_inner_fixed else set()
         for kind in unused & sizes.keys():
             os.unlink(self.folder.place(f"{self.stem}.{kind}"))
             del sizes[kind]
         lengths = self._shape or ()
         varies = 0 if self._is_fixed else 1 if self._is_inner_fixed else len(lengths)
-        shape = [None if axis < varies else length for axis, length in enumerate(lengths)]
+        shape: list[int | None] = [None if axis < varies else length for axis, length in enumerate(lengths)]
         dtype = self._dtype or self._dtype_without_values or "<f8"
         return {"dtype": dtype, "shape": shape, "files": sizes}
 
@@ -162,14 +232,13 @@ def _values_and_shapes(column: Any, name: str) -> tuple[Any, npt.NDArray[np.int6
     if isinstance(column, np.ndarray) and column.size == 0:
         inner = np.array(column.shape[1:], np.int64)
         return column, np.broadcast_to(inner, (len(column), len(inner)))
-    found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
-    raise _refusal(name, "sparse rows" if hasattr(column, "tocsr") else found)
+    raise _refusal(name, type(column).__name__)
 
 
 def _refusal(name: str, found: str) -> UnsupportedData:
     return UnsupportedData(
         Where(feature=name),
-        expected="numbers, text or bytes with at most one level of varying lengths",
+        expected="numbers, text or bytes",
         found=found,
         hint="Leave it out with select(), or flatten it in the function.",
     )

@@ -68,7 +68,7 @@ class ParquetWriter:
         except UnsupportedData as error:
             raise error.relocated(where) from error
         except BadValue as bad:
-            raise UnsupportedData(where, expected=bad.expected, found=bad.found) from bad
+            raise UnsupportedData(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
         except UnicodeEncodeError as error:
             raise UnsupportedData(where, expected="Unicode text", found=str(error)) from error
 

@@ -19,6 +19,7 @@ __all__ = ["from_arrow", "leaf_array", "to_arrow"]
 
 MOST_OFFSET = 2**31 - 1
 """What Arrow counts to in lists and text that are not large."""
+VARIES = "An axis that varies is None: give a schema with it, as in write(..., schema={**source.schema, name: hr.Feature(dtype, (None,))})."
 NUMBERS = range(2, 13)
 """The ids of Arrow's integers and floats, which are part of its binary interface."""
 
@@ -271,7 +272,11 @@ def _first_bad(array: Any, wanted: Any, rows: _RowOrigins) -> int:
 
 
 def to_arrow(column: Any, feature: Feature) -> Any:
-    """The Arrow array of a batch column, of the type :func:`arrow_type` gives."""
+    """The Arrow array of a batch column, of the type :func:`arrow_type` gives.
+
+    Raises:
+        BadValue: A row has other axes than the feature.
+    """
     return _array(column, feature.shape, feature, arrow_type(feature))
 
 
@@ -286,16 +291,28 @@ def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: A
         return pa.array(flat, kind)
     if isinstance(column, list):
         column = _as_ragged(column)
+    rows = column if isinstance(column, Ragged) else _as_rows(column)
+    if not isinstance(rows, Ragged) and rows.ndim < 2:
+        raise BadValue(0, f"values of shape {feature.shape}", "one with fewer axes")
     if shape[0] is not None:
-        inner = column.values if isinstance(column, Ragged) else _flat(_as_rows(column))
+        _check_lengths(rows, shape[0], feature)
+        inner = rows.values if isinstance(rows, Ragged) else _flat(rows)
         return pa.FixedSizeListArray.from_arrays(_array(inner, shape[1:], feature, kind.value_type), shape[0])
+    column = rows
     if not isinstance(column, Ragged):
-        rows = _as_rows(column)
         column = Ragged(_flat(rows), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
     if column.offsets[-1] > MOST_OFFSET:
         raise BadValue(0, "less than 2**31 values in one block", f"{column.offsets[-1]}")
     inner = _array(column.values, shape[1:], feature, kind.value_type)
     return pa.ListArray.from_arrays(pa.array(column.offsets.astype(np.int32)), inner)
+
+
+def _check_lengths(rows: Any, length: int, feature: Feature) -> None:
+    """Refuse rows of other lengths: as lists of a fixed size they would take values of the next row."""
+    lengths = rows.lengths if isinstance(rows, Ragged) else np.full(len(rows), rows.shape[1])
+    wrong = np.flatnonzero(lengths != length)
+    if len(wrong):
+        raise BadValue(int(wrong[0]), f"values of shape {feature.shape}", f"a length of {lengths[wrong[0]]}", VARIES)
 
 
 def _text_array(column: Any, feature: Feature, kind: Any) -> Any:

@@ -93,7 +93,8 @@ class FlatMapped:
 
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
         if not len(indices):
-            return {name: column[:0] for name, column in self._first.items()}
+            first = self._first or self.parent.batch(indices)
+            return {name: column[:0] for name, column in first.items()}
         firsts = self._firsts
         parents = np.searchsorted(firsts, indices, side="right") - 1
         wanted, which = np.unique(parents, return_inverse=True)

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from headrace import _optional
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.table.values import BadValue, column_of
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.system import discard_folder
 from headrace.io.write.pending import remove_abandoned, temporary_name
@@ -44,7 +46,7 @@ def from_generator(
 
     Raises:
         SchemaMismatch: An example does not fit the schema, or has other features than the first; nothing is left behind.
-        UnsupportedData: A feature cannot be stored: sparse rows, rows of rows.
+        UnsupportedData: A feature cannot be stored: objects, steps of episodes.
 
     >>> source = from_generator(lambda: ({"x": number} for number in range(1000)))
     >>> len(source), int(source[500]["x"])
@@ -57,7 +59,7 @@ def from_generator(
         remove_abandoned(str(root), "once")
         folder = root / temporary_name("once")
         try:
-            store_batches(folder, _blocks(function, given), given)
+            store_batches(folder, _blocks(function, given), given, is_checked=True)
             return Source(_Unnamed(folder))
         finally:
             discard_folder(folder)  # what is mapped stays
@@ -65,7 +67,7 @@ def from_generator(
     folder = root / cache_key("generated", VERSION, key, "" if given is None else given.to_json())
     with hold_lock(root):
         if not folder.is_dir():
-            store_batches(folder, _blocks(function, given), given)
+            store_batches(folder, _blocks(function, given), given, is_checked=True)
     return Source(StoredNode(folder))
 
 
@@ -93,23 +95,53 @@ def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Ite
 
 def _as_features(block: list[Example], schema: Schema, first: int) -> dict[str, Any]:
     """Examples as columns of the types of a schema."""
-    columns = stack([{name: example[name] for name in schema} for example in block])
     try:
-        return {name: _fit(columns[name], feature, name) for name, feature in schema.items()}
+        return {name: _fit(_stack_values(block, name, feature), feature, name) for name, feature in schema.items()}
     except SchemaMismatch as error:
         raise error.relocated(Where(record=first + (error.where.record or 0))) from error
 
 
+def _stack_values(block: list[Example], name: str, feature: Feature) -> Any:
+    """The column of one feature. Lists of lists of different lengths become rows of rows."""
+    values = [example[name] for example in block]
+    if feature.shape[:2] == (None, None) and not feature.sparse and any(isinstance(v, (list, tuple)) for v in values):
+        try:
+            return column_of([v.to_list() if isinstance(v, Ragged) else v for v in values], feature)
+        except BadValue as bad:
+            raise bad.at(Where(record=bad.row, feature=name)) from bad
+    return stack([{name: value} for value in values])[name]
+
+
 def _fit(column: Any, feature: Feature, name: str) -> Any:
     """A column in the dtype and shape of a feature. Integers keep their values; floats may lose precision."""
+    if feature.sparse or hasattr(column, "tocsr"):
+        return _fit_sparse(column, feature, name)
     varies = feature.shape[:1] == (None,)
-    if varies and None not in feature.shape[1:] and not hasattr(column, "tocsr"):
+    if isinstance(column, Ragged) and isinstance(column.values, Ragged) and feature.shape[:2] == (None, None):
+        inner = Feature(feature.dtype, feature.shape[1:])
+        try:
+            return Ragged(_fit(column.values, inner, name), column.offsets)
+        except SchemaMismatch as error:
+            row = int(np.searchsorted(column.offsets, error.where.record or 0, side="right")) - 1
+            raise SchemaMismatch(
+                Where(record=row, feature=name), expected=repr(feature), found=error.found, hint=error.hint
+            ) from error
+    if varies and isinstance(column, Ragged) and not isinstance(column.values, Ragged):
+        rows = column
+        return Ragged(_fit_values(rows.values, feature, name, feature.shape[1:], rows.offsets), rows.offsets)
+    if varies and None not in feature.shape[1:]:
         rows = ragged_rows(column, name)
         return Ragged(_fit_values(rows.values, feature, name, feature.shape[1:], rows.offsets), rows.offsets)
     if isinstance(column, (np.ndarray, Strings)):
         return _fit_values(column, feature, name, feature.shape, None)
-    if varies and isinstance(column, list):
-        return column
+    if varies and isinstance(column, list):  # arrays that differ in several axes
+        arrays = [np.asarray(array) for array in column]
+        for at, array in enumerate(arrays):
+            if not _fits_shape(array.shape, feature.shape):
+                raise SchemaMismatch(
+                    Where(record=at, feature=name), expected=repr(feature), found=f"an array of shape {array.shape}"
+                )
+        return [_fit_values(array[None], feature, name, feature.shape, None)[0] for array in arrays]
     raise SchemaMismatch(Where(feature=name), expected=repr(feature), found="values whose lengths vary")
 
 
@@ -118,7 +150,7 @@ def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | Non
         record = at if offsets is None else int(np.searchsorted(offsets, at, side="right")) - 1
         return SchemaMismatch(Where(record=record, feature=name), expected=repr(feature), found=found)
 
-    if values.shape[1:] != shape and values.size:
+    if not _fits_shape(values.shape[1:], shape) and values.size:
         raise refuse(f"values of shape {values.shape[1:]}")
     if not values.size:
         return np.zeros(values.shape, feature.numpy_dtype)
@@ -138,6 +170,25 @@ def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | Non
             at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
             raise refuse(f"{values[at]!r:.60}", at)
     return cast
+
+
+def _fits_shape(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(wanted) and all(two in (None, one) for one, two in zip(shape, wanted, strict=True))
+
+
+def _fit_sparse(column: Any, feature: Feature, name: str) -> Any:
+    """A column as sparse rows: of sparse rows, or of dense ones of the same width."""
+    is_dense = isinstance(column, np.ndarray) and column.ndim == 2 and column.dtype.kind in "biuf"
+    if not feature.sparse or not (is_dense or hasattr(column, "tocsr")):
+        raise SchemaMismatch(
+            Where(feature=name), expected=repr(feature), found="dense values" if feature.sparse else "sparse rows"
+        )
+    if column.shape[1] != feature.shape[0]:
+        raise SchemaMismatch(Where(feature=name), expected=repr(feature), found=f"rows of {column.shape[1]} values")
+    sparse = _optional.require("scipy.sparse", extra="sklearn")
+    rows = sparse.csr_array(column)
+    values = _fit_values(rows.data, Feature(feature.dtype), name, (), rows.indptr)
+    return sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
 
 
 class _Unnamed(StoredNode):

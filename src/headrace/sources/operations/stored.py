@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace import _optional
 from headrace._arguments import word
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
@@ -89,13 +90,16 @@ def hold_lock(root: Path) -> Iterator[None]:
         close_quietly(fd)
 
 
-def store_batches(folder: Path, batches: Iterable[Mapping[str, Any]], schema: Schema | None = None) -> None:
+def store_batches(
+    folder: Path, batches: Iterable[Mapping[str, Any]], schema: Schema | None = None, *, is_checked: bool = False
+) -> None:
     """Write batches as a folder, which appears complete or not at all.
 
     Args:
         folder: Its name; it does not exist.
         batches: Columns of equal length, with the same features each.
         schema: The features, as far as they are known.
+        is_checked: Whether all values fit the schema. Otherwise its shapes are kept only where the values have them.
 
     Raises:
         SchemaMismatch: A feature changes its dtype or its number of axes.
@@ -109,7 +113,7 @@ def store_batches(folder: Path, batches: Iterable[Mapping[str, Any]], schema: Sc
             if not writers:
                 writers = {name: FeatureWriter(whole, f"{at}", name) for at, name in enumerate(batch)}
             _append(writers, batch)
-        whole.write(DESCRIPTION, _describe(writers, schema))
+        whole.write(DESCRIPTION, _describe(writers, schema, is_checked=is_checked))
         whole.close()
     except BaseException:
         for writer in writers.values():
@@ -126,16 +130,20 @@ def _append(writers: Mapping[str, FeatureWriter], batch: Mapping[str, Any]) -> N
         writers[name].append(column, count)
 
 
-def _describe(writers: Mapping[str, FeatureWriter], known: Schema | None) -> bytes:
+def _describe(writers: Mapping[str, FeatureWriter], known: Schema | None, *, is_checked: bool) -> bytes:
     """The text of the description. Features are those of the schema where they were stored so."""
     described = {name: writer.close() for name, writer in writers.items()}
     features = {} if writers or known is None else dict(known)
     for name, found in described.items():
         dtype = found["dtype"] if found["dtype"] in ("str", "bytes") else np.dtype(found["dtype"])
-        feature = Feature(dtype, tuple(found["shape"]))
+        feature = Feature(dtype, tuple(found["shape"]), sparse=bool(found.get("sparse")))
         told = None if known is None else known.get(name)
-        is_same = told is not None and (told.dtype, told.shape) == (feature.dtype, feature.shape)
-        features[name] = told if told is not None and is_same else feature
+        is_same = told is not None and (told.dtype, told.shape, told.sparse) == (
+            feature.dtype,
+            feature.shape,
+            feature.sparse,
+        )
+        features[name] = told if told is not None and (is_same or is_checked) else feature
     count = next((writer.rows for writer in writers.values()), 0)
     text = {"version": VERSION, "examples": count, "schema": Schema(features).to_json(), "features": described}
     return json.dumps(text).encode("ascii")
@@ -175,7 +183,7 @@ class StoredNode:
 
     def batch(self, indices: Indices, /) -> Batch:
         if not self._columns:  # without examples
-            return {name: column_of([], feature) for name, feature in self.schema.items()}
+            return {name: _no_rows(feature) for name, feature in self.schema.items()}
         return {name: column.rows(indices) for name, column in self._columns.items()}
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
@@ -195,3 +203,10 @@ class StoredNode:
 
     def cuts_cleanly(self) -> bool:
         return all(column.cuts_cleanly for column in self._columns.values())
+
+
+def _no_rows(feature: Feature) -> Any:
+    if not feature.sparse:
+        return column_of([], feature)
+    sparse = _optional.require("scipy.sparse", extra="sklearn")
+    return sparse.csr_array((0, feature.shape[0]), dtype=feature.numpy_dtype)
