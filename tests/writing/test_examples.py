@@ -236,6 +236,7 @@ def test_other_calls_refuse_non_paths_with_a_message(tmp_path):
 @pytest.mark.parametrize("name", ["x.parquet", "x.tfrecord", "x.jsonl", "x.recordio"])
 def test_functions_whose_values_vary_are_written(tmp_path, name):
     """Their schema is that of the first example, which does not show that the length varies."""
-    source = hr.ColumnSource({"n": np.arange(1, 9)}).map(lambda example: {"x": np.arange(example["n"] % 4)})
+    numbers = [1] * 40 + list(range(8))  # the first ones are all alike
+    source = hr.ColumnSource({"n": np.array(numbers)}).map(lambda example: {"x": np.arange(example["n"] % 4)})
     hr.write(tmp_path / name, source)
-    assert [example["x"].tolist() for example in hr.open(tmp_path / name)] == [list(range(n % 4)) for n in range(1, 9)]
+    assert [example["x"].tolist() for example in hr.open(tmp_path / name)] == [list(range(n % 4)) for n in numbers]

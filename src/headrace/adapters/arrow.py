@@ -74,11 +74,10 @@ def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     def read(start: int) -> Batch:
         return source.batch(np.arange(start, min(start + block, n)))
 
-    first = read(0) if n else {}
-    if n and not getattr(
-        source, "cuts_cleanly", True
-    ):  # the user's own function: the first example does not show what varies
-        schema = widen(schema, first)
+    waiting: list[Batch] = []
+    if n and not getattr(source, "cuts_cleanly", True):  # a function's first example does not show which axes vary
+        waiting.append(read(0))
+        schema = widen(schema, waiting[0])
     for misfit in misfits(schema):
         raise UnsupportedData(
             Where(feature=misfit.feature), expected=misfit.expected, found=misfit.found, hint=misfit.hint
@@ -87,7 +86,6 @@ def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     target = pa.schema(fields, metadata={KEY: schema.to_json()})
 
     def blocks() -> Iterator[Any]:
-        waiting = [first]
         for start in range(0, n, block):
             batch = waiting.pop() if waiting else read(start)
             arrays = [_array_of(batch[name], feature, name, start) for name, feature in schema.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Self
 
 from headrace._arguments import flag, word
@@ -116,13 +116,14 @@ def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
 
 
 def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[Any]]:
-    """The schema to write, and all batches. The values of a function may vary more than the first example shows: the first batch is asked, too."""
+    """The schema to write, and all batches. The values of a function may vary more than the first example shows: up to 1,024 more are asked."""
+    schema = source.schema
     if source.cuts_cleanly:
-        return source.schema, batches
-    first = next(batches, None)
-    if first is None:
-        return source.schema, batches
-    return widen(source.schema, first), chain([first], batches)
+        return schema, batches
+    first = list(islice(batches, 2))  # the first is of few examples, and tells how many fit into memory
+    for batch in first:
+        schema = widen(schema, batch)
+    return schema, chain(first, batches)
 
 
 def _write_runs(

@@ -291,7 +291,7 @@ def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: A
         return pa.array(flat, kind)
     if isinstance(column, list):
         column = _as_ragged(column)
-    rows = column if isinstance(column, Ragged) else _as_rows(column)
+    rows: Any = column if isinstance(column, Ragged) else _as_rows(column)
     if not isinstance(rows, Ragged) and rows.ndim < 2:
         raise BadValue(0, f"values of shape {feature.shape}", "one with fewer axes")
     if shape[0] is not None:
