@@ -108,3 +108,13 @@ def test_a_changed_file_is_checked_again(client_for, tmp_path):
     content[hr.records(path).where(3).offset + 14] ^= 1
     path.write_bytes(content)
     assert _checked(client)["report"]["ok"] is False
+
+
+def test_files_of_a_source_that_is_open_are_checked(client_for, tmp_path):
+    path = tmp_path / "a.tfrecord"
+    hr.write(path, [{"x": 1}])
+    client = client_for(hr.open(path))
+    assert _checked(client)["report"]["records"] == 1
+    html = client.get("/0/faults").text
+    assert "1 file, 1 sound record," in html
+    assert f"headrace verify {path}" in html

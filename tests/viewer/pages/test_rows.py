@@ -1,6 +1,7 @@
 """Pages of rows, and single rows."""
 
 import base64
+import html
 
 import numpy as np
 import pytest
@@ -130,3 +131,18 @@ def test_an_empty_source(client_for, tmp_path):
     for address in ("/0/", "/0/grid", "/0/order", "/0/schema", "/0/faults"):
         assert client.get(address).status_code == 200, address
     assert client.get("/0/?row=0").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("address", "command"),
+    [
+        ("/0/?start=20&count=10", "head {} --rows 20:30"),
+        ("/0/?row=7", "head {} --rows 7"),
+        ("/0/?where=label+%3D+1", "head {} --where 'label = 1'"),
+        ("/0/?where=label+%3D+1", "convert {} selection.tfrecord --where 'label = 1'"),
+        ("/0/order?batch_size=3", "head {} --rows 0,1,2"),
+        ("/0/faults", "verify {}"),
+    ],
+)
+def test_pages_show_a_command_for_the_same(client, shown_file, address, command):
+    assert f"headrace {command.format(shown_file)}" in html.unescape(client.get(address).text)

@@ -110,3 +110,9 @@ def test_damage_is_told(client_for, tmp_path):
         pass
     assert "record 7" in found["failure"]
     assert "record 7" in client.get("/0/schema").text
+
+
+def test_extremes_that_are_zero_are_shown(client_for):
+    html = client_for(hr.ColumnSource({"x": np.array([0, 1])})).get("/0/schema").text
+    assert "<dt>minimum</dt><dd>0</dd>" in html
+    assert "<dt>nan</dt>" not in html

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,12 @@ from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import hex_lines
 from headrace.viewer.display.markup import element, join
 from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, progress_note, table
-from headrace.viewer.pages.rows import command_for
 from headrace.viewer.work import Work, Works
 from headrace.writing.verify import Report, verify
 
 __all__ = ["bytes_page", "faults_page"]
 
-SHOWN_FAULTS = 500
+SHOWN_FAULTS, SHOWN_PATHS = 500, 20
 WINDOW, BEFORE = 1024, 64
 LENGTH, RECORDIO_MAGIC = 0x1FFFFFFF, 0xCED7230A
 BLOCK = 1 << 16
@@ -29,7 +29,8 @@ BLOCK = 1 << 16
 
 def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works) -> Page:
     """Every fault that a check of all files finds."""
-    if not dataset.paths:
+    paths = list(dataset.paths or dataset.files)
+    if not paths:
         content = join(
             [
                 element("h1", "Faults"),
@@ -41,7 +42,7 @@ def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
 
     def check(work: Work) -> Report:
         work.advance(0)
-        return verify(dataset.paths[0] if len(dataset.paths) == 1 else list(dataset.paths), images=images)
+        return verify(paths[0] if len(paths) == 1 else paths, images=images)
 
     work = works.get(_key(dataset, links, images=images), "checking all files", check, patience_s=0.3)
     report: Report | None = work.result
@@ -65,9 +66,11 @@ def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
             if images
             else element("p", element("a", "Also decode every image", href=links.to("faults", images=1))),
             code_block(
-                python=f"report = headrace.verify({dataset.paths[0] if len(dataset.paths) == 1 else list(dataset.paths)!r}"
+                python=f"report = headrace.verify({(paths[0] if len(paths) == 1 else paths)!r}"
                 + (", images=True)" if images else ")"),
-                command=command_for(dataset, "verify", "--images" if images else ""),
+                command=shlex.join(["headrace", "verify", *paths, *(["--images"] if images else [])])
+                if len(paths) <= SHOWN_PATHS
+                else None,
             ),
         ]
     )
@@ -77,8 +80,14 @@ def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
 
 def _summary(report: Report) -> str:
     count = len(report.faults) + report.more_faults
-    known = f"{report.files:,} files, {report.records:,} sound records, {report.bytes:,} bytes: "
-    return known + ("no fault" if report.ok else f"{count:,} fault{'' if count == 1 else 's'}")
+    known = (
+        f"{_count(report.files, 'file')}, {_count(report.records, 'sound record')}, {_count(report.bytes, 'byte')}: "
+    )
+    return known + ("no fault" if report.ok else _count(count, "fault"))
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)

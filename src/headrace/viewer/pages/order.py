@@ -16,7 +16,7 @@ from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import json_value
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.page import Links, Page, Query, code_block
-from headrace.viewer.pages.rows import MOST_COLUMNS, row_table
+from headrace.viewer.pages.rows import MOST_COLUMNS, command_for, row_table
 
 __all__ = ["grid_page", "order_page"]
 
@@ -52,7 +52,8 @@ def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
             *shown,
             code_block(
                 python=f"source = {dataset.code}\norder = headrace.Shuffled(len(source), seed={seed})\n"
-                f"images = source.batch(order.indices(0, 0, {count}))[{feature!r}]"
+                f"images = source.batch(order.indices(0, 0, {count}))[{feature!r}]",
+                command=_command(dataset, [row for _, rows in groups for row in rows]),
             ),
         ]
     )
@@ -186,12 +187,17 @@ def order_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
             shown,
             code_block(
                 python=f"loader = headrace.Loader({dataset.code}, {arguments}, epochs=None)\n"
-                f"loader.load_state_dict({{**loader.state_dict(), 'epoch': {epoch}, 'position': {start}}})\nbatch = next(iter(loader))"
+                f"loader.load_state_dict({{**loader.state_dict(), 'epoch': {epoch}, 'position': {start}}})\nbatch = next(iter(loader))",
+                command=_command(dataset, rows),
             ),
         ]
     )
     data = {**known, "shuffle": shuffle, "batch": number, "batches": in_epoch, "rows": rows}
     return Page(title=f"Order of {dataset.name}", content=content, data=data)
+
+
+def _command(dataset: ShownDataset, rows: Sequence[int]) -> str | None:
+    return command_for(dataset, "head", f"--rows {','.join(map(str, rows[:SHOWN_BATCH]))}") if rows else None
 
 
 def _order_form(links: Links, known: dict[str, Any], number: int) -> Markup:

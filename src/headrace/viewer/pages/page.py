@@ -142,14 +142,14 @@ def table(heads: Sequence[object], rows: Sequence[Sequence[object]], *, caption:
     return element("div", inside, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-def code_block(*, python: str, command: str | None = None) -> Markup:
+def code_block(*, python: str, command: str | None = None, title: str = "") -> Markup:
     """The same in Python, and as a command."""
     parts = [element("h3", "Python"), element("pre", element("code", f"import headrace\n\n{python}"))]
     if command:
         parts += [element("h3", "Command"), element("pre", element("code", command))]
     return element(
         "details",
-        element("summary", "The same in Python" + (" and as a command" if command else "")),
+        element("summary", title or "The same in Python" + (" and as a command" if command else "")),
         *parts,
         class_="code",
     )

@@ -45,7 +45,7 @@ def rows_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
             _column_pager(dataset, query, links),
             code_block(
                 python=f"source = {dataset.code}\nfor example in source[{start}:{start + count}]:\n    print(example)",
-                command=command_for(dataset, "head", f"-n {start + count}"),
+                command=command_for(dataset, "head", f"--rows {start}:{start + count}"),
             ),
         ]
     )
@@ -281,7 +281,10 @@ def row_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
             steps,
             shown,
             _row_columns(dataset, links, index, first),
-            code_block(python=f"source = {dataset.code}\nexample = source[{index}]"),
+            code_block(
+                python=f"source = {dataset.code}\nexample = source[{index}]",
+                command=command_for(dataset, "head", f"--rows {index}"),
+            ),
         ]
     )
     data = {"dataset": dataset.name, "examples": total, "where": str(where or ""), **row_json(each)}

@@ -24,6 +24,8 @@ SAMPLE = 2000
 KEPT_FEATURES = 500
 """With more features than this, only those on the page are read."""
 FIGURES = ("values", "empty", "nan", "infinite", "minimum", "maximum", "mean", "std", "distinct")
+ALWAYS = ("values", "minimum", "maximum", "mean", "std")
+"""Figures that are shown also where they are 0."""
 VERSION = 1
 
 
@@ -113,7 +115,9 @@ def _card(dataset: ShownDataset, links: Links, name: str, found: dict[str, Any] 
     head = [element("h2", name, class_="feature"), element("p", describe_kind(dataset.schema[name]), class_="faint")]
     if found is None:
         return element("section", *head)
-    facts = [(each, _number(found[each])) for each in FIGURES if found[each] not in (None, 0) or each == "values"]
+    facts = [
+        (each, _number(found[each])) for each in FIGURES if found[each] is not None and (found[each] or each in ALWAYS)
+    ]
     if found["distinct"] is None:
         facts.append(("distinct", "more than 10,000"))
     if found["lengths"] is not None:
