@@ -118,3 +118,14 @@ def test_files_of_a_source_that_is_open_are_checked(client_for, tmp_path):
     html = client.get("/0/faults").text
     assert "1 file, 1 sound record," in html
     assert f"headrace verify {path}" in html
+
+
+def test_every_column_of_the_table_has_a_head(client_for, tmp_path):
+    path = tmp_path / "a.tfrecord"
+    hr.write(path, [{"x": row} for row in range(5)])
+    path.write_bytes(path.read_bytes()[:-1])
+    client = client_for(path)
+    assert _checked(client)["report"]["faults"]
+    html = client.get("/0/faults").text
+    assert 'scope="col">fault</th>' in html
+    assert '<th scope="col"></th>' not in html

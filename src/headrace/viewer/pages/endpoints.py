@@ -69,7 +69,7 @@ def endpoints_page(base: str) -> Page:
                 known["reason"] or "",
             )
         )
-    heads = ("endpoint", "state", "address", "requests", "errors", "mean latency", "")
+    heads = ("endpoint", "state", "address", "requests", "errors", "mean latency", "reason")
     shown = (
         table(heads, rows, caption="endpoints") if rows else element("p", "No endpoint is recorded on this machine.")
     )

@@ -61,7 +61,7 @@ def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
             element("h1", "Faults"),
             progress_note(work),
             element("p", _summary(report), class_="ok" if report.ok else "fault", role="status") if report else None,
-            table(("", "kind", "place", "what"), rows, caption="faults") if rows else None,
+            table(("fault", "kind", "place", "what"), rows, caption="faults") if rows else None,
             None
             if images
             else element("p", element("a", "Also decode every image", href=links.to("faults", images=1))),
