@@ -16,7 +16,9 @@ from tests.clusters import running_cluster
 import headrace as hr
 from headrace.writing import units
 from headrace.writing.distributed.folder import groups_of
+from headrace.writing.distributed.unit_writer import UnitWriter
 from headrace.writing.engines import EngineTask, TaskEngine, Threads, open_engine
+from headrace.writing.target import Target
 from headrace.writing.units import Unit
 
 N = 900
@@ -94,6 +96,44 @@ def test_bytes_are_those_of_a_local_conversion(tmp_path, original, small_units, 
     assert content(tmp_path / "there") == content(tmp_path / "here")
     assert not [name for name in os.listdir(tmp_path / "there") if name.startswith(".")]
     assert engine.done > 5
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_units_of_large_examples_are_bounded_by_bytes(tmp_path, original, target, monkeypatch):
+    """An engine of one's own, on other machines, cuts as this process does: row groups and gzip members end with a unit."""
+    monkeypatch.setattr(units, "UNIT_BYTES", 4096)
+    written = []
+    monkeypatch.setattr(UnitWriter, "write", keep_units(written, UnitWriter.write))
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    hr.convert(original, tmp_path / "here" / target, columns=chosen(target))
+    size = sum(path.stat().st_size for path in tmp_path.glob("a.tfrecord-*"))
+    assert max(unit.stop - unit.start for unit in written) == 4096 // (size // N) < 100
+    assert sum(unit.stop - unit.start for unit in written) == N
+    hr.convert(original, tmp_path / "there" / target, columns=chosen(target), on=Pickling())
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def keep_units(kept, write):
+    return lambda writer, unit: (kept.append(unit), write(writer, unit))[1]
+
+
+def test_units_of_a_view_count_its_part_of_the_files(tmp_path, original, monkeypatch):
+    monkeypatch.setattr(units, "UNIT_BYTES", 4096)
+    written = []
+    monkeypatch.setattr(UnitWriter, "write", keep_units(written, UnitWriter.write))
+    hr.convert(hr.open(original), tmp_path / "b.array_record")
+    longest = max(unit.stop - unit.start for unit in written)
+    written.clear()
+    hr.convert(hr.open(original)[:120], tmp_path / "c.array_record")
+    assert max(unit.stop - unit.start for unit in written) == longest < 120
+
+
+def test_one_example_may_be_larger_than_a_unit():
+    target = Target.of("b.array_record")
+    assert units.unit_examples(target, 10, 1 << 30) == 1
+    assert units.unit_examples(target, 1 << 20, 1 << 20) == 128  # of 1 MB each
+    assert units.unit_examples(target, 1 << 20, 1) == units.UNIT_EXAMPLES
 
 
 def test_folders_of_files(tmp_path, small_units):
