@@ -390,7 +390,7 @@ class CsvDecoder:
 
     def decode_rows(self, stretches: list[tuple[Buffer, int, int]], rows: int) -> list[Any] | None:
         """
-        The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last one or start of the one after it). None if there are not `rows` of them, or if any is not as it should be: decode tells why, or decodes them.
+        The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last one or start of the one after it). None if there are not `rows` of them, or if any is not as it should be: decode reports why, or decodes them.
         """
 
 def encode_csv(columns: list[tuple[int, int, Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes:

@@ -85,7 +85,7 @@ def test_missing_files_list_what_exists(root, name, message):
 def test_other_errors(root, tmp_path):
     with pytest.raises(UnsupportedData, match="expected a name such as"):
         find_prepared("mnist/config/x=3", root)
-    with pytest.raises(NoFiles, match="expected a folder that TFDS prepared"):
+    with pytest.raises(NoFiles, match="no such folder of a prepared dataset"):
         find_prepared(tmp_path / "nowhere")
     with pytest.raises(NoFiles, match="found no prepared dataset .* TFDS prepares datasets with"):
         find_prepared("mnist", tmp_path / "nowhere")

@@ -107,7 +107,7 @@ def test_damaged_ones_say_what_is_wrong(tmp_path, fields, error, message):
 def test_missing_files(tmp_path):
     with pytest.raises(NoFiles, match="features.json, which holds the types"):
         prepared(tmp_path, {}, None)
-    with pytest.raises(NoFiles, match="expected a dataset_info.json"):
+    with pytest.raises(NoFiles, match="no such dataset_info.json"):
         read_prepared(tmp_path / "no")
     inside = tmp_path / "x"
     inside.mkdir()

@@ -114,7 +114,12 @@ def test_odd_names(store, tmp_path):
 
 def test_missing_files(store):
     store.objects["here/x.tfrecord"] = b""
-    for path, found in [("nope.tfrecord", "nothing"), ("nope/", "nothing"), ("here/z*", "none"), ("here/x@3", "404")]:
+    for path, found in [
+        ("nope.tfrecord", "no such object"),
+        ("nope/", "no such object"),
+        ("here/z*", "none"),
+        ("here/x@3", "404"),
+    ]:
         with pytest.raises(NoFiles, match=found):
             hr.records(f"{store.base}/{path}").__len__()
     kind = store.base[:2]

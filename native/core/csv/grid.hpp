@@ -47,8 +47,13 @@ class FieldGrid {
 
     [[nodiscard]] GridColumn column(std::size_t k) const noexcept {
         const bool first = k == 0;
-        return {text_, stop_, first ? before_rows_.data() : ends_.data() + k - 1, ends_.data() + k, first ? 1 : width_,
-                width_, has_quotes_};
+        return {text_,
+                stop_,
+                first ? before_rows_.data() : ends_.data() + k - 1,
+                ends_.data() + k,
+                first ? 1 : width_,
+                width_,
+                has_quotes_};
     }
 
   private:

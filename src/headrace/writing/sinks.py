@@ -42,6 +42,11 @@ FIRST_ROWS, MOST_ROWS = 64, 1024
 BATCH_BYTES = 64 << 20
 
 
+def _bytes_of(column: Any) -> int:
+    """The bytes of a column; of a sparse one, those of its stored values."""
+    return size_of(column.data if hasattr(column, "tocsr") else column)
+
+
 class RowSizer:
     """Finds how many examples to hold in memory at once: at most 1,024, and about 64 MiB as far as the ones before tell."""
 
@@ -65,7 +70,7 @@ def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Bat
         rows = min(sizer.rows, stop - start)
         batch = source.batch(np.arange(start, start + rows))
         yield rows, batch
-        sizer.note(rows, sum(size_of(column) for column in batch.values()))
+        sizer.note(rows, sum(map(_bytes_of, batch.values())))
         start += rows
 
 

@@ -183,7 +183,7 @@ def _expand_folder(url: str) -> list[str]:
     notes = [base_name(each) for each in objects]
     raise NoFiles(
         Where(path=url),
-        expected="an object, or a folder with record files",
+        expected="an object or a folder with record files",
         found=f"only notes and temporaries ({summarize_names(notes)})" if notes else there,
         hint=f"A glob such as '{url.rstrip('/')}/*/*' reaches deeper." if folders else "",
     )
