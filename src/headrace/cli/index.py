@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.options import AsJson, FormatName, Paths, SkipCorrupt, as_path, on_corrupt, tell_skipped
+from headrace.cli.options import AsJson, FormatName, Paths, SkipCorrupt, as_path, on_corrupt, report_skipped
 from headrace.cli.terminal import count_of, print_json, print_line, printable, size_of
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.index.index import index_path, save_index
@@ -78,7 +78,7 @@ def index(
         print_json(facts)
     else:
         _show(facts)
-    tell_skipped(records.skipped)
+    report_skipped(records.skipped)
 
 
 def _modified_time(path: Path) -> int | None:

@@ -26,9 +26,9 @@ from headrace.cli.options import (
     names_in,
     on_corrupt,
     open_from_options,
+    report_skipped,
     rows_in,
     schema_in,
-    tell_skipped,
 )
 from headrace.cli.terminal import note, print_json, print_line, print_table, printable, size_of, width
 from headrace.contracts.records import Skipped
@@ -147,7 +147,7 @@ def head(
     finally:  # Show the examples before the damage, then report the damage.
         if not as_json:
             _print_examples(names, examples)
-    tell_skipped(source.skipped)
+    report_skipped(source.skipped)
 
 
 def _fitting(source: Source, wanted: Condition, names: Sequence[str]) -> Iterator[tuple[int, Example]]:
@@ -209,7 +209,7 @@ def inspect(
         print_json(_as_json(facts))
     else:
         _show(facts)
-    tell_skipped(facts.skipped)
+    report_skipped(facts.skipped)
     for fault in facts.faults:
         print_error(fault)
     if facts.faults:
@@ -333,8 +333,8 @@ def view(
     given = {name: value for name, value in options.items() if value is not None}
     datasets = [each for path in paths or () for each in open_datasets(path, **given)]
 
-    def tell(address: str) -> None:
+    def print_address(address: str) -> None:
         print_line(address)
         note("Ctrl-C ends the viewer")
 
-    run_viewer(datasets, host=host, port=port, browser=browser, started=tell)
+    run_viewer(datasets, host=host, port=port, browser=browser, started=print_address)

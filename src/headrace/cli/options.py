@@ -48,9 +48,9 @@ __all__ = [
     "names_in",
     "on_corrupt",
     "open_from_options",
+    "report_skipped",
     "rows_in",
     "schema_in",
-    "tell_skipped",
 ]
 
 
@@ -305,7 +305,7 @@ def keep_matching(source: Source, where: str, names: Sequence[str] | None) -> So
     return found if names is None else found.select(*names)
 
 
-def tell_skipped(skipped: Skipped) -> None:
+def report_skipped(skipped: Skipped) -> None:
     """Report on stderr what ``--skip-corrupt`` has skipped."""
     if skipped.records:
         note(f"skipped {count_of(skipped.records, 'damaged stretch', 'damaged stretches')}, {size_of(skipped.bytes)}")

@@ -58,7 +58,7 @@ class Collector:
         found = self._summary
         if None in found.shape:
             found.lengths = self._lengths.range()
-        self._content.tell(found, MOST_BARS)
+        self._content.fill(found, MOST_BARS)
         return found
 
 

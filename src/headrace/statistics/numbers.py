@@ -156,7 +156,7 @@ class Numbers:
             return bar
         return Bar(f"{self._native(int(bar.start))} to {self._native(int(bar.stop))}", bar.count, bar.start, bar.stop)
 
-    def tell(self, summary: Summary, most_bars: int) -> None:
+    def fill(self, summary: Summary, most_bars: int) -> None:
         """Write the statistics to a summary."""
         summary.values = self.count
         summary.nan = self._nan
@@ -224,7 +224,7 @@ class Texts:
         self._long.setdefault(key, shorten(text))
         return key
 
-    def tell(self, summary: Summary, most_bars: int) -> None:
+    def fill(self, summary: Summary, most_bars: int) -> None:
         """Write the statistics to a summary."""
         summary.values = self._sizes.count
         summary.sizes = self._sizes.range()

@@ -211,7 +211,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         work.remove_if_fresh()
         raise _exists_error(existing)
     resumed = work.finished_examples()
-    writer.tell(resumed)
+    writer.report(resumed)
     try:
         (run_in_folder if work.is_staged else _run_here)(work, engine, writer, each_bytes)
     except FINAL:
@@ -242,7 +242,7 @@ def _run_in_store(
     if existing is not None:
         raise _exists_error(existing)
     resumed = run.finished_examples()
-    writer.tell(resumed)
+    writer.report(resumed)
     try:
         run.run(engine)
     except FINAL:

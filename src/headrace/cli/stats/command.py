@@ -21,7 +21,7 @@ from headrace.cli.options import (
     WhereOption,
     connect_cluster,
     open_from_options,
-    tell_skipped,
+    report_skipped,
 )
 from headrace.cli.stats.report import page, print_report
 from headrace.cli.terminal import note, print_json
@@ -87,4 +87,4 @@ def stats(
         print_json({"paths": list(paths), **found.to_json(), "statement": found.statement + hint})
     elif html is None:
         print_report(title, found.statement + hint, summaries, brief=brief)
-    tell_skipped(source.skipped)
+    report_skipped(source.skipped)

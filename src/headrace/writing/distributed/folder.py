@@ -155,7 +155,7 @@ def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, each
     for group in groups_of(work.missing(), each_bytes * work.step, cores):
         engine.submit(EngineTask(write_units, writer, group))
     for examples in engine.finished():
-        writer.tell(examples)
+        writer.report(examples)
     files = [file for file in work.files() if not work.is_done(file.path)]
     for file in files:
         engine.submit(EngineTask(_join_there, work, file))

@@ -97,7 +97,7 @@ class StoreRun:
                 if _name(number) not in self._found:
                     engine.submit(EngineTask(_make_file, self._writer, (number, self._files.step, self._prefix)))
             for examples in engine.finished():
-                self._writer.tell(examples)
+                self._writer.report(examples)
             copy_objects({child_of(self._prefix, _name(number)): path for number, path in enumerate(paths)})
             self._put(JOINED, b"")
         self.discard()

@@ -94,7 +94,7 @@ class UnitWriter:
         if self.work is not None:
             _hand_over(path, unit.path, self.work)
 
-    def tell(self, examples: int) -> None:
+    def report(self, examples: int) -> None:
         """Count examples that are written."""
         if self.advance is not None:
             self.advance(examples)
@@ -110,7 +110,7 @@ class UnitWriter:
                 spans = records.spans(np.arange(start, stop))
                 payloads = chosen.payloads(spans) if isinstance(chosen, SageMakerRecordCodec) else spans.to_bytes()
                 writer.write_many(payloads)
-                self.tell(stop - start)
+                self.report(stop - start)
                 sizer.note(stop - start, sum(map(len, payloads)))
                 start = stop
 
@@ -128,7 +128,7 @@ class UnitWriter:
             stack.callback(sink.abort)
             for rows, batch in batches_of(self.source, unit.start, unit.stop):
                 sink.write_batch(batch, rows)
-                self.tell(rows)
+                self.report(rows)
             stack.pop_all()
         sink.close()
 
