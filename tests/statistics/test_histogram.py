@@ -27,7 +27,7 @@ def summary_of(parts, dtype=np.float64):
     for part in parts:
         numbers.add(np.asarray(part, dtype))
     found = Summary(name="x", dtype=str(dtype), shape=())
-    numbers.tell(found, 24)
+    numbers.fill(found, 24)
     return found
 
 
@@ -163,7 +163,7 @@ def test_texts():
     long = "a" * 100
     texts.add(np.array([long, long, "b", "c" * 100], object))
     found = Summary(name="x", dtype="str", shape=())
-    texts.tell(found, 24)
+    texts.fill(found, 24)
     assert (found.values, found.distinct, found.sizes) == (4, 3, (1, 75.25, 100))
     assert [(bar.label, bar.count) for bar in found.bars] == [(shorten(long), 2), ("'b'", 1), (shorten("c" * 100), 1)]
 
@@ -173,7 +173,7 @@ def test_many_texts_are_shown_by_size():
     for block in np.array_split(np.array([f"{i:070}" for i in range(MOST_DISTINCT + 2)], object), [MOST_DISTINCT + 1]):
         texts.add(block)
     found = Summary(name="x", dtype="str", shape=())
-    texts.tell(found, 24)
+    texts.fill(found, 24)
     assert (found.values, found.distinct, found.bars_of) == (MOST_DISTINCT + 2, None, "sizes")
     assert [(bar.label, bar.count) for bar in found.bars] == [("70", MOST_DISTINCT + 2)]
     assert texts._long == {}
