@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.clusters import running_cluster
 
 import headrace as hr
-from headrace.writing import units
+from headrace._ray import RayNode
+from headrace.writing import engines, units
 from headrace.writing.distributed.folder import groups_of
 from headrace.writing.distributed.unit_writer import UnitWriter
 from headrace.writing.engines import EngineTask, TaskEngine, Threads, open_engine
@@ -279,6 +280,57 @@ def test_groups_hold_every_unit_once(numbers, unit_bytes, cores):
         assert len({unit.target for unit in group}) == 1
         assert len(group) == 1 or len(group) * unit_bytes <= units.UNIT_BYTES
     assert not missing or len(groups) >= min(len(missing), 2 * cores)
+
+
+class SilentRay:
+    """A cluster of which some looks find no task that has ended."""
+
+    def __init__(self, cores, free):
+        self.cores, self.free, self.looks = cores, free, 3
+        self.ray = self
+
+    def cpus(self):
+        return max(1, self.cores)
+
+    def nodes(self):
+        return [RayNode("a", "a", float(self.cores))]
+
+    def available_resources(self):
+        return {"CPU": float(self.free)} if self.free else {}
+
+    def wait(self, waiting, **_):
+        self.looks -= 1
+        return ([], waiting) if self.looks >= 0 else (waiting[:1], waiting[1:])
+
+    def share(self, _):
+        return None
+
+    def submit(self, _function, part, **_):
+        return part
+
+    def result(self, part):
+        return part
+
+
+@pytest.mark.parametrize(
+    ("cores", "free", "said"),
+    [
+        (0, 0, "headrace: no node of the Ray cluster has a core; waiting for one\n"),
+        (
+            4,
+            0,
+            "headrace: waiting for 2 tasks: all 4 cores of the Ray cluster are in use (`ray status` shows by what)\n",
+        ),
+        (4, 2, ""),
+    ],
+)
+def test_a_long_silence_is_explained(monkeypatch, capsys, cores, free, said):
+    monkeypatch.setattr(engines, "SILENCE_S", 0.0)
+    engine = engines.RayTasks(SilentRay(cores, free), 2)
+    for part in range(2):
+        engine.submit(EngineTask(_square, 1, part))
+    assert sorted(engine.finished()) == [0, 1]
+    assert capsys.readouterr().err == 3 * said
 
 
 # On Ray.

@@ -114,7 +114,8 @@ class Threads:
 
 LOOK_S = 5.0
 """How often the size of the cluster is asked for: nodes come and go."""
-LONELY_S = 60.0
+SILENCE_S = 60.0
+"""After how long without a result the user is told what is waited for."""
 END_S = 20.0
 """How long tasks may take to end after an error."""
 
@@ -150,7 +151,7 @@ class RayTasks:
                 done, waiting = self.cluster.ray.wait(waiting, num_returns=1, timeout=LOOK_S)
                 for reference in done:
                     yield self.cluster.result(reference)
-                since = self._say_if_alone(since) if not done else time.monotonic()
+                since = time.monotonic() if done else self._explain_silence(since, len(waiting))
         finally:
             self._left.clear()
             self._end(waiting)
@@ -167,12 +168,18 @@ class RayTasks:
             self._shared = work.common, self.cluster.share(work.common)
         return self.cluster.submit(work.function, work.part, common=self._shared[1])
 
-    def _say_if_alone(self, since: float) -> float:
-        """Tell the user why nothing goes on, once a minute. A cluster that grows by itself may still get nodes."""
-        if time.monotonic() - since < LONELY_S:
+    def _explain_silence(self, since: float, waiting: int) -> float:
+        """Say why nothing goes on, once a minute. A cluster that grows by itself may still get nodes."""
+        if time.monotonic() - since < SILENCE_S:
             return since
-        if not any(node.cpus for node in self.cluster.nodes()):
+        total = sum(node.cpus for node in self.cluster.nodes())
+        free = self.cluster.ray.available_resources().get("CPU", 0.0)
+        if not total:
             say("no node of the Ray cluster has a core; waiting for one")
+        elif free < 1:
+            say(
+                f"waiting for {waiting} tasks: all {total:g} cores of the Ray cluster are in use (`ray status` shows by what)"
+            )
         return time.monotonic()
 
     def _end(self, waiting: list[Any]) -> None:
