@@ -360,3 +360,20 @@ def test_nothing_of_another_choice_is_resumed(tmp_path, monkeypatch, before, aft
         with pytest.raises(KeyboardInterrupt):
             hr.convert(before(source), tmp_path / "y.tfrecord")
     assert hr.convert(before(source), tmp_path / "y.tfrecord").resumed == len(before(source))
+
+
+@pytest.mark.parametrize("name", ["b.parquet", "b.tfrecord", "b.jsonl", "b.array_record@2", "b.avro"])
+def test_axes_that_vary_after_the_first_example_of_a_function(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 5)
+    hr.write(tmp_path / "a.tfrecord", {"n": np.arange(20)})
+    source = hr.open(tmp_path / "a.tfrecord").map(lambda example: {"x": np.arange(example["n"] % 3 + 1)})
+    done = hr.convert(source, tmp_path / name)
+    assert done.schema["x"].shape == (None,)
+    assert [e["x"].tolist() for e in hr.open(tmp_path / name)] == [list(range(n % 3 + 1)) for n in range(20)]
+
+
+def test_a_format_without_axes_that_vary_refuses_a_function_whose_values_do(tmp_path):
+    source = hr.ColumnSource({"n": np.arange(20)}).map(lambda example: {"x": np.arange(example["n"] % 3 + 1)})
+    with pytest.raises(hr.UnsupportedData, match="a fixed shape"):
+        hr.convert(source, tmp_path / "b.npz")
+    assert list(tmp_path.iterdir()) == []

@@ -35,7 +35,7 @@ from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
-from headrace.writing.sinks import check_feature_names, codec_for, storable
+from headrace.writing.sinks import check_feature_names, codec_for, storable, written_schema
 from headrace.writing.target import Target
 from headrace.writing.units import WorkFolder, join_units
 
@@ -161,11 +161,13 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         source = storable(source, target.format)
         raw = codec is None and schema is None and not columns and _passes(source, target.format)
         lost: tuple[FeatureLoss, ...] = ()
+        written = source.schema
         if not raw:
             check_feature_names(source.schema, target.paths[0], target.format)
             source, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
+            written = written_schema(source)
         with Progress("converting", len(source), "examples", show=progress) as bar:
-            writer = UnitWriter(source, target, codec, raw=raw, advance=bar.advance)
+            writer = UnitWriter(source, target, codec, raw=raw, advance=bar.advance, schema=written)
             resumed = _run(engine, writer, allow_loss=allow_loss, overwrite=overwrite)
     return Converted(
         examples=len(source),
@@ -174,7 +176,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         resumed=resumed,
         skipped=source.skipped.records,
         lost=tuple(map(str, lost)),
-        schema=source.schema,
+        schema=written,
     )
 
 
@@ -194,7 +196,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         "files": _versions(source),
         "raw": writer.raw,
         "codec": writer.codec,
-        "schema": source.schema.to_json(),
+        "schema": writer.schema.to_json(),
         "allow_loss": allow_loss,
         "csv": repr(target.csv),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from headrace.formats.registry import format_named
 from headrace.formats.table.kept import size_of
 from headrace.io.paths import PathLike
 from headrace.sources.source import Source
+from headrace.sources.stacking import widen
 
 __all__ = [
     "EncodingSink",
@@ -35,6 +37,7 @@ __all__ = [
     "rows_of",
     "slice_rows",
     "storable",
+    "written_schema",
 ]
 
 
@@ -72,6 +75,16 @@ def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Bat
         yield rows, batch
         sizer.note(rows, sum(map(_bytes_of, batch.values())))
         start += rows
+
+
+def written_schema(source: Source) -> Schema:
+    """The schema to write a source with. The values of a function may vary more than its first example shows: about 1,000 more are asked."""
+    schema = source.schema
+    if not source.cuts_cleanly:
+        # The first batch is of few examples, and tells how many fit into memory.
+        for _, batch in islice(batches_of(source, 0, len(source)), 2):
+            schema = widen(schema, batch)
+    return schema
 
 
 def encoders_of(schema: Schema) -> dict[str, ImageEncoder]:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.contracts.schema import Schema
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.index.parts import Indexed, install_index, pack_index
 from headrace.formats.registry import format_named
@@ -62,16 +63,25 @@ class UnitWriter:
         target: The new files.
         codec: Of their payloads.
         raw: Copy payloads unchanged.
+        schema: Of the new files; by default that of the source.
         advance: Called with the number of examples of each batch that is written.
     """
 
     def __init__(
-        self, source: Source, target: Target, codec: str | None, *, raw: bool, advance: Callable[[int], None]
+        self,
+        source: Source,
+        target: Target,
+        codec: str | None,
+        *,
+        raw: bool,
+        advance: Callable[[int], None],
+        schema: Schema | None = None,
     ) -> None:
         self.source = source
         self.target = target
         self.codec = codec
         self.raw = raw
+        self.schema = source.schema if schema is None else schema
         self.advance: Callable[[int], None] | None = advance
         self.work: WorkFolder | None = None
         """The folder that a unit is written to by other processes, if they do."""
@@ -120,7 +130,7 @@ class UnitWriter:
             path,
             target.csv or target.format,
             target.compression,
-            self.source.schema,
+            self.schema,
             codec=self.codec,
             first=unit.first,
         )
