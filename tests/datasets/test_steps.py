@@ -97,3 +97,49 @@ def test_arguments():
         source.steps(next(iter(source.schema)))
     nothing = episodes()[:0].steps()
     assert (len(nothing), list(nothing.schema)) == (0, ["episode_id", "step_id"])
+
+
+def windows_within(steps, size, stride):
+    """Plainly: by the episode and the number of each step, where neighbours of one episode belong together."""
+    runs = []
+    for step in steps:
+        key = int(step["episode_id"])
+        if not runs or runs[-1][0] != key:
+            runs.append((key, []))
+        runs[-1][1].append(int(step["step_id"]))
+    return [(key, numbers[at : at + size]) for key, numbers in runs for at in range(0, len(numbers) - size + 1, stride)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda steps: steps,
+        lambda steps: steps.select("episode_id", "step_id"),
+        lambda steps: steps.map(lambda step: {**step, "more": step["reward"]}),
+        lambda steps: steps[1:],
+        lambda steps: steps[::-1],
+        lambda steps: steps.filter(lambda step: step["step_id"] != 1),
+        lambda steps: steps.map(lambda step: step)[1:-1].select("episode_id", "step_id"),
+        lambda steps: steps.concat(steps[1:]),
+        lambda steps: steps[:0],
+    ],
+)
+@pytest.mark.parametrize(("size", "stride"), [(1, 1), (2, 1), (2, 3), (3, 2), (50, 1)])
+def test_windows_of_steps_stay_inside_an_episode(change, size, stride):
+    steps = change(episodes().steps())
+    windows = steps.window(size, stride)
+    found = [(int(window["episode_id"][0]), window["step_id"].tolist()) for window in windows]
+    expected = windows_within(steps, size, stride)
+    if (
+        change(episodes().steps())[:1] and len(steps) > 2 * len(episodes().steps()) - 2
+    ):  # the end of one and the begin of the other
+        expected = windows_within(episodes().steps(), size, stride) + windows_within(
+            episodes().steps()[1:], size, stride
+        )
+    assert found == expected
+    for window in windows:
+        assert len(set(window["episode_id"].tolist())) == 1
+    if len(windows):
+        assert windows.where(len(windows) - 1)
+        order = np.random.default_rng(0).permutation(len(windows))
+        assert [row.tolist() for row in windows.batch(order)["step_id"]] == [expected[at][1] for at in order]

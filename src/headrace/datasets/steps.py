@@ -109,6 +109,10 @@ class StepsNode:
     def where(self, index: int, /) -> Where:
         return self.parent.where(int(np.searchsorted(self._firsts, index, side="right")) - 1).at(feature=self.feature)
 
+    def runs(self) -> Indices:
+        """The first step of each episode, and the number of all steps."""
+        return self._firsts
+
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
 

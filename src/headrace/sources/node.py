@@ -26,6 +26,7 @@ from headrace.sources.stacking import row
 __all__ = [
     "CutsBatches",
     "DecodesImages",
+    "HasRuns",
     "Narrows",
     "Node",
     "OverFiles",
@@ -103,6 +104,14 @@ class CutsBatches(Protocol):
 
     def cuts_cleanly(self) -> bool:
         """Whether columns have the same kind and dtype whatever the indices, so that a batch can be cut into smaller ones."""
+
+
+@runtime_checkable
+class HasRuns(Protocol):
+    """A node whose examples form runs, such as the steps of an episode."""
+
+    def runs(self) -> Indices:
+        """``int64 (n + 1,)``: the first example of each run, and the number of all examples."""
 
 
 @runtime_checkable

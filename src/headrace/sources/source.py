@@ -246,7 +246,7 @@ class Source(Sequence[Example]):
     def window(self, size: int, stride: int | None = None, *, feature: str | Sequence[str] | None = None) -> Source:
         """Windows of ``size`` as examples, one every ``stride`` (default: ``size``). Only whole windows: what remains is left out.
 
-        Without ``feature``, of consecutive examples: every feature gets a first axis of ``size``. With ``feature``, of the sequences in it (or in
+        Without ``feature``, of consecutive examples: every feature gets a first axis of ``size``; those of ``steps()`` stay inside an episode. With ``feature``, of the sequences in it (or in
         several of equal lengths): each example gives as many windows as fit, with its other features in each. Their lengths are then read once.
         """
         return Source(make_windows(self.node, size, stride, feature))

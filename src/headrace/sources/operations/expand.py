@@ -19,10 +19,10 @@ from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, stream
+from headrace.sources.node import HasRuns, Node, cuts_cleanly, examples_of, narrow, stream
 from headrace.sources.stacking import ragged_rows, row, schema_of, stack
-from headrace.sources.user_functions import UserFunction
-from headrace.sources.views import keep_features
+from headrace.sources.user_functions import Filtered, Mapped, UserFunction
+from headrace.sources.views import Chosen, Concatenated, Selected, keep_features
 
 __all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]
 
@@ -145,13 +145,38 @@ def make_windows(parent: Node, size: int, stride: int | None, feature: str | Seq
     return FeatureWindows(parent, features, size, stride)
 
 
+def runs_of(node: Node) -> Indices | None:
+    """The runs that the examples of a node form, ``int64 (n + 1,)``; ``None`` if they are simply one after the other.
+
+    Runs are kept by functions and choices: neighbours that stay together are of one run if they were before.
+    """
+    if isinstance(node, HasRuns):
+        return node.runs()
+    if isinstance(node, (Mapped, Selected)):
+        return runs_of(node.parent)
+    if isinstance(node, (Chosen, Filtered)) and (runs := runs_of(node.parent)) is not None:
+        which = np.searchsorted(runs, np.asarray(node.chosen, np.int64), side="right")
+        return np.concatenate(([0], np.flatnonzero(np.diff(which)) + 1, [len(which)])).astype(np.int64)
+    if isinstance(node, Concatenated):
+        parts = [(runs_of(part), len(part)) for part in node.below()]
+        if all(runs is None for runs, _ in parts):
+            return None
+        ends = np.cumsum([0, *(length for _, length in parts)])
+        firsts = [
+            (np.zeros(1, np.int64) if runs is None else runs[:-1]) + end
+            for (runs, _), end in zip(parts, ends, strict=False)
+        ]
+        return np.concatenate([*firsts, ends[-1:]])
+    return None
+
+
 class Windows:
-    """Runs of consecutive examples as one example each; only whole runs. Needs no index.
+    """Consecutive examples as one example each; only whole windows. Windows do not cross from one run of examples into the next.
 
     Args:
         parent: The node.
-        size: Examples in a run.
-        stride: From the begin of one run to that of the next.
+        size: Examples in a window.
+        stride: From the begin of one window to that of the next.
 
     Raises:
         UnsupportedData: A feature is sparse.
@@ -167,14 +192,33 @@ class Windows:
         axis = self.size if feature.is_fixed else None
         return Feature(feature.dtype, (axis, *feature.shape), encoding=feature.encoding, names=feature.names)
 
+    @cached_property
+    def _runs(self) -> tuple[Indices, Indices] | None:
+        """For each run its first example and the number of its first window, then the number of all windows; ``None``: there is one run."""
+        runs = runs_of(self.parent)
+        if runs is None:
+            return None
+        counts = np.maximum((np.diff(runs) - self.size) // self.stride + 1, 0)
+        return runs, np.concatenate(([0], np.cumsum(counts)))
+
     def __len__(self) -> int:
-        return max(0, (len(self.parent) - self.size) // self.stride + 1)
+        if self._runs is None:
+            return max(0, (len(self.parent) - self.size) // self.stride + 1)
+        return int(self._runs[1][-1])
+
+    def _begins(self, indices: Indices) -> Indices:
+        """The first example of each of these windows."""
+        if self._runs is None:
+            return indices * self.stride
+        runs, firsts = self._runs
+        which = np.searchsorted(firsts, indices, side="right") - 1
+        return runs[which] + (indices - firsts[which]) * self.stride
 
     def batch(self, indices: Indices, /) -> Batch:
         return self.batch_with_keys(indices, None)
 
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
-        steps = (indices[:, None] * self.stride + np.arange(self.size)).reshape(-1)
+        steps = (self._begins(indices)[:, None] + np.arange(self.size)).reshape(-1)
         wanted, which = np.unique(steps, return_inverse=True)
         batch = read_keyed(self.parent, wanted, keys)
         return {
@@ -195,7 +239,7 @@ class Windows:
         return column.reshape(count, self.size, *column.shape[1:])
 
     def where(self, index: int, /) -> Where:
-        return self.parent.where(index * self.stride)
+        return self.parent.where(int(self._begins(np.array([index]))[0]))
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
