@@ -28,6 +28,9 @@ def versioned(mark):
 
 @pytest.fixture(scope="module")
 def endpoint():
+    """An endpoint with a cluster of its own: a connection that tests before these have left would be used instead."""
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
     return create_endpoint("abalone", [sample("obedient")], settings=ANY_PORT, on="ray", replicas=2)
 
 
