@@ -102,6 +102,7 @@ test-asan-python: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m "not peer and not ray" -o faulthandler_timeout=0 $(ASAN_TESTS)
 
 # Coverage of C++ (gcov) and Python (coverage.py), including child processes. COVERAGE_TESTS="tests/formats tests/codecs" selects tests.
+coverage: export COVERAGE_FILE := $(CURDIR)/build/coverage/python
 coverage: $(VENV)/.test
 	cmake --preset coverage
 	cmake --build --preset coverage -j $(JOBS)
