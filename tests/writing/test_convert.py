@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import headrace as hr
 from headrace.writing import convert, sinks, units
@@ -377,3 +378,31 @@ def test_a_format_without_axes_that_vary_refuses_a_function_whose_values_do(tmp_
     with pytest.raises(hr.UnsupportedData, match="a fixed shape"):
         hr.convert(source, tmp_path / "b.npz")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [np.zeros((2, 3), np.uint8), np.zeros((3, 2), np.uint8)],
+        hr.Ragged.from_list([["a"], ["bc", "d"]], object),
+        np.array(["a", None], object),
+        np.array([b"a", 3], object),
+        hr.Strings.from_values(["a", "b"]),
+        scipy.sparse.csr_array(np.eye(2)),
+    ],
+)
+def test_columns_of_every_kind_have_a_size(column):
+    assert sinks._bytes_of(column) > 0
+
+
+def test_arrays_of_several_shapes_are_written_and_converted(tmp_path):
+    shapes = [(2, 3), (3, 2), (1, 1)] * 40
+    source = hr.ColumnSource({"n": np.arange(120)}).map(lambda e: {"x": np.full(shapes[e["n"]], e["n"], np.uint8)})
+    schema = {"x": hr.Feature("uint8", (None, None))}
+    hr.write(tmp_path / "a.jsonl", source, schema=schema)
+    hr.convert(tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    assert (tmp_path / "b.jsonl").read_bytes() == (tmp_path / "a.jsonl").read_bytes()
+    assert [
+        example["x"].tolist() if hasattr(example["x"], "tolist") else example["x"].to_list()
+        for example in hr.open(tmp_path / "b.jsonl")
+    ] == [np.full(shape, n).tolist() for n, shape in enumerate(shapes)]

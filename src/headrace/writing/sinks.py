@@ -19,7 +19,6 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
-from headrace.formats.table.kept import size_of
 from headrace.io.paths import PathLike
 from headrace.sources.source import Source
 from headrace.sources.stacking import widen
@@ -45,9 +44,18 @@ FIRST_ROWS, MOST_ROWS = 64, 1024
 BATCH_BYTES = 64 << 20
 
 
+OBJECT_BYTES = 64
+
+
 def _bytes_of(column: Any) -> int:
-    """The bytes of a column; of a sparse one, those of its stored values."""
-    return size_of(column.data if hasattr(column, "tocsr") else column)
+    """About how many bytes a column of any kind has; of a sparse one, its stored values."""
+    if isinstance(column, Ragged):
+        return _bytes_of(column.values) + int(column.offsets.nbytes)
+    if isinstance(column, list):  # arrays of several shapes
+        return sum(map(_bytes_of, column))
+    if isinstance(column, np.ndarray) and column.dtype == object:
+        return sum(OBJECT_BYTES + (len(value) if isinstance(value, (str, bytes)) else 0) for value in column.flat)
+    return int(getattr(column.data if hasattr(column, "tocsr") else column, "nbytes", 0))
 
 
 class RowSizer:
