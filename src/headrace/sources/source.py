@@ -65,6 +65,7 @@ __all__ = ["ColumnSource", "Source", "as_indices"]
 
 Mask = npt.NDArray[np.bool_] | list[bool]
 """One flag for each example."""
+INT64 = np.dtype(np.int64)
 
 
 def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
@@ -77,6 +78,10 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)
+    if array.dtype is INT64 and array.ndim == 1:  # what every loader asks for
+        low, high = bounds(array)
+        if low >= 0 and high < n:
+            return array
     if array.ndim != 1 or array.dtype.kind not in "iu":
         is_size = array.ndim == 0 and array.dtype.kind in "iu"
         hint = f": hr.Loader(source, {array}) iterates over batches of {array}" if is_size else ""

@@ -127,7 +127,7 @@ class NpyRecords(FileTable):
         return self._layout.row_shape
 
     def __len__(self) -> int:
-        return int(self._layout.firsts[-1])
+        return self._layout.rows
 
     @cached_property
     def schema(self) -> Schema:
@@ -175,10 +175,12 @@ class NpyRecords(FileTable):
             if layout.stored is None:
                 rows = self._taken_by_numpy(indices)
             else:
-                flat = self._bytes(layout, indices)
-                rows = native_endian(flat.view(layout.stored).reshape(count, *layout.row_shape))
+                rows = np.ndarray((count, *layout.row_shape), layout.stored, self._bytes(layout, indices))
         except (_native.FormatError, IndexError) as error:
             raise IndexError(f"rows {indices.min()} to {indices.max()} of {len(self)}") from error
+        if layout.is_plain:
+            return rows
+        rows = native_endian(rows)
         check_text(rows, lambda row: self.where(int(indices[row])))
         return rows
 
@@ -186,7 +188,7 @@ class NpyRecords(FileTable):
         """The bytes of these rows, concatenated."""
         # Also in order: rows need no decoding, and copying them from a warm map is three times as fast as reading them.
         fetches = self._files.worth_fetching()
-        mapped = not fetches and self._files.worth_mapping(len(self) * layout.row_bytes)
+        mapped = not fetches and self._files.worth_mapping(layout.rows * layout.row_bytes)
         if mapped and len(self.paths) == 1:
             buffer, header = self._files.content(0).buffer, layout.headers[0]
             return _native.take_rows(buffer, header.data_offset, layout.row_bytes, header.rows, indices)
@@ -204,7 +206,7 @@ class NpyRecords(FileTable):
 
     def _files_of(self, layout: RowLayout, indices: Indices) -> npt.NDArray[np.int32]:
         low, high = _native.bounds(indices)
-        if not 0 <= low <= high < int(layout.firsts[-1]):
+        if not 0 <= low <= high < layout.rows:
             raise IndexError
         return _native.parts_of(layout.firsts, indices)
 

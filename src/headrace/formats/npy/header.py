@@ -219,19 +219,26 @@ class RowLayout(NamedTuple):
     dtype: np.dtype[Any]
     row_shape: tuple[int, ...]
     row_bytes: int
+    rows: int
+    is_plain: bool
+    """Whether copied bytes are the values: neither text, which is checked, nor of another byte order."""
 
     @classmethod
     def of(cls, headers: list[NpyHeader]) -> RowLayout:
         first = headers[0]
         alike = all(header.dtype == first.dtype and not header.is_fortran for header in headers)
+        native = first.dtype.newbyteorder("=")
+        rows = sum(header.rows for header in headers)
         return cls(
             headers,
             np.cumsum([0, *(header.rows for header in headers)], dtype=np.int64),
             np.array([header.data_offset for header in headers], np.int64),
             first.dtype if alike and first.row_bytes else None,
-            first.dtype.newbyteorder("="),
+            native,
             first.row_shape,
             first.row_bytes,
+            rows,
+            alike and first.row_bytes > 0 and first.dtype == native and not holds_text(native),
         )
 
     @property
