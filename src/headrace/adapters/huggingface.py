@@ -62,13 +62,13 @@ class HfNode:
     """
 
     def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset.with_format("arrow")
+        self.dataset: Any = dataset.with_format("arrow")
         features = dataset.features
         self._files = [name for name, feature in features.items() if type(feature).__name__ in FILES]
         table = _plain(self.dataset[:0], self._files)
         self._leaves: list[Leaf] = list(leaves_of(table.schema))
         schema = schema_of_leaves(self._leaves, Where())
-        self.schema = Schema({name: _refine(feature, features.get(name)) for name, feature in schema.items()})
+        self.schema: Schema = Schema({name: _refine(feature, features.get(name)) for name, feature in schema.items()})
 
     def __len__(self) -> int:
         return len(self.dataset)

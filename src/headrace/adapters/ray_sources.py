@@ -59,8 +59,10 @@ class SharedSource:
                 _index_on(cluster, request)
         for filtered in source.filters():
             _evaluate_on(cluster, filtered)
-        self.rows = len(source)
-        self.files = tuple(path for records in records_below(source.node) for path in files_of(records))
+        self.rows: int = len(source)
+        self.files: tuple[str, ...] = tuple(
+            path for records in records_below(source.node) for path in files_of(records)
+        )
 
     @cached_property
     def reference(self) -> Any:

@@ -67,7 +67,7 @@ class CsvCodec:
 
     def __init__(self, schema: Schema, dialect: CsvDialect, *, inferred: Collection[str] = ()) -> None:
         self.schema = schema
-        self.inferred = frozenset(inferred)
+        self.inferred: frozenset[str] = frozenset(inferred)
         self.dialect = dialect
         numbers = {name: number for number, name in enumerate(dialect.names)}
         self._columns = [

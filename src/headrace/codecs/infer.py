@@ -155,7 +155,7 @@ class RawCodec:
     name = "raw"
 
     def __init__(self, encoding: Encoding | None = None) -> None:
-        self.schema = Schema({"record": Feature("bytes", encoding=encoding)})
+        self.schema: Schema = Schema({"record": Feature("bytes", encoding=encoding)})
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
         """The payloads of ``n`` records as :class:`~headrace.Strings` ``(n,)`` of bytes.

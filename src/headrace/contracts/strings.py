@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ class Strings(Sequence[Any]):
     """
 
     __slots__ = ("_data", "_offsets", "is_text", "shape")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     _data: npt.NDArray[np.uint8]
     _offsets: npt.NDArray[np.int64]

@@ -42,17 +42,21 @@ class FeaturesCodec:
 
     def __init__(self, features: DatasetFeature, *, decoders: Any = None, names: Iterable[str] | None = None) -> None:
         self.features = features
-        self.decoders = {} if decoders is None else decoders_by_key(features, decoders)
+        self.decoders: dict[str, SkipDecoding | Decoder] = (
+            {} if decoders is None else decoders_by_key(features, decoders)
+        )
         parts = {key: _columns(key, leaf, levels, self.decoders) for key, leaf, levels in features.leaves("", ())}
         columns = {name: column for part in parts.values() for name, column in part.items()}
         _check_keys(parts)
-        self.names = None
+        self.names: tuple[str, ...] | None = None
         if names is not None:
             self.names = tuple(column for name in names for column in _columns_named(name, columns, parts))
         self._columns = columns if self.names is None else {name: columns[name] for name in self.names}
-        self.schema = Schema({name: column.schema for name, column in self._columns.items()})
+        self.schema: Schema = Schema({name: column.schema for name, column in self._columns.items()})
         self._others = [(name, column) for name, column in self._columns.items() if not _is_stored_directly(column)]
-        self.wire = Schema({key: wire for column in self._columns.values() for key, wire in column.wire.items()})
+        self.wire: Schema = Schema(
+            {key: wire for column in self._columns.values() for key, wire in column.wire.items()}
+        )
         self._example = ExampleCodec(self.wire)
 
     @property

@@ -49,7 +49,7 @@ class WireKey:
         self.key = key
         self.stored = stored
         self.levels = levels
-        self.optional = optional and not levels and None not in stored.shape
+        self.optional: bool = optional and not levels and None not in stored.shape
         if levels and None in stored.shape:
             raise UnsupportedData(
                 Where(feature=key),
@@ -128,7 +128,7 @@ class LeafColumn:
                 expected=f"at most {MOST_VALUES} values in an example",
                 found=f"{feature!r} in sequences of the lengths {levels}" if levels else repr(feature),
             )
-        self.keys = [
+        self.keys: list[WireKey] = [
             WireKey(stored_key(name, suffix), stored, levels, optional=feature.optional)
             for suffix, stored in feature.stored.items()
         ]
@@ -334,7 +334,7 @@ class StepsColumn:
     def __init__(self, name: str, feature: Dataset, columns: Mapping[str, LeafColumn]) -> None:
         self.name = name
         self.feature = feature
-        self.columns = dict(columns)
+        self.columns: dict[str, LeafColumn] = dict(columns)
         if not columns:
             raise UnsupportedData(
                 Where(feature=name),

@@ -45,8 +45,10 @@ class StepsNode:
             raise UnsupportedData(
                 Where(feature=feature), expected="a feature that holds examples", found=repr(parent.schema[feature])
             )
-        self.parent = narrow(parent, (feature,))
-        self.feature, self.episode, self.step = feature, episode, step
+        self.parent: Node = narrow(parent, (feature,))
+        self.feature: str = feature
+        self.episode: str = episode
+        self.step: str = step
         self.names = names
 
     @cached_property

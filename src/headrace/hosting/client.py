@@ -33,7 +33,7 @@ class ModelError(HeadraceError, RuntimeError):
 
     def __init__(self, original_status: int, original_message: str, *, container: str = "primary") -> None:
         self.original_status = original_status
-        self.original_message = original_message[:MOST_MESSAGE]
+        self.original_message: str = original_message[:MOST_MESSAGE]
         self.container = container
         side = "client" if 400 <= original_status < 500 else "server"
         super().__init__(

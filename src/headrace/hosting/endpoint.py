@@ -63,7 +63,7 @@ class Endpoint:
     """
 
     def __init__(self, entry: EndpointEntry) -> None:
-        self.name = entry.name
+        self.name: str = entry.name
         self._entry = entry
         self._client: Client | None = None
 

@@ -16,7 +16,9 @@ class CounterMetric:
     """A number that only grows, one for each value of an optional label."""
 
     def __init__(self, name: str, text: str, label: str | None = None) -> None:
-        self.name, self.text, self._label = name, text, label
+        self.name: str = name
+        self.text: str = text
+        self._label = label
         self._counts: dict[str, int] = {"": 0}
 
     def add(self, of: str = "") -> None:
@@ -40,7 +42,9 @@ class HistogramMetric:
     """Counts of values by upper bound, for each value of an optional label."""
 
     def __init__(self, name: str, text: str, bounds: tuple[float, ...], label: str | None = None) -> None:
-        self.name, self.text, self._bounds, self._label = name, text, bounds, label
+        self.name: str = name
+        self.text: str = text
+        self._bounds, self._label = bounds, label
         self._counts: dict[str, list[int]] = {}
         self._sums: dict[str, float] = {}
 
@@ -74,21 +78,25 @@ class Metrics:
     """All metrics of an endpoint."""
 
     def __init__(self) -> None:
-        self.requests = CounterMetric("headrace_requests_total", "Answered invocations by HTTP status.", "status")
-        self.request_seconds = HistogramMetric(
+        self.requests: CounterMetric = CounterMetric(
+            "headrace_requests_total", "Answered invocations by HTTP status.", "status"
+        )
+        self.request_seconds: HistogramMetric = HistogramMetric(
             "headrace_request_seconds",
             "Time from the complete request to its answer, by HTTP status.",
             SECONDS,
             "status",
         )
-        self.batch_size = HistogramMetric("headrace_batch_size", "Requests per batch.", SIZES)
-        self.container_seconds = HistogramMetric(
+        self.batch_size: HistogramMetric = HistogramMetric("headrace_batch_size", "Requests per batch.", SIZES)
+        self.container_seconds: HistogramMetric = HistogramMetric(
             "headrace_container_seconds",
             "Time of one call of a container, for one request or a batch.",
             SECONDS,
             "container",
         )
-        self.restarts = CounterMetric("headrace_worker_restarts_total", "Workers that died and were replaced.")
+        self.restarts: CounterMetric = CounterMetric(
+            "headrace_worker_restarts_total", "Workers that died and were replaced."
+        )
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
 
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:

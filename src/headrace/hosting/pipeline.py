@@ -72,7 +72,7 @@ class SerialPipeline:
             raise ValueError(f"a pipeline has 1 to {MOST_CONTAINERS} containers, got {len(members)}")
         if len({member.name for member in members}) < len(members):
             raise ValueError(f"two containers have the same name: {', '.join(member.name for member in members)}")
-        self.members = tuple(members)
+        self.members: tuple[PipelineMember, ...] = tuple(members)
         self._direct = direct and len(members) > 1
         self._by_name = {member.name: member for member in members}
         self._max_between_bytes = max_between_bytes

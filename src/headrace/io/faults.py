@@ -32,7 +32,7 @@ class name_in_errors:  # noqa: N801 - used like a function
     __slots__ = ("path",)
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path: str = path
 
     def __enter__(self) -> None:
         pass

@@ -170,8 +170,8 @@ class AtomicFolder:
     """
 
     def __init__(self, path: PathLike) -> None:
-        self.closed = True
-        self.path = absolute(path)
+        self.closed: bool = True
+        self.path: str = absolute(path)
         self._is_uploaded = is_uploaded(self.path)
         if self._is_uploaded:
             check_writable(self.path)

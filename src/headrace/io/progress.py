@@ -75,7 +75,7 @@ class Progress:
         self.label = label
         self.total = total
         self.unit = unit
-        self.done = 0
+        self.done: int = 0
         self._in_notebook = show and in_notebook()
         self._shown = self._in_notebook or (show and sys.stderr is not None and sys.stderr.isatty())
         self._begun = time.monotonic()

@@ -41,10 +41,10 @@ class LoaderPosition:
     def __init__(self, start: Cursor, finished: Times | None = None) -> None:
         self._start = start
         self.run: BatchRun | None = None
-        self.given = 0
+        self.given: int = 0
         """Batches of ``run`` that the consumer has received."""
         self.running: Times | None = None
-        self.finished = finished
+        self.finished: Times | None = finished
 
     @property
     def cursor(self) -> Cursor:
@@ -328,7 +328,7 @@ class EpochStream:
     def __init__(
         self, batches: Iterator[Batch], maker: BatchMaker, epoch: int, batch_size: int, *, drop_last: bool
     ) -> None:
-        self.ended = False
+        self.ended: bool = False
         self._maker = maker
         self._epoch = epoch
         self._batch_size = batch_size

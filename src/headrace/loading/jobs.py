@@ -141,10 +141,10 @@ class JobSizer:
     """
 
     def __init__(self, *, can_grow: bool, target_ns: int = TARGET_NS) -> None:
-        self.batches = 1
-        self.inline_batches = 1
+        self.batches: int = 1
+        self.inline_batches: int = 1
         """The same for a job that the consumer makes itself."""
-        self.cuts = can_grow
+        self.cuts: bool = can_grow
         """Whether such a job should cut its batches from a larger one."""
         self._can_grow = can_grow
         self._target_ns = target_ns
@@ -281,7 +281,8 @@ class OpenRun:
     def __init__(self, maker: BatchMaker, run: BatchRun, indices: Indices, index_ns: int) -> None:
         self._maker, self._run, self._indices, self._index_ns = maker, run, indices, index_ns
         self._number = 0
-        self.left, self.size = run.batches, run.size
+        self.left: int = run.batches
+        self.size: int = run.size
 
     def make(self, clocks: Clocks) -> Any:
         """The next batch. Its size and times are added to ``clocks``."""

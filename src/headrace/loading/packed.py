@@ -185,7 +185,7 @@ class PackedNode:
         self.parent = parent
         self.plan = plan
         self.fill = fill
-        self.schema = self._packed_schema(parent.schema)
+        self.schema: Schema = self._packed_schema(parent.schema)
 
     def _packed_schema(self, schema: Schema) -> Schema:
         names, length = self.plan.features, self.plan.length

@@ -33,8 +33,8 @@ class Task(Generic[T]):
     __slots__ = ("done", "dropped", "error", "job", "value")
 
     def __init__(self, job: Job[T]) -> None:
-        self.job = job
-        self.dropped = False
+        self.job: Job[T] = job
+        self.dropped: bool = False
         self.value: T | None = None
         self.error: BaseException | None = None
         self.done = Lock()
@@ -156,11 +156,11 @@ class Prefetcher(Iterator[T]):
         self._make = inline
         self._crew: ThreadCrew[T] | None = None
         self._given: deque[Task[T]] = deque()
-        self.blocked_ns = 0
+        self.blocked_ns: int = 0
         """How long the consumer has slept."""
-        self.helped_ns = 0
+        self.helped_ns: int = 0
         """How long the consumer itself has worked."""
-        self.by_threads = False
+        self.by_threads: bool = False
         """Whether the last result is that of a job given to the threads."""
 
     def __next__(self) -> T:

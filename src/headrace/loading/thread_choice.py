@@ -45,7 +45,9 @@ class Segment:
     __slots__ = ("examples", "jobs", "ns")
 
     def __init__(self) -> None:
-        self.ns = self.examples = self.jobs = 0
+        self.ns: int = 0
+        self.examples: int = 0
+        self.jobs: int = 0
 
 
 class ThreadChoice:
@@ -57,9 +59,9 @@ class ThreadChoice:
     """
 
     def __init__(self, ahead: int) -> None:
-        self.uses_threads = True
+        self.uses_threads: bool = True
         """Whether threads should make the next job."""
-        self.is_trying = True
+        self.is_trying: bool = True
         """Whether a trial is running."""
         self._least_jobs = {True: 2 * ahead, False: INLINE_JOBS}
         self._first_ns = FIRST_NS

@@ -125,7 +125,7 @@ class BotoSession:
 
     def __init__(self, session: Account) -> None:
         self._session = session
-        self.region_name = session.boto_region_name
+        self.region_name: str = session.boto_region_name
 
     def client(self, service_name: str, *_: Any, **__: Any) -> SageMakerClient | RuntimeClient:
         """Return the client of SageMaker or of its runtime.

@@ -100,7 +100,7 @@ class StringDeserializer(BodyDeserializer):
         accept: The content type or types to ask for.
     """
 
-    ACCEPTED = ("application/json",)
+    ACCEPTED: tuple[str, ...] = ("application/json",)
 
     def __init__(self, encoding: str = "UTF-8", accept: str | tuple[str, ...] | None = None) -> None:
         super().__init__(accept)
@@ -125,7 +125,7 @@ class CSVDeserializer(BodyDeserializer):
         accept: The content type or types to ask for.
     """
 
-    ACCEPTED = ("text/csv",)
+    ACCEPTED: tuple[str, ...] = ("text/csv",)
 
     def __init__(self, encoding: str = "utf-8", accept: str | tuple[str, ...] | None = None) -> None:
         super().__init__(accept)
@@ -138,7 +138,7 @@ class CSVDeserializer(BodyDeserializer):
 class JSONDeserializer(BodyDeserializer):
     """The value of a JSON text."""
 
-    ACCEPTED = ("application/json",)
+    ACCEPTED: tuple[str, ...] = ("application/json",)
 
     def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002
         return json.loads(body)
@@ -147,7 +147,7 @@ class JSONDeserializer(BodyDeserializer):
 class JSONLinesDeserializer(BodyDeserializer):
     """A list with the value of each line of JSON."""
 
-    ACCEPTED = ("application/jsonlines",)
+    ACCEPTED: tuple[str, ...] = ("application/jsonlines",)
 
     def read(self, body: bytes, content_type: str) -> list[Any]:  # noqa: ARG002
         return [json.loads(line) for line in body.decode().splitlines() if line.strip()]
@@ -165,7 +165,7 @@ class NumpyDeserializer(BodyDeserializer):
         ValueError: ``allow_pickle=True``.
     """
 
-    ACCEPTED = ("application/x-npy",)
+    ACCEPTED: tuple[str, ...] = ("application/x-npy",)
 
     def __init__(
         self, dtype: Any = None, accept: str | tuple[str, ...] | None = None, allow_pickle: bool = False
@@ -204,11 +204,11 @@ def _load_array(body: bytes) -> Any:
 class TorchTensorDeserializer(BodyDeserializer):
     """A tensor of a ``.npy`` file."""
 
-    ACCEPTED = ("tensor/pt",)
+    ACCEPTED: tuple[str, ...] = ("tensor/pt",)
 
     def __init__(self, accept: str | tuple[str, ...] | None = None) -> None:
         super().__init__(accept)
-        self.convert_npy_to_tensor = require("torch", extra="torch").from_numpy
+        self.convert_npy_to_tensor: Any = require("torch", extra="torch").from_numpy
 
     def deserialize(self, stream: Any, content_type: str = "tensor/pt") -> Any:
         """Convert a stream to a tensor.
@@ -228,7 +228,7 @@ class TorchTensorDeserializer(BodyDeserializer):
 class PandasDeserializer(BodyDeserializer):
     """A data frame of csv (the first row holds the names) or json."""
 
-    ACCEPTED = ("text/csv", "application/json")
+    ACCEPTED: tuple[str, ...] = ("text/csv", "application/json")
 
     def read(self, body: bytes, content_type: str) -> Any:
         """Convert a body to a data frame.
@@ -248,7 +248,7 @@ class PandasDeserializer(BodyDeserializer):
 class RecordDeserializer(BodyDeserializer):
     """A list of Records."""
 
-    ACCEPTED = ("application/x-recordio-protobuf",)
+    ACCEPTED: tuple[str, ...] = ("application/x-recordio-protobuf",)
 
     def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002
         return read_records(io.BytesIO(body))
@@ -266,7 +266,7 @@ class _Deprecated:
     def __init__(self, name: str, kind: type[BodyDeserializer]) -> None:
         self._name, self._kind = name, kind
         self.ACCEPT = kind.ACCEPTED
-        self.accept = kind.ACCEPTED[0]
+        self.accept: str = kind.ACCEPTED[0]
 
     def deserialize(self, stream: Any, content_type: str) -> Any:
         message = f"{self._name} is {self._kind.__name__}() in version 2 of the SDK and here"
@@ -277,6 +277,6 @@ class _Deprecated:
         return self.deserialize(stream, content_type)
 
 
-csv_deserializer = _Deprecated("csv_deserializer", CSVDeserializer)
-json_deserializer = _Deprecated("json_deserializer", JSONDeserializer)
-numpy_deserializer = _Deprecated("numpy_deserializer", NumpyDeserializer)
+csv_deserializer: _Deprecated = _Deprecated("csv_deserializer", CSVDeserializer)
+json_deserializer: _Deprecated = _Deprecated("json_deserializer", JSONDeserializer)
+numpy_deserializer: _Deprecated = _Deprecated("numpy_deserializer", NumpyDeserializer)

@@ -74,15 +74,15 @@ class EstimatorBase(OnOneMachine, ABC):
     ) -> None:
         given = select_arguments(others, known=RENAMED, what=type(self).__name__, swallows=True)
         del checkpoint_local_path
-        self.role = role or get_execution_role()
-        self.instance_count = int(given.get("instance_count", instance_count))
-        self.instance_type = str(given.get("instance_type", instance_type))
-        self.max_run = float(given.get("max_run", max_run))
+        self.role: str = role or get_execution_role()
+        self.instance_count: int = int(given.get("instance_count", instance_count))
+        self.instance_type: str = str(given.get("instance_type", instance_type))
+        self.max_run: float = float(given.get("max_run", max_run))
         self.input_mode: InputMode = input_mode
         self.output_path = output_path
         self.base_job_name = base_job_name
-        self.sagemaker_session = sagemaker_session or Session()
-        self.environment = {str(key): str(value) for key, value in (environment or {}).items()}
+        self.sagemaker_session: Session = sagemaker_session or Session()
+        self.environment: dict[str, str] = {str(key): str(value) for key, value in (environment or {}).items()}
         self.checkpoint_s3_uri = checkpoint_s3_uri
         self.model_uri = model_uri
         self.model_channel_name = model_channel_name
@@ -265,7 +265,7 @@ class Framework(EstimatorBase):
         super().__init__(hyperparameters=hyperparameters, **options)
         self.entry_point = entry_point
         self.source_dir = source_dir
-        self.dependencies = tuple(dependencies)
+        self.dependencies: tuple[str | os.PathLike[str], ...] = tuple(dependencies)
         self.image_uri = image_uri
         self._code: UploadedCode | None = None
 
@@ -348,7 +348,7 @@ class Estimator(EstimatorBase):
     ) -> None:
         given = select_arguments({name: options.pop(name) for name in ("image_name", "image") if name in options}, known=("image_uri",), what="Estimator")  # fmt: skip
         super().__init__(role, instance_count, instance_type, **options)
-        self.image_uri = str(image_uri or given.get("image_uri", ""))
+        self.image_uri: str = str(image_uri or given.get("image_uri", ""))
         name = image_name(self.image_uri)
         if name not in REPOSITORIES.values():
             known = ", ".join(sorted(REPOSITORIES.values()))
@@ -356,7 +356,7 @@ class Estimator(EstimatorBase):
         self.base_name = name
         self.entry_point = entry_point
         self.source_dir = source_dir
-        self.dependencies = tuple(dependencies)
+        self.dependencies: tuple[str | os.PathLike[str], ...] = tuple(dependencies)
         self._code: UploadedCode | None = None
         if name == REPOSITORIES["sklearn"] and entry_point is None:
             raise ValueError("the scikit-learn image runs a script: give an entry_point")

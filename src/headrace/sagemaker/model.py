@@ -167,7 +167,7 @@ class Model(OnOneMachine, Deployable):
     """
 
     base_name = "model"
-    renamed = ("endpoint_name",)
+    renamed: tuple[str, ...] = ("endpoint_name",)
 
     def __init__(
         self,
@@ -189,10 +189,10 @@ class Model(OnOneMachine, Deployable):
         **others: Any,
     ) -> None:
         given = select_arguments(others, known=("image_uri",), what=type(self).__name__)
-        self.image_uri = given.get("image_uri", image_uri)
+        self.image_uri: Any = given.get("image_uri", image_uri)
         self.model_data = model_data
         self.role = role
-        self.env = {str(key): str(value) for key, value in (env or {}).items()}
+        self.env: dict[str, str] = {str(key): str(value) for key, value in (env or {}).items()}
         self.name = name
         self.endpoint_name: str | None = None
         self.sagemaker_session = sagemaker_session or Session()

@@ -46,7 +46,7 @@ class PipelineModel(OnOneMachine, Deployable):
         select_arguments(others, what="PipelineModel")
         if not LEAST <= len(models) <= MOST:
             raise ValueError(f"a serial pipeline has {LEAST} to {MOST} models, got {len(models)}")
-        self.models = list(models)
+        self.models: list[Model | EstimatorBase] = list(models)
         self.role = role
         self.predictor_cls = predictor_cls
         self.name = name

@@ -79,10 +79,10 @@ class Predictor(OnOneMachine):
         name = given.get("endpoint_name", endpoint_name)
         if name is None:
             raise TypeError(f"{type(self).__name__} needs an endpoint_name")
-        self.endpoint_name = str(name)
-        self.sagemaker_session = sagemaker_session or Session()
-        self.serializer = IdentitySerializer() if serializer is None else serializer
-        self.deserializer = BytesDeserializer() if deserializer is None else deserializer
+        self.endpoint_name: str = str(name)
+        self.sagemaker_session: Session = sagemaker_session or Session()
+        self.serializer: IdentitySerializer | Any = IdentitySerializer() if serializer is None else serializer
+        self.deserializer: BytesDeserializer | Any = BytesDeserializer() if deserializer is None else deserializer
         self._endpoint = find_endpoint(self.endpoint_name)
         self._content_type: str | None = None
         self._accept: str | None = None

@@ -60,7 +60,7 @@ class Serializer(BaseSerializer):
     def __init__(self, content_type: str | None = None) -> None:
         if content_type and not isinstance(getattr(type(self), "CONTENT_TYPE", None), property):
             self.CONTENT_TYPE = content_type
-        self.content_type = content_type or self.CONTENT_TYPE
+        self.content_type: str = content_type or self.CONTENT_TYPE
 
     def __call__(self, data: Any) -> bytes | str:
         return self.serialize(data)
@@ -224,7 +224,7 @@ class TorchTensorSerializer(Serializer):
 
     def __init__(self, content_type: str | None = None) -> None:
         super().__init__(content_type)
-        self.torch_tensor = require("torch", extra="torch").Tensor
+        self.torch_tensor: Any = require("torch", extra="torch").Tensor
 
     def serialize(self, data: Any) -> bytes:
         """The file.
@@ -290,7 +290,7 @@ class _Deprecated:
 
     def __init__(self, name: str, kind: type[Serializer]) -> None:
         self._name, self._kind = name, kind
-        self.content_type = kind.CONTENT_TYPE
+        self.content_type: str = kind.CONTENT_TYPE
 
     def serialize(self, data: Any) -> bytes | str:
         message = f"{self._name} is {self._kind.__name__}() in version 2 of the SDK and here"
@@ -301,9 +301,9 @@ class _Deprecated:
         return self.serialize(data)
 
 
-csv_serializer = _Deprecated("csv_serializer", CSVSerializer)
-json_serializer = _Deprecated("json_serializer", JSONSerializer)
-npy_serializer = _Deprecated("npy_serializer", NumpySerializer)
+csv_serializer: _Deprecated = _Deprecated("csv_serializer", CSVSerializer)
+json_serializer: _Deprecated = _Deprecated("json_serializer", JSONSerializer)
+npy_serializer: _Deprecated = _Deprecated("npy_serializer", NumpySerializer)
 
 
 def numpy_to_record_serializer() -> RecordSerializer:

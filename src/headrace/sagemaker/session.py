@@ -67,10 +67,10 @@ class Session(OnOneMachine):
         if root is not None and not isinstance(root, str | os.PathLike):
             root, boto_session = None, root
         given = root or os.environ.get("HEADRACE_SAGEMAKER_DIR") or state_folder() / "sagemaker"
-        self.root = Path(given).expanduser().absolute()
-        self.store = LocalStore(self.root / "s3")
+        self.root: Path = Path(given).expanduser().absolute()
+        self.store: LocalStore = LocalStore(self.root / "s3")
         region = getattr(boto_session, "region_name", None)
-        self.boto_region_name = str(
+        self.boto_region_name: str = str(
             region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
         )
         self.local_mode = True

@@ -149,11 +149,13 @@ class Transformer(OnOneMachine):
         session = sagemaker_session or Session()
         if isinstance(model_name, str):
             session.describe_model(model_name)  # fail now if there is no such model
-        self.model = _WrittenModel(model_name, session) if isinstance(model_name, str) else model_name
+        self.model: _WrittenModel | Transformable = (
+            _WrittenModel(model_name, session) if isinstance(model_name, str) else model_name
+        )
         self.strategy = strategy
         self.assemble_with = assemble_with
         self.accept = accept
-        self.env = dict(env or {})
+        self.env: dict[str, str] = dict(env or {})
         self.max_concurrent_transforms = max_concurrent_transforms
         self.max_payload = max_payload
         self.sagemaker_session = session

@@ -204,8 +204,8 @@ class Interleaving:
     """
 
     def __init__(self, parts: Sequence[int]) -> None:
-        self.parts = tuple(parts)
-        self.period = sum(self.parts)
+        self.parts: tuple[int, ...] = tuple(parts)
+        self.period: int = sum(self.parts)
         self._pattern = _pattern(self.parts)
         self._slots = [np.flatnonzero(self._pattern == c) for c in range(len(self.parts))]
         self._draws = np.empty(self.period, np.int64)

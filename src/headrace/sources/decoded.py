@@ -16,6 +16,7 @@ from headrace.codecs.images.views import decoder_of, feature_of_views, given_fea
 from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.images import ImageOptions, encoding_of_all
 from headrace.contracts.random_keys import RandomKeys, read_batch
+from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import DataError, MissingExtra, Where
@@ -106,10 +107,10 @@ class DecodedNode:
     ) -> None:
         self.parent = parent
         self.options = options
-        self.given = dict(given)
-        self.stored = dict(stored)
+        self.given: dict[str, Feature] = dict(given)
+        self.stored: dict[str, Feature] = dict(stored)
         if isinstance(parent, OverFiles):
-            self.records = parent.records
+            self.records: Records | Table = parent.records
 
     @cached_property
     def schema(self) -> Schema:  # found when it is asked for, so that opening reads no image

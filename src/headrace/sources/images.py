@@ -153,10 +153,10 @@ class ImagePaths:
 
     def __init__(self, parent: Node, images: dict[str, Feature], *, anywhere: bool = False) -> None:
         self.parent = parent
-        self.records = records_below(parent)[0]
+        self.records: Records | Table = records_below(parent)[0]
         self.images = images
         self.anywhere = anywhere
-        self.schema = Schema({name: images.get(name, feature) for name, feature in parent.schema.items()})
+        self.schema: Schema = Schema({name: images.get(name, feature) for name, feature in parent.schema.items()})
         self._folders: dict[str, FolderReader] = {}
 
     def __len__(self) -> int:

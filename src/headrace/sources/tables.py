@@ -34,7 +34,7 @@ class TableNode:
     def __init__(self, records: Table, columns: tuple[str, ...] | None = None) -> None:
         self.records = records
         self.columns = columns
-        self.schema = records.schema if columns is None else records.schema.select(columns)
+        self.schema: Schema = records.schema if columns is None else records.schema.select(columns)
         self._names = tuple(self.schema)
 
     def __len__(self) -> int:
@@ -89,11 +89,11 @@ class ColumnNode:
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
-        self.columns = as_columns(columns)
+        self.columns: dict[str, Any] = as_columns(columns)
         lengths = {name: _length(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
             raise SchemaMismatch(Where(), expected="columns of equal length", found=str(lengths))
-        self.schema = schema_of(self.columns)
+        self.schema: Schema = schema_of(self.columns)
         self._length = next(iter(lengths.values()), 0)
 
     def __len__(self) -> int:

@@ -46,8 +46,8 @@ class UserFunction:
     __slots__ = ("function", "name", "parent")
 
     def __init__(self, function: Callable[..., Any], parent: Node) -> None:
-        self.function = function
-        self.parent = parent
+        self.function: Callable[..., Any] = function
+        self.parent: Node = parent
         self.name: str = getattr(function, "__qualname__", type(function).__name__)
 
     def __call__(self, example: Example, index: int, *generator: np.random.Generator) -> Any:

@@ -112,9 +112,9 @@ class Selected:
     """
 
     def __init__(self, parent: Node, names: Mapping[str, str]) -> None:
-        self.parent = narrow(parent, tuple(dict.fromkeys(names.values())))
-        self.names = dict(names)
-        self.schema = Schema({new: parent.schema[old] for new, old in names.items()})
+        self.parent: Node = narrow(parent, tuple(dict.fromkeys(names.values())))
+        self.names: dict[str, str] = dict(names)
+        self.schema: Schema = Schema({new: parent.schema[old] for new, old in names.items()})
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -282,7 +282,7 @@ class Zipped:
                     )
                 features[name] = feature
         self.parents = parents
-        self.schema = Schema(features)
+        self.schema: Schema = Schema(features)
 
     def __len__(self) -> int:
         return len(self.parents[0])

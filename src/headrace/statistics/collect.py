@@ -92,7 +92,7 @@ class PartialStatistics:
 
     def __init__(self, schema: Schema) -> None:
         self._collectors = {name: Collector(name, feature) for name, feature in schema.items()}
-        self.read = 0
+        self.read: int = 0
         """Number of examples read."""
 
     def add(self, batch: Batch, count: int) -> None:

@@ -106,12 +106,12 @@ class ValueHistogram:
     """
 
     def __init__(self) -> None:
-        self.counts = np.zeros(0, np.int64)
+        self.counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._exponent = 0
         self._first = 0  # The number of the first bin: it begins at `first * 2**exponent`.
         self._low = math.inf
         self._high = -math.inf
-        self.is_too_wide = False
+        self.is_too_wide: bool = False
         """Whether the range exceeds a float64, so that nothing can be drawn."""
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
@@ -148,7 +148,8 @@ class ValueHistogram:
         if len(self.counts):
             bins = _halve(np.arange(len(self.counts)) + self._first, exponent - self._exponent) - first
             np.add.at(counts, bins, self.counts)
-        self.counts, self._exponent, self._first, self._low, self._high = counts, exponent, first, low, high
+        self.counts = counts
+        self._exponent, self._first, self._low, self._high = exponent, first, low, high
         return True
 
     def bars(self, most: int, low: float, high: float) -> list[Bar]:

@@ -69,7 +69,7 @@ class Numbers:
         self._dtype = dtype
         self._counts = Counts()
         self._histogram = ValueHistogram()
-        self.count = 0
+        self.count: int = 0
         self._finite = 0
         self._nan = 0
         self._mean = 0.0

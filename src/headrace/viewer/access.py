@@ -47,11 +47,11 @@ class Access:
     def __init__(self, app: App, *, hosts: Iterable[str], port: int, is_embedded: bool = False) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
-        self.token = secrets.token_urlsafe(32)
+        self.token: str = secrets.token_urlsafe(32)
         self._session = secrets.token_urlsafe(32)
         self._cookie = f"headrace-view-{port}"
         self._is_embedded = is_embedded
-        self.base = f"/{self._session}" if is_embedded else ""
+        self.base: str = f"/{self._session}" if is_embedded else ""
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer or refuse one request."""

@@ -54,8 +54,8 @@ class Viewer:
     """
 
     def __init__(self, datasets: Sequence[ShownDataset]) -> None:
-        self.datasets = list(datasets)
-        self.works = Works()
+        self.datasets: list[ShownDataset] = list(datasets)
+        self.works: Works = Works()
         self.base = ""
         """What all paths begin with; set when it is known where the viewer listens."""
 

@@ -68,7 +68,7 @@ class ShownDataset:
         self.source = source
         self.name = name
         self.code = code
-        self.paths = tuple(paths)
+        self.paths: tuple[str, ...] = tuple(paths)
         self._counted = threading.Event()
         self._count: int | None = None
         self._failure: BaseException | None = None

@@ -121,7 +121,7 @@ class View:
         port = self._socket.getsockname()[1]
         app = create_app(Viewer(datasets), hosts=loopback_hosts(port), port=port, is_embedded=is_embedded)
         self._server = _server(app)
-        self.url = _address(app, "localhost" if is_embedded else LOOPBACK, port)
+        self.url: str = _address(app, "localhost" if is_embedded else LOOPBACK, port)
         self._thread = start_thread(self._run, name="headrace-view", stop=self._stop)
 
     def _run(self) -> None:

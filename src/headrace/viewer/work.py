@@ -30,11 +30,11 @@ class Work:
 
     def __init__(self, label: str) -> None:
         self.label = label
-        self.done = 0
+        self.done: int = 0
         self.total: int | None = None
         self.result: Any = None
         self.failure: str | None = None
-        self.is_finished = False
+        self.is_finished: bool = False
         self._stopping = threading.Event()
         self._ended = threading.Event()
 

@@ -178,7 +178,7 @@ class CastNode:
     """
 
     def __init__(self, parent: Node, schema: Schema, *, exact: bool) -> None:
-        self.parent = narrow(parent, tuple(schema))
+        self.parent: Node = narrow(parent, tuple(schema))
         self.schema = schema
         self.exact = exact
 

@@ -62,7 +62,7 @@ class RowSizer:
     """Finds how many examples to hold in memory at once: at most 1,024, and about 64 MiB as far as the ones before tell."""
 
     def __init__(self) -> None:
-        self.rows = FIRST_ROWS
+        self.rows: int = FIRST_ROWS
 
     def note(self, rows: int, size: int) -> None:
         """Take some examples into account.
@@ -115,7 +115,7 @@ class EncodingSink:
     def __init__(self, inner: BatchWriter, encoders: Mapping[str, ImageEncoder]) -> None:
         self.inner = inner
         self.encoders = encoders
-        self.count = 0
+        self.count: int = 0
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Encode and pass on."""

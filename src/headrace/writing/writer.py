@@ -64,10 +64,10 @@ class Writer(Closing):
         compression: str | None = None,
     ) -> None:
         word(codec, "codec")
-        self.target = Target.of(path, format=format, compression=compression, shards=shards)
+        self.target: Target = Target.of(path, format=format, compression=compression, shards=shards)
         self.codec_name = codec
         self.schema = None if schema is None else Schema(schema)
-        self.count = 0
+        self.count: int = 0
         """Examples written so far."""
         self._waiting: list[Example] = []
         self._sinks: list[BatchWriter] = []

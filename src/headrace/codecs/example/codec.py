@@ -43,7 +43,9 @@ class ExampleCodec:
     ) -> None:
         self.schema = schema
         features = list(schema.items())
-        self.lists = lists | {name for name, feature in features if feature.steps or _varies_twice(feature)}
+        self.lists: frozenset[str] = lists | {
+            name for name, feature in features if feature.steps or _varies_twice(feature)
+        }
         self.mixed = mixed
         self._columns: list[Column | KeyedColumn] = [
             column_of(

@@ -97,11 +97,11 @@ class Column(ABC):
         self.feature = feature
         self.is_list = is_list
         inner = feature.shape[1:] if is_list or not is_fixed else feature.shape
-        self.inner = tuple(int(n) for n in inner if n is not None)
-        self.row = int(np.prod(self.inner, dtype=np.int64))
-        self.count = -1 if None in inner or (not is_list and not is_fixed) else self.row
+        self.inner: tuple[int, ...] = tuple(int(n) for n in inner if n is not None)
+        self.row: int = int(np.prod(self.inner, dtype=np.int64))
+        self.count: int = -1 if None in inner or (not is_list and not is_fixed) else self.row
         self.spec: Spec = (key, kind, self.count, is_list, self._default(kind))
-        self.specs = [self.spec]
+        self.specs: list[Spec] = [self.spec]
         is_one = feature.shape == () and not is_list
         self.direct: bool = is_one and (kind in (BYTES, TEXT) or feature.dtype == WIRE_DTYPES[kind])
         """Whether the decoded values are the column: one of the stored dtype in each record."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _optional
-from headrace.codecs.example.columns import Column, Encoded, Part, column_of
+from headrace.codecs.example.columns import Column, Encoded, Part, Spec, column_of
 from headrace.codecs.values import offsets_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
@@ -64,8 +64,8 @@ class KeyedColumn(ABC):
     def __init__(self, name: str, feature: Feature, parts: Sequence[Column]) -> None:
         self.name = name
         self.feature = feature
-        self.parts = list(parts)
-        self.specs = [part.spec for part in parts]
+        self.parts: list[Column] = list(parts)
+        self.specs: list[Spec] = [part.spec for part in parts]
 
     def values(self, parts: Sequence[Part], n: int) -> Any:
         """Build the column from decoded lists.

@@ -80,6 +80,9 @@ class ImageDecoder:
         self.feature = feature
         self.options = options
         self.exact = exact
+        self.height: int | None
+        self.width: int | None
+        self.channels: int | None
         self.height, self.width, self.channels = feature.shape[-IMAGE_AXES:]
 
     @property

@@ -97,7 +97,7 @@ class ImageEncoder:
     def __init__(self, name: str, feature: Feature) -> None:
         self.name = name
         self.feature = feature
-        self.kind = str(feature.encoding)
+        self.kind: str = str(feature.encoding)
         channels = feature.shape[-1]
         deep_colours = feature.dtype == "uint16" and (channels != 1 or self.kind not in ("png", "tiff"))
         known = CHANNELS.get(self.kind, ())

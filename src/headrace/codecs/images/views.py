@@ -120,7 +120,7 @@ class ViewDecoder(ImageDecoder):
         )
         self.result = feature
         height, width = axes[1:] if is_planar else axes[:2]
-        self.size = None if height is None or width is None else (height, width)
+        self.size: tuple[int, int] | None = None if height is None or width is None else (height, width)
 
     def images(
         self, images: Sequence[bytes], draws: npt.NDArray[np.float64] | None = None

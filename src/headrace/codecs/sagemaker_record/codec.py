@@ -49,8 +49,8 @@ class SageMakerRecordCodec:
         self, schema: Schema, *, places: Mapping[str, Place] | None = None, kinds: Mapping[str, int] | None = None
     ) -> None:
         self.schema = schema
-        self.places = {name: (places or {}).get(name) or place_of(name) for name in schema}
-        self.kinds = {name: kind for name, kind in (kinds or {}).items() if name in schema}
+        self.places: dict[str, Place] = {name: (places or {}).get(name) or place_of(name) for name in schema}
+        self.kinds: dict[str, int] = {name: kind for name, kind in (kinds or {}).items() if name in schema}
         _check_apart(self.places)
         self._columns: list[RecordColumn] = [
             column_of(name, feature, self.places[name], self.kinds.get(name)) for name, feature in schema.items()

@@ -32,18 +32,18 @@ class Tree:
 
     def __init__(self, base_dir: str | None = None) -> None:
         join = os.path.join
-        self.base_dir = str(base_dir or os.environ.get(params.BASE_PATH_ENV, DEFAULT_BASE))
-        self.code_dir = join(self.base_dir, "code")
-        self.model_dir = join(self.base_dir, "model")
-        self.input_dir = join(self.base_dir, "input")
-        self.input_data_dir = join(self.input_dir, "data")
-        self.input_config_dir = join(self.input_dir, "config")
-        self.output_dir = join(self.base_dir, "output")
-        self.output_data_dir = join(self.output_dir, "data")
-        self.output_intermediate_dir = join(self.output_dir, "intermediate")
-        self.hyperparameters_file = join(self.input_config_dir, "hyperparameters.json")
-        self.resource_config_file = join(self.input_config_dir, "resourceconfig.json")
-        self.input_data_config_file = join(self.input_config_dir, "inputdataconfig.json")
+        self.base_dir: str = str(base_dir or os.environ.get(params.BASE_PATH_ENV, DEFAULT_BASE))
+        self.code_dir: str = join(self.base_dir, "code")
+        self.model_dir: str = join(self.base_dir, "model")
+        self.input_dir: str = join(self.base_dir, "input")
+        self.input_data_dir: str = join(self.input_dir, "data")
+        self.input_config_dir: str = join(self.input_dir, "config")
+        self.output_dir: str = join(self.base_dir, "output")
+        self.output_data_dir: str = join(self.output_dir, "data")
+        self.output_intermediate_dir: str = join(self.output_dir, "intermediate")
+        self.hyperparameters_file: str = join(self.input_config_dir, "hyperparameters.json")
+        self.resource_config_file: str = join(self.input_config_dir, "resourceconfig.json")
+        self.input_data_config_file: str = join(self.input_config_dir, "inputdataconfig.json")
 
 
 def _read_json(path: str) -> Any:

@@ -34,7 +34,7 @@ class CalledProcessError(ClientError):
 
     def __init__(self, cmd: str, return_code: Any = None, output: Any = None, info: str | None = None) -> None:
         self.cmd = cmd
-        self.return_code = str(return_code)
+        self.return_code: str = str(return_code)
         self.output = output
         self.extra_info = info
         super().__init__()
@@ -77,6 +77,7 @@ class UnsupportedFormatError(Exception):
 
     def __init__(self, content_type: Any, **kwargs: Any) -> None:
         # The two lines of advice keep their leading spaces in the original; logs are searched for this text.
+        self.message: str
         self.message = self._message = (
             f"Content type {content_type} is not supported by this framework.\n\n"
             "            Please implement input_fn to to deserialize the request data or an output_fn to\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["MappingMixin", "SplitResultSpec", "split_by_criteria", "to_cmd_args", "to_env_vars"]
 
-SplitResultSpec = namedtuple("SplitResultSpec", "included excluded")  # noqa: PYI024 - as scripts know it
+SplitResultSpec: type[SplitResultSpec] = namedtuple("SplitResultSpec", "included excluded")  # noqa: PYI024 - as scripts know it
 
 
 def to_env_vars(mapping: Mapping[str, Any]) -> dict[str, str]:

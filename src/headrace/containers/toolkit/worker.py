@@ -69,9 +69,9 @@ class Response:
         direct_passthrough: bool = False,
     ) -> None:
         _ = accept
-        self.headers = Headers(headers)
+        self.headers: Headers = Headers(headers)
         self.direct_passthrough = direct_passthrough
-        self.status_code = _status_code(self.default_status if status is None else status)
+        self.status_code: int = _status_code(self.default_status if status is None else status)
         if mimetype is not None or "Content-Type" not in {name.title() for name in self.headers}:
             self.headers["Content-Type"] = _with_charset(mimetype or self.default_mimetype)
         self._data = _join(response)

@@ -64,9 +64,9 @@ class Ordering:
         self._waiting: list[Entry] = []
         self._waiting_bytes = 0
         self._spilled = False
-        self.count = 0
+        self.count: int = 0
         """Number of examples so far."""
-        self.bytes = 0
+        self.bytes: int = 0
         """Total size of their payloads."""
 
     def add(self, key: Key, payload: bytes) -> None:

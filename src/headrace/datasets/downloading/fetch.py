@@ -59,7 +59,7 @@ class Unfinished(Exception):
 
     def __init__(self, reason: str, *, wait_s: float = 0.0) -> None:
         super().__init__(reason)
-        self.wait_s = min(wait_s, LONGEST_WAIT_S)
+        self.wait_s: float = min(wait_s, LONGEST_WAIT_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

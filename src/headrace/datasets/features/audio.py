@@ -52,8 +52,8 @@ class Audio(Tensor):
         super().__init__(shape=shape, dtype=dtype, encoding=encoding, description=description, value_range=value_range)
         if len(self.shape) not in (1, 2):
             raise ValueError(f"a sound is (length,) or (length, channels), got {self.shape}")
-        self.file_format = file_format or None
-        self.sample_rate = sample_rate or None
+        self.file_format: str | None = file_format or None
+        self.sample_rate: int | None = sample_rate or None
         self.lazy_decode = lazy_decode
 
     @property

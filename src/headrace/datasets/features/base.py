@@ -129,7 +129,7 @@ class LeafFeature(DatasetFeature):
     ) -> None:
         super().__init__(description=description, value_range=value_range)
         self._shape = check_shape(shape)
-        self.declared_dtype = declared_dtype(dtype)
+        self.declared_dtype: str = declared_dtype(dtype)
 
     @property
     def shape(self) -> Shape:

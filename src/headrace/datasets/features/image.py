@@ -68,7 +68,7 @@ class Image(LeafFeature):
             raise ValueError(f"encoding_format must be one of {tuple(FORMATS)}, got {encoding_format!r}")
         if self.declared_dtype == "float32" and self.shape[-1] != 1:
             raise ValueError(f"a float image has one channel, got shape {self.shape}")
-        self.encoding_format = encoding_format or None
+        self.encoding_format: str | None = encoding_format or None
         self.use_colormap = use_colormap
 
     @property
@@ -172,7 +172,7 @@ class LabeledImage(Image):
         )
         if self.shape[-1] != 1:
             raise ValueError(f"an image of classes has one channel, got shape {self.shape}")
-        self.label = _label_of(labels)
+        self.label: ClassLabel = _label_of(labels)
         """The classes, as a :class:`ClassLabel`."""
 
     @property

@@ -32,7 +32,7 @@ class Sequence(DatasetFeature):
         self, feature: FeatureLike, length: int | None = None, *, description: str = "", value_range: str = ""
     ) -> None:
         super().__init__(description=description, value_range=value_range)
-        self.feature = as_feature(feature)
+        self.feature: DatasetFeature = as_feature(feature)
         """The type of one element."""
         self.length = length
         """Number of elements; ``None`` if it varies."""
@@ -123,7 +123,7 @@ class Video(Sequence):
         )
         length = None if shape is None else shape[0]
         super().__init__(frame, length, description=description, value_range=value_range)
-        self.ffmpeg_extra_args = tuple(ffmpeg_extra_args)
+        self.ffmpeg_extra_args: tuple[str, ...] = tuple(ffmpeg_extra_args)
 
     def encode_example(self, value: Any) -> list[Any]:
         """Encode a list or array of frames as image files."""

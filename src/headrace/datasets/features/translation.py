@@ -53,7 +53,7 @@ class TranslationVariableLanguages(Sequence):
     def __init__(self, languages: Iterable[str] | None = None, *, description: str = "", value_range: str = "") -> None:
         inner = {"language": Text(), "translation": Text()}
         super().__init__(inner, description=description, value_range=value_range)
-        self.languages = sorted(set(languages)) if languages else None
+        self.languages: list[str] | None = sorted(set(languages)) if languages else None
         """The codes of the languages, sorted; ``None`` if unknown."""
 
     @property
@@ -106,7 +106,7 @@ class BBoxFeature(Tensor):
 
     def __init__(self, *, bbox_format: str | None = "REL_YXYX", description: str = "", value_range: str = "") -> None:
         super().__init__(shape=(4,), dtype="float32", description=description, value_range=value_range)
-        self.bbox_format = bbox_format or None
+        self.bbox_format: str | None = bbox_format or None
 
     def encode_example(self, value: Any) -> Any:
         corners = np.asarray(value, np.float64)

@@ -66,7 +66,7 @@ class ArrayRecordRecords:
     ) -> None:
         if on_corrupt not in ("raise", "skip"):
             raise ValueError(f"on_corrupt must be 'raise' or 'skip', got {on_corrupt!r}")
-        self.paths = tuple(paths)
+        self.paths: tuple[str, ...] = tuple(paths)
         self.on_corrupt: OnCorrupt = on_corrupt
         self.verify = verify
         self._files = FileSet(self.paths)

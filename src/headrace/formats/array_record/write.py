@@ -72,7 +72,7 @@ class ArrayRecordWriter(FileWriter):
         window_log: int | None = None,
         pad_to_block_boundary: bool = False,
     ) -> None:
-        self.options = WriterOptions(
+        self.options: WriterOptions = WriterOptions(
             group_size=group_size,
             codec=compression or "zstd",
             level=level,

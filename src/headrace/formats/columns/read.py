@@ -36,21 +36,24 @@ class StoredFeature:
     """
 
     def __init__(self, folder: str, stem: str, name: str, count: int, described: Mapping[str, Any]) -> None:
-        self.name, self.count = name, count
-        self.is_text = described["dtype"] == "str"
-        self.dtype = None if described["dtype"] in ("str", "bytes") else np.dtype(described["dtype"])
+        self.name: str = name
+        self.count: int = count
+        self.is_text: bool = described["dtype"] == "str"
+        self.dtype: np.dtype[Any] | None = (
+            None if described["dtype"] in ("str", "bytes") else np.dtype(described["dtype"])
+        )
         if self.dtype is not None and self.dtype.kind not in "biufcmMSU":
             raise ValueError(f"dtype {self.dtype}")
         self.shape: tuple[int | None, ...] = tuple(described["shape"])
-        self.is_sparse = bool(described.get("sparse"))
-        self.levels = int(described.get("levels", 0))
+        self.is_sparse: bool = bool(described.get("sparse"))
+        self.levels: int = int(described.get("levels", 0))
         if self.is_sparse and (self.dtype is None or len(self.shape) != 1 or None in self.shape):
             raise ValueError(f"sparse rows of {described['dtype']} and shape {self.shape}")
         if not 0 <= self.levels <= self.shape.count(None):
             raise ValueError(f"{self.levels} levels of rows for the shape {self.shape}")
-        self.paths = {kind: os.path.join(folder, f"{stem}.{kind}") for kind in described["files"]}
-        self.sizes = {kind: int(size) for kind, size in described["files"].items()}
-        self.cuts_cleanly = None not in self.shape[1:] or bool(self.levels)
+        self.paths: dict[Any, str] = {kind: os.path.join(folder, f"{stem}.{kind}") for kind in described["files"]}
+        self.sizes: dict[Any, int] = {kind: int(size) for kind, size in described["files"].items()}
+        self.cuts_cleanly: bool = None not in self.shape[1:] or bool(self.levels)
 
     @cached_property
     def _files(self) -> dict[str, MappedFile]:

@@ -37,8 +37,10 @@ class FeatureWriter:
     """
 
     def __init__(self, folder: AtomicFolder, stem: str, name: str) -> None:
-        self.folder, self.stem, self.name = folder, stem, name
-        self.rows = 0
+        self.folder: AtomicFolder = folder
+        self.stem: str = stem
+        self.name: str = name
+        self.rows: int = 0
         self._files: dict[str, IO[bytes]] = {}
         self._elements = 0
         self._bytes = 0

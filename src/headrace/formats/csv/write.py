@@ -48,10 +48,10 @@ class CsvRows:
 
     def __init__(self, schema: Schema, options: CSV | None = None) -> None:
         self.schema = schema
-        self.options = options or CSV()
+        self.options: CSV = options or CSV()
         self.marks: Marks = (self.options.delimiter or ",", self.options.quote, self.options.decimal)
         self._encoding = self.options.encoding or "utf-8"
-        self.names = self._columns()
+        self.names: list[str] = self._columns()
 
     def _columns(self) -> list[str]:
         names = [column for name, feature in self.schema.items() for column in _column_names(name, feature)]
@@ -271,9 +271,9 @@ class CsvSink:
         first: bool = True,
     ) -> None:
         refuse_misfits(path, refused_misfits(schema))
-        self.rows = CsvRows(schema, options)
+        self.rows: CsvRows = CsvRows(schema, options)
         preamble = self.rows.preamble() if first else b""  # may raise, so it runs before the file exists
-        self.writer = CsvWriter(path, compression=compression)
+        self.writer: CsvWriter = CsvWriter(path, compression=compression)
         self.writer.write_text(preamble, 0)
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:

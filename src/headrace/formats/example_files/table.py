@@ -50,7 +50,7 @@ class FilesTable(FileTable):
         super().__init__(paths)
         self.format = format
         self.kind = kind
-        self.known = dict(known or {})
+        self.known: dict[str, tuple[Feature, Any]] = dict(known or {})
         self.declared = declared
 
     def with_schema(self, schema: Schema) -> FilesTable:

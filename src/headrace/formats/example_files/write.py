@@ -83,7 +83,7 @@ class _FolderSink:
             place = Where(path=str(path), feature=misfit.feature)
             raise UnsupportedData(place, expected=misfit.expected, found=misfit.found, hint=misfit.hint)
         self.schema = schema
-        self.folder = AtomicFolder(path)
+        self.folder: AtomicFolder = AtomicFolder(path)
         self.count = 0
 
     def _array(self, name: str, value: Any) -> Any:
@@ -117,7 +117,7 @@ class NpzFolderSink(_FolderSink):
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
         super().__init__(path, schema, npz_misfits(schema))
-        self.deflate = compression == "deflate"
+        self.deflate: bool = compression == "deflate"
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Write one file for each example."""
@@ -134,8 +134,8 @@ class NpyFolderSink(_FolderSink):
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:  # noqa: ARG002
         super().__init__(path, schema, npy_misfits(schema))
-        self.array = _array_of(schema)
-        self.known = [name for name in schema if name != self.array]
+        self.array: str | None = _array_of(schema)
+        self.known: list[str] = [name for name in schema if name != self.array]
         self.classes = schema[LABEL].names if self.known == [LABEL] else None
         if self.classes is not None and not _are_folders(self.classes):
             self.classes = None  # not valid folder names: the manifest holds the numbers

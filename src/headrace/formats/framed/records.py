@@ -62,8 +62,8 @@ class FramedRecords:
         if on_corrupt not in ("raise", "skip"):
             raise ValueError(f"on_corrupt must be 'raise' or 'skip', got {on_corrupt!r}")
         self.framing = framing
-        self.format = framing.name
-        self.paths = tuple(paths)
+        self.format: str = framing.name
+        self.paths: tuple[str, ...] = tuple(paths)
         self.on_corrupt: OnCorrupt = on_corrupt
         self.verify = verify
         self._compression = None if compression is None else parse_compression(compression)

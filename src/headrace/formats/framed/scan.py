@@ -205,8 +205,8 @@ class Scan:
         run_bytes: int = RUN_BYTES,
     ) -> None:
         self.framing = framing
-        self.path = content.path
-        self.records = 0
+        self.path: str = content.path
+        self.records: int = 0
         """Intact records so far."""
         self.faults: list[tuple[DataError, int]] = []
         """With ``"skip"``: the faults, and the bytes skipped for each."""

@@ -41,7 +41,7 @@ class FileWriter(Closing):
         self._file = AtomicFile(path)
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
-        self.records = 0
+        self.records: int = 0
         """Records written so far."""
 
     @property
@@ -110,6 +110,8 @@ class FramedWriter(FileWriter):
 
     framing: RecordFraming
     """The framing of the format."""
+    head: int
+    tail: int
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

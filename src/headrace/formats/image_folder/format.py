@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,7 @@ class ImageFolder(FileTable):
     """
 
     format = "image_folder"
-    pickled = ("_listing", "_noted")
+    pickled: ClassVar[tuple[str, ...]] = ("_listing", "_noted")
 
     @cached_property
     def _listing(self) -> _Listing:

@@ -80,12 +80,12 @@ class ImageFolderSink:
         for misfit in misfits(schema):
             place = Where(path=str(path), feature=misfit.feature)
             raise UnsupportedData(place, expected=misfit.expected, found=misfit.found, hint=misfit.hint)
-        self.path = os.fspath(path)
-        self.image = _image_name(schema) or IMAGE
-        self.label = schema.get(LABEL, None)
-        self.has_names = NAME in schema
+        self.path: str = os.fspath(path)
+        self.image: str = _image_name(schema) or IMAGE
+        self.label: Feature | None = schema.get(LABEL, None)
+        self.has_names: bool = NAME in schema
         self.schema = schema
-        self.count = 0
+        self.count: int = 0
         self._is_nested: bool | None = None
         classes = (self.label.names or ()) if self.label else ()
         if classes and are_splits(classes):
@@ -97,7 +97,7 @@ class ImageFolderSink:
             )
         self._folders: set[str] = set()
         folders = [_check_name(each, 0, LABEL) for each in classes]  # may raise, so it runs before the folder exists
-        self.folder = AtomicFolder(path)
+        self.folder: AtomicFolder = AtomicFolder(path)
         self.folder.make_folders(folders)  # a class without images keeps its number
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:

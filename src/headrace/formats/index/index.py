@@ -88,9 +88,9 @@ class RecordIndex:
         is_mapped: bool = False,
     ) -> None:
         self._is_mapped = is_mapped
-        self.files = tuple(files)
-        self.content = tuple(content)
-        self.compares_content = any(not each.all_sound for each in content)
+        self.files: tuple[FileIndex, ...] = tuple(files)
+        self.content: tuple[BlockSums, ...] = tuple(content)
+        self.compares_content: bool = any(not each.all_sound for each in content)
         """Whether :meth:`compare_content` still has blocks to compare."""
         self.make_again: Callable[[], RecordIndex] | None = None
         """Rebuilds the index if it turns out to be damaged."""
@@ -98,9 +98,9 @@ class RecordIndex:
         """The file it is stored in."""
         self._starts = starts
         self._sums = sums
-        self.has_skipped = any(file.skipped for file in self.files)
+        self.has_skipped: bool = any(file.skipped for file in self.files)
         """Whether there is damage between records."""
-        self.firsts = np.zeros(len(self.files) + 1, np.int64)
+        self.firsts: npt.NDArray[np.int64] = np.zeros(len(self.files) + 1, np.int64)
         """The number of each file's first record, then the number of records."""
         np.cumsum([file.records for file in self.files], out=self.firsts[1:])
         self._total_bytes = -1

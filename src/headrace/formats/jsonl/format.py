@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +83,7 @@ class JsonLinesTable(TypedTable):
     """
 
     format = "jsonl"
-    pickled = ("_files", "_damaged", "_kept")
+    pickled: ClassVar[tuple[str, ...]] = ("_files", "_damaged", "_kept")
 
     def __init__(
         self,

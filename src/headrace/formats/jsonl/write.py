@@ -48,7 +48,7 @@ class JsonLinesWriter:
     ) -> None:
         refuse_misfits(path, misfits(schema))
         self.schema = schema
-        self.rows = 0
+        self.rows: int = 0
         """Rows written so far."""
         self._path = str(path)
         self._file = PackedFile(path, compression)

@@ -34,8 +34,8 @@ class NpyWriter(Closing):
 
     def __init__(self, path: PathLike, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.row_shape = tuple(row_shape)
-        self.rows = 0
+        self.row_shape: tuple[int, ...] = tuple(row_shape)
+        self.rows: int = 0
         """Rows written so far."""
         if self.dtype.hasobject:
             raise UnsupportedData(Where(path=str(path)), expected="a dtype without objects", found=str(self.dtype))
@@ -131,7 +131,7 @@ class ArraySink:
                 [(name, f.numpy_dtype, tuple(int(n or 0) for n in f.shape)) for name, f in schema.items()]
             )
             shape = ()
-        self.writer = NpyWriter(path, self.dtype, shape)
+        self.writer: NpyWriter = NpyWriter(path, self.dtype, shape)
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Append rows."""

@@ -33,9 +33,9 @@ class Archives:
     """The directories of ``.npz`` files, each read once. Picklable; safe in threads and after fork."""
 
     def __init__(self, paths: Sequence[str], *, verify: bool) -> None:
-        self.paths = tuple(paths)
+        self.paths: tuple[str, ...] = tuple(paths)
         self.verify = verify
-        self.files = FileSet(self.paths)
+        self.files: FileSet = FileSet(self.paths)
         self._members: dict[int, dict[str, ArrayMember]] = {}
 
     def members(self, number: int) -> dict[str, ArrayMember]:
@@ -204,7 +204,7 @@ class NpzRecords(FileTable):
         names: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__(paths)
-        self.archives = Archives(self.paths, verify=verify)
+        self.archives: Archives = Archives(self.paths, verify=verify)
         self.names = names
         self._sound: set[str] = set()
 

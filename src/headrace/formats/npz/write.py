@@ -165,7 +165,7 @@ class NpzSink:
                 hint=misfit.hint,
             )
         arrays = {name: (f.numpy_dtype, tuple(int(n or 0) for n in f.shape)) for name, f in schema.items()}
-        self.writer = NpzWriter(path, arrays, deflate=compression == "deflate")
+        self.writer: NpzWriter = NpzWriter(path, arrays, deflate=compression == "deflate")
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Append rows."""
@@ -193,7 +193,7 @@ class NpzWriter:
         self, path: PathLike, arrays: Mapping[str, tuple[npt.DTypeLike, tuple[int, ...]]], *, deflate: bool = False
     ) -> None:
         self._file = AtomicFile(path)
-        self.rows = 0
+        self.rows: int = 0
         """Rows written so far."""
         self._arrays = {
             name: _Array(name, np.dtype(dtype), shape, deflate=deflate) for name, (dtype, shape) in arrays.items()

@@ -55,7 +55,7 @@ class PartReader:
     """
 
     def __init__(self, block: int, batches: Iterator[Any]) -> None:
-        self.block = block
+        self.block: int = block
         """The part that comes next."""
         self._batches = batches
         self._rest: Any = None

@@ -54,7 +54,7 @@ class ParquetPayloads:
                 expected="no compression round a Parquet file, and on_corrupt='raise'",
                 found=f"compression={compression!r}, on_corrupt={on_corrupt!r}",
             )
-        self.paths = tuple(paths)
+        self.paths: tuple[str, ...] = tuple(paths)
         self.column = column
         self.verify = verify
         self._firsts: Indices | None = None

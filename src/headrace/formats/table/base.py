@@ -52,7 +52,7 @@ class FileTable(ABC):
     """Cached properties that pickles contain if they are known."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self.paths = tuple(paths)
+        self.paths: tuple[str, ...] = tuple(paths)
 
     @property
     @abstractmethod
@@ -201,7 +201,7 @@ class PackedFile:
     def __init__(self, path: PathLike, compression: str) -> None:
         wrapper = parse_compression(compression) or "none"
         self._deflater: Any = None if wrapper == "none" else deflater(wrapper, -1)
-        self.file = AtomicFile(path)
+        self.file: AtomicFile = AtomicFile(path)
 
     def write(self, part: bytes) -> None:
         """Append bytes."""

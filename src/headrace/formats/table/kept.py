@@ -54,7 +54,7 @@ class KeptColumns:
     """
 
     def __init__(self, most_bytes: int | None = None) -> None:
-        self.most_bytes = memory_share(MOST_KEPT_BYTES) if most_bytes is None else most_bytes
+        self.most_bytes: int = memory_share(MOST_KEPT_BYTES) if most_bytes is None else most_bytes
         self._columns: dict[tuple[int, str], tuple[Any, int]] = {}
         self._bytes = 0
 
@@ -195,7 +195,7 @@ class WholeColumns:
     """
 
     def __init__(self, most_bytes: int | None = None) -> None:
-        self.most_bytes = memory_share(MOST_WHOLE_BYTES) if most_bytes is None else most_bytes
+        self.most_bytes: int = memory_share(MOST_WHOLE_BYTES) if most_bytes is None else most_bytes
         self._columns: dict[str, Any] = {}
         self._memory_bytes = 0
         self._file_bytes = 0

@@ -41,7 +41,7 @@ class WebDatasetWriter:
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
         refuse_misfits(path, misfits(schema))
         self.schema = schema
-        self.rows = 0
+        self.rows: int = 0
         """Examples written so far."""
         self._endings = {name: _ending(name, feature, str(path)) for name, feature in schema.items() if name != KEY}
         if schema and not self._endings:

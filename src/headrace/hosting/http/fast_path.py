@@ -49,9 +49,10 @@ class Exchange:
     def __init__(self, *, keep_alive: bool) -> None:
         self.head: RequestHead | None = None
         self.body: list[bytes] = []
-        self.size = 0
-        self.disconnected = self.response_complete = False
-        self.keep_alive = keep_alive
+        self.size: int = 0
+        self.disconnected: bool = False
+        self.response_complete: bool = False
+        self.keep_alive: bool = keep_alive
         self.timer: asyncio.TimerHandle | None = None
         self.pending: PendingRequest | None = None
 

@@ -102,8 +102,8 @@ class Invocations:
     def __init__(self, pool: Pool, dispatcher: Dispatcher, settings: Settings, metrics: Metrics) -> None:
         self._pool, self._dispatcher, self._metrics = pool, dispatcher, metrics
         self._debug = settings.debug
-        self.timeout_s = settings.timeout_s
-        self.most_bytes = settings.max_payload_bytes
+        self.timeout_s: float = settings.timeout_s
+        self.most_bytes: int = settings.max_payload_bytes
         metrics.gauge("headrace_requests_in_flight", "Invocations without an answer yet.", lambda: dispatcher.in_flight)
         metrics.gauge(
             "headrace_requests_waiting", "Invocations that no worker works on yet.", lambda: dispatcher.queued

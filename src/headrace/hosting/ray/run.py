@@ -77,7 +77,7 @@ class ServeApp:
         self._serve = _optional.require("ray.serve", extra="ray")
         host, port = self._start_serve(settings)
         self._prefix = "/" if self._is_own else f"/{name}"
-        self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}{self._prefix.rstrip('/')}"
+        self.address: str = f"http://{f'[{host}]' if ':' in host else host}:{port}{self._prefix.rstrip('/')}"
 
     @property
     def cluster(self) -> str | None:

@@ -38,9 +38,9 @@ class PendingRequest:
         dispatcher: Dispatcher,
         since: float,
     ) -> None:
-        self.request = request
-        self.since = since
-        self.is_answered = False
+        self.request: Request = request
+        self.since: float = since
+        self.is_answered: bool = False
         self.channel: WorkerChannel | None = None
         self._deliver = deliver
         self._dispatcher = dispatcher

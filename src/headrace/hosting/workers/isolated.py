@@ -37,7 +37,7 @@ class IsolatedHandler:
         self._not_before = 0.0
         self._why = ""
         self._current = process
-        self.execution_parameters = process.loaded.get("execution_parameters")
+        self.execution_parameters: Any | None = process.loaded.get("execution_parameters")
 
     @property
     def pid(self) -> int:
@@ -119,7 +119,7 @@ class _ContainerProcess:
     def __init__(self, stage: Stage, channels: int) -> None:
         self.channels = channels
         spec = worker_spec([without_isolation(stage)])
-        self.process = WorkerProcess(
+        self.process: WorkerProcess = WorkerProcess(
             spec, channels=channels, interpreter=stage.interpreter, environment=stage.environment
         )
         self.dead = False

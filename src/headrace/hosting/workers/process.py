@@ -144,14 +144,14 @@ class WorkerProcess:
         if sys.platform == "win32":
             raise HeadraceError("worker processes need a POSIX system; workers=0 answers in the server's own process")
         pairs = [socket.socketpair() for _ in range(channels)]
-        self.sockets = [ours for ours, _ in pairs]
+        self.sockets: list[socket.socket] = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]
         self._parent_pipe = -1
         passed: list[int] = []
         try:
             self._tied = ProcessGuard()
             passed.append(create_shared_memory(channels))
-            self.current_container = CurrentContainer(passed[0], channels, spec["names"])
+            self.current_container: CurrentContainer = CurrentContainer(passed[0], channels, spec["names"])
             parent_pipe, self._parent_pipe = os.pipe()
             passed += [parent_pipe, *(other.fileno() for other in theirs)]
             command = [
@@ -177,7 +177,7 @@ class WorkerProcess:
                 os.close(descriptor)
             for other in theirs:
                 other.close()
-        self.pid = self._process.pid
+        self.pid: int = self._process.pid
         with contextlib.suppress(OSError):  # It died already. Waiting for its answer detects that.
             self.sockets[0].sendall(pack({"spec": spec if interpreter is None else {**spec, "path": []}}))
 

@@ -169,7 +169,7 @@ class CacheEntry:
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
-        self.size = 0
+        self.size: int = 0
         self._fd = fd
         self._process = os.getpid()
 

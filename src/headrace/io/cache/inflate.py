@@ -59,9 +59,9 @@ class ParallelInflater:
     """
 
     def __init__(self, file: Reader, *, stretch: int = 512 << 10) -> None:
-        self.whole = False
+        self.whole: bool = False
         """After the last part: whether the file ended there with correct checksums."""
-        self.crc = 0
+        self.crc: int = 0
         """The CRC-32 of the parts so far."""
         self._file = file
         self._stretch = stretch
@@ -252,7 +252,7 @@ class Inflater:
         self._open: Opener = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
         self.compression = compression
         self.fault: CorruptFile | None = None
-        self.size = 0
+        self.size: int = 0
         """Bytes yielded so far."""
         self._at = 0  # end of the part being inflated, in the compressed file
         self._library: Any = zlib_library()

@@ -74,7 +74,7 @@ class Transcoder:
     def __init__(self, path: str, encoding: str, opened: Opener | None = None) -> None:
         self._open: Opener = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
         self.path = path
-        self.size = 0
+        self.size: int = 0
         """Bytes of UTF-8 so far."""
         self.fault: CorruptFile | None = None
         self._encoding = encoding
@@ -232,9 +232,9 @@ class InflatedStream:
         """The error in which the stream ended, set after the last part."""
         self.begun: Callable[[], None] | None = None
         """Called when the second part is requested."""
-        self.copied = 0
+        self.copied: int = 0
         """Usable bytes of the copy."""
-        self.changed = False
+        self.changed: bool = False
         """Set after the last part: whether the file changed meanwhile, so that no copy was kept."""
         self._compression = compression
         self._wait = wait
@@ -329,7 +329,7 @@ class InflatedHead:
     """
 
     def __init__(self, stream: InflatedStream) -> None:
-        self.path = stream.path
+        self.path: str = stream.path
         self.fault: CorruptFile | None = None
         """The error in which the stream ended, set after the last part."""
         self._stream = stream

@@ -41,7 +41,7 @@ class BackgroundInflater:
     """
 
     def __init__(self, stream: InflatedStream) -> None:
-        self.path = stream.path
+        self.path: str = stream.path
         self.fault: CorruptFile | None = None
         """The error in which the stream ended, set after the last part."""
         self.begun: Callable[[], None] | None = None

@@ -50,7 +50,7 @@ class FileSet:
         compression: Compression | None = "none",
         is_plain: Callable[[bytes], bool] | None = None,
     ) -> None:
-        self.paths = tuple(paths)
+        self.paths: tuple[str, ...] = tuple(paths)
         self._compression = compression
         self._is_plain = is_plain
         self._expected: Sequence[Signature] | None = None
@@ -58,7 +58,7 @@ class FileSet:
 
     def _forget(self) -> None:
         # No lock: single operations on a dict are atomic, and another thread could hold a lock during a fork.
-        self.is_remote = any("://" in path and is_url(path) for path in self.paths)
+        self.is_remote: bool = any("://" in path and is_url(path) for path in self.paths)
         """Whether some of the files are remote."""
         self._mapped: dict[int, MappedFile] = {}
         self._whole: _native.Buffers | None = None  # all of them, once all are mapped: passing a thousand takes time

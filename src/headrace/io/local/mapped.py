@@ -92,7 +92,7 @@ class MappedFile:
     __slots__ = ("_mapping", "_opened", "buffer", "fault", "path", "signature", "size")
 
     def __init__(self, path: str, *, expected: Signature | None = None, entry: str | None = None) -> None:
-        self.path = path
+        self.path: str = path
         self.fault: CorruptFile | None = None
         """The fault after the last byte, if the original compressed file is damaged."""
         self._opened = os.path.abspath(entry or path)
@@ -113,14 +113,14 @@ class MappedFile:
         if _native.HAS_MAPPED_FILE:
             mapping = _map_natively(fd, self.path, self._opened)
             self._mapping: Any = mapping
-            self.signature = Signature.of_open(fd, mapping)
-            self.size = self.signature.size
+            self.signature: Signature = Signature.of_open(fd, mapping)
+            self.size: int = self.signature.size
         else:
             self.size = check_regular(fd, self.path)
             self.signature = Signature.of_open(fd)
             # An empty file cannot be mapped.
             self._mapping = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ) if self.size else b""
-        self.buffer = memoryview(self._mapping)
+        self.buffer: memoryview[int] = memoryview(self._mapping)
         """For native functions. Other code may read it only inside :func:`guard_reads`. Views of it keep the mapping alive."""
 
     @property
@@ -254,8 +254,8 @@ class Descriptor:
     __slots__ = ("fd", "path")
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self.path: str = path
+        self.fd: int = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
 
     def __del__(self) -> None:
         if hasattr(self, "fd"):

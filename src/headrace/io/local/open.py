@@ -200,7 +200,7 @@ class FileHead:
         self._mapped: MappedFile | None = None
         fd = open_to_read(path, path)
         try:
-            self.size = check_regular(fd, path)
+            self.size: int = check_regular(fd, path)
             self._head = memoryview(os.read(fd, min(self.size, head_bytes)))
         except OSError:
             with name_in_errors(path):

@@ -209,12 +209,12 @@ class BlockSums:
     """
 
     def __init__(self, size: int, sums: Sums, block_bytes: int) -> None:
-        self.sums = (
+        self.sums: Sums = (
             sums if sums.dtype == np.uint32 and sums.flags.c_contiguous else np.ascontiguousarray(sums, np.uint32)
         )
         self._size = size
         self._block_bytes = block_bytes
-        self.all_sound = not len(sums)
+        self.all_sound: bool = not len(sums)
         """Whether every block has been compared."""
         if not self.all_sound:
             self._is_sound = np.zeros(len(sums), np.bool_)

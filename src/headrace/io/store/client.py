@@ -64,19 +64,19 @@ class StoreClient:
         import asyncio  # as slow to import as the rest of this package
 
         self._call_obstore = call_obstore
-        self.process = os.getpid()
+        self.process: int = os.getpid()
         self.stores: dict[str, Any] = {}
         self.writable: set[str] = set()
         """Stores that were checked before writing."""
-        self.loop = asyncio.new_event_loop()
-        self.slots = asyncio.Semaphore(int(os.environ.get("HEADRACE_REQUESTS") or MOST_AT_ONCE))
+        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
+        self.slots: asyncio.Semaphore = asyncio.Semaphore(int(os.environ.get("HEADRACE_REQUESTS") or MOST_AT_ONCE))
         """Limits concurrent requests."""
         self._variables = _variables()
         self._answers: WeakSet[Any] = WeakSet()
         """Futures that threads of obstore may still touch. These threads ignore that Python exits, and would fail."""
         self._create_future = self.loop.create_future
         self.loop.create_future = self._watched_future  # type: ignore[method-assign]
-        self.thread = start_thread(self.loop.run_forever, name="headrace-requests", stop=self.stop)
+        self.thread: threading.Thread = start_thread(self.loop.run_forever, name="headrace-requests", stop=self.stop)
 
     def _watched_future(self) -> Any:
         future = self._create_future()

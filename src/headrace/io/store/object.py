@@ -102,7 +102,7 @@ class RemoteFile:
 
     def __init__(self, path: str, *, expected: Signature | None = None) -> None:
         self.path = path
-        self.has_ranges = True
+        self.has_ranges: bool = True
         """Whether ranges of one version can be fetched; known after the first request."""
         self._expected = expected
         self._head: bytes | None = None
@@ -269,7 +269,7 @@ class SparseView:
     def __init__(self, path: str, buffer: memoryview) -> None:
         self.path = path
         self.buffer = buffer
-        self.size = len(buffer)
+        self.size: int = len(buffer)
 
     def read(self, offset: int, size: int, /) -> memoryview:
         """A view of ``size`` bytes, which must be filled in."""

@@ -49,7 +49,7 @@ class RemoteStream:
     """
 
     def __init__(self, file: RemoteObject) -> None:
-        self.path = file.path
+        self.path: str = file.path
         self.fault: CorruptFile | None = None
         """Always ``None``: the store states where an object ends."""
         self._file = file.known()

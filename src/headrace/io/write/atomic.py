@@ -44,7 +44,7 @@ class Appender:
     """
 
     def __init__(self, fd: int, path: str, *, durable: bool) -> None:
-        self.size = 0
+        self.size: int = 0
         """Bytes appended so far, including pending ones."""
         self._fd = fd
         self._path = path
@@ -146,7 +146,7 @@ class AtomicFile(Closing):
     def __init__(self, path: PathLike, *, durable: bool = True) -> None:
         self._fd = -1
         self._is_pending = False  # the temporary file exists
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
         self._is_uploaded = is_uploaded(self.path)
         if self._is_uploaded:
             check_writable(self.path)

@@ -52,7 +52,7 @@ class FolderStaging:
     def __init__(self, first: str) -> None:
         parent, name = os.path.split(first)
         remove_abandoned(parent, name)
-        self.place = os.path.join(parent, temporary_name(name))
+        self.place: str = os.path.join(parent, temporary_name(name))
         with name_in_errors(self.place):
             os.mkdir(self.place)
 
@@ -104,7 +104,7 @@ class StoreStaging:
 
     def __init__(self, first: str) -> None:
         check_writable(first)
-        self.place = child_of(_prefix_for(first), f"{int(time.time())}-{os.urandom(6).hex()}")
+        self.place: str = child_of(_prefix_for(first), f"{int(time.time())}-{os.urandom(6).hex()}")
 
     def path(self, name: str) -> str:
         """Where to write a file on this machine."""

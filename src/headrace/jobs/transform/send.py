@@ -40,9 +40,9 @@ class AnswerFile:
         self.source = source
         self.path = path
         self.failure: Failure | None = None
-        self.records = 0
+        self.records: int = 0
         """The number answered so far."""
-        self.passed = 0
+        self.passed: int = 0
         """Bytes of the object whose answers were written."""
         self.version: tuple[int, ...] = ()
         """The signature of the object when reading began."""

@@ -192,8 +192,8 @@ class WorkerCrew:
         hides_warning = method is None
         method, reason = choose_start_method(method)
         pickled = None if method == "fork" else pickle_maker(maker, method, reason)
-        self.forks = FORKS.count
-        self.segment = open_segment()
+        self.forks: int = FORKS.count
+        self.segment: int = open_segment()
         self.workers: list[Worker] = []
         _crews.add(self)
         context = get_context(method)

@@ -64,7 +64,7 @@ class Slots:
     """
 
     def __init__(self, segment: int) -> None:
-        self.segment = segment
+        self.segment: int = segment
         self._mapped: dict[int, mmap.mmap] = {}
 
     def writable(self, slot: int, size: int) -> memoryview:
@@ -123,7 +123,7 @@ class Lending:
 
     def __init__(self, slots: Slots, count: int, lent: int) -> None:
         self.count = count
-        self.copied = 0
+        self.copied: int = 0
         """How many jobs were copied because the consumer still held earlier ones."""
         self._slots = slots
         self._most = lent

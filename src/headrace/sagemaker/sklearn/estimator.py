@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from headrace.sagemaker.estimator import Framework
+from headrace.sagemaker.model import FrameworkModel
 from headrace.sagemaker.sklearn.model import SKLearnModel, SKLearnPredictor
 
 __all__ = ["SKLearn"]
@@ -29,7 +30,7 @@ class SKLearn(Framework):
         ValueError: The instance type has a GPU, or the Python version is not 3.
     """
 
-    model_class = SKLearnModel
+    model_class: type[FrameworkModel] = SKLearnModel
     predictor_class = SKLearnPredictor
     base_name = "sagemaker-scikit-learn"
 

@@ -155,10 +155,11 @@ class Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.names: list[str] = []
-        self.searches = False
-        self.at = self.end = 0
-        self.kind = ""
-        self.token = ""
+        self.searches: bool = False
+        self.at: int = 0
+        self.end: int = 0
+        self.kind: str = ""
+        self.token: str = ""
         self.advance()
 
     def advance(self) -> None:

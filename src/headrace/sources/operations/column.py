@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, Self, overload
+from typing import Any, ClassVar, Protocol, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ class FeatureColumn(Sequence[Any]):
     """
 
     __slots__ = ("_source",)
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(self, source: ReadsColumn) -> None:
         if len(source.schema) != 1:

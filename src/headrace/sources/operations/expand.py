@@ -183,8 +183,10 @@ class Windows:
     """
 
     def __init__(self, parent: Node, size: int, stride: int) -> None:
-        self.parent, self.size, self.stride = parent, size, stride
-        self.schema = Schema({name: self._feature(name, feature) for name, feature in parent.schema.items()})
+        self.parent: Node = parent
+        self.size: int = size
+        self.stride: int = stride
+        self.schema: Schema = Schema({name: self._feature(name, feature) for name, feature in parent.schema.items()})
 
     def _feature(self, name: str, feature: Feature) -> Feature:
         if feature.sparse:
@@ -262,14 +264,17 @@ class FeatureWindows:
     """
 
     def __init__(self, parent: Node, features: tuple[str, ...], size: int, stride: int) -> None:
-        self.parent, self.features, self.size, self.stride = parent, features, size, stride
+        self.parent: Node = parent
+        self.features: tuple[str, ...] = features
+        self.size: int = size
+        self.stride: int = stride
         for name in features:
             feature = parent.schema[name]
             if not feature.shape or feature.sparse or None in feature.shape[1:]:
                 raise SchemaMismatch(
                     Where(feature=name), expected="a feature with one axis that varies", found=repr(feature)
                 )
-        self.schema = Schema(
+        self.schema: Schema = Schema(
             {
                 name: Feature(feature.dtype, (size, *feature.shape[1:])) if name in features else feature
                 for name, feature in parent.schema.items()

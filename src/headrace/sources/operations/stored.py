@@ -160,12 +160,12 @@ class StoredNode:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = str(folder)
+        self.folder: str = str(folder)
         path = str(folder / DESCRIPTION)
         try:
             with name_in_errors(path):
                 found = json.loads((folder / DESCRIPTION).read_bytes())
-            self.schema = Schema.from_json(found["schema"])
+            self.schema: Schema = Schema.from_json(found["schema"])
             self._length = int(found["examples"])
             self._columns = {
                 name: StoredFeature(self.folder, f"{at}", name, self._length, described)

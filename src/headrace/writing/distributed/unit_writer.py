@@ -81,7 +81,7 @@ class UnitWriter:
         self.target = target
         self.codec = codec
         self.raw = raw
-        self.schema = source.schema if schema is None else schema
+        self.schema: Schema = source.schema if schema is None else schema
         self.advance: Callable[[int], None] | None = advance
         self.work: WorkFolder | None = None
         """The folder that a unit is written to by other processes, if they do."""

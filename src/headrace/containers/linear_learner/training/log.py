@@ -29,8 +29,8 @@ class Tally:
     def __init__(self, parameters: Hyperparameters, models: int) -> None:
         self._parameters = parameters
         self._models = models
-        self.batches = 0
-        self.examples = 0
+        self.batches: int = 0
+        self.examples: int = 0
         self.sum = np.zeros(models)
         """The sum of the loss over examples."""
         self.least = np.full(models, np.inf)

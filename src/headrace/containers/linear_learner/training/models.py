@@ -70,9 +70,9 @@ class Schedule:
     def __init__(self, parameters: Hyperparameters, rates: Array) -> None:
         self._first = np.asarray(rates, np.float32)
         self._fixed = parameters.lr_scheduler_step
-        self.step = self._fixed or FIRST_STEP
-        self.factor = parameters.lr_scheduler_factor or FACTOR
-        self.minimum = parameters.lr_scheduler_minimum_lr or MINIMUM_RATE
+        self.step: int = self._fixed or FIRST_STEP
+        self.factor: float = parameters.lr_scheduler_factor or FACTOR
+        self.minimum: float = parameters.lr_scheduler_minimum_lr or MINIMUM_RATE
         self._enabled = parameters.use_lr_scheduler
         self._steps = 0
         self._decays = 0
@@ -169,9 +169,9 @@ class Models:
         width, self._outputs = len(scaler.mean), parameters.outputs
         columns = len(candidates) * self._outputs
         _check_memory(width * columns)
-        self.weights = self._initial_weights(width, columns)
-        self.bias = np.full(columns, parameters.init_bias if parameters.use_bias else 0.0, np.float32)
-        self.schedule = Schedule(parameters, np.array([one.learning_rate for one in candidates]))
+        self.weights: Array = self._initial_weights(width, columns)
+        self.bias: Array = np.full(columns, parameters.init_bias if parameters.use_bias else 0.0, np.float32)
+        self.schedule: Schedule = Schedule(parameters, np.array([one.learning_rate for one in candidates]))
         wd = self._per_output([one.wd for one in candidates])
         self._penalty = Penalty(wd, self._per_output([one.l1 for one in candidates]))
         self._bias_penalty = Penalty(wd * np.float32(parameters.bias_wd_mult or 0.0), np.zeros(1, np.float32))

@@ -34,7 +34,7 @@ class DenseRows:
     """
 
     def __init__(self, values: Array) -> None:
-        self.values = np.ascontiguousarray(values, np.float32)
+        self.values: Array = np.ascontiguousarray(values, np.float32)
 
     @property
     def width(self) -> int:
