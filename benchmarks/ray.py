@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import headrace as hr
-from headrace._ray import connect, require_ray
+from headrace._ray.connection import connect, require_ray
 from headrace.writing.engines import EngineTask, RayTasks
 
 KEPT = Path(__file__).parent / "results" / "ray.md"

@@ -41,7 +41,7 @@ class LocalRay:
 
     def ensure(self):
         """The module ``ray``, connected."""
-        from headrace._ray import require_ray
+        from headrace._ray.connection import require_ray
 
         ray = require_ray()
         if not ray.is_initialized():
@@ -122,7 +122,7 @@ def running_cluster(nodes=2, cpus=1, *, connected=True):
 
     Nodes are declared dead after a second without an answer, not after half a minute.
     """
-    from headrace._ray import require_ray
+    from headrace._ray.connection import require_ray
 
     ray = require_ray()
     from ray.cluster_utils import Cluster

@@ -11,8 +11,10 @@ import pytest
 from tests.clusters import running_cluster
 
 import headrace as hr
-from headrace import _ray
-from headrace._ray import Cluster, connect, require_ray
+from headrace._ray import cluster as tasks
+from headrace._ray import connection
+from headrace._ray.cluster import Cluster
+from headrace._ray.connection import connect, require_ray
 
 
 def test_without_ray_the_message_holds_the_command(monkeypatch):
@@ -29,6 +31,30 @@ def test_an_old_ray_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", OldRay)
     with pytest.raises(hr.MissingExtra, match=r"2\.52 or newer, and 2\.51\.3 is installed"):
         require_ray()
+
+
+class ConnectedRay:
+    """A module that is connected to a cluster at 10.0.0.1:6379."""
+
+    __version__ = "2.60.0"
+    gcs_address = "10.0.0.1:6379"
+
+    @staticmethod
+    def is_initialized():
+        return True
+
+    @classmethod
+    def get_runtime_context(cls):
+        return cls
+
+
+@pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "ray://10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.1:6380"])
+def test_another_cluster_than_the_one_of_this_process(monkeypatch, address):
+    """What is behind a ray:// address cannot be known."""
+    monkeypatch.setitem(sys.modules, "ray", ConnectedRay)
+    monkeypatch.setattr(connection, "_open", {"address": address, "gcs": "10.0.0.9:6379", "users": 1})  # left by a user
+    with pytest.raises(ValueError, match=rf"Ray at 10\.0\.0\.1:6379\. Leave the address out.*shutdown.*{address}"):
+        connect(address)
 
 
 class NoRay:
@@ -49,7 +75,7 @@ class NoRay:
 def no_ray(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", NoRay)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(_ray, "ANSWER_S", 0.2)
+    monkeypatch.setattr(connection, "ANSWER_S", 0.2)
 
 
 def a_port(serve):
@@ -140,7 +166,7 @@ def test_tasks_and_their_errors(local_ray):
 
 @pytest.mark.ray
 def test_another_version_on_a_worker(local_ray, monkeypatch):
-    monkeypatch.setattr(_ray, "_own_version", lambda: "9.9")
+    monkeypatch.setattr(tasks, "_own_version", lambda: "9.9")
     with (
         connect() as cluster,
         pytest.raises(hr.UnsupportedData, match=rf"expected Headrace 9\.9.*found Headrace {hr.__version__}"),
@@ -152,7 +178,7 @@ def test_another_version_on_a_worker(local_ray, monkeypatch):
 def test_no_headrace_on_a_worker(local_ray):
     hidden = {"env_vars": {"PYTHONPATH": ""}}
     call = local_ray.remote(_hide_headrace).options(runtime_env=hidden)
-    found = local_ray.get(call.remote(_ray._checking_call(hr.__version__)))
+    found = local_ray.get(call.remote(tasks._checking_call(hr.__version__)))
     assert found["found"] == "no Headrace"
 
 
@@ -163,7 +189,7 @@ def _hide_headrace(call):
 
 LOCAL_LIFE = """
 import ray
-from headrace._ray import connect
+from headrace._ray.connection import connect
 
 def twice(value):
     return 2 * value
@@ -195,7 +221,7 @@ def test_a_local_ray_is_quiet_and_ends():
 CLUSTER_LIFE = """
 import sys
 import ray
-from headrace._ray import connect
+from headrace._ray.connection import connect
 
 with connect() as cluster:
     print(cluster.cpus(), len(list(cluster.on_each_node(abs, -1))), cluster.ray.get_runtime_context().gcs_address == sys.argv[1])

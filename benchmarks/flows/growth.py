@@ -123,7 +123,7 @@ def _limit(played: float, requests: float, driver: float, cores: bool) -> str:
 def measure() -> Measured:
     """The figures of this machine."""
     import headrace as hr
-    from headrace._ray import connect
+    from headrace._ray.connection import connect
     from headrace.writing.engines import EngineTask, RayTasks
 
     with tempfile.TemporaryDirectory() as folder:

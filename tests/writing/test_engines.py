@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.clusters import running_cluster
 
 import headrace as hr
-from headrace._ray import RayNode
+from headrace._ray.cluster import RayNode
 from headrace.writing import engines, units
 from headrace.writing.distributed.folder import groups_of
 from headrace.writing.distributed.unit_writer import UnitWriter

@@ -11,7 +11,7 @@ from typing import Any
 from headrace import _hooks
 from headrace._arguments import names, whole
 from headrace._optional import require
-from headrace._ray import connect
+from headrace._ray.connection import connect
 from headrace.adapters.ray_blocks import check_storable
 from headrace.adapters.ray_sources import SharedSource, read_rows
 from headrace.contracts.csv import CSV

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headrace._optional import require
-from headrace._ray import Cluster
+from headrace._ray.cluster import Cluster
 from headrace.adapters.ray_blocks import block_of_batch, block_row_bytes, is_measurable, no_columns, zero_block
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema

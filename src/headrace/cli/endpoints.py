@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from headrace._ray import find_cluster
+from headrace._ray.connection import find_cluster
 from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn
 from headrace.cli.terminal import note, print_json, print_line, print_table
 from headrace.errors import NoFiles, UnsupportedData, Where

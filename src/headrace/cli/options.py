@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from headrace._ray import connect
+from headrace._ray.connection import connect
 from headrace.cli.terminal import count_of, note, size_of
 from headrace.contracts.records import OnCorrupt, Skipped
 from headrace.contracts.schema import Schema

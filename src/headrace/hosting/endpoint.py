@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Literal, Unpack
 
 from headrace import _hooks
-from headrace._ray import find_cluster
+from headrace._ray.connection import find_cluster
 from headrace.errors import LOG_MARK, HeadraceError
 from headrace.hosting.client import Client, InvocationResult, InvokeOptions
 from headrace.hosting.http.server import bind, serve

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace._optional import require
-from headrace._ray import Cluster
+from headrace._ray.cluster import Cluster
 from headrace.errors import JobFailed, WorkerDied
 from headrace.io.system import discard_folder
 

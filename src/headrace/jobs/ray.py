@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from headrace._ray import connect
+from headrace._ray.connection import connect
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Container, Store, TrainingJob
 from headrace.errors import JobFailed, WorkerDied
@@ -139,7 +139,7 @@ class HostWorker:
 
 
 def _own_address() -> str:
-    from headrace._ray import require_ray
+    from headrace._ray.connection import require_ray
 
     return str(require_ray().util.get_node_ip_address())
 
@@ -164,7 +164,7 @@ class RayTrainingRun(TrainingRun):
 
     Args:
         args: As for :class:`TrainingRun`.
-        address: The cluster, as for :func:`headrace._ray.connect`.
+        address: The cluster, as for :func:`headrace._ray.connection.connect`.
         resources: What each host takes of its node.
     """
 

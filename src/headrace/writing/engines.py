@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
 
-from headrace._ray import Cluster, Shared, connect
+from headrace._ray.cluster import Cluster, Shared
+from headrace._ray.connection import connect
 from headrace.io.progress import say
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool

@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace._arguments import flag, word
 from headrace._optional import require
-from headrace._ray import connect
+from headrace._ray.connection import connect
 from headrace.adapters.ray_blocks import batch_of_block, schema_of_block
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature

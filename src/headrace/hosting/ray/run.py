@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Literal
 
 from headrace import _optional
-from headrace._ray import connect
+from headrace._ray.connection import connect
 from headrace.errors import Unreachable
 from headrace.hosting.endpoint import EndpointError, log_to_standard_error
 from headrace.hosting.http.server import bind

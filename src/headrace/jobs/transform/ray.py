@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace._ray import Cluster, connect
+from headrace._ray.cluster import Cluster
+from headrace._ray.connection import connect
 from headrace.errors import JobFailed, WorkerDied
 from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.stage import Stage
@@ -131,7 +132,7 @@ class RayTransformRun(TransformRun):
 
     Args:
         args: As for :class:`TransformRun`.
-        address: The cluster, as for :func:`headrace._ray.connect`.
+        address: The cluster, as for :func:`headrace._ray.connection.connect`.
         workers: How many workers; by default as many as the cluster holds, and not more than objects.
         resources: What each takes of its node.
         options: As for :class:`TransformRun`.

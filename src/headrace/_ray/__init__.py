@@ -1,0 +1,1 @@
+"""Ray: the connection to a cluster, and tasks on its workers."""
