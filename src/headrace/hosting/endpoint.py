@@ -283,7 +283,7 @@ def create_endpoint(
         wait_s: How long to wait until its model is loaded (SageMaker gives it 4 minutes). ``None`` does not wait.
         on: Where the model is held: in worker processes of this machine, or in replicas under Ray Serve.
         replicas: With ``on="ray"``, how many: a number, or the least and the most.
-        address: The Ray cluster, as for ``ray.init``. By default ``RAY_ADDRESS``, or the cluster that this process uses, or one on this machine
+        address: The Ray cluster, as for ``ray.init``. By default the cluster that this process uses, else ``RAY_ADDRESS``, else one on this machine
             that starts for the endpoint and ends with it.
         resources: What each replica takes of its node, such as ``{"CPU": 2, "GPU": 1}``. By default, one processor for each worker.
 

@@ -50,7 +50,7 @@ class Settings:
     debug: bool = False
     """Whether answers to failed requests contain the traceback. The log always does."""
     fast_path: bool = True
-    """Whether invocations are answered by the connection itself, which takes about half the processor time. ``False`` serves with
+    """Whether invocations are answered by the connection itself, for about a quarter of the processor time. ``False`` serves with
     uvicorn and Starlette alone."""
 
     def __post_init__(self) -> None:

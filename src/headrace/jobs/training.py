@@ -45,7 +45,7 @@ def train(
         stop_grace_s: How long a container may take to stop.
         keep_tree: Whether to keep the tree of folders. By default only that of a failed job stays, without its input.
         on: Where hosts run: in processes of this machine, or on the nodes of a Ray cluster, which share the folders of the store.
-        address: The cluster, as for ``ray.init``. By default ``RAY_ADDRESS``, or the cluster that this process uses, or a local one.
+        address: The cluster, as for ``ray.init``. By default the cluster that this process uses, else ``RAY_ADDRESS``, else a local one.
         resources: What each host takes of its node, such as ``{"CPU": 8, "GPU": 1}``; one processor by default.
 
     Returns:

@@ -54,7 +54,7 @@ def transform(
             are skipped. Without such a job, start one.
         progress: Whether to show a progress bar, on a terminal.
         on: Where the containers run: in processes of this machine, or of a Ray cluster, whose nodes share the folders of the store.
-        address: The cluster, as for ``ray.init``. By default ``RAY_ADDRESS``, or the cluster that this process uses, or a local one.
+        address: The cluster, as for ``ray.init``. By default the cluster that this process uses, else ``RAY_ADDRESS``, else a local one.
         workers: With ``on="ray"``, how many workers; each answers one object after another. By default as many as the cluster holds.
         resources: What each worker takes of its node, such as ``{"CPU": 2, "GPU": 1}``.
 
