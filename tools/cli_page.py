@@ -13,8 +13,8 @@ HEAD = """# What can the command do?
 
 <!-- Written by tools/cli_page.py from the help of the commands: change the docstrings, not this page. -->
 
-`headrace` inspects, verifies and converts files. Results go to stdout, everything else (errors, notes, progress) to stderr. Colours and
-progress bars appear on terminals only; in a pipe no table is wrapped. `--json` prints JSON for programs.
+Results go to stdout, everything else (errors, notes, progress) to stderr. Colours and
+progress bars appear on terminals only, and tables are not wrapped in a pipe. `--json` prints JSON for programs.
 
 | exit code | meaning |
 | --- | --- |

@@ -93,8 +93,8 @@ def convert(
 ) -> None:
     """Write examples into files of another format or compression.
 
-    The last argument is the file or the set of shards (x@8) to write; those before it are read. If the command is interrupted, even by a power cut, run it again: it resumes. New files appear when
-    they are complete.
+    The last argument is the file or set of shards (x@8) to write. If the command is interrupted, even by a power cut, run it again to resume.
+    New files appear when they are complete.
 
     Examples:
       headrace convert train.tfrecord.gz train.tfrecord

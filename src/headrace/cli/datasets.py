@@ -91,7 +91,7 @@ def prepare(
 ) -> None:
     """Download a dataset and prepare it, or prepare one from your own files.
 
-    The result is a folder that headrace.data_source(NAME) and TFDS read. `headrace datasets` lists the known names. If the command is interrupted, run it again: it resumes the download. The folder appears when it is complete.
+    The result is a folder that headrace.data_source(NAME) and TFDS read. `headrace datasets` lists the known names. If the command is interrupted, run it again to resume the download. The folder appears when it is complete.
 
     Examples:
       headrace prepare fashion_mnist

@@ -201,7 +201,7 @@ def serve(
 ) -> None:
     """Serve a model, or several in series, as SageMaker hosts them.
 
-    GET /ping, POST /invocations, GET /execution-parameters, GET /metrics, and a page at / to try requests. Models of Linear Learner are recognised; every other one needs a script with model_fn, in its code/ folder or by --script.
+    Answers GET /ping, POST /invocations, GET /execution-parameters and GET /metrics, and has a page at / to try requests. Linear Learner models need no script; others need one with model_fn, in the code/ folder or by --script.
 
     Examples:
       headrace serve model.tar.gz --script inference.py

@@ -110,7 +110,9 @@ def head(
     skip_corrupt: SkipCorrupt = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the first examples, without building an index, or those that --rows or --where picks.
+    """Show the first examples, or those that --rows or --where picks.
+
+    The first ones need no index.
 
     --json prints each example in full on one line: arrays as nested lists, bytes as {"b64": "..."}, and numbers that JSON lacks
     as "nan", "inf" or "-inf".
@@ -196,8 +198,8 @@ def inspect(
 ) -> None:
     """Show format, size, schema and first example of files.
 
-    Counting the records of a TFRecord file builds its index once (see `headrace index`). Of damaged files it shows what can be
-    read.
+    Counting the records of a TFRecord file builds its index once (see `headrace index`). Of damaged files it shows the intact
+    part.
 
     Examples:
       headrace inspect train.tfrecord
@@ -300,7 +302,7 @@ def view(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Listen on this address. Others than the default let other machines in, with the token.",
+            help="Listen on this address. Any but the default lets other machines in, with the token.",
         ),
     ] = LOOPBACK,
     port: Annotated[
@@ -315,8 +317,8 @@ def view(
 ) -> None:
     """Show datasets on a local web page: rows, images, statistics, faults, the loader's order.
 
-    Two paths can be compared side by side; without a path it shows the endpoints of this machine. It prints an address that holds a
-    token; other users of this machine cannot look without it. Nothing is written to the data.
+    Two paths can be compared side by side. Without a path it shows the endpoints of this machine. The printed address holds a token,
+    without which other users of this machine cannot look. Nothing is written to the data.
 
     Examples:
       headrace view train.tfrecord

@@ -143,7 +143,7 @@ def train(
 ) -> None:
     """Run a training job as SageMaker does, and print the path of its model.
 
-    Scripts find SageMaker's folders, SM_ variables and arguments. The log goes to stderr. If the job fails, the exit code is 1 and the message is the reason. SIGTERM stops the job and is passed on to the script; the model of that moment is kept.
+    Scripts find SageMaker's folders, SM_ variables and arguments. The log goes to stderr. If the job fails, the exit code is 1 and the message is the reason. SIGTERM is passed on to the script and stops the job; its model so far is kept.
 
     Examples:
       headrace train featurizer.py --channel train=abalone.csv

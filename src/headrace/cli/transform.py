@@ -67,7 +67,7 @@ def transform(
 ) -> None:
     """Run batch transform: send files through a model, or through several in series.
 
-    A file that fails is reported and skipped, and the exit code is 1.
+    If a file fails, it is reported, the others continue, and the exit code is 1.
 
     Examples:
       headrace transform featurizer.tar.gz --script featurizer.py --input abalone.csv --output features --accept text/csv

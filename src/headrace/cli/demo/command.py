@@ -24,7 +24,7 @@ def demo(
 ) -> None:
     """Write, read, train, stop, resume and serve on real data.
 
-    The data are the 1,797 handwritten digits and the diabetes table of scikit-learn: nothing is downloaded. Every step is checked. The exit code is 1 if a check fails.
+    The data are the 1,797 handwritten digits and the diabetes table of scikit-learn; nothing is downloaded. Every step is checked: the exit code is 1 if one fails.
 
     Examples:
       headrace demo
