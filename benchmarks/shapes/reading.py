@@ -112,7 +112,7 @@ class Records:
     Attributes:
         files: What is read.
         open: Opens the files: a function that returns the records at these indices. Only their number is looked at while the clock
-            runs. Every epoch opens them anew, before the clock starts, so that chunks kept from earlier epochs do not count.
+            runs. Every epoch opens them again, before the clock starts, so that chunks kept from earlier epochs do not count.
     """
 
     files: ShapeFiles

@@ -19,7 +19,7 @@ DAMAGED = (
 def test_sound_files(run, people):
     done = run("verify", people)
     assert done.code == 0
-    assert done.out == f"1 file, 12 sound records, {people.stat().st_size / 1000:.2f} kB: no fault\n"
+    assert done.out == f"1 file, 12 intact records, {people.stat().st_size / 1000:.2f} kB: no fault\n"
 
 
 @pytest.mark.parametrize("name", DAMAGED)

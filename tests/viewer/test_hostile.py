@@ -1,4 +1,4 @@
-"""Data made to harm whoever looks at it. What a browser does with it is in ``test_browser``."""
+"""Data made to harm its viewer. What a browser does with it is in ``test_browser``."""
 
 import io
 import json

@@ -226,7 +226,7 @@ def test_work_that_comes_after_the_end_does_no_harm(tmp_path, original, small_un
 
 
 def test_no_file_is_scanned_twice(tmp_path, original, small_units, monkeypatch):
-    """Whoever unpickles the work has an empty cache, as another machine has: the indexes come with the work."""
+    """A worker with an empty cache, such as another machine, gets the indexes with the work."""
     from headrace.formats.index import build
 
     scanned, build_one = [], build._Job._scanned

@@ -17,7 +17,7 @@ _SEEDS = count()
 
 
 def loader(files: ShapeFiles) -> Reading:
-    """``Loader(open(path), batch)``; tables of text are opened anew in every epoch, since their peers parse them anew."""
+    """``Loader(open(path), batch)``; tables of text are opened again in every epoch, since their peers parse them again."""
     return _reading(files, {})
 
 

@@ -82,7 +82,7 @@ def connect(
 
 
 def _give_back(ray: ModuleType) -> None:
-    """End what :func:`connect` has started if nobody else uses it."""
+    """End what :func:`connect` has started, unless it is still in use."""
     with _opening:
         _open["users"] -= 1
         if not _open["users"] and _open.pop("ours", False):

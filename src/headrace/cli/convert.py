@@ -138,9 +138,9 @@ def convert(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; run the same command again to resume") from None
     if as_json:
-        told = {item.name: getattr(done, item.name) for item in fields(done)}
+        values = {item.name: getattr(done, item.name) for item in fields(done)}
         schema = json.loads(done.schema.to_json())
-        print_json({**told, "paths": list(done.paths), "lost": list(done.lost), "schema": schema})
+        print_json({**values, "paths": list(done.paths), "lost": list(done.lost), "schema": schema})
     else:
         _show(done, time.monotonic() - begun)
 

@@ -87,8 +87,8 @@ def known_format(name: str | None) -> str | None:
         if name is not None:
             format_named(name)
     except UnknownFormat as error:
-        told = f"{name!r} is none of {', '.join(registry.OWN)}. {error.hint}".rstrip(". ")
-        raise typer.BadParameter(told) from None
+        message = f"{name!r} is none of {', '.join(registry.OWN)}. {error.hint}".rstrip(". ")
+        raise typer.BadParameter(message) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return name

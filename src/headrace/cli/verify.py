@@ -90,7 +90,7 @@ def _show(report: Report) -> None:
         print_line(f"... and {report.more_faults:,} more", style="red")
     count = len(report.faults) + report.more_faults
     print_line(
-        f"{count_of(report.files, 'file')}, {count_of(report.records, 'sound record')}, {size_of(report.bytes)}"
+        f"{count_of(report.files, 'file')}, {count_of(report.records, 'intact record')}, {size_of(report.bytes)}"
         + (f", {count_of(report.images, 'image')} decoded: " if report.images else ": ")
         + ("no fault" if report.ok else count_of(count, "fault")),
         style="green" if report.ok else "bold red",
@@ -98,6 +98,6 @@ def _show(report: Report) -> None:
 
 
 def _sentence(fault: DataError) -> str:
-    """The message without its advice, which is to run this command."""
+    """The message without its hint, which names this command."""
     place = str(fault.where)
     return printable((f"{place}: " if place else "") + f"expected {fault.expected}, found {fault.found}")

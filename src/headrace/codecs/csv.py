@@ -247,11 +247,11 @@ def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
     for columns in choices or [[name]]:
         if known.issuperset(columns):
             return columns
-    told = (
+    missing = (
         repr(name) if not feature.shape else f"{name!r}, nor {choices[0][0] if choices and choices[0] else name!r}, ..."
     )
     hint = did_you_mean(name, names)
-    raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=told, hint=hint)
+    raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=missing, hint=hint)
 
 
 def _kind(name: str, feature: Feature) -> int:

@@ -80,7 +80,7 @@ class Checked:
 
     Args:
         path: The file.
-        records: Sound records in the stretch.
+        records: Intact records in the stretch.
         bytes: How many bytes of the file on disk were checked since the last stretch.
         faults: What was found since the last stretch.
         spans: ``_native.Spans`` of the intact records, for checks by a codec; ``None`` where there are none.

@@ -1,4 +1,4 @@
-"""Processes of a Ray cluster that work on a job: each is told what to do, reports as it works, and is noticed when it dies."""
+"""Processes of a Ray cluster that work on a job. They report as they work, and their death is noticed."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _of_manifest(channel: Channel, store: Store, name: str) -> Iterator[InputObj
 def _named_by(manifest: Path, uri: str, store: Store, who: str) -> Path:
     """The file that a manifest names.
 
-    A manifest may come from someone else. So it may name objects of the store, and local files only in its own folder and below.
+    Manifests are untrusted: they may name objects of the store, and local files only in or below their own folder.
 
     Raises:
         JobFailed: It names another file, or a URI of another store.

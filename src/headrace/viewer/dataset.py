@@ -224,7 +224,7 @@ class ShownDataset:
             yield at, found.tolist()
 
     def label_features(self) -> list[str]:
-        """The features that examples can be grouped by: whole numbers or text, one value each; those with names first."""
+        """The features that examples can be grouped by: integers or text, one value each; those with names first."""
         found = [n for n, f in self.schema.items() if f.shape == () and f.encoding is None and _is_label(f)]
         return sorted(found, key=lambda name: (self.schema[name].names is None, "label" not in name.lower()))
 

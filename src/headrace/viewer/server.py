@@ -83,7 +83,7 @@ def run_viewer(
     browser: bool = True,
     started: Callable[[str], None] | None = None,
 ) -> None:
-    """Show datasets until the process is told to end.
+    """Show datasets until Ctrl-C or SIGTERM.
 
     Args:
         datasets: What to show.

@@ -116,7 +116,7 @@ class Threads:
 LOOK_S = 5.0
 """How often the size of the cluster is asked for: nodes come and go."""
 SILENCE_S = 60.0
-"""After how long without a result the user is told what is waited for."""
+"""Seconds without a result after which a message names the work that is waited for."""
 END_S = 20.0
 """How long tasks may take to end after an error."""
 

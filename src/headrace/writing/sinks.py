@@ -89,7 +89,7 @@ def written_schema(source: Source) -> Schema:
     """The schema to write a source with. The values of a function may vary more than its first example shows: about 1,000 more are asked."""
     schema = source.schema
     if not source.cuts_cleanly:
-        # The first batch is of few examples, and tells how many fit into memory.
+        # The first batch has few examples. Their size decides how many fit into memory.
         for _, batch in islice(batches_of(source, 0, len(source)), 2):
             schema = widen(schema, batch)
     return schema

@@ -132,7 +132,7 @@ class Report:
     """The result of :func:`verify`.
 
     Attributes:
-        files, records, bytes: How much was checked (sound records; bytes on disk).
+        files, records, bytes: How much was checked (intact records; bytes on disk).
         faults: One error each, with its place. At most 10,000 are kept; ``more_faults`` counts the others.
         schema: Of the payloads, when they are examples.
         images: How many images were decoded.
@@ -195,7 +195,7 @@ class Report:
 
     def __str__(self) -> str:
         images = f", {self.images} images decoded" if self.images else ""
-        head = f"{self.files} files, {self.records} sound records, {self.bytes} bytes{images}"
+        head = f"{self.files} files, {self.records} intact records, {self.bytes} bytes{images}"
         if self.ok:
             return f"{head}: no fault"
         count = len(self.faults) + self.more_faults

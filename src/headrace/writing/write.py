@@ -120,7 +120,7 @@ def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[An
     schema = source.schema
     if source.cuts_cleanly:
         return schema, batches
-    first = list(islice(batches, 2))  # the first is of few examples, and tells how many fit into memory
+    first = list(islice(batches, 2))  # the few examples of the first show how many fit into memory
     for batch in first:
         schema = widen(schema, batch)
     return schema, chain(first, batches)

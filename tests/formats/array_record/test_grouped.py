@@ -116,7 +116,7 @@ def test_readers_of_the_same_files_share_which_hashes_were_right(tmp_path):
     path = tmp_path / "x"
     wait_for_tick([Signature.read(write(path, payloads, group_size=20))])
     assert bytes(ArrayRecordRecords([str(path)])[5]) == payloads[5]
-    (shared,) = [sound for key, (_, sound) in reader._SOUND.items() if key[0][0] == str(path)]
+    (shared,) = [intact for key, (_, intact) in reader._INTACT.items() if key[0][0] == str(path)]
     assert shared.tolist() == [1, 0, 0]
     again = ArrayRecordRecords([str(path)])
     assert again.spans(np.array([45, 50])).to_bytes() == [payloads[45], payloads[50]]
@@ -146,15 +146,15 @@ def test_a_file_that_may_change_unnoticed_is_not_remembered(tmp_path, monkeypatc
     path = write(tmp_path / "x", some_payloads(60, most=200), group_size=20)
     monkeypatch.setattr(Signature, "is_settled", lambda _: False)
     ArrayRecordRecords([path])[5]
-    assert not any(key[0][0] == path for key in reader._SOUND)
+    assert not any(key[0][0] == path for key in reader._INTACT)
 
 
 def test_the_oldest_sets_of_files_are_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr(Signature, "is_settled", lambda _: True)
     for number in range(reader.MOST_SHARED_SETS + 3):
         ArrayRecordRecords([write(tmp_path / str(number), some_payloads(9, most=20), group_size=3)])[5]
-    assert len(reader._SOUND) == reader.MOST_SHARED_SETS
-    assert not any(key[0][0] == str(tmp_path / "2") for key in reader._SOUND)
+    assert len(reader._INTACT) == reader.MOST_SHARED_SETS
+    assert not any(key[0][0] == str(tmp_path / "2") for key in reader._INTACT)
 
 
 def test_the_bound_follows_the_memory(monkeypatch):

@@ -116,7 +116,7 @@ def test_files_of_a_source_that_is_open_are_checked(client_for, tmp_path):
     client = client_for(hr.open(path))
     assert _checked(client)["report"]["records"] == 1
     html = client.get("/0/faults").text
-    assert "1 file, 1 sound record," in html
+    assert "1 file, 1 intact record," in html
     assert f"headrace verify {path}" in html
 
 

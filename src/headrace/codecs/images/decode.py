@@ -273,7 +273,7 @@ class ImageDecoder:
                 Where(record=position), expected="an image of 8- or 16-bit samples", found=str(error), hint=LEFT
             )
         reason = (
-            "they end before its size is told, or are none at all"
+            "they end before the size, or there are none"
             if type(error).__name__ == "UnidentifiedImageError"
             else str(error)
         )

@@ -212,11 +212,11 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _count_in(pattern: re.Pattern[str], name: str) -> int:
-    """Number of files according to the name of one; 0 if it does not say."""
+    """Number of files according to the name of one; 0 if that has none."""
     match = pattern.fullmatch(name)
-    said = match.groupdict() if match else {}
-    told = said.get("NUM_SHARDS") or (said.get("SHARD_X_OF_Y") or "").rpartition("-")[2]
-    return int(told) if told else 0
+    given = match.groupdict() if match else {}
+    number = given.get("NUM_SHARDS") or (given.get("SHARD_X_OF_Y") or "").rpartition("-")[2]
+    return int(number) if number else 0
 
 
 def _folder_name(folder: Path) -> str:

@@ -71,15 +71,15 @@ class Ordering:
 
     def add(self, key: Key, payload: bytes) -> None:
         """Add an example."""
-        told = key_bytes(key)
+        content = key_bytes(key)
         if self._shuffled:
             digest = self._salt.copy()
-            digest.update(told)
+            digest.update(content)
             rank = digest.digest()
         else:
             rank = self.count.to_bytes(16, "big")
-        self._waiting.append((rank, told, payload))
-        self._waiting_bytes += len(payload) + len(told) + 200  # overhead of three Python objects and their tuple
+        self._waiting.append((rank, content, payload))
+        self._waiting_bytes += len(payload) + len(content) + 200  # overhead of three Python objects and their tuple
         self.count += 1
         self.bytes += len(payload)
         if self._waiting_bytes > self._memory_bytes:

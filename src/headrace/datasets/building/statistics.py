@@ -80,14 +80,14 @@ class _Column:
         """The ``CommonStatistics`` message."""
         if not self.present.count:
             return {"numMissing": str(self.missing)}
-        told = {
+        counts = {
             "numNonMissing": str(self.present.count),
             "minNumValues": str(int(self.present.least)),
             "maxNumValues": str(int(self.present.most)),
             "avgNumValues": float(self.present.mean),
             "totNumValues": str(self.total),
         }
-        return {**told, "numMissing": str(self.missing)} if self.missing else told
+        return {**counts, "numMissing": str(self.missing)} if self.missing else counts
 
 
 def _flatten(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
@@ -144,8 +144,8 @@ def statistics_of(
             for key, column in found.items():
                 column.add(batch[key])
             bar.advance(len(rows))
-    told = [_feature(key, feature, found[key]) for key, feature in leaves]
-    return {"numExamples": str(len(source)), "features": told}
+    described = [_feature(key, feature, found[key]) for key, feature in leaves]
+    return {"numExamples": str(len(source)), "features": described}
 
 
 def _feature(key: str, feature: LeafFeature, column: _Column) -> dict[str, Any]:

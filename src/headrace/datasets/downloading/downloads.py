@@ -260,8 +260,8 @@ class Downloads:
             part.unlink()
             notes.unlink(missing_ok=True)
             raise
-        told = {"url": url, "size": part.stat().st_size, "sha256": found}
-        write_atomic(self._notes(resource), (json.dumps(told, indent=2) + "\n").encode())
+        note = {"url": url, "size": part.stat().st_size, "sha256": found}
+        write_atomic(self._notes(resource), (json.dumps(note, indent=2) + "\n").encode())
         os.replace(part, path)
         notes.unlink(missing_ok=True)
         return path

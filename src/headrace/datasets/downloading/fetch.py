@@ -157,10 +157,10 @@ def _answer(attempt: Attempt, error: Any) -> Exception:
         # The server has no more bytes: the part is another file, or complete.
         _forget(attempt)
         return Unfinished("416: the part is longer than the file")
-    told = f"{error.code} {error.reason}"
+    reason = f"{error.code} {error.reason}"
     if error.code in TRANSIENT:
-        return Unfinished(told, wait_s=_seconds(error.headers.get("Retry-After", "")))
-    return Refused(told)
+        return Unfinished(reason, wait_s=_seconds(error.headers.get("Retry-After", "")))
+    return Refused(reason)
 
 
 def _seconds(text: str) -> float:

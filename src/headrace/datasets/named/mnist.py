@@ -133,7 +133,7 @@ def emnist(config: str = "byclass") -> DatasetBuilder:
 
 
 def _builder(
-    *, name: str, mirrors: tuple[str, ...], known: Mapping[str, tuple[int, str]], label: ClassLabel, **told: Any
+    *, name: str, mirrors: tuple[str, ...], known: Mapping[str, tuple[int, str]], label: ClassLabel, **options: Any
 ) -> DatasetBuilder:
     resources = {
         part: Resource(urls=tuple(mirror + FILES[part] for mirror in mirrors), size=size, sha256=sha256)
@@ -146,7 +146,7 @@ def _builder(
         splits=_mnist_splits,
         resources=resources,
         supervised_keys=("image", "label"),
-        **told,
+        **options,
     )
 
 

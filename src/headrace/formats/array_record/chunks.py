@@ -34,7 +34,7 @@ LEAST_KEPT_BYTES = 16 << 20
 USUAL_AT_ONCE = 2048  # single-record chunks of at most 128 KiB each
 HELD_BYTES = 256 << 20  # decoded chunks held at a time before records are taken from them
 WORTH_A_THREAD = 64 << 10  # decoded bytes
-MOST_SHARED_SETS, MOST_SHARED_FILES, MOST_SHARED_CHUNKS = 8, 4096, 1 << 20  # whose sound chunks are remembered
+MOST_SHARED_SETS, MOST_SHARED_FILES, MOST_SHARED_CHUNKS = 8, 4096, 1 << 20  # whose intact chunks are remembered
 
 Flags: TypeAlias = npt.NDArray[np.uint8]
 
@@ -75,8 +75,8 @@ class ChunkReader:
     @cached_property
     def _store(self) -> _native.ChunkStore:
         """The recent chunks of many records. It has no lock that another thread could hold when we are forked."""
-        sound = _sound_chunks(self._set, self._table) if self._verify else None
-        return _native.ChunkStore(self._table.firsts, self._table.begins, sound, most_bytes=_most_kept_bytes())
+        intact = _intact_chunks(self._set, self._table) if self._verify else None
+        return _native.ChunkStore(self._table.firsts, self._table.begins, intact, most_bytes=_most_kept_bytes())
 
     def spans(self, indices: Indices) -> _native.Spans:
         """The payloads of these records, in the given order.
@@ -322,28 +322,28 @@ class ChunkReader:
         return CorruptRecord(place, expected=fault.expected, found=fault.found, hint=fault.hint)
 
 
-_SOUND: dict[tuple[tuple[str, Signature], ...], tuple[Indices, Flags]] = {}
+_INTACT: dict[tuple[tuple[str, Signature], ...], tuple[Indices, Flags]] = {}
 """For sets of files: where their chunks begin, and which had the right hash. The oldest sets are dropped."""
 
 
-def _sound_chunks(files: FileSet, table: ChunkTable) -> Flags:
+def _intact_chunks(files: FileSet, table: ChunkTable) -> Flags:
     """Which chunks had the right hash: ``uint8``, shared by all readers of the same versions of the same files in this process. No lock is
     needed: a flag that is set twice, or a set that two threads add, costs a hash.
     """
     count = len(table.begins)
-    sound = np.zeros(count, np.uint8)
+    intact = np.zeros(count, np.uint8)
     if files.is_remote or not 0 < count <= MOST_SHARED_CHUNKS or len(files) > MOST_SHARED_FILES:
-        return sound
+        return intact
     contents = [files.content(number) for number in range(len(files))]
     if not all(content.signature.is_settled() for content in contents):
-        return sound
+        return intact
     key = tuple((content.opened, content.signature) for content in contents)
-    known = _SOUND.pop(key, None)
+    known = _INTACT.pop(key, None)
     if known is None or not np.array_equal(known[0], table.begins):
-        known = table.begins, sound
-    _SOUND[key] = known
-    for oldest in list(_SOUND)[:-MOST_SHARED_SETS]:
-        _SOUND.pop(oldest, None)
+        known = table.begins, intact
+    _INTACT[key] = known
+    for oldest in list(_INTACT)[:-MOST_SHARED_SETS]:
+        _INTACT.pop(oldest, None)
     return known[1]
 
 

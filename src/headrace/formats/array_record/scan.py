@@ -96,7 +96,7 @@ def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True,
 
 def _leave_out_undecodable(file: MappedFile, found: ScanResult) -> None:
     """Drop chunks that do not decode: with correct hashes if a faulty writer made them, or damaged ones if ``verify=False``."""
-    sound = np.ones(len(found.chunks), bool)
+    intact = np.ones(len(found.chunks), bool)
     begins, start = found.begins, 0
     while start < len(begins):
         try:
@@ -105,9 +105,9 @@ def _leave_out_undecodable(file: MappedFile, found: ScanResult) -> None:
             bad = start + error.number
             begin, end, _, count, _ = found.chunks[bad].tolist()
             found.damage.append(Damage(error.fault, begin, end, count))
-            sound[bad] = False
+            intact[bad] = False
             start = bad + 1
-    found.chunks = found.chunks[sound]
+    found.chunks = found.chunks[intact]
 
 
 def _pass(file: MappedFile, error: _native.FormatError, found: ScanResult) -> int:

@@ -95,11 +95,11 @@ class AvroTable(BlockTable):
     def _own_schema(self) -> Schema:
         """The schema of the first file."""
         first, where = self._fields[0], Where(path=self.paths[0])
-        told = embedded_schema(self._head(0).metadata.get(KEY)) or Schema({})
-        fits = {name for name, field in first.items() if name in told and avro_type(told[name]) == field.type}
+        stored = embedded_schema(self._head(0).metadata.get(KEY)) or Schema({})
+        fits = {name for name, field in first.items() if name in stored and avro_type(stored[name]) == field.type}
         return Schema(
             {
-                name: told[name] if name in fits and not told[name].sparse else field.feature(where)
+                name: stored[name] if name in fits and not stored[name].sparse else field.feature(where)
                 for name, field in first.items()
             }
         )

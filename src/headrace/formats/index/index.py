@@ -242,10 +242,12 @@ class RecordIndex:
     def where(self, index: int) -> Where:
         """The location of one record."""
         number = int(self.file_of(np.array([index], np.int64))[0])
-        file, sound = self.files[number], index - int(self.firsts[number])
+        file, record = self.files[number], index - int(self.firsts[number])
         # Damaged stretches have numbers too, so this is the record's number in the file.
         return Where(
-            path=file.path, record=sound + bisect_right(file.skipped, sound), offset=int(self._at(np.array([index]))[0])
+            path=file.path,
+            record=record + bisect_right(file.skipped, record),
+            offset=int(self._at(np.array([index]))[0]),
         )
 
     def part(self, number: int) -> Indices:

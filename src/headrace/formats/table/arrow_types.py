@@ -98,9 +98,9 @@ def schema_of_leaves(leaves: list[Leaf], where: Where, *, embedded: Schema | Non
             raise UnsupportedData(
                 where.at(feature=leaf.name), expected="every column name once", found="two columns of that name"
             )
-        told = embedded[leaf.name] if embedded is not None and leaf.name in embedded else None
-        if told is not None and _same_storage(told, leaf.type):
-            features[leaf.name] = told
+        stored = embedded[leaf.name] if embedded is not None and leaf.name in embedded else None
+        if stored is not None and _same_storage(stored, leaf.type):
+            features[leaf.name] = stored
         else:
             features[leaf.name] = feature_of(leaf.type, where.at(feature=leaf.name))
     return Schema(features)

@@ -151,7 +151,7 @@ def _stream_members(archive: Path, content: IO[bytes], head: bytes, what: str | 
     stream = _ForwardStream(content)
     try:
         opened = tarfile.TarFile(fileobj=cast("IO[bytes]", stream), mode="r")
-    except _UnsoundSizeError:
+    except _BadSizeError:
         raise
     except tarfile.ReadError as error:
         if head[:2] != b"\x1f\x8b" or archive.name.endswith((".tar.gz", ".tgz")):
@@ -167,7 +167,7 @@ def _stream_members(archive: Path, content: IO[bytes], head: bytes, what: str | 
         stream.check_end()
 
 
-class _UnsoundSizeError(tarfile.ReadError):
+class _BadSizeError(tarfile.ReadError):
     """An impossible size in a header."""
 
 
@@ -189,14 +189,14 @@ class _ForwardStream:
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= MOST_HEADER_BYTES:
-            raise _UnsoundSizeError(f"a header that says it has {size:,} bytes")
+            raise _BadSizeError(f"a header that says it has {size:,} bytes")
         self._last = self._stream.read(size)
         self._at += len(self._last)
         return self._last
 
     def seek(self, place: int) -> int:
         if place < self._at:
-            raise _UnsoundSizeError("a member of a negative size")
+            raise _BadSizeError("a member of a negative size")
         if self._is_plain:
             self._at = self._stream.seek(place)
         while self._at < place and self.read(min(place - self._at, BLOCK_BYTES)):

@@ -137,13 +137,13 @@ def _describe(writers: Mapping[str, FeatureWriter], known: Schema | None, *, is_
     for name, found in described.items():
         dtype = found["dtype"] if found["dtype"] in ("str", "bytes") else np.dtype(found["dtype"])
         feature = Feature(dtype, tuple(found["shape"]), sparse=bool(found.get("sparse")))
-        told = None if known is None else known.get(name)
-        is_same = told is not None and (told.dtype, told.shape, told.sparse) == (
+        declared = None if known is None else known.get(name)
+        is_same = declared is not None and (declared.dtype, declared.shape, declared.sparse) == (
             feature.dtype,
             feature.shape,
             feature.sparse,
         )
-        features[name] = told if told is not None and (is_same or is_checked) else feature
+        features[name] = declared if declared is not None and (is_same or is_checked) else feature
     count = next((writer.rows for writer in writers.values()), 0)
     text = {"version": VERSION, "examples": count, "schema": Schema(features).to_json(), "features": described}
     return json.dumps(text).encode("ascii")

@@ -81,7 +81,7 @@ def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
 def _summary(report: Report) -> str:
     count = len(report.faults) + report.more_faults
     known = (
-        f"{_count(report.files, 'file')}, {_count(report.records, 'sound record')}, {_count(report.bytes, 'byte')}: "
+        f"{_count(report.files, 'file')}, {_count(report.records, 'intact record')}, {_count(report.bytes, 'byte')}: "
     )
     return known + ("no fault" if report.ok else _count(count, "fault"))
 

@@ -147,7 +147,7 @@ def write_units(writer: UnitWriter, units: Sequence[Unit]) -> int:
     """Write those of some units that are not there yet.
 
     Returns:
-        How many examples they hold that ``writer.advance`` was not told of, because it stayed behind.
+        How many examples they hold if the writer has no ``advance`` to count them; else 0.
 
     Raises:
         UnsupportedData: This machine does not see the folder of the conversion, or it belongs to another one now.
