@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from headrace.hosting.endpoint import log_to_standard_error
 from headrace.hosting.http.server import serve
 from headrace.hosting.ray.run import serve_on_ray
+from headrace.hosting.run import log_to_standard_error
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage
 

@@ -126,7 +126,7 @@ class Server:
         plain = json.dumps([stage.to_json() for stage in stages])
         code = f"""
             import json, logging, sys
-            from headrace.hosting.endpoint import log_to_standard_error
+            from headrace.hosting.run import log_to_standard_error
             from headrace.hosting.http.server import serve
             from headrace.hosting.settings import Settings
             from headrace.hosting.stage import Stage

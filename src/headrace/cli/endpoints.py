@@ -16,9 +16,10 @@ from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn
 from headrace.cli.terminal import note, print_json, print_line, print_table
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.hosting.client import Client, InvocationResult
-from headrace.hosting.endpoint import Endpoint, create_endpoint, find_endpoint, list_endpoints, log_to_standard_error
+from headrace.hosting.endpoint import Endpoint, create_endpoint, find_endpoint, list_endpoints
 from headrace.hosting.http.server import serve as serve_stages
 from headrace.hosting.ray.run import serve_on_ray
+from headrace.hosting.run import log_to_standard_error
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage, recognise
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import signal
-import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -20,11 +17,11 @@ from headrace import _hooks
 from headrace._ray.connection import find_cluster
 from headrace.errors import LOG_MARK, HeadraceError
 from headrace.hosting.client import Client, InvocationResult, InvokeOptions
-from headrace.hosting.http.server import bind, serve
 from headrace.hosting.registry import EndpointEntry, all_entries
+from headrace.hosting.run import LEAVE_S, remove_replicas, start_process
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage, check_stages, container_names
-from headrace.hosting.workers.process import python_arguments, search_path
+from headrace.hosting.workers.process import search_path
 
 __all__ = [
     "Endpoint",
@@ -33,8 +30,6 @@ __all__ = [
     "create_endpoint",
     "find_endpoint",
     "list_endpoints",
-    "log_to_standard_error",
-    "main",
 ]
 
 
@@ -44,11 +39,6 @@ PAUSE_S = 0.05
 PING_TIMEOUT_S = 2.0  # as in SageMaker
 MOST_LOG_LINES = 20
 FAILED = "does not load"
-MODULES = {"processes": "headrace.hosting.endpoint", "ray": "headrace.hosting.ray.run"}
-"""The main program of an endpoint, by the place where its model is held."""
-LEAVE_S = 60.0
-"""How long an endpoint may take to leave its Ray cluster."""
-ENVIRONMENT = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}  # a log is complete, and plain
 
 
 class EndpointError(HeadraceError, RuntimeError):
@@ -223,7 +213,7 @@ class Endpoint:
             while self._entry.is_alive() and time.monotonic() < deadline:
                 time.sleep(PAUSE_S)
         if self._entry.read("state").get("cluster") and not self._entry.is_alive():
-            _run_to_end(self._entry)  # It was killed: its replicas are still in the cluster.
+            remove_replicas(self._entry)  # It was killed: its replicas are still in the cluster.
 
     def delete(self) -> None:
         """Stop it, and delete its folder with its log. Does nothing if it is deleted already."""
@@ -310,7 +300,7 @@ def create_endpoint(
         if placement is not None:
             spec |= {"ray": placement.to_json(), "version": uuid.uuid4().hex}
         entry.write("spec", spec)
-        _start(entry, on, str(claim), pass_fds=[claim])
+        start_process(entry, on, claim)
     finally:
         os.close(claim)  # The endpoint's process holds the lock now.
     endpoint = Endpoint(entry)
@@ -335,66 +325,3 @@ def find_endpoint(name: str) -> Endpoint:
 def list_endpoints() -> list[Endpoint]:
     """All endpoints that were not deleted, by name, running or not."""
     return [Endpoint(entry) for entry in all_entries()]
-
-
-def _start(entry: EndpointEntry, on: str, *arguments: str, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
-    with entry.log.open("ab" if not arguments else "wb") as log:
-        process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, *python_arguments(MODULES[on]), entry.name, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=pass_fds,
-            start_new_session=True,
-            env={**ENVIRONMENT, **os.environ},
-        )
-    # Reap the child when it ends, so that it leaves no zombie.
-    threading.Thread(target=process.wait, name="headrace-endpoint-wait", daemon=True).start()
-    return process
-
-
-def _run_to_end(entry: EndpointEntry) -> None:
-    """Remove what a killed endpoint has left in its Ray cluster."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        _start(entry, "ray").wait(LEAVE_S)
-    entry.write("state", {})
-
-
-def log_to_standard_error(level: int = logging.INFO) -> None:
-    """Log to standard error, with the time in front."""
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    # Show what goes wrong in uvicorn, not that it starts and stops.
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-
-
-def main() -> None:
-    """Serve the endpoint with the name in the first argument. The second is the descriptor of its lock.
-
-    The descriptor stays open and locked until this process ends.
-    """
-    entry, claim = EndpointEntry(sys.argv[1]), int(sys.argv[2])
-    inheritable = False
-    os.set_inheritable(claim, inheritable)
-    log_to_standard_error()
-    spec = entry.read("spec")
-    settings = Settings.from_json(spec["settings"])
-    sys.path.extend(folder for folder in spec["path"] if folder not in sys.path)
-    stages = [Stage.from_json(plain) for plain in spec["stages"]]
-    try:
-        listening = bind(settings)
-        serve(
-            stages,
-            settings,
-            models=entry.folder / "models",
-            direct=spec["direct"],
-            title=entry.name,
-            listening=listening,
-            started=lambda address: entry.write(
-                "state", {"address": address, "pid": os.getpid(), "created": time.time()}
-            ),
-        )
-    except Exception as error:
-        logging.getLogger("headrace.hosting").exception("the endpoint %s ended", entry.name)
-        with contextlib.suppress(OSError):
-            entry.write("state", {"failure": f"{type(error).__name__}: {error}"})
-        sys.exit(1)

@@ -20,11 +20,12 @@ from typing import Any, Literal
 from headrace import _optional
 from headrace._ray.connection import connect
 from headrace.errors import Unreachable
-from headrace.hosting.endpoint import EndpointError, log_to_standard_error
+from headrace.hosting.endpoint import EndpointError
 from headrace.hosting.http.server import bind
 from headrace.hosting.ray import proxy
 from headrace.hosting.ray.replica import DEPLOYMENT, ReplicaSpec, deployment_of
 from headrace.hosting.registry import EndpointEntry
+from headrace.hosting.run import log_to_standard_error
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage
 from headrace.io.system import usable_cores
