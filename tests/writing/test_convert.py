@@ -156,10 +156,10 @@ def test_shards_of_a_conversion_that_is_refused_when_they_are_joined(tmp_path, m
     monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 10)
     hr.write(tmp_path / "x.npz", {"x": np.arange(100.0)})
 
-    def refuse(shard, work):
+    def refuse(shard, work, **options):
         if "y.npz-00001" in shard.path:
             raise hr.SchemaMismatch(hr.Where(), expected="one thing", found="another")
-        join_units(shard, work)
+        join_units(shard, work, **options)
 
     monkeypatch.setattr("headrace.writing.convert.join_units", refuse)
     with pytest.raises(hr.SchemaMismatch):
@@ -202,7 +202,7 @@ def test_a_run_does_not_resume_with_pieces_of_another_version(tmp_path, monkeypa
     src.write_bytes(b"x\n" + b"1\n" * 100 + b"2\n" + b"1\n" * 100)
     before = src.stat()
 
-    def fail(*_args):
+    def fail(*_args, **_options):
         raise OSError(28, "No space left on device", str(dst))
 
     with monkeypatch.context() as patch:
@@ -349,7 +349,7 @@ def test_nothing_of_another_choice_is_resumed(tmp_path, monkeypatch, before, aft
     assert [before(source)[at]["label"] for at in (0, -1)] == [after(source)[at]["label"] for at in (0, -1)]
     monkeypatch.setattr(units, "UNIT_EXAMPLES", 2)
     with monkeypatch.context() as context:
-        context.setattr(convert, "join_units", lambda *_: signal.raise_signal(signal.SIGINT))
+        context.setattr(convert, "join_units", lambda *_, **__: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             hr.convert(before(source), tmp_path / "x.tfrecord")
     done = hr.convert(after(source), tmp_path / "x.tfrecord")
@@ -357,7 +357,7 @@ def test_nothing_of_another_choice_is_resumed(tmp_path, monkeypatch, before, aft
     assert done.resumed == 0
     # But the same is.
     with monkeypatch.context() as context:
-        context.setattr(convert, "join_units", lambda *_: signal.raise_signal(signal.SIGINT))
+        context.setattr(convert, "join_units", lambda *_, **__: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             hr.convert(before(source), tmp_path / "y.tfrecord")
     assert hr.convert(before(source), tmp_path / "y.tfrecord").resumed == len(before(source))

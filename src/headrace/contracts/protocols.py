@@ -22,6 +22,7 @@ __all__ = [
     "HasSchema",
     "Locates",
     "NeedsMultiple",
+    "Piece",
     "ReadsBatches",
     "Sampler",
     "SourceLike",
@@ -64,6 +65,15 @@ class File(Protocol):
     def size(self) -> int: ...
     def read(self, offset: int, size: int, /) -> memoryview: ...
     def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]: ...
+
+
+class Piece(Protocol):
+    """Some bytes of a new file, which can be made apart from the others."""
+
+    @property
+    def size(self) -> int: ...
+    def content(self) -> Any:
+        """The bytes, as a buffer of ``size`` bytes."""
 
 
 class Codec(Protocol):

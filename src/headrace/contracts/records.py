@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeGuard, runti
 
 from headrace._arguments import whole
 from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import Piece
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import DataError, SchemaMismatch, Where
@@ -178,7 +179,10 @@ class Format:
             ``compressible``, else none.
         compression_of: ``compression_of(paths)``: the compression of the content of files, as a word. ``None``: found from
             the first bytes where ``compressible``, else none.
-        join: ``join(parts, path)`` joins complete files to one; ``None`` where their bytes can simply follow one another.
+        join: ``join(parts, path)`` joins complete files to one; ``None`` where their bytes can simply follow one another, or ``pieces`` is
+            given.
+        pieces: ``pieces(parts)``: what the file that complete files are joined to consists of, where that can be said before it is written.
+            Its pieces are then written by several threads.
         verify: ``verify(records)``: every check of every file, with damage reported and not raised; ``None``: all rows are read.
         salvage: ``salvage(path, out)`` copies intact records; ``None``: they are read with damage skipped, and written again.
     """
@@ -197,6 +201,7 @@ class Format:
     compressions: tuple[str, ...] = ()
     compression_of: Callable[[Sequence[str]], str] | None = None
     join: Callable[[Sequence[str], str], None] | None = None
+    pieces: Callable[[Sequence[str]], Sequence[Piece]] | None = None
     verify: Callable[[Any], Iterator[Checked]] | None = None
     salvage: Callable[[str, str], Salvaged] | None = None
 

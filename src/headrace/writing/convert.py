@@ -33,7 +33,7 @@ from headrace.sources.views import Chosen
 from headrace.writing.distributed.folder import build_indexes, example_bytes, run_in_folder
 from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
-from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
+from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
 from headrace.writing.sinks import check_feature_names, codec_for, storable, written_schema
 from headrace.writing.target import Target
@@ -265,5 +265,5 @@ def _run_here(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, _each_by
         pass
     for file in work.files():
         if not work.is_done(file.path):
-            join_units(file, work)
+            join_units(file, work, threads=cores_of(engine))
     work.remove()

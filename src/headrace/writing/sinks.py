@@ -179,7 +179,7 @@ def open_sink(
         raise UnsupportedData(
             Where(path=str(path)), expected="no codec for a format that holds columns", found=repr(codec)
         )
-    if first or found.join is not None:
+    if first or found.join is not None or found.pieces is not None:
         return sink(path, schema, compression=compression)
     return sink(path, schema, compression=compression, first=False)
 

@@ -19,6 +19,7 @@ from headrace.io.store.upload import check_writable, upload, upload_folder
 from headrace.io.system import discard_folder, sync_folder
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
+from headrace.io.write.pieces import pieces_of_files
 from headrace.writing.target import Target
 
 __all__ = [
@@ -202,16 +203,16 @@ class WorkFolder:
             self.remove()
 
 
-def join_units(file: PlannedFile, work: WorkFolder) -> None:
+def join_units(file: PlannedFile, work: WorkFolder, *, threads: int = 1) -> None:
     """Join the units of a file under its name, and upload it if that is a URL."""
-    join_whole(file)
+    join_whole(file, threads=threads)
     finish(file, work)
 
 
-def join_whole(file: PlannedFile) -> None:
+def join_whole(file: PlannedFile, *, threads: int = 1) -> None:
     """Join the units of a file where it waits for its name, unless that was done before."""
     if not file.is_joined:
-        _join(file)
+        _join(file, threads)
 
 
 def finish(file: PlannedFile, work: WorkFolder) -> None:
@@ -271,11 +272,13 @@ def describe_plan(target: Target, n: int, plan: Mapping[str, Any], step: int) ->
     return json.dumps(described, sort_keys=True)
 
 
-def _join(file: PlannedFile) -> None:
+def _join(file: PlannedFile, threads: int) -> None:
     """Join the units of a file.
 
-    TFRecord files, rows of CSV and gzip members can follow one another. Formats with a header or footer have a function that joins them.
+    TFRecord files, rows of CSV and gzip members can follow one another. Formats with a header or footer have a function that joins them, or
+    one that says of which pieces the file consists.
     """
+    format, parts = format_named(file.format), [str(unit.path) for unit in file.units]
     first = file.units[0].path
     if len(file.units) == 1:
         try:
@@ -283,18 +286,12 @@ def _join(file: PlannedFile) -> None:
         except FileNotFoundError:
             if not Path(file.whole).exists():  # else another attempt of this task was faster
                 raise
-    elif (join := format_named(file.format).join) is not None:
-        join([str(unit.path) for unit in file.units], file.whole)
+    elif format.join is not None:
+        format.join(parts, file.whole)
     else:
+        pieces = pieces_of_files(parts) if format.pieces is None else format.pieces(parts)
         with AtomicFile(file.whole) as out:
-            for unit in file.units:
-                _append(out, unit.path)
-
-
-def _append(out: AtomicFile, path: Path) -> None:
-    with name_in_errors(str(path)), path.open("rb") as unit:
-        while block := unit.read(8 << 20):
-            out.write(block)
+            out.place(list(pieces), threads=threads)
 
 
 def _work_path(first: str) -> Path:

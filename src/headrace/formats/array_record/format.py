@@ -17,8 +17,9 @@ from headrace.contracts.values import Indices
 from headrace.errors import DataError, Where
 from headrace.formats.array_record.chunks import ChunkReader
 from headrace.formats.array_record.footer import ChunkTable, Footer, chunk_ends, fetch_footers, read_footer
+from headrace.formats.array_record.join import pieces_of_chunks
 from headrace.formats.array_record.scan import ScanResult, scan_file
-from headrace.formats.array_record.verify import join_files, salvage, verify_file
+from headrace.formats.array_record.verify import salvage, verify_file
 from headrace.formats.array_record.write import ArrayRecordWriter
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile
@@ -265,7 +266,7 @@ FORMAT = Format(
     writer=ArrayRecordWriter,
     compressions=("zstd", "none", "brotli", "snappy"),
     compression_of=compression_of,
-    join=join_files,
+    pieces=pieces_of_chunks,
     verify=verify_files,
     salvage=salvage,
 )

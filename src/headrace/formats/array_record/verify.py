@@ -1,9 +1,9 @@
-"""Verify ArrayRecord files, salvage damaged ones, and copy whole chunks."""
+"""Verify ArrayRecord files, and salvage damaged ones."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,17 +12,15 @@ from headrace import _native
 from headrace.contracts.records import Salvaged
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, CorruptRecord, DataError, Where
-from headrace.formats.array_record.codecs import NONE
-from headrace.formats.array_record.footer import Footer, read_footer
+from headrace.formats.array_record.footer import Footer
+from headrace.formats.array_record.join import ChunksOf, copy_chunks
 from headrace.formats.array_record.scan import BEGIN, COUNT, DECODED, END, ScanResult, scan_file
 from headrace.formats.array_record.unpack import BadChunk, open_chunks
-from headrace.formats.array_record.write import file_end
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.open import map_file
 from headrace.io.paths import PathLike
-from headrace.io.write.atomic import AtomicFile
 
-__all__ = ["ChunksOf", "Stretch", "copy_chunks", "join_files", "salvage", "verify_file"]
+__all__ = ["Stretch", "salvage", "verify_file"]
 
 
 STRETCH_BYTES = 4 << 20
@@ -132,68 +130,6 @@ def _bad_block(file: MappedFile, offset: int) -> CorruptFile:
         found="a damaged one",
         hint="No record is lost by that alone: block headers only help to find chunks after damage.",
     )
-
-
-PART_BYTES = 16 << 20
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChunksOf:
-    """Some chunks of one file.
-
-    Args:
-        file: The file.
-        begins: ``int64 (k,)``: the offset of each.
-        decoded_sizes: ``int64 (k,)``: decoded bytes of its records.
-        counts: ``int64 (k,)``: its number of records.
-    """
-
-    file: MappedFile
-    begins: Indices
-    decoded_sizes: Indices
-    counts: Indices
-
-
-def copy_chunks(sources: Iterable[ChunksOf], out: PathLike, options: str) -> None:
-    """Write a file of these chunks. Data are checked against their hashes but not decompressed.
-
-    Args:
-        sources: The chunks.
-        out: The new file, which appears under its name once complete.
-        options: The writer's options for the footer.
-    """
-    begins, decoded_sizes, counts = ([np.zeros(0, np.int64)] for _ in range(3))
-    with AtomicFile(out) as target:
-        target.write(_native.frame_signature())
-        for source in sources:
-            for part in _parts(source.begins):
-                framed, placed, _ = _native.copy_chunks(source.file.buffer, part, target.size)
-                target.write(framed)
-                begins.append(placed)
-            decoded_sizes.append(source.decoded_sizes)
-            counts.append(source.counts)
-        columns = map(np.concatenate, (begins, decoded_sizes, counts))
-        for end in file_end(Footer(target.size, options, *columns), NONE, bytes):
-            target.write(end)
-
-
-def join_files(paths: Sequence[PathLike], out: PathLike) -> None:
-    """Concatenate complete ArrayRecord files into one.
-
-    Raises:
-        CorruptFile: A file has no intact footer.
-    """
-    files = [MappedFile(str(path)) for path in paths]
-    footers = [read_footer(file) for file in files]
-    sources = (ChunksOf(file, f.begins, f.decoded_sizes, f.counts) for file, f in zip(files, footers, strict=True))
-    copy_chunks(sources, out, footers[0].options)
-
-
-def _parts(begins: Indices) -> Iterator[Indices]:
-    """The chunk offsets in groups of a few megabytes."""
-    if len(begins):
-        group = (begins - begins[0]) // PART_BYTES
-        yield from np.split(begins, np.flatnonzero(np.diff(group)) + 1)
 
 
 def salvage(path: PathLike, out: PathLike) -> Salvaged:

@@ -30,7 +30,7 @@ from headrace.formats.npy.header import (
     native_endian,
     read_header,
 )
-from headrace.formats.npy.write import ArraySink, join_arrays, misfits
+from headrace.formats.npy.write import ArraySink, misfits, pieces_of_arrays
 from headrace.formats.table.base import FileTable
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.open import open_file
@@ -312,6 +312,6 @@ FORMAT = Format(
     open=NpyRecords,
     sink=ArraySink,
     misfits=misfits,
-    join=join_arrays,
+    pieces=pieces_of_arrays,
     verify=verify_npy,
 )

@@ -9,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import Piece
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.npy.header import MOST_BYTES, header_bytes
-from headrace.io.faults import name_in_errors
+from headrace.formats.npy.header import header_bytes, read_header
+from headrace.io.local.mapped import MappedFile
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile, Closing
+from headrace.io.write.pieces import BytesPiece, pieces_of_range
 
-__all__ = ["ArraySink", "NpyWriter", "join_arrays", "misfits"]
+__all__ = ["ArraySink", "NpyWriter", "misfits", "pieces_of_arrays"]
 
 
 class NpyWriter(Closing):
@@ -152,15 +154,11 @@ class ArraySink:
         self.writer.abort()
 
 
-def join_arrays(parts: Sequence[str], path: str) -> None:
-    """Join the rows of ``.npy`` files under one header."""
-    rows = _map(parts[0])
-    with NpyWriter(path, rows.dtype, rows.shape[1:]) as out:
-        for part in parts:
-            out.write(_map(part))
-
-
-def _map(part: str) -> npt.NDArray[Any]:
-    with name_in_errors(part):
-        rows: npt.NDArray[Any] = np.load(part, mmap_mode="r", max_header_size=MOST_BYTES)
-    return rows
+def pieces_of_arrays(parts: Sequence[str]) -> list[Piece]:
+    """The rows of ``.npy`` files, which :class:`NpyWriter` wrote, under one header."""
+    headers = [read_header(MappedFile(part)) for part in parts]
+    first, rows = headers[0], sum(header.rows for header in headers)
+    pieces: list[Piece] = [BytesPiece(header_bytes(first.dtype, (rows, *first.row_shape)))]
+    for part, header in zip(parts, headers, strict=True):
+        pieces += pieces_of_range(part, header.data_offset, header.data_offset + header.data_bytes)
+    return pieces

@@ -7,6 +7,7 @@ import errno
 import os
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace.contracts.protocols import Piece
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.paths import PathLike
 from headrace.io.store.upload import check_writable, is_uploaded, staging_folder, upload
 from headrace.io.system import lock, sync_folder
 from headrace.io.threads import BackgroundCalls
 from headrace.io.write.pending import defer_rename, remove_abandoned, temporary_name
+from headrace.io.write.pieces import write_pieces
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -68,6 +71,15 @@ class Appender:
             self._behind = BackgroundCalls()
         self.size += len(view)
         self._behind.add(partial(self._write, view))
+
+    def place(self, pieces: Sequence[Piece], threads: int) -> None:
+        """Append pieces, several at a time."""
+        self.wait()
+        begun = self.size
+        self.size = write_pieces(pieces, self._fd, begun, self._path, threads=threads, durable=self._durable)
+        self._written += self.size - begun
+        self._written_back = self._written
+        os.lseek(self._fd, 0, os.SEEK_END)
 
     def overwrite(self, offset: int, view: memoryview) -> None:
         """Overwrite bytes that were appended."""
@@ -186,6 +198,13 @@ class AtomicFile(Closing):
     def give(self, part: Buffer | npt.NDArray[Any]) -> int:
         """Append bytes that will not change. A background thread may write them."""
         return self._take(part, given=True)
+
+    def place(self, pieces: Sequence[Piece], *, threads: int = 1) -> None:
+        """Append pieces, each one a part of the file whose size is known: several at a time."""
+        if self.closed:
+            raise ValueError(f"{self.path} is closed")
+        self._flush()
+        self._bytes.place(pieces, threads)
 
     def write_text(self, text: str) -> int:
         """Append text as UTF-8."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from headrace.contracts.records import files_of
@@ -17,7 +18,7 @@ from headrace.io.urls import is_url
 from headrace.sources.node import records_below
 from headrace.sources.source import Source
 from headrace.writing.distributed.unit_writer import UnitWriter, check_folder, write_units
-from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of
+from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of, cores_of_node
 from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
 
 __all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse_memory", "run_in_folder"]
@@ -26,6 +27,10 @@ __all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse
 TASKS_PER_CORE = 4
 """So that the last tasks end at nearly the same time."""
 CHECKED_FILES = 64
+JOINED = ""
+"""Stands for the file in the result of a task that has written no unit."""
+MOST_JOINING = 4
+"""Threads that join one file: more would wait for memory and disk."""
 SEEN_S = 10.0
 """How long a file that another machine has made may take to appear here: file servers keep listings for a while."""
 
@@ -151,21 +156,44 @@ def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, each
     """
     writer.work = work
     check_nodes(work, writer.source, engine)
-    cores = cores_of(engine)
-    for group in groups_of(work.missing(), each_bytes * work.step, cores):
-        engine.submit(EngineTask(write_units, writer, group))
-    for examples in engine.finished():
-        writer.report(examples)
     files = [file for file in work.files() if not work.is_done(file.path)]
-    for file in files:
-        engine.submit(EngineTask(_join_there, work, file))
-    for _ in engine.finished():
-        pass
+    _make_files(engine, writer, files, groups_of(work.missing(), each_bytes * work.step, cores_of(engine)))
     for file in files:
         finish(file, work)
     work.remove()
 
 
-def _join_there(work: WorkFolder, file: PlannedFile) -> None:
-    check_folder(work)
-    join_whole(file)
+def _make_files(
+    engine: TaskEngine, writer: UnitWriter, files: Sequence[PlannedFile], groups: Sequence[Sequence[Unit]]
+) -> None:
+    """Write groups of units. A file is joined as soon as it has all of its own, while units of others are written."""
+    threads = max(1, min(MOST_JOINING, cores_of(engine) // max(len(files), 1), cores_of_node(engine)))
+    left = Counter(group[0].target for group in groups)
+    joins = {file.path: EngineTask(_join_there, writer, (file, threads), cores=threads) for file in files}
+    for group in groups:
+        engine.submit(EngineTask(_write_there, writer, group))
+    for path in [path for path in joins if path not in left]:
+        engine.submit(joins.pop(path))
+    count = -1
+    while joins and count != len(joins):  # what is submitted meanwhile may belong to the next round of results
+        count = len(joins)
+        for path, examples in engine.finished():
+            writer.report(examples)
+            left[path] -= 1
+            if not left[path]:
+                engine.submit(joins.pop(path))
+    for _ in engine.finished():
+        pass
+    assert not joins, "the engine has not yielded all results"
+
+
+def _write_there(writer: UnitWriter, units: Sequence[Unit]) -> tuple[str, int]:
+    return units[0].target, write_units(writer, units)
+
+
+def _join_there(writer: UnitWriter, part: tuple[PlannedFile, int]) -> tuple[str, int]:
+    file, threads = part
+    assert writer.work is not None
+    check_folder(writer.work)
+    join_whole(file, threads=threads)
+    return JOINED, 0
