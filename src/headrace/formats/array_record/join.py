@@ -114,9 +114,9 @@ def pieces_of_chunks(parts: Sequence[str]) -> list[Piece]:
     for file, footer in zip(files, footers, strict=True):
         edges = np.append(footer.begins, footer.begin)
         if _is_dense(footer):
-            there = _physical(_logical(edges) - _logical(edges[:1]) + _logical(np.array([position])))
+            there = _positions_of(_bytes_before(edges) - _bytes_before(edges[:1]) + _bytes_before(np.array([position])))
         else:
-            there = _measured(file, footer.begins, position)
+            there = _place_by_copying(file, footer.begins, position)
         at = 0
         for group in _parts(footer.begins):
             begin, end = int(there[at]), int(there[at + len(group)])
@@ -135,17 +135,17 @@ def _is_dense(footer: Footer) -> bool:
     return "pad_to_block_boundary:true" not in footer.options and int(footer.counts.max(initial=0)) <= CHUNK_HEADER
 
 
-def _logical(positions: Indices) -> Indices:
+def _bytes_before(positions: Indices) -> Indices:
     """The bytes before each position, without block headers. A chunk that begins with a block comes before its header."""
     return positions - BLOCK_HEADER * -(-positions // BLOCK)
 
 
-def _physical(sizes: Indices) -> Indices:
+def _positions_of(sizes: Indices) -> Indices:
     """The positions before which there are so many bytes."""
     return sizes + BLOCK_HEADER * -(-sizes // USED)
 
 
-def _measured(file: MappedFile, begins: Indices, position: int) -> Indices:
+def _place_by_copying(file: MappedFile, begins: Indices, position: int) -> Indices:
     """Where chunks begin, and the last one ends, if they are copied to a position: by copying them."""
     found = []
     for part in _parts(begins):
