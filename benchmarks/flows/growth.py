@@ -4,7 +4,8 @@ It plays the tasks of ``hr.convert("s3://...", "s3://...", on="ray")`` on cluste
 (needs Ray) it measures those figures first: megabytes a second that one core converts and indexes, and milliseconds of the driver for each task. The
 rest are limits and prices that stores publish: see :class:`Assumed`. A task's time varies by a log-normal factor, and one in a thousand takes ten times as long.
 
-Source of the requests: io/store (reads and parts of 8 MiB), writing/distributed/store.py (one plan, one list, one upload, one copy and one removal a shard).
+Source of the requests: io/store (reads and parts of 8 MiB), writing/distributed/store.py. ``tests/benchmarks/test_growth.py`` compares :func:`requests_of`
+with what a store counts, and :func:`play_tasks` with sums that are known.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ import numpy as np
 
 TERABYTE = 10**12
 BLOCK = 8 << 20
+FIRST_BLOCK = 256 << 10
 CORES = 16
+AT_ONCE = 64
+"""Requests of one process at a time (``HEADRACE_REQUESTS``)."""
+COPIED_BYTES_A_SECOND = 200e6
+"""Of one object, by the store itself."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,11 @@ class Assumed:
     """Of a store and a network, as their providers state them in 2026."""
 
     latency_s: float = 0.03
-    node_gb_s: float = 1.25  # 10 Gbit/s
+    node_gb_s: float = 1.25  # 10 Gbit/s, in and out together
     gets_a_second: float = 5500.0  # for one prefix
-    puts_a_second: float = 3500.0  # for one prefix, copies included
+    puts_a_second: float = 3500.0  # for one prefix, copies and removals included
     get_price: float = 0.0004 / 1000
     put_price: float = 0.005 / 1000
-    copies_at_once: int = 64
     record_bytes: int = 100_000
     file_bytes: int = 1 << 30
     shard_bytes: int = 1 << 30
@@ -55,20 +60,55 @@ class Played:
     """One conversion on one cluster."""
 
     seconds: dict[str, float]
-    gets: int
-    puts: int
+    requests: Requests
     index_bytes: float
     limits: dict[str, str]
 
     @property
     def price(self) -> float:
-        return self.gets * Assumed.get_price + self.puts * Assumed.put_price
+        return self.requests.gets * Assumed.get_price + self.requests.puts * Assumed.put_price
 
 
-def play_tasks(count: int, slots: int, each_s: float, driver_s: float, rng: np.random.Generator) -> float:
+@dataclass(frozen=True)
+class Requests:
+    """What a conversion asks of a store."""
+
+    gets: int
+    """Also HEAD."""
+    puts: int
+    """Also POST, copies and listings, which cost as much."""
+    removals: int
+    """They cost nothing."""
+
+
+def requests_of(files: int, file_bytes: int, shards: int, shard_bytes: int) -> Requests:
+    """The requests for so many files, of this size each, into so many shards."""
+    index = files * (3 + stream_blocks(file_bytes))  # size and version are asked for three times: types, size, index
+    # A batch of 64 MiB takes one request more than it has blocks; a shard lies in two files.
+    reads = shards * (2 + -(-shard_bytes * 9 // (8 * BLOCK)))
+    parts = shards * (1 if shard_bytes <= BLOCK else 2 + -(-shard_bytes // BLOCK))
+    # Of each shard: whether it is there, before and after its task, by a HEAD and a listing; its copy, and its size at the end.
+    return Requests(index + reads + 3 * shards, parts + 3 * shards + 2, shards + 2)
+
+
+def stream_blocks(size: int) -> int:
+    """The requests for reading an object in order: the first one is small, and each is twice the one before, up to 8 MiB."""
+    count, block = 0, FIRST_BLOCK
+    while size > 0:
+        if block == BLOCK:
+            return count + -(-size // BLOCK)
+        count, size, block = count + 1, size - block, 2 * block
+    return count
+
+
+def play_tasks(
+    count: int, slots: int, each_s: float, driver_s: float, rng: np.random.Generator, *, varies: bool = True
+) -> float:
     """Seconds for tasks of about one length on this many cores, started and collected one by one by the driver."""
-    lengths = each_s * rng.lognormal(0, 0.2, count)
-    lengths[rng.random(count) < 0.001] *= 10
+    lengths = np.full(count, each_s)
+    if varies:
+        lengths *= rng.lognormal(0, 0.2, count)
+        lengths[rng.random(count) < 0.001] *= 10
     free = [0.0] * min(slots, count)
     heapq.heapify(free)
     driver = last = 0.0
@@ -86,34 +126,34 @@ def play(size: int, nodes: int, measured: Measured, assumed: Assumed) -> Played:
     slots, driver_s = nodes * CORES, measured.driver_ms / 1000
     files, shards = -(-size // assumed.file_bytes), -(-size // assumed.shard_bytes)
     shards = max(shards, 2 * slots)
-    shard = size / shards
-    a_core = min(slots, files)  # cores that read at once share the network of a node, and the requests of a prefix
-    net = assumed.node_gb_s * 1e9 / max(1, min(CORES, -(-a_core // nodes)))
+    shard = size // shards
+    asked = requests_of(files, assumed.file_bytes, shards, shard)
     seconds, limits = {}, {}
-    index_s = assumed.file_bytes / min(measured.index_mb_s * 1e6, net) + assumed.latency_s * 2
-    seconds["index"] = play_tasks(files, slots, index_s, driver_s, rng)
-    gets = files * (assumed.file_bytes // BLOCK)
-    asked = gets / assumed.gets_a_second
-    limits["index"] = _limit(seconds["index"], asked, files * driver_s, measured.index_mb_s * 1e6 < net)
-    seconds["index"] = max(seconds["index"], asked)
+
+    busy = min(CORES, -(-files // nodes))  # cores of a node that read at once, and share its network
+    net = assumed.node_gb_s * 1e9 / busy
+    each_s = assumed.file_bytes / min(measured.index_mb_s * 1e6, net) + 2 * assumed.latency_s
+    played, gets = play_tasks(files, slots, each_s, driver_s, rng), files * (3 + stream_blocks(assumed.file_bytes))
+    seconds["index"] = max(played, gets / assumed.gets_a_second)
+    limits["index"] = _limit(played, seconds["index"], files * driver_s, measured.index_mb_s * 1e6 < net)
+
     net = assumed.node_gb_s * 1e9 / CORES / 2  # in and out
-    write_s = shard / min(measured.convert_mb_s * 1e6, net) + assumed.latency_s * 4
-    seconds["write"] = play_tasks(shards, slots, write_s, driver_s, rng)
-    reads, parts = -(-size // BLOCK), shards * (-(-int(shard) // BLOCK) + 2)
-    asked = max(reads / assumed.gets_a_second, parts / assumed.puts_a_second)
-    limits["write"] = _limit(seconds["write"], asked, shards * driver_s, measured.convert_mb_s * 1e6 < net)
-    seconds["write"] = max(seconds["write"], asked)
-    copy_s = assumed.latency_s + shard / 200e6  # a store copies some hundred megabytes a second
-    seconds["names"] = max(shards * copy_s / assumed.copies_at_once, 2 * shards / assumed.puts_a_second)
-    limits["names"] = "64 copies at once"
-    gets += reads
-    return Played(
-        seconds, gets, parts + 2 * shards + 2, size / assumed.record_bytes * measured.index_bytes_a_record, limits
-    )
+    each_s = shard / min(measured.convert_mb_s * 1e6, net) + 4 * assumed.latency_s
+    played, puts = play_tasks(shards, slots, each_s, driver_s, rng), asked.puts - shards
+    seconds["write"] = max(played, (asked.gets - gets) / assumed.gets_a_second, puts / assumed.puts_a_second)
+    limits["write"] = _limit(played, seconds["write"], shards * driver_s, measured.convert_mb_s * 1e6 < net)
+
+    copy_s = assumed.latency_s + shard / COPIED_BYTES_A_SECOND
+    checks_s = 4 * assumed.latency_s  # is each shard there (two), its size, its removal
+    played = shards * (copy_s + checks_s) / AT_ONCE
+    seconds["names"] = max(played, 2 * shards / assumed.puts_a_second)
+    limits["names"] = f"{AT_ONCE} copies at once" if seconds["names"] == played else "requests to one prefix"
+    index_bytes = size / assumed.record_bytes * measured.index_bytes_a_record
+    return Played(seconds, asked, index_bytes, limits)
 
 
-def _limit(played: float, requests: float, driver: float, cores: bool) -> str:
-    if requests >= played:
+def _limit(played: float, seconds: float, driver: float, cores: bool) -> str:
+    if seconds > played:
         return "requests to one prefix"
     if driver > 0.8 * played:
         return "the driver"
@@ -178,8 +218,9 @@ def main() -> None:
             done = play(size, nodes, measured, Assumed())
             slowest = max(done.seconds, key=lambda part: done.seconds[part])
             times = " | ".join(_time(done.seconds[part]) for part in ("index", "write", "names"))
+            count = done.requests.gets + done.requests.puts + done.requests.removals
             print(
-                f"| {size // TERABYTE} TB | {nodes:,} | {times} | {(done.gets + done.puts) / 1e6:.1f} M | ${done.price:,.2f} | "
+                f"| {size // TERABYTE} TB | {nodes:,} | {times} | {count / 1e6:.1f} M | ${done.price:,.2f} | "
                 f"{done.limits[slowest]} | {done.index_bytes / 1e6:,.0f} MB |"
             )
 

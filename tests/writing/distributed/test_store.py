@@ -8,7 +8,8 @@ from tests.io.store_server import KINDS, environment, serving_store
 from tests.writing.test_engines import N, Pickling, columns
 
 import headrace as hr
-from headrace.io.store import client
+from headrace.io.local import fileset
+from headrace.io.store import client, upload
 from headrace.writing import units
 
 SHARDS = 8
@@ -180,3 +181,44 @@ def test_on_ray(s3, tmp_path):
     hr.convert(tmp_path / "a.tfrecord@3", tmp_path / f"b.array_record@{SHARDS}")
     hr.convert(tmp_path / "a.tfrecord@3", f"{s3.base}/out/b.array_record@{SHARDS}", on="ray")
     assert s3.objects == {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
+
+
+class Once:
+    """An engine that does each task once."""
+
+    cores = 1
+
+    def __init__(self):
+        self.waiting = []
+
+    def submit(self, work):
+        self.waiting.append(pickle.dumps(work))
+
+    def finished(self):
+        waiting, self.waiting = self.waiting, []
+        yield from (pickle.loads(work)() for work in waiting)
+
+
+def test_requests_grow_with_the_files_and_not_with_their_square(s3, tmp_path, monkeypatch):
+    """A task asks only for the files that its examples are in: with as many tasks as files, all else would never end."""
+    monkeypatch.setattr(fileset, "BLOCK_BYTES", 1000)  # files are large
+    counts = []
+    for files in (4, 8, 16):
+        monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / f"cache{files}"))
+        hr.write(f"{s3.base}/in{files}/a.tfrecord@{files}", {"i": np.arange(16 * files), "x": np.ones((16 * files, 20))})
+        with s3.counting() as asked:
+            source = f"{s3.base}/in{files}/a.tfrecord@{files}"
+            hr.convert(source, f"{s3.base}/out{files}/b.array_record@{files}", on=Once())
+        counts.append(len(asked))
+    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
+
+
+def test_what_is_left_of_a_run_is_removed_even_if_one_object_cannot_be(s3):
+    s3.objects |= {f"left/{number:03}": b"x" for number in range(200)}
+    s3.fault = lambda request: request.command == "POST" and b"left/100" in request.body and bool(request.give(403)) is False
+    urls = [f"{s3.base}/left/{number:03}" for number in range(200)]
+    with pytest.raises(hr.Unreachable, match="left/100"):
+        upload.remove_objects(urls)
+    s3.fault = None
+    upload.remove_objects(urls)  # also those that are gone
+    assert s3.objects == {}

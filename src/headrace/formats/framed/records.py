@@ -184,7 +184,7 @@ class FramedRecords:
         which, offsets = index.locate(indices)
         if index.compares_content:
             index.compare_content(self._files, indices, which, offsets)
-        if self._files.is_remote and len(indices) and self._files.worth_fetching():
+        if self._files.is_remote and len(indices) and self._files.worth_fetching(_numbers(which)):
             return self._files.fetched(which, offsets, index.ends(indices, self._files.size) - offsets)
         scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
         if not len(indices) or self._files.worth_mapping(index.total_bytes):
@@ -295,6 +295,11 @@ class FramedRecords:
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"{type(self).__name__}({files})"
+
+
+def _numbers(which: npt.NDArray[np.int32] | None) -> list[int]:
+    """The files that occur; ``None``: there is only one."""
+    return [0] if which is None else np.unique(which).tolist()
 
 
 def verify_framed(records: FramedRecords) -> Iterator[Checked]:

@@ -105,7 +105,8 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
     """
     path = index_path(files.paths, format=framing.index_name, on_corrupt=on_corrupt, compression=compression)
     kept = load_index(path)
-    built = _build(framing, files, on_corrupt=on_corrupt, kept=kept)
+    is_proven = kept is not None and files.expects([file.signature for file in kept.files])  # when each file is opened
+    built = None if is_proven else _build(framing, files, on_corrupt=on_corrupt, kept=kept)
     index = _save(built, path) if built is not None else kept
     assert index is not None
     index.path = path
@@ -211,6 +212,8 @@ def _together(starts: list[Indices]) -> Indices:
 
 
 def _signatures(files: FileSet) -> list[Signature]:
+    if files.is_remote:
+        files.fetch_heads()
     if len(files) <= MOST_PRINTED or files.is_remote:
         return [files.signature(number) for number in range(len(files))]
     return [Signature.of(path) for path in files.paths]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +30,7 @@ Buffers: TypeAlias = "_native.Buffers | list[Any]"
 
 MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
 HEAD_BYTES = 64
+HEADS_AT_ONCE = 256
 NEIGHBOURS = 4  # this many consecutive files are passed without checking which ones are needed
 
 
@@ -71,6 +73,10 @@ class FileSet:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    def expects(self, signatures: Sequence[Signature]) -> bool:
+        """Whether files of other versions than these are refused."""
+        return self._expected is not None and list(self._expected) == list(signatures)
 
     def expect(self, signatures: Sequence[Signature]) -> None:
         """From now on, refuse files of other versions."""
@@ -122,34 +128,50 @@ class FileSet:
     def waits_for_inflating(self) -> bool:
         """Whether any file is compressed or remote, and not cached yet."""
         if self.is_remote:
-            self.remote(0)  # fetches the heads of all
+            self.fetch_heads()
         elif self._compression == "none":
             return False
         return any(not isinstance(self.stream(number), MappedFile) for number in range(len(self.paths)))
 
     def remote(self, number: int) -> RemoteFile:
-        """The remote file ``number``, with its head. The heads of all files are fetched at once."""
+        """The remote file ``number``, with its head. As long as nothing is known of the files, the heads of all are fetched at once."""
         if number not in self._remote:
-            files = {
-                n: RemoteFile(path, expected=self._version(n)) for n, path in enumerate(self.paths) if is_url(path)
-            }
-            fetch_heads(list(files.values()))
-            self._remote.update(files)
+            self.fetch_heads(None if self._expected is None else [number])
         return self._remote[number]
+
+    def fetch_heads(self, numbers: Iterable[int] | None = None) -> None:
+        """Fetch the heads of these remote files (``None``: of all), at once, unless they are here."""
+        wanted = range(len(self.paths)) if numbers is None else numbers
+        files = {
+            n: RemoteFile(self.paths[n], expected=self._version(n))
+            for n in wanted
+            if n not in self._remote and is_url(self.paths[n])
+        }
+        fetch_heads(list(files.values()))
+        self._remote.update(files)
 
     def _packed(self, number: int) -> RemoteCompressed | None:
         if not is_url(self.paths[number]):
             return None
         return RemoteCompressed(self.remote(number).signature, self.remote(number).opened)
 
-    def worth_fetching(self) -> bool:
+    def worth_fetching(self, first: Sequence[int] = ()) -> bool:
         """Whether fetching records by range beats fetching whole files: some files are plain, on servers with ranges, and
         together larger than one request.
+
+        Args:
+            first: The files to look at first. If these are enough, nothing is asked about the others.
         """
         if not self.is_remote:
             return False  # without looking at thousands of paths in every batch
-        plain = [number for number in range(len(self.paths)) if self.by_range(number)]
-        return sum(self._remote[number].size for number in plain) > BLOCK_BYTES
+        total, asked = 0, set(first)
+        others = (range(k, min(k + HEADS_AT_ONCE, len(self.paths))) for k in range(0, len(self.paths), HEADS_AT_ONCE))
+        for numbers in chain((first,), ([n for n in group if n not in asked] for group in others)):
+            self.fetch_heads(numbers)
+            total += sum(self.remote(number).size for number in numbers if self.by_range(number))
+            if total > BLOCK_BYTES:
+                return True
+        return False
 
     def by_range(self, number: int) -> bool:
         """Whether file ``number`` is plain, on a server with ranges, and not in the cache yet."""

@@ -228,13 +228,23 @@ def remove_objects(urls: Sequence[str]) -> None:
 
 
 async def _remove(urls: list[str]) -> None:
-    client = client_for(urls[0])
-    async with client.slots:
-        for url in urls:
-            place = Url.of(url)
+    import asyncio  # as slow to import as the rest of this package
+
+    failures: list[Exception] = []
+
+    async def remove(url: str) -> None:
+        client, place = client_for(url), Url.of(url)
+        async with client.slots:
+            if failures:
+                return
             try:
                 await obstore_for(url).delete_async(store_of(client, place), place.key)
             except FileNotFoundError:
-                continue
-            except Exception as error:
-                raise as_headrace_error(error, url, act="write") from error
+                pass
+            except Exception as error:  # noqa: BLE001 - raised when the others are done
+                failures.append(as_headrace_error(error, url, act="write"))
+                failures[-1].__cause__ = error
+
+    await asyncio.gather(*(remove(url) for url in urls))
+    if failures:
+        raise failures[0]
