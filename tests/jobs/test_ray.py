@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from tests.clusters import running_cluster
+from tests.clusters import descendants, running_cluster
 
 import headrace as hr
 from headrace.containers.script import ScriptContainer
@@ -62,16 +62,7 @@ def start(tmp_path, store):
 
 def actors():
     """The processes of hosts."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal():
-            try:
-                with open(f"/proc/{entry}/cmdline", "rb") as file:
-                    if file.read().startswith(b"ray::HeadraceActor"):
-                        found.append(int(entry))
-            except OSError:
-                continue
-    return sorted(found)
+    return descendants(b"ray::HeadraceActor")
 
 
 def wait_until(condition):

@@ -154,5 +154,6 @@ def test_jax(run, monkeypatch):
     pytest.importorskip("jax")
     from ray.train.v2.jax import JaxTrainer
 
-    run(JaxTrainer, 2, name="jax", to="jax")
+    run(JaxTrainer, 2, name="jax", to="jax", dies_at=8)
+    assert (run.notes / "died").exists()
     assert read_twice(run.notes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -227,7 +227,7 @@ def serve(
         return
     log_to_standard_error(logging.INFO)
     if placement is not None:
-        serve_on_ray(stages, settings, placement, name=f"serve-{os.getpid()}", started=print_line)
+        serve_on_ray(stages, settings, placement, name=f"serve-{uuid.uuid4().hex[:8]}", started=print_line)
         return
     serve_stages(stages, settings, title=", ".join(model.name for model in models), started=print_line)
 

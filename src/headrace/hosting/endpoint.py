@@ -294,6 +294,8 @@ def create_endpoint(
     claim = entry.claim()
     try:
         chosen = settings or Settings(port=0)
+        if entry.read("state").get("cluster"):
+            remove_replicas(entry)  # The endpoint of this name was killed: its replicas are still in the cluster.
         (entry.folder / "state.json").unlink(missing_ok=True)
         plain = [stage.to_json() for stage in stages]
         spec = {"settings": chosen.to_json(), "stages": plain, "direct": direct, "path": search_path()}

@@ -13,6 +13,11 @@ CONNECTIONS, REQUESTS = 32, 2000
 PATIENCE_S = 120
 
 
+def own(name):
+    """A name that no other run of these tests on this machine uses."""
+    return f"{name}-{os.getpid()}"
+
+
 def replicas(name):
     """The processes of an endpoint's replicas."""
     found = []

@@ -11,15 +11,15 @@ import urllib.request
 import pytest
 from tests.clusters import running_cluster
 from tests.hosting.places import lives, ping, sample, wait
-from tests.hosting.ray.load import Load, kill_one, replicas
+from tests.hosting.ray.load import Load, kill_one, own, replicas
 
 from headrace.hosting.client import Client, ModelError
 from headrace.hosting.endpoint import EndpointError, create_endpoint, find_endpoint, list_endpoints
-from headrace.hosting.ray.run import reason_in
 from headrace.hosting.settings import Settings
 
 ANY_PORT = Settings(port=0)
-ERRORS = ("refuse 415 not this", "raise it", "status 418 tea", "status 503 tea", "die", "nothing")
+ABALONE = own("abalone")
+ERRORS = ("refuse 415 not this", "raise it", "status 418 tea", "status 503 tea", "die", "exit 3", "nothing")
 
 
 def versioned(mark):
@@ -31,7 +31,7 @@ def endpoint():
     """An endpoint with a cluster of its own: a connection that tests before these have left would be used instead."""
     if "ray" in sys.modules:
         sys.modules["ray"].shutdown()
-    return create_endpoint("abalone", [sample("obedient")], settings=ANY_PORT, on="ray", replicas=2)
+    return create_endpoint(ABALONE, [sample("obedient")], settings=ANY_PORT, on="ray", replicas=2)
 
 
 def outcome(endpoint, body):
@@ -53,7 +53,7 @@ def test_answers_and_errors_are_those_of_one_machine(endpoint):
     for method, path in (("GET", "/execution-parameters"), ("GET", "/nowhere"), ("GET", "/invocations"), ("GET", "/")):
         remote, here = (client.request(method, path) for client in clients)
         assert remote[0] == here[0], path
-        assert remote[2].replace(b"abalone", b"local") == here[2], path
+        assert remote[2].replace(ABALONE.encode(), b"local") == here[2], path
     status, headers, body = clients[0].request("GET", "/ping")
     assert (status, headers["content-type"], body) == (200, "application/json", b"")
     local.delete()
@@ -71,7 +71,7 @@ def test_metrics_of_every_replica(endpoint):
 
 @pytest.mark.ray
 def test_others_find_it(endpoint):
-    code = "from headrace.hosting import *; e = find_endpoint('abalone'); print(e.invoke('hello').body.decode(), e.status, e.pid)"
+    code = f"from headrace.hosting import *; e = find_endpoint({ABALONE!r}); print(e.invoke('hello').body.decode(), e.status, e.pid)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == f"HELLO InService {endpoint.pid}"
     reported = endpoint.describe()
@@ -106,10 +106,10 @@ def test_replicas_killed_and_updated_under_load(endpoint, seed):
 
     with Load(endpoint.address, right, seed) as load:
         load.wait_for(chosen.randrange(50, 300))
-        kill_one("abalone", chosen)
+        kill_one(ABALONE, chosen)
         load.wait_for(chosen.randrange(300, 500))
         endpoint.update([versioned("two")])
-        kill_one("abalone", chosen)
+        kill_one(ABALONE, chosen)
     assert load.wrong == []
     assert load.answered == 2000
     assert {endpoint.invoke("ab").body for _ in range(10)} == {b"two:ba"}
@@ -117,12 +117,12 @@ def test_replicas_killed_and_updated_under_load(endpoint, seed):
 
 @pytest.mark.ray
 def test_its_end(endpoint):
-    wait(lambda: len(replicas("abalone")) == 2, "the replacement of a killed replica")
-    pids = [endpoint.pid, *replicas("abalone")]
+    wait(lambda: len(replicas(ABALONE)) == 2, "the replacement of a killed replica")
+    pids = [endpoint.pid, *replicas(ABALONE)]
     endpoint.delete()
     wait(lambda: not any(map(lives, pids)))
-    assert "abalone" not in [one.name for one in list_endpoints()]
-    with pytest.raises(EndpointError, match="abalone is Stopped: it does not run"):
+    assert ABALONE not in [one.name for one in list_endpoints()]
+    with pytest.raises(EndpointError, match=f"{ABALONE} is Stopped: it does not run"):
         endpoint.invoke("hello")
 
 
@@ -131,10 +131,10 @@ def test_a_model_that_does_not_load():
     with pytest.raises(
         EndpointError, match=r"cannot be created: the model does not load: .*\nEnd of its log"
     ) as raised:
-        create_endpoint("bad", [sample("nothing_of_the_kind")], settings=ANY_PORT, on="ray")
+        create_endpoint(own("bad"), [sample("nothing_of_the_kind")], settings=ANY_PORT, on="ray")
     assert "nothing_of_the_kind" in str(raised.value)
-    assert find_endpoint("bad").status == "Failed"
-    assert replicas("bad") == []
+    assert find_endpoint(own("bad")).status == "Failed"
+    assert replicas(own("bad")) == []
 
 
 @pytest.mark.ray
@@ -154,17 +154,18 @@ def test_only_endpoints_on_ray_are_updated():
 def test_a_running_cluster_is_used_and_left_running(monkeypatch):
     with running_cluster(2, cpus=2, connected=False) as nodes:
         monkeypatch.setenv("RAY_ADDRESS", nodes.address)
-        first = create_endpoint("first", [versioned("a")], settings=ANY_PORT, on="ray", replicas=2)
-        second = create_endpoint("second", [versioned("b")], settings=ANY_PORT, on="ray")
+        names = own("first"), own("second")
+        first = create_endpoint(names[0], [versioned("a")], settings=ANY_PORT, on="ray", replicas=2)
+        second = create_endpoint(names[1], [versioned("b")], settings=ANY_PORT, on="ray")
         assert first.describe()["cluster"] == nodes.address
-        assert first.address.endswith("/first")
-        assert first.address.removesuffix("first") == second.address.removesuffix("second")
+        assert first.address.endswith(f"/{names[0]}")
+        assert first.address.removesuffix(names[0]) == second.address.removesuffix(names[1])
         assert (first.invoke("xy").body, second.invoke("xy").body) == (b"a:yx", b"b:yx")
         os.kill(second.pid, signal.SIGKILL)
         wait(lambda: second.status == "Stopped")
-        assert replicas("second") != []
+        assert replicas(names[1]) != []
         second.delete()
-        wait(lambda: replicas("second") == [])
+        wait(lambda: replicas(names[1]) == [])
         # The proxies of all nodes share one port here, so some connections end with the node.
         with Load(first.address, lambda body: {f"a:{body.decode()[::-1]}".encode()}, 3, reconnects=True) as load:
             load.wait_for(200)
@@ -172,7 +173,7 @@ def test_a_running_cluster_is_used_and_left_running(monkeypatch):
         assert load.wrong == []
         assert load.answered == 2000
         first.delete()
-        assert replicas("first") == []
+        assert replicas(names[0]) == []
 
 
 @pytest.mark.ray
@@ -216,17 +217,18 @@ def test_the_command_in_the_background(tmp_path):
         )
         return found.returncode, found.stdout, found.stderr
 
-    code, out, _ = headrace("serve", str(tmp_path / "two"), "--name", "twice", "--on", "ray")
-    assert (code, out.strip()) == (0, find_endpoint("twice").address)
-    assert headrace("invoke", "twice", "5", "--accept", "text/csv")[1] == "10.0\n"
-    assert headrace("serve", str(tmp_path / "three"), "--name", "twice", "--update")[::2] == (0, "twice is updated\n")
-    assert headrace("invoke", "twice", "5", "--accept", "text/csv")[1] == "15.0\n"
+    name = own("twice")
+    code, out, _ = headrace("serve", str(tmp_path / "two"), "--name", name, "--on", "ray")
+    assert (code, out.strip()) == (0, find_endpoint(name).address)
+    assert headrace("invoke", name, "5", "--accept", "text/csv")[1] == "10.0\n"
+    assert headrace("serve", str(tmp_path / "three"), "--name", name, "--update")[::2] == (0, f"{name} is updated\n")
+    assert headrace("invoke", name, "5", "--accept", "text/csv")[1] == "15.0\n"
     listed = json.loads(headrace("endpoints", "--json")[1])
-    assert [(one["name"], one["status"], one["replicas"]) for one in listed if one["name"] == "twice"] == [
-        ("twice", "InService", 1)
+    assert [(one["name"], one["status"], one["replicas"]) for one in listed if one["name"] == name] == [
+        (name, "InService", 1)
     ]
-    assert headrace("endpoints", "--delete", "twice")[0] == 0
-    assert replicas("twice") == []
+    assert headrace("endpoints", "--delete", name)[0] == 0
+    assert replicas(name) == []
 
 
 @pytest.mark.parametrize(
@@ -244,13 +246,3 @@ def test_wrong_options(tmp_path, options, message):
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 2
     assert message in found.stderr
-
-
-def test_reasons_in_messages_of_serve():
-    trace = (
-        "Traceback (most recent call last):\n  File x\nheadrace.hosting.ray.replica.ReplicaError: on node a:\nno model"
-    )
-    assert reason_in(f"It failed 2 times. Error:\n{trace}\n\nmore") == "on node a: no model"
-    assert reason_in("Error:\nTraceback\nValueError: wrong\n") == "ValueError: wrong"
-    assert reason_in("waiting\n for 1 CPU") == "waiting for 1 CPU"
-    assert reason_in("") is None

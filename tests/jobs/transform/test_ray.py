@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
-from tests.clusters import running_cluster
+from tests.clusters import descendants, running_cluster
 from tests.jobs.transform.conftest import Jobs, sample
 
 import headrace as hr
@@ -30,16 +31,16 @@ class BothJobs(Jobs):
         """Outcome, answers and records of both runs."""
         return [self.outcome(on, container, **options) for on in ("processes", "ray")]
 
-    def outcome(self, on, container, **options):
+    def outcome(self, on, container, *, run="", **options):
         stages = options.pop("stages", None) or [container if not isinstance(container, str) else sample(container)]
-        spec = self.spec(name=f"job-{on}", output_path=f"s3://out-{on}/", **options)
+        spec = self.spec(name=f"job{run}-{on}", output_path=f"s3://out-{on}/{run}", **options)
         failure = ""
         try:
             record = transform(spec, stages, self.store, work_dir=self.work_dir, on_line=self.lines.append, on=on)
         except JobFailed as error:
             failure = str(error)
             record = read_transform(self.work_dir, spec.name)
-        root = self.store.resolve(f"s3://out-{on}/")
+        root = self.store.resolve(f"s3://out-{on}/{run}")
         answers = {
             path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
         }
@@ -60,16 +61,7 @@ def many(count, rows=50):
 
 def children_of_actors():
     """The processes of actors."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal():
-            try:
-                with open(f"/proc/{entry}/cmdline", "rb") as file:
-                    if file.read().startswith(b"ray::HeadraceActor"):
-                        found.append(int(entry))
-            except OSError:
-                continue
-    return sorted(found)
+    return descendants(b"ray::HeadraceActor")
 
 
 @pytest.mark.ray
@@ -110,6 +102,36 @@ def test_pipelines_and_scripts(jobs, local_ray, tmp_path):
     assert there == here
     assert here[1] == "Completed"
     assert there[2]["part-000.csv.out"].startswith(b"0.0\n6.0\n12.0\n")
+
+
+@pytest.mark.ray
+def test_linear_learner_and_a_pipeline_with_it(jobs, local_ray, tmp_path):
+    from headrace.containers.linear_learner.artifact import Model, save_model
+    from headrace.hosting.stage import linear_learner_stage, script_stage
+
+    rng = np.random.default_rng(5)
+    (tmp_path / "linear").mkdir()
+    (tmp_path / "script").mkdir()
+    (tmp_path / "serve.py").write_text(
+        "def model_fn(folder): return 3\ndef predict_fn(rows, factor): return rows * factor\n"
+    )
+    weights, bias = rng.normal(size=(4, 3)).astype(np.float32), rng.normal(size=4).astype(np.float32)
+    kind = {"predictor_type": "multiclass_classifier", "loss": "softmax_loss"}
+    save_model(Model(**kind, weights=weights, bias=bias), tmp_path / "linear")
+    linear = linear_learner_stage(tmp_path / "linear")
+    script = script_stage(tmp_path / "script", entry_point=tmp_path / "serve.py")
+    rows = rng.normal(size=(4, 30, 4)).round(3)
+    jobs.put(**{f"{n}.csv": "".join(",".join(map(str, row)) + "\n" for row in each) for n, each in enumerate(rows)})
+    joined = {**LINES, "accept": "application/jsonlines", "input_filter": "$[1:]"}
+    here, there = jobs.both(None, stages=[linear], **joined, output_filter="$.predicted_label")
+    assert (there, here[1], len(there[2])) == (here, "Completed", 4)
+    jobs.put(**{"2.csv": "1,2,3,4\n1,2\n"})
+    here, there = jobs.both(
+        None, stages=[script, linear], run="2", **{**joined, "accept": "text/csv", "join_source": "Input"}
+    )
+    assert (there, here[1], len(there[2])) == (here, "Failed", 3)
+    assert "1 of 4 files failed; the first: 2.csv: " in here[0]
+    assert all(line.count(b",") == 4 for line in there[2]["0.csv.out"].splitlines())  # the row, and its label
 
 
 @pytest.mark.ray

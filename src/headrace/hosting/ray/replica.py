@@ -39,6 +39,10 @@ STARTS = 2
 HEALTH_PERIOD_S = 2.0
 """How soon Ray Serve notices a dead replica."""
 SURGE_PERCENT = 20
+ONGOING = 2.0
+"""Requests in progress for each thread of each worker, above which Ray Serve adds replicas."""
+SCALING = {"upscale_delay_s": 30.0, "downscale_delay_s": 600.0}
+"""How long more or fewer replicas must be wanted; Ray Serve's own figures."""
 METRICS_TIMEOUT_S = 5.0
 JSON_ONLY = ((b"content-type", b"application/json"),)
 
@@ -290,7 +294,12 @@ def deployment_of(spec: ReplicaSpec, placement: RaySettings, *, surge: bool) -> 
     if least == most:
         options["num_replicas"] = least
     else:
-        options["autoscaling_config"] = {"min_replicas": least, "max_replicas": most}
+        target = ONGOING * workers * settings.threads
+        options["autoscaling_config"] = {
+            "min_replicas": least,
+            "max_replicas": most,
+            "target_ongoing_requests": target,
+        } | SCALING
     known = inspect.signature(serve.deployment).parameters
     options = {name: value for name, value in options.items() if name in known}
     return serve.deployment(**options)(serve.ingress(build)(_Replica)).bind(spec)
