@@ -205,7 +205,9 @@ def test_requests_grow_with_the_files_and_not_with_their_square(s3, tmp_path, mo
     counts = []
     for files in (4, 8, 16):
         monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / f"cache{files}"))
-        hr.write(f"{s3.base}/in{files}/a.tfrecord@{files}", {"i": np.arange(16 * files), "x": np.ones((16 * files, 20))})
+        hr.write(
+            f"{s3.base}/in{files}/a.tfrecord@{files}", {"i": np.arange(16 * files), "x": np.ones((16 * files, 20))}
+        )
         with s3.counting() as asked:
             source = f"{s3.base}/in{files}/a.tfrecord@{files}"
             hr.convert(source, f"{s3.base}/out{files}/b.array_record@{files}", on=Once())
@@ -215,7 +217,14 @@ def test_requests_grow_with_the_files_and_not_with_their_square(s3, tmp_path, mo
 
 def test_what_is_left_of_a_run_is_removed_even_if_one_object_cannot_be(s3):
     s3.objects |= {f"left/{number:03}": b"x" for number in range(200)}
-    s3.fault = lambda request: request.command == "POST" and b"left/100" in request.body and bool(request.give(403)) is False
+
+    def refuse(request):
+        is_refused = request.command == "POST" and b"left/100" in request.body
+        if is_refused:
+            request.give(403)
+        return is_refused
+
+    s3.fault = refuse
     urls = [f"{s3.base}/left/{number:03}" for number in range(200)]
     with pytest.raises(hr.Unreachable, match="left/100"):
         upload.remove_objects(urls)
