@@ -262,6 +262,30 @@ def test_a_folder_is_replaced_by_another(tmp_path, original, monkeypatch, format
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
+@pytest.mark.parametrize("dst", ["out", "out.tfrecord"])
+def test_a_folder_with_other_files_is_never_replaced(tmp_path, original, dst):
+    out = tmp_path / dst
+    (out / "below").mkdir(parents=True)
+    (out / "1.npy").write_bytes(b"old")
+    (out / "below" / "thesis.txt").write_bytes(b"kept")
+    before = files_below(tmp_path)
+    format = "npy_folder" if dst == "out" else None
+    with pytest.raises(hr.UnsupportedData, match=r"found one with below.thesis\.txt"):
+        hr.convert(original, out, format=format, overwrite=True)
+    with pytest.raises(hr.UnsupportedData):
+        hr.convert(original, out, format=format)
+    assert files_below(tmp_path) == before
+
+
+def test_a_link_to_a_folder_is_not_replaced(tmp_path, original):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(hr.UnsupportedData, match="found a link to one"):
+        hr.convert(original, tmp_path / "link", format="npy_folder", overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_what_is_replaced_comes_back_if_that_fails(tmp_path, original, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()

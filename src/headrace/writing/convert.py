@@ -14,10 +14,13 @@ from headrace import _hooks
 from headrace._arguments import choice, flag, names, whole, word
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
+from headrace.contracts.images import is_image_name
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.example_files.manifest import NAMES as MANIFESTS
 from headrace.formats.registry import format_named
+from headrace.formats.table.folders import NOTE
 from headrace.io.cache.folder import cache_key
 from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
@@ -203,6 +206,8 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
     if derivation := _derivation(source):
         plan["derivation"] = derivation
     each_bytes = example_bytes(source)
+    for path in target.paths:
+        _check_folder_to_replace(path)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
         return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite)
     work = WorkFolder.open(target, len(source), plan, example_bytes=each_bytes)
@@ -224,6 +229,29 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
             error.add_note("Finished work is kept: the same call resumes it.")
         raise
     return resumed
+
+
+def _check_folder_to_replace(path: str) -> None:
+    """Refuse to replace a folder that holds more than a data set, such as a home folder: its files would be lost.
+
+    Raises:
+        UnsupportedData: It holds a file that no format of folders writes, or the path is a link to a folder.
+    """
+    if is_url(path) or not Path(path).is_dir():
+        return
+    if Path(path).is_symlink():
+        raise UnsupportedData(
+            Where(path=path), expected="a folder", found="a link to one", hint="Pass the folder that it leads to."
+        )
+    for folder, _, files in os.walk(path):
+        for name in files:
+            if not (name.endswith((".npy", ".npz")) or name in (NOTE, *MANIFESTS) or is_image_name(name)):
+                raise UnsupportedData(
+                    Where(path=path),
+                    expected="a new folder, or one with examples only",
+                    found=f"one with {(Path(folder) / name).relative_to(path)}",
+                    hint="Remove the folder, or pass another one. overwrite=True replaces only folders of arrays or images.",
+                )
 
 
 def _exists_error(path: str) -> UnsupportedData:
