@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,21 @@ import numpy.typing as npt
 from headrace import _hooks
 from headrace.contracts.strings import Strings
 
-__all__ = ["LONG", "Batch", "Example", "Indices", "Ragged", "join", "place_values", "take_rows", "without_objects"]
+__all__ = [
+    "LONG",
+    "Batch",
+    "Batch_co",
+    "Example",
+    "Example_co",
+    "Indices",
+    "MadeBatch",
+    "MadeExample",
+    "Ragged",
+    "join",
+    "place_values",
+    "take_rows",
+    "without_objects",
+]
 
 
 Indices = npt.NDArray[np.int64]
@@ -27,6 +41,20 @@ Batch: TypeAlias = dict[str, Any]
 """Feature name to column: ``ndarray (n, *shape)``, :class:`Strings` of that shape for text and bytes, or :class:`Ragged` where
 a length varies.
 """
+
+MadeExample = TypeVar("MadeExample", bound=Mapping[str, Any])
+"""What a user's function makes of an example."""
+MadeBatch = TypeVar("MadeBatch")
+"""What a user's function makes of a batch."""
+
+if TYPE_CHECKING:  # defaults of type variables come with Python 3.13
+    from typing_extensions import TypeVar as _Defaulting
+
+    Example_co = _Defaulting("Example_co", bound=Mapping[str, Any], covariant=True, default=Example)
+    Batch_co = _Defaulting("Batch_co", covariant=True, default=Batch)
+else:
+    Example_co = TypeVar("Example_co", bound=Mapping[str, Any], covariant=True)
+    Batch_co = TypeVar("Batch_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

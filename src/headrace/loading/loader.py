@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from headrace import _hooks, _native
 from headrace._arguments import choice, flag, function, whole
@@ -22,30 +21,29 @@ from headrace.contracts.protocols import (
 )
 from headrace.contracts.random_keys import HasRandomStreams, ReadsWithKeys
 from headrace.contracts.records import Shard
-from headrace.contracts.values import Batch
-from headrace.errors import StateMismatch, UnsupportedData, Where
+from headrace.contracts.values import Batch, Batch_co, MadeBatch
+from headrace.errors import StateMismatch, Where
 from headrace.io.system import usable_cores, usable_memory
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
 from headrace.loading.ranks import ShardLike, ray_shard, resolve_shard
 from headrace.loading.report import LoaderReport
 from headrace.loading.rounds import Cursor, RoundPlan
-from headrace.loading.thread_choice import ThreadChoice, remembered_choice
-from headrace.loading.workers.pool import START_METHODS, StartMethod
+from headrace.loading.thread_choice import ThreadChoice, count_threads, remembered_choice
+from headrace.loading.workers.pool import StartMethod, check_workers
 from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
 from headrace.sources.operations.near_misses import FOR_LOADERS, explain_missing
 
 __all__ = ["Loader", "idle_bytes"]
 
-MAX_THREADS = 16
 STATE_VERSION = 1
 IDLE_BYTES = 256 << 20  # if the size of memory is unknown
 IDLE_SHARE = 16
 LEAST_IDLE_BYTES, MOST_IDLE_BYTES = 32 << 20, 1 << 30
 
 
-class Loader(Iterable[Any]):
+class Loader(Iterable[Batch_co]):
     """Iterates over batches of a source, prefetched by threads or processes, in an order that can be resumed to the exact batch.
 
     ``for batch in loader`` runs to the end of ``epochs`` epochs; the next such loop runs the next ones. After leaving a loop
@@ -94,6 +92,30 @@ class Loader(Iterable[Any]):
     something cannot be pickled for workers, that is an :class:`~headrace.UnsupportedData`.
     """
 
+    # What comes out of a loop: a batch, what the user's function makes of it, or that in arrays of another library.
+    # fmt: off
+    @overload
+    def __init__(
+        self: Loader[Batch], source: SourceLike, batch_size: int, *, shuffle: bool = ..., seed: int = ..., sampler: Sampler | None = ...,
+        epochs: int | None = ..., shard: ShardLike = ..., drop_last: bool = ..., map_batch: None = ...,
+        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int = ...,
+        to: To = ..., device: Any = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[MadeBatch], source: SourceLike, batch_size: int, *, shuffle: bool = ..., seed: int = ..., sampler: Sampler | None = ...,
+        epochs: int | None = ..., shard: ShardLike = ..., drop_last: bool = ..., map_batch: Callable[[Batch], MadeBatch],
+        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int = ...,
+        to: Literal["numpy"] = ..., device: Any = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loader[Any], source: SourceLike, batch_size: int, *, shuffle: bool = ..., seed: int = ..., sampler: Sampler | None = ...,
+        epochs: int | None = ..., shard: ShardLike = ..., drop_last: bool = ..., map_batch: Callable[[Batch], Any],
+        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int = ...,
+        to: Literal["torch", "jax"], device: Any = ...,
+    ) -> None: ...
+    # fmt: on
     def __init__(  # noqa: PLR0913 - one option per feature
         self,
         source: SourceLike,
@@ -131,9 +153,9 @@ class Loader(Iterable[Any]):
         self._layout = RoundPlan(self._shard.world, whole(batch_size, "batch_size", least=1), drop_last)
         _check_multiple(source, self._layout.batch_size)
         self._map_batch = function(map_batch, "map_batch")
-        self._workers = _workers(workers, threads, start_method)
+        self._workers = check_workers(workers, threads, start_method)
         self._start_method = start_method
-        self._threads = 0 if self._workers else _threads(threads)
+        self._threads = 0 if self._workers else count_threads(threads)
         self._requests_threads = threads is not None
         self._prefetch = whole(prefetch, "prefetch")
         self._to: To = to
@@ -172,7 +194,7 @@ class Loader(Iterable[Any]):
         n = len(self._source)
         return InOrder(n) if self._seed is None else Shuffled(n, seed=self._seed)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch_co]:
         """The batches from the current position to the end of the epochs.
 
         Several iterators may run at once, independently; the loader's state is that of the newest.
@@ -338,22 +360,6 @@ def _check_multiple(source: object, batch_size: int) -> None:
         raise ValueError(
             f"the quotas of {source!r} need a batch_size that is a multiple of {multiple}, got {batch_size}"
         )
-
-
-def _workers(workers: int, threads: int | None, start_method: StartMethod | None) -> int:
-    choice(start_method, "start_method", (*START_METHODS, None))
-    workers = whole(workers, "workers")
-    if workers and threads is not None and _threads(threads):
-        raise ValueError("batches are made by threads or by workers: give one of the two")
-    if workers and os.name != "posix":
-        raise UnsupportedData(Where(), expected="workers=0 on this system", found=f"{workers}", hint="Use threads=.")
-    return workers
-
-
-def _threads(threads: int | None) -> int:
-    if threads is None:
-        return min(max(usable_cores() - 1, 1), MAX_THREADS)
-    return whole(threads, "threads")
 
 
 def _mismatch(name: str, expected: str, found: object) -> StateMismatch:

@@ -16,9 +16,12 @@ from collections.abc import Hashable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["ThreadChoice", "remembered_choice"]
+from headrace._arguments import whole
+from headrace.io.system import usable_cores
 
+__all__ = ["ThreadChoice", "count_threads", "remembered_choice"]
 
+MAX_THREADS = 16
 FIRST_NS = 20_000_000
 """The first segment of threads: it also opens files and fills caches, and most loaders go on with threads."""
 SEGMENT_NS = {True: 2_000_000, False: 1_000_000}
@@ -129,6 +132,13 @@ class ThreadChoice:
 
 
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
+
+
+def count_threads(threads: int | None) -> int:
+    """How many threads a loader has: as many as asked for, by default one fewer than there are cores."""
+    if threads is None:
+        return min(max(usable_cores() - 1, 1), MAX_THREADS)
+    return whole(threads, "threads")
 
 
 def remembered_choice(source: object, settings: Hashable, ahead: int) -> ThreadChoice:

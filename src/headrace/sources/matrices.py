@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,12 @@ from headrace.contracts.values import Batch, join
 from headrace.errors import NoSuchFeature, UnsupportedData, Where
 from headrace.sources.node import Node, stream
 from headrace.sources.views import keep_features
+
+if TYPE_CHECKING:  # for editors: whoever calls these functions has the package
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from scipy.sparse import csr_array
 
 __all__ = ["read_all", "to_arrow", "to_csr", "to_numpy", "to_pandas", "to_polars"]
 
@@ -57,7 +63,7 @@ def to_numpy(
 
 def to_csr(
     source: HoldsNode, feature: str | None = None, *, label: str | None = None
-) -> tuple[Any, npt.NDArray[Any] | None]:
+) -> tuple[csr_array, npt.NDArray[Any] | None]:
     """All examples as one sparse matrix, and their labels.
 
     Args:
@@ -86,7 +92,7 @@ def to_csr(
     return sparse.csr_array(batch[name]), None if labels is None else np.asarray(batch[labels])
 
 
-def to_pandas(source: HoldsNode) -> Any:
+def to_pandas(source: HoldsNode) -> pd.DataFrame:
     """All examples as a ``pandas.DataFrame``, a column for each feature: see :func:`headrace.adapters.pandas.to_pandas`.
 
     Raises:
@@ -95,7 +101,7 @@ def to_pandas(source: HoldsNode) -> Any:
     return _hooks.to_pandas(source)
 
 
-def to_arrow(source: HoldsNode) -> Any:
+def to_arrow(source: HoldsNode) -> pa.Table:
     """All examples as a ``pyarrow.Table``, a column for each feature: see :func:`headrace.adapters.arrow.to_arrow`.
 
     Raises:
@@ -105,7 +111,7 @@ def to_arrow(source: HoldsNode) -> Any:
     return _hooks.to_arrow(source)
 
 
-def to_polars(source: HoldsNode) -> Any:
+def to_polars(source: HoldsNode) -> pl.DataFrame:
     """All examples as a ``polars.DataFrame``, a column for each feature, by way of Arrow.
 
     Raises:

@@ -18,7 +18,7 @@ from headrace.contracts.protocols import SourceLike
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Shard, Skipped, Table
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices
+from headrace.contracts.values import Batch, Example, Example_co, Indices, MadeExample
 from headrace.errors import Where
 from headrace.formats.framed.records import bounds
 from headrace.sources.matrices import to_arrow, to_csr, to_numpy, to_pandas, to_polars
@@ -96,7 +96,7 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
 
 
 @dataclass(eq=False, repr=False)
-class Source(Sequence[Example]):
+class Source(Sequence[Example_co]):
     """Examples by index, with operations that make new sources: random access, picklable, safe in threads and after a fork.
 
     No operation copies data. ``sort``, ``flat_map`` and windows of a feature read what their index needs, once; all others read nothing.
@@ -147,15 +147,17 @@ class Source(Sequence[Example]):
         return random_streams(self.node)
 
     @overload
-    def __getitem__(self, index: int) -> Example: ...
+    def __getitem__(self, index: int) -> Example_co: ...
     @overload
-    def __getitem__(self, index: slice) -> Source: ...
+    def __getitem__(self, index: slice) -> Source[Example_co]: ...
     @overload
     def __getitem__(self, index: str) -> FeatureColumn: ...
     @overload
-    def __getitem__(self, index: Mask | list[str]) -> Source: ...  # type: ignore[overload-overlap]
+    def __getitem__(self, index: Mask) -> Source[Example_co]: ...  # type: ignore[overload-overlap]
     @overload
-    def __getitem__(self, index: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Example]: ...
+    def __getitem__(self, index: list[str]) -> Source: ...
+    @overload
+    def __getitem__(self, index: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Example_co]: ...
     def __getitem__(self, index: Any) -> Any:
         """An example for an integer, a list of them for several integers, a source for a slice, a mask or names, a column for a name."""
         if isinstance(index, slice):
@@ -173,15 +175,15 @@ class Source(Sequence[Example]):
             raise IndexError(f"index {position} is outside a source of {n} examples")
         return example_at(self.node, position % n)
 
-    def __getitems__(self, indices: Sequence[int] | Indices) -> list[Example]:
+    def __getitems__(self, indices: Sequence[int] | Indices) -> list[Example_co]:
         """Several examples in one call: what ``torch.utils.data.DataLoader`` and Grain ask for."""
         checked = as_indices(indices, len(self.node))
         batch = self.node.batch(checked)
-        return [row(batch, i) for i in range(len(checked))]
+        return [row(batch, i) for i in range(len(checked))]  # type: ignore[misc]
 
-    def __iter__(self) -> Iterator[Example]:
+    def __iter__(self) -> Iterator[Example_co]:
         """All examples in order, read in blocks; without an index where the files need none."""
-        return examples_of(self.node)
+        return examples_of(self.node)  # type: ignore[return-value]
 
     def stream(self, batch_size: int) -> Iterator[Batch] | None:
         """All batches in order, where that is cheaper than by index just now; else ``None``."""
@@ -204,11 +206,13 @@ class Source(Sequence[Example]):
         return Source(rename_features(self.node, names))
 
     @overload
-    def map(self, function: Callable[[Example], Example]) -> Source: ...
+    def map(
+        self, function: Callable[[Example_co], MadeExample], *, seeded: Literal[False] = False
+    ) -> Source[MadeExample]: ...
     @overload
-    def map(self, function: Callable[[Example], Example], *, seeded: Literal[False]) -> Source: ...
-    @overload
-    def map(self, function: Callable[[Example, np.random.Generator], Example], *, seeded: Literal[True]) -> Source: ...
+    def map(
+        self, function: Callable[[Example_co, np.random.Generator], MadeExample], *, seeded: Literal[True]
+    ) -> Source[MadeExample]: ...
     def map(self, function: Callable[..., Example], *, seeded: bool = False) -> Source:
         """Every example through ``function`` when it is read.
 
@@ -230,7 +234,7 @@ class Source(Sequence[Example]):
         """
         return Source(Mapped(self.node, check_callable(function, "function"), seeded=flag(seeded, "seeded")))
 
-    def filter(self, predicate: Callable[[Example], bool]) -> Source:
+    def filter(self, predicate: Callable[[Example_co], bool]) -> Source[Example_co]:
         """The examples for which ``predicate`` is true.
 
         All examples are read once, when the length or an example is first asked for; the kept indices are remembered.
@@ -238,8 +242,11 @@ class Source(Sequence[Example]):
         return Source(Filtered(self.node, check_callable(predicate, "predicate")))
 
     def flat_map(
-        self, function: Callable[[Example], Iterable[Example]], *, count: Callable[[Example], int] | None = None
-    ) -> Source:
+        self,
+        function: Callable[[Example_co], Iterable[MadeExample]],
+        *,
+        count: Callable[[Example_co], int] | None = None,
+    ) -> Source[MadeExample]:
         """Several examples of each: those that ``function(example)`` gives, end to end. It gives equally many each time.
 
         When the length or an example is first asked for, all examples are read once to count what comes of each: by ``count(example)``, else by
@@ -251,12 +258,13 @@ class Source(Sequence[Example]):
     def window(self, size: int, stride: int | None = None, *, feature: str | Sequence[str] | None = None) -> Source:
         """Windows of ``size`` as examples, one every ``stride`` (default: ``size``). Only whole windows: what remains is left out.
 
-        Without ``feature``, of consecutive examples: every feature gets a first axis of ``size``; those of ``steps()`` stay inside an episode. With ``feature``, of the sequences in it (or in
-        several of equal lengths): each example gives as many windows as fit, with its other features in each. Their lengths are then read once.
+        Without ``feature``, of consecutive examples: every feature gets a first axis of ``size``; those of ``steps()`` stay inside an episode.
+        With ``feature``, of the sequences in it (or in several of equal lengths): each example gives as many windows as fit, with its other
+        features in each. Their lengths are then read once.
         """
         return Source(make_windows(self.node, size, stride, feature))
 
-    def cache(self, path: str | os.PathLike[str], *, key: str, progress: bool = False) -> Source:
+    def cache(self, path: str | os.PathLike[str], *, key: str, progress: bool = False) -> Source[Example_co]:
         """The same examples stored in a folder below ``path`` and read from there, so that functions are called once, ever.
 
         They are stored now, unless the folder of this data and ``key`` is there: ``key`` stands for the functions, and changes when they do.
@@ -264,12 +272,12 @@ class Source(Sequence[Example]):
         """
         return Source(store_node(self.node, path, key, progress=flag(progress, "progress")))
 
-    def shard(self, rank: int, world: int) -> Source:
+    def shard(self, rank: int, world: int) -> Source[Example_co]:
         """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""
         part, n = Shard(rank, world), len(self)
         return Source(Chosen(self.node, range(part.rank * n // part.world, (part.rank + 1) * n // part.world)))
 
-    def split(self, spec: SplitLike) -> Source:
+    def split(self, spec: SplitLike) -> Source[Example_co]:
         """A part in the split language of TFDS: ``"train[:80%]"``, ``"train[100:200]+train[-50:]"``.
 
         The name before the bracket is a label here: this source is the one split there is.
@@ -277,7 +285,7 @@ class Source(Sequence[Example]):
         pieces = resolve_split(spec, AnyName(len(self)))
         return Source(concatenate([Chosen(self.node, range(start, stop)) for _, start, stop in pieces]))
 
-    def concat(self, *others: SourceLike) -> Source:
+    def concat(self, *others: SourceLike) -> Source[Example_co]:
         """This source followed by others with the same features."""
         return Source(Concatenated((self.node, *map(_node_of, others))))
 
@@ -347,11 +355,11 @@ class Source(Sequence[Example]):
         """The filters in this source whose examples were not read yet, each after those that it depends on."""
         return filters_below(self.node)
 
-    def with_node(self, node: Node, /) -> Source:
+    def with_node(self, node: Node, /) -> Source[Example_co]:
         """A source of the same kind, with the same features, over another node."""
         return Source(node)
 
-    def _slice(self, index: slice) -> Source:
+    def _slice(self, index: slice) -> Source[Example_co]:
         return self.with_node(Chosen(self.node, range(len(self))[index]))
 
     def _several(self, index: Any) -> Any:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from time import perf_counter_ns
 from typing import Any, Literal
 
+from headrace._arguments import choice, whole
 from headrace.errors import UnsupportedData, Where
 from headrace.io.threads import FORKS
 from headrace.loading.workers.child import JobOrder, Makes, work
@@ -24,6 +25,7 @@ __all__ = [
     "StartMethod",
     "Worker",
     "WorkerCrew",
+    "check_workers",
     "choose_start_method",
     "pickle_maker",
     "unpickling_error",
@@ -33,6 +35,22 @@ __all__ = [
 StartMethod = Literal["fork", "spawn", "forkserver"]
 START_METHODS: tuple[StartMethod, ...] = ("fork", "spawn", "forkserver")
 MAX_DEPTH = 12
+
+
+def check_workers(workers: int, threads: int | None, start_method: StartMethod | None) -> int:
+    """The number of workers of a loader.
+
+    Raises:
+        ValueError, TypeError: It is no number, or threads are asked for as well.
+        UnsupportedData: This system has no workers.
+    """
+    choice(start_method, "start_method", (*START_METHODS, None))
+    workers = whole(workers, "workers")
+    if workers and threads is not None and whole(threads, "threads"):
+        raise ValueError("batches are made by threads or by workers: give one of the two")
+    if workers and os.name != "posix":
+        raise UnsupportedData(Where(), expected="workers=0 on this system", found=f"{workers}", hint="Use threads=.")
+    return workers
 
 
 def choose_start_method(wanted: StartMethod | None) -> tuple[StartMethod, str]:

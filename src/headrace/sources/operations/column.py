@@ -125,10 +125,10 @@ class FeatureColumn(Sequence[Any]):
         array = np.asarray(_as_array(column))
         return array if dtype is None else array.astype(dtype)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> npt.NDArray[np.bool_]:  # type: ignore[override]
         return self._compare(other, np.equal)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> npt.NDArray[np.bool_]:  # type: ignore[override]
         return self._compare(other, np.not_equal)
 
     def __lt__(self, other: Any) -> npt.NDArray[np.bool_]:
