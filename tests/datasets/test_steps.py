@@ -122,6 +122,10 @@ def windows_within(steps, size, stride):
         lambda steps: steps.map(lambda step: step)[1:-1].select("episode_id", "step_id"),
         lambda steps: steps.concat(steps[1:]),
         lambda steps: steps[:0],
+        lambda steps: steps.zip(hr.ColumnSource({"number": np.arange(len(steps))})),
+        lambda steps: hr.ColumnSource({"number": np.arange(len(steps))}).zip(steps),
+        lambda steps: steps.flat_map(lambda step: [step] * (1 + step["step_id"] % 2)),
+        lambda steps: steps.rename({"reward": "gain"}).encoded(),
     ],
 )
 @pytest.mark.parametrize(("size", "stride"), [(1, 1), (2, 1), (2, 3), (3, 2), (50, 1)])
@@ -143,3 +147,60 @@ def test_windows_of_steps_stay_inside_an_episode(change, size, stride):
         assert windows.where(len(windows) - 1)
         order = np.random.default_rng(0).permutation(len(windows))
         assert [row.tolist() for row in windows.batch(order)["step_id"]] == [expected[at][1] for at in order]
+
+
+@pytest.mark.parametrize("change", [lambda steps: steps, lambda steps: steps[::-1], lambda steps: steps[:0]])
+def test_a_cache_keeps_episodes(tmp_path, change):
+    steps = change(episodes().steps())
+    stored = steps.select("episode_id", "step_id").cache(tmp_path, key="1")
+    again = pickle.loads(pickle.dumps(steps.select("episode_id", "step_id").cache(tmp_path, key="1")))
+    for source in (stored, again, stored.select("episode_id", "step_id").map(lambda step: step)):
+        windows = [
+            (int(each["episode_id"][0]), each["step_id"].tolist())
+            for each in source.select(*source.schema).window(2, 1)
+        ]
+        assert windows == windows_within(steps, 2, 1)
+    assert len(list(tmp_path.glob("*/"))) == 1
+
+
+def test_damaged_ends_of_episodes_are_found(tmp_path):
+    steps = episodes().steps().select("step_id")
+    steps.cache(tmp_path, key="1")
+    (file,) = tmp_path.glob("*/runs")
+    content = file.read_bytes()
+    for damaged in (
+        b"",
+        content[:-8],
+        content + content[-8:],
+        content[:8] + content[-8:] + content[16:],
+        content[:-1] + b"\x7f",
+    ):
+        file.write_bytes(damaged)
+        with pytest.raises(hr.CorruptFile, match=r"the ends of \d+ runs"):
+            len(steps.cache(tmp_path, key="1").window(2))
+
+
+def test_windows_of_windows_stay_inside_an_episode():
+    found = episodes().steps().select("episode_id").window(2, 1).window(2, 1)
+    assert len(found)
+    for window in found:
+        assert len(set(window["episode_id"].reshape(-1).tolist())) == 1
+
+
+def test_what_was_not_counted_is_not_counted_to_be_shown():
+    read = []
+
+    def note(example):
+        read.append(example)
+        return [example, example]
+
+    steps = episodes().steps()
+    assert repr(steps).startswith("<Source of examples not counted yet: ")
+    assert len(steps) > 3
+    assert repr(steps).startswith(f"<Source of {len(steps)} examples: ")
+    twice = hr.ColumnSource({"x": np.arange(100), "y": np.ones((100, 3))}).flat_map(note)
+    assert repr(twice) == "<Source of examples not counted yet: x int64, y float64 (3,)>"
+    assert repr(twice.filter(len)) == "<Source of filtered examples: x int64, y float64 (3,)>"
+    assert len(read) < 3
+    assert len(twice) == 200
+    assert repr(twice) == "<Source of 200 examples: x int64, y float64 (3,)>"

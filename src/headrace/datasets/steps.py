@@ -111,6 +111,9 @@ class StepsNode:
     def where(self, index: int, /) -> Where:
         return self.parent.where(int(np.searchsorted(self._firsts, index, side="right")) - 1).at(feature=self.feature)
 
+    def is_counted(self) -> bool:
+        return "_firsts" in self.__dict__
+
     def runs(self) -> Indices:
         """The first step of each episode, and the number of all steps."""
         return self._firsts

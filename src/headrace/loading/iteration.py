@@ -181,6 +181,9 @@ class Batches(Iterator[Any]):
     def __iter__(self) -> Batches:
         return self
 
+    def __repr__(self) -> str:
+        return f"<Batches of {self._recipe.source!r}, epoch {self._progress.cursor.epoch}, position {self._progress.cursor.position}>"
+
     def __next__(self) -> Any:
         if not self._ready:
             if self._rest is None:

@@ -217,9 +217,9 @@ class Mixture:
         return mixture, AcrossEpochs(len(mixture))
 
     def __repr__(self) -> str:
-        return (
-            f"<Mixture of {len(self.sources)} sources, {':'.join(map(str, self.parts))}, {len(self)} examples an epoch>"
-        )
+        count = len(self.sources)
+        parts = "" if count == 1 else f"s, {':'.join(map(str, self.parts))}"
+        return f"<Mixture of {count} source{parts}, {len(self)} examples an epoch>"
 
 
 def _schema_of(source: object) -> Schema | None:

@@ -127,6 +127,11 @@ class PackingPlan:
         return len(self._placed[1]) - 1
 
     @property
+    def is_made(self) -> bool:
+        """Whether the rows are known."""
+        return "_placed" in self.__dict__
+
+    @property
     def firsts(self) -> Indices:
         """``int64 (rows + 1,)``: the number of the first piece of each row."""
         return self._placed[1]
@@ -233,6 +238,9 @@ class PackedNode:
     def where(self, index: int, /) -> Where:
         pieces, _ = self.plan.pieces_in(np.array([index]))
         return self.parent.where(int(pieces.row[0]))
+
+    def is_counted(self) -> bool:
+        return self.plan.is_made
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)

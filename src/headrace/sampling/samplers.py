@@ -274,3 +274,6 @@ class AcrossEpochs:
     def fingerprint(self) -> str:
         """Differs for other orders."""
         return f"Onward({self.n})"
+
+    def __repr__(self) -> str:
+        return f"AcrossEpochs(n={self.n})"

@@ -28,6 +28,7 @@ from headrace.sources.node import (
     examples_of,
     narrow,
     random_streams,
+    runs_of,
     stream,
 )
 from headrace.sources.stacking import row, stack
@@ -171,6 +172,9 @@ class DecodedNode:
     def stream(self, batch_size: int, /) -> Iterator[Batch] | None:
         batches = stream(self.parent, batch_size)
         return None if batches is None else self._decode_stream(batches)
+
+    def runs(self) -> Indices | None:
+        return runs_of(self.parent)
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)

@@ -24,6 +24,7 @@ from headrace.errors import Where
 from headrace.sources.stacking import row
 
 __all__ = [
+    "CountsLate",
     "CutsBatches",
     "DecodesImages",
     "HasRuns",
@@ -35,14 +36,17 @@ __all__ = [
     "ReadsOne",
     "SharesFingerprint",
     "cuts_cleanly",
+    "describe_count",
     "encoded_node",
     "example_at",
     "examples_by_index",
     "examples_of",
     "fingerprint_of",
+    "is_counted",
     "narrow",
     "random_streams",
     "records_below",
+    "runs_of",
     "stream",
     "walk",
 ]
@@ -107,11 +111,19 @@ class CutsBatches(Protocol):
 
 
 @runtime_checkable
-class HasRuns(Protocol):
-    """A node whose examples form runs, such as the steps of an episode."""
+class CountsLate(Protocol):
+    """A node that reads those below it to find out how many examples it has."""
 
-    def runs(self) -> Indices:
-        """``int64 (n + 1,)``: the first example of each run, and the number of all examples."""
+    def is_counted(self) -> bool:
+        """Whether that is done."""
+
+
+@runtime_checkable
+class HasRuns(Protocol):
+    """A node whose examples may form runs, such as the steps of an episode."""
+
+    def runs(self) -> Indices | None:
+        """``int64 (runs + 1,)``: the first example of each run, and the number of all examples. ``None``: there is one run."""
 
 
 @runtime_checkable
@@ -196,6 +208,23 @@ def walk(node: Node) -> Iterator[Node]:
     for parent in node.below() if isinstance(node, OverNodes) else ():
         yield from walk(parent)
     yield node
+
+
+def is_counted(node: Node) -> bool:
+    """Whether the number of examples is known, so that asking for it reads nothing."""
+    return all(each.is_counted() for each in walk(node) if isinstance(each, CountsLate))
+
+
+def describe_count(node: Node) -> str:
+    """The number of examples in words, as far as it is known."""
+    if not is_counted(node):
+        return "examples not counted yet"
+    return f"{len(node)} example{'s' if len(node) != 1 else ''}"
+
+
+def runs_of(node: Node) -> Indices | None:
+    """The runs that the examples of a node form, ``int64 (runs + 1,)``; ``None`` if they are simply one after the other."""
+    return node.runs() if isinstance(node, HasRuns) else None
 
 
 def records_below(node: Node) -> list[Records | Table]:

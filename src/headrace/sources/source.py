@@ -26,6 +26,7 @@ from headrace.sources.node import (
     Node,
     OverFiles,
     cuts_cleanly,
+    describe_count,
     encoded_node,
     example_at,
     examples_of,
@@ -375,8 +376,7 @@ class Source(Sequence[Example_co]):
         return _hooks.to_html(self)
 
     def __repr__(self) -> str:
-        is_counted = next(self.filters(), None) is None  # reading everything would take too long for a repr
-        count = f"{len(self)} example{'s' if len(self) != 1 else ''}" if is_counted else "filtered examples"
+        count = describe_count(self.node) if next(self.filters(), None) is None else "filtered examples"
         return f"<{type(self).__name__} of {count}: {self.schema.summary()}>"
 
 

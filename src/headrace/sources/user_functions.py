@@ -14,7 +14,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import TransformError, Where
 from headrace.sources.conditions.condition import Condition
-from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of, random_streams, walk
+from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of, random_streams, runs_of, walk
 from headrace.sources.stacking import row, schema_of, stack
 from headrace.sources.views import Chosen, keep_features
 
@@ -123,6 +123,9 @@ class Mapped:
         for index, (example, generator) in enumerate(zip(examples_of(self.parent), generators, strict=False)):
             yield function(example, index, *generator)
 
+    def runs(self) -> Indices | None:
+        return runs_of(self.parent)
+
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
 
@@ -158,6 +161,9 @@ class Filtered:
     def is_evaluated(self) -> bool:
         """Whether it is known which examples are kept."""
         return "_kept" in self.__dict__
+
+    def is_counted(self) -> bool:
+        return self.is_evaluated
 
     def kept_in(self, begin: int, end: int) -> Indices:
         """The indices from ``begin`` up to ``end`` whose examples are kept, found again."""
@@ -205,6 +211,9 @@ class Filtered:
         for index, example in examples:
             if keeps(example, index):
                 yield index, example
+
+    def runs(self) -> Indices | None:
+        return self._kept.runs()
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)

@@ -22,6 +22,7 @@ from headrace.sources.node import (
     examples_of,
     narrow,
     random_streams,
+    runs_of,
     stream,
 )
 
@@ -90,6 +91,14 @@ class Chosen:
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
 
+    def runs(self) -> Indices | None:
+        """Neighbours that stay together are of one run if they were before."""
+        runs = runs_of(self.parent)
+        if runs is None:
+            return None
+        which = np.searchsorted(runs, np.asarray(self.chosen, np.int64), side="right")
+        return np.concatenate(([0], np.flatnonzero(np.diff(which)) + 1, [len(which)])).astype(np.int64)
+
     def narrow(self, names: tuple[str, ...], /) -> Node:
         return Chosen(narrow(self.parent, names), self.chosen)
 
@@ -140,6 +149,9 @@ class Selected:
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
+
+    def runs(self) -> Indices | None:
+        return runs_of(self.parent)
 
     def encoded(self) -> Node:
         return Selected(encoded_node(self.parent), self.names)
@@ -245,6 +257,16 @@ class Concatenated:
     def below(self) -> tuple[Node, ...]:
         return self.parents
 
+    def runs(self) -> Indices | None:
+        parts = [runs_of(parent) for parent in self.parents]
+        if all(runs is None for runs in parts):
+            return None
+        ends = [0, *self._ends.tolist()]
+        firsts = [
+            end + (np.zeros(1, np.int64) if runs is None else runs[:-1]) for runs, end in zip(parts, ends, strict=False)
+        ]
+        return np.concatenate([*firsts, ends[-1:]]).astype(np.int64)
+
     def narrow(self, names: tuple[str, ...], /) -> Node:
         return Concatenated(tuple(narrow(parent, names) for parent in self.parents))
 
@@ -306,6 +328,11 @@ class Zipped:
 
     def below(self) -> tuple[Node, ...]:
         return self.parents
+
+    def runs(self) -> Indices | None:
+        """A run ends where one of a node ends."""
+        parts = [runs for parent in self.parents if (runs := runs_of(parent)) is not None]
+        return np.unique(np.concatenate(parts)) if parts else None
 
     def encoded(self) -> Node:
         return Zipped(tuple(map(encoded_node, self.parents)))

@@ -13,6 +13,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.hosting.endpoint import Endpoint
 from headrace.jobs.record import JobRecord
+from headrace.sources.node import is_counted
 from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.source import Source
 from headrace.sources.stacking import schema_of
@@ -132,7 +133,7 @@ def _schema_table(schema: Schema) -> Markup:
 def _source_table(source: Source, title: str) -> Markup:
     names = list(islice(source.schema, COLUMNS))
     more = len(source.schema) - len(names)
-    if next(source.filters(), None) is not None:  # counting would read everything
+    if not is_counted(source.node):  # counting would read everything
         rows = [Row(index, example) for index, example in enumerate(islice(source.select(*names), ROWS))]
         return _table(title, source.schema.select(names), rows, more=more)
     shown = ShownDataset(source, name="", code="")

@@ -19,10 +19,10 @@ from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import HasRuns, Node, cuts_cleanly, examples_of, narrow, stream
+from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, runs_of, stream
 from headrace.sources.stacking import ragged_rows, row, schema_of, stack
-from headrace.sources.user_functions import Filtered, Mapped, UserFunction
-from headrace.sources.views import Chosen, Concatenated, Selected, keep_features
+from headrace.sources.user_functions import UserFunction
+from headrace.sources.views import keep_features
 
 __all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]
 
@@ -129,6 +129,13 @@ class FlatMapped:
                     )
                 yield made
 
+    def is_counted(self) -> bool:
+        return "_firsts" in self.__dict__
+
+    def runs(self) -> Indices | None:
+        runs = runs_of(self.parent)
+        return None if runs is None else self._firsts[runs]
+
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
 
@@ -143,31 +150,6 @@ def make_windows(parent: Node, size: int, stride: int | None, feature: str | Seq
     if not features:
         raise ValueError("window takes at least one feature, or feature=None for windows of examples")
     return FeatureWindows(parent, features, size, stride)
-
-
-def runs_of(node: Node) -> Indices | None:
-    """The runs that the examples of a node form, ``int64 (n + 1,)``; ``None`` if they are simply one after the other.
-
-    Runs are kept by functions and choices: neighbours that stay together are of one run if they were before.
-    """
-    if isinstance(node, HasRuns):
-        return node.runs()
-    if isinstance(node, (Mapped, Selected)):
-        return runs_of(node.parent)
-    if isinstance(node, (Chosen, Filtered)) and (runs := runs_of(node.parent)) is not None:
-        which = np.searchsorted(runs, np.asarray(node.chosen, np.int64), side="right")
-        return np.concatenate(([0], np.flatnonzero(np.diff(which)) + 1, [len(which)])).astype(np.int64)
-    if isinstance(node, Concatenated):
-        parts = [(runs_of(part), len(part)) for part in node.below()]
-        if all(runs is None for runs, _ in parts):
-            return None
-        ends = np.cumsum([0, *(length for _, length in parts)])
-        firsts = [
-            (np.zeros(1, np.int64) if runs is None else runs[:-1]) + end
-            for (runs, _), end in zip(parts, ends, strict=False)
-        ]
-        return np.concatenate([*firsts, ends[-1:]])
-    return None
 
 
 class Windows:
@@ -242,6 +224,9 @@ class Windows:
 
     def where(self, index: int, /) -> Where:
         return self.parent.where(int(self._begins(np.array([index]))[0]))
+
+    def runs(self) -> Indices | None:
+        return None if self._runs is None else self._runs[1]
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
@@ -325,6 +310,13 @@ class FeatureWindows:
 
     def where(self, index: int, /) -> Where:
         return self.parent.where(int(np.searchsorted(self._firsts, index, side="right")) - 1)
+
+    def is_counted(self) -> bool:
+        return "_firsts" in self.__dict__
+
+    def runs(self) -> Indices | None:
+        runs = runs_of(self.parent)
+        return None if runs is None else self._firsts[runs]
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,14 @@ from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.folders import AtomicFolder
 from headrace.io.progress import Progress
 from headrace.io.system import lock, unlock
-from headrace.sources.node import Node, fingerprint_of, random_streams
+from headrace.sources.node import Node, fingerprint_of, random_streams, runs_of
 
 __all__ = ["VERSION", "StoredNode", "check_key", "hold_lock", "store_batches", "store_node"]
 
 VERSION = 1
 DESCRIPTION = "columns.json"
+RUNS = "runs"
+"""The file of the runs that the examples form: little-endian ``int64``."""
 BLOCK = 256
 """Examples read at a time, where a source is stored."""
 
@@ -60,11 +63,12 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
             "the source draws random numbers, which a cache would freeze: call cache() before the seeded map"
         )
     root = Path(path).absolute()
-    folder = root / cache_key("cache", VERSION, fingerprint_of(node), key)
+    runs = runs_of(node)
+    folder = root / cache_key("cache", VERSION, fingerprint_of(node), key, *(() if runs is None else (RUNS,)))
     with hold_lock(root):
         if not folder.is_dir():
             with Progress("caching", len(node), "examples", show=progress) as bar:
-                store_batches(folder, _blocks(node, bar), node.schema)
+                store_batches(folder, _blocks(node, bar), node.schema, runs=runs)
     return StoredNode(folder)
 
 
@@ -91,7 +95,12 @@ def hold_lock(root: Path) -> Iterator[None]:
 
 
 def store_batches(
-    folder: Path, batches: Iterable[Mapping[str, Any]], schema: Schema | None = None, *, is_checked: bool = False
+    folder: Path,
+    batches: Iterable[Mapping[str, Any]],
+    schema: Schema | None = None,
+    *,
+    is_checked: bool = False,
+    runs: Indices | None = None,
 ) -> None:
     """Write batches as a folder, which appears complete or not at all.
 
@@ -100,6 +109,7 @@ def store_batches(
         batches: Columns of equal length, with the same features each.
         schema: The features, as far as they are known.
         is_checked: Whether all values fit the schema. Otherwise its shapes are kept only where the values have them.
+        runs: The runs that the examples form, such as episodes.
 
     Raises:
         SchemaMismatch: A feature changes its dtype or its number of axes.
@@ -113,7 +123,12 @@ def store_batches(
             if not writers:
                 writers = {name: FeatureWriter(whole, f"{at}", name) for at, name in enumerate(batch)}
             _append(writers, batch)
-        whole.write(DESCRIPTION, _describe(writers, schema, is_checked=is_checked))
+        if runs is not None:
+            whole.write(RUNS, runs.astype("<i8").tobytes())
+        whole.write(
+            DESCRIPTION,
+            _describe(writers, schema, is_checked=is_checked, count_of_runs=None if runs is None else len(runs) - 1),
+        )
         whole.close()
     except BaseException:
         for writer in writers.values():
@@ -130,7 +145,9 @@ def _append(writers: Mapping[str, FeatureWriter], batch: Mapping[str, Any]) -> N
         writers[name].append(column, count)
 
 
-def _describe(writers: Mapping[str, FeatureWriter], known: Schema | None, *, is_checked: bool) -> bytes:
+def _describe(
+    writers: Mapping[str, FeatureWriter], known: Schema | None, *, is_checked: bool, count_of_runs: int | None
+) -> bytes:
     """The text of the description. Features are those of the schema where they were stored so."""
     described = {name: writer.close() for name, writer in writers.items()}
     features = {} if writers or known is None else dict(known)
@@ -146,6 +163,8 @@ def _describe(writers: Mapping[str, FeatureWriter], known: Schema | None, *, is_
         features[name] = declared if declared is not None and (is_same or is_checked) else feature
     count = next((writer.rows for writer in writers.values()), 0)
     text = {"version": VERSION, "examples": count, "schema": Schema(features).to_json(), "features": described}
+    if count_of_runs is not None:
+        text["runs"] = count_of_runs
     return json.dumps(text).encode("ascii")
 
 
@@ -167,6 +186,7 @@ class StoredNode:
                 found = json.loads((folder / DESCRIPTION).read_bytes())
             self.schema: Schema = Schema.from_json(found["schema"])
             self._length = int(found["examples"])
+            self._count_of_runs = None if found.get("runs") is None else int(found["runs"])
             self._columns = {
                 name: StoredFeature(self.folder, f"{at}", name, self._length, described)
                 for at, (name, described) in enumerate(found["features"].items())
@@ -200,6 +220,20 @@ class StoredNode:
 
     def where(self, index: int, /) -> Where:
         return Where(path=self.folder, record=index)
+
+    def runs(self) -> Indices | None:
+        return None if self._count_of_runs is None else self._stored_runs
+
+    @cached_property
+    def _stored_runs(self) -> Indices:
+        path = os.path.join(self.folder, RUNS)  # noqa: PTH118 - as the folder
+        with name_in_errors(path):
+            found = np.fromfile(path, "<i8").astype(np.int64, copy=False)
+        is_whole = len(found) == (self._count_of_runs or 0) + 1 and found[0] == 0 and found[-1] == self._length
+        if not is_whole or (np.diff(found) < 0).any():
+            expected = f"the ends of {self._count_of_runs} runs of {self._length} examples"
+            raise describe_damage(path, expected, f"{len(found)} numbers that are none")
+        return found
 
     def cuts_cleanly(self) -> bool:
         return all(column.cuts_cleanly for column in self._columns.values())
