@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.strings import Strings
+from headrace.sources.conditions.terms import count_characters
 from headrace.statistics.display import shorten, to_json
 from headrace.statistics.histogram import Bar, Counts, ValueHistogram, round_bars
 
@@ -201,7 +202,7 @@ class Texts:
 
     def _add_strings(self, values: Strings) -> None:
         """Count by hash, so that an object is made only of each distinct text."""
-        self._sizes.add(_characters(values) if values.is_text else values.lengths)
+        self._sizes.add(count_characters(values) if values.is_text else values.lengths)
         if self._counts.counts is None:
             self._long.clear()
             return
@@ -236,10 +237,3 @@ class Texts:
         else:
             summary.bars = self._sizes.bars(most_bars)
             summary.bars_of = "sizes"
-
-
-def _characters(texts: Strings) -> npt.NDArray[np.int64]:
-    """The length of each text in characters: bytes that continue one do not count."""
-    starts = np.zeros(len(texts.data) + 1, np.int64)
-    np.cumsum((texts.data & 0xC0) != 0x80, out=starts[1:])
-    return np.diff(starts[texts.offsets])

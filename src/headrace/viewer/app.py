@@ -18,9 +18,10 @@ from headrace.viewer.access import Access
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, join, page
 from headrace.viewer.display.media import Media, image_of, item_of, recording_of, wave_of
+from headrace.viewer.pages.bytes import bytes_page
 from headrace.viewer.pages.compare import compare_page
 from headrace.viewer.pages.endpoints import endpoint_page, endpoints_page
-from headrace.viewer.pages.faults import bytes_page, faults_page
+from headrace.viewer.pages.faults import faults_page, refused_page
 from headrace.viewer.pages.order import grid_page, order_page
 from headrace.viewer.pages.page import BadQuery, Links, Page, Query
 from headrace.viewer.pages.rows import row_page, rows_page
@@ -40,6 +41,8 @@ PATIENCE_S = 30.0
 """The longest that a page may take."""
 STATIC = {"style.css": "text/css; charset=utf-8", "script.js": "text/javascript; charset=utf-8"}
 VIEWS = {"": "Rows", "schema": "Features", "grid": "Images", "order": "Order", "faults": "Faults"}
+SHOWN_OF_DAMAGED = ("faults", "bytes")
+"""Views of files that cannot be opened."""
 MEDIA_POLICY = {"content-security-policy": "default-src 'none'; sandbox", "cache-control": "private, max-age=300"}
 PLACE = "\x00results\x00"
 """Where results go between the halves of a page that is sent in pieces."""
@@ -196,6 +199,8 @@ class _PageRoutes:
         if dataset is None:
             return self._failure(request, "there is no such dataset", 404)
         links = Links(self._viewer.base, number)
+        if dataset.refusal is not None:
+            return await self._answer(request, lambda query: refused_page(dataset, query, links), number, "")
         if query.text("row"):
             return await self._answer(request, lambda query: row_page(dataset, query, links), number, "")
         if query.text("where"):
@@ -233,9 +238,10 @@ class _PageRoutes:
 
     async def view(self, request: Request) -> Response:
         number, name = request.path_params["number"], request.path_params["view"]
-        dataset, made = self._dataset(number), self._viewer.pages().get(name)
-        if dataset is None or made is None:
+        dataset, page = self._dataset(number), self._viewer.pages().get(name)
+        if dataset is None or page is None:
             return self._failure(request, "there is no such page", 404)
+        made = page if dataset.refusal is None or name in SHOWN_OF_DAMAGED else refused_page
         links = Links(self._viewer.base, number)
         return await self._answer(request, lambda query: made(dataset, query, links), number, name)
 

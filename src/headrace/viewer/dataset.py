@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -26,7 +26,7 @@ from headrace.io.threads import start_thread
 from headrace.sources.conditions.condition import Condition
 from headrace.sources.node import encoded_node, examples_of, records_below
 from headrace.sources.open import open as open_source
-from headrace.sources.source import Source
+from headrace.sources.source import ColumnSource, Source
 from headrace.sources.stacking import row
 from headrace.sources.user_functions import fitting
 from headrace.sources.views import keep_features
@@ -37,6 +37,16 @@ MOST_PAGE_BYTES = 64 << 20
 """The most bytes of records that one page reads."""
 COUNT_PATIENCE_S = 0.25
 """How long a page waits for the number of examples, which may need a pass over the files."""
+FLAGS = {
+    "format": "--format",
+    "codec": "--codec",
+    "schema": "--schema",
+    "columns": "--columns",
+    "on_corrupt": "--skip-corrupt",
+}
+"""Options of opening, as commands name them."""
+OPTIONS_OF = {"verify": ("format", "codec", "schema")}
+"""Commands that take fewer of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +72,26 @@ class ShownDataset:
         name: What the user calls it.
         code: Python that opens it.
         paths: The arguments of commands for the same data; empty where it has no files.
+        options: The options that it was opened with.
+        refusal: Why it cannot be opened. It has no rows then, but its faults and bytes can be shown.
     """
 
-    def __init__(self, source: Source, *, name: str, code: str, paths: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        name: str,
+        code: str,
+        paths: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        refusal: DataError | None = None,
+    ) -> None:
         self.source = source
         self.name = name
         self.code = code
         self.paths: tuple[str, ...] = tuple(paths)
+        self.options = {key: value for key, value in (options or {}).items() if value is not None}
+        self.refusal = refusal
         self._counted = threading.Event()
         self._count: int | None = None
         self._failure: BaseException | None = None
@@ -109,7 +132,28 @@ class ShownDataset:
     @property
     def files(self) -> list[str]:
         """Its files."""
-        return [path for records in records_below(self.source.node) for path in files_of(records)]
+        found = [path for records in records_below(self.source.node) for path in files_of(records)]
+        where = None if self.refusal is None else self.refusal.where.path
+        return found or ([where] if where is not None else [])
+
+    def options_of(self, command: str) -> dict[str, Any]:
+        """The options that a command or function takes, of those that it was opened with."""
+        return {name: value for name, value in self.options.items() if name in OPTIONS_OF.get(command, FLAGS)}
+
+    def flags(self, command: str) -> list[str]:
+        """The same options as words of a command."""
+        words: list[str] = []
+        for name, value in self.options_of(command).items():
+            if name == "on_corrupt":
+                words += ["--skip-corrupt"] if value == "skip" else []
+            elif name == "format" and command == "convert":
+                words += ["--source-format", str(value)]
+            elif name == "schema":
+                words += [FLAGS[name], "FILE"]
+            else:
+                shown = ",".join(value) if name == "columns" else str(getattr(value, "value", value))
+                words += [FLAGS[name], shown]
+        return words
 
     @property
     def file_states(self) -> tuple[tuple[str, int, int, int], ...] | None:
@@ -270,22 +314,29 @@ def open_datasets(path: str, **options: Any) -> list[ShownDataset]:
         options: For :func:`headrace.open`.
 
     Returns:
-        One dataset; of a prepared dataset without ``:split``, each of its splits.
+        One dataset; of a prepared dataset without ``:split``, each of its splits. Damaged files that cannot be opened have a ``refusal``.
 
     Raises:
-        NoFiles, UnknownFormat, DataError: It is none of them.
+        NoFiles, UnknownFormat: It is none of them.
     """
     if not options and (Path(path) / INFO_FILE).is_file() and (splits := _open_prepared(path)):
         return splits
-    given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+    given = "".join(f", {name}={_plain(value)!r}" for name, value in options.items() if value is not None)
+    shown = {"name": path, "code": f"headrace.open({path!r}{given})", "paths": [path], "options": options}
     try:
-        source = open_source(path, **options)
-        return [ShownDataset(source, name=path, code=f"headrace.open({path!r}{given})", paths=[path])]
-    except (NoFiles, UnknownFormat, DataError) as error:
+        return [ShownDataset(open_source(path, **options), **shown)]
+    except (NoFiles, UnknownFormat) as error:
         splits = _open_prepared(path)
         if not splits:
             raise error from None
         return splits
+    except DataError as error:
+        return _open_prepared(path) or [ShownDataset(ColumnSource({}), **shown, refusal=error)]
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python is shown: the word of a choice instead of the choice."""
+    return getattr(value, "value", value)
 
 
 def _open_prepared(path: str) -> list[ShownDataset]:

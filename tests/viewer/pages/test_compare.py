@@ -1,8 +1,11 @@
 """Two datasets side by side."""
 
+import re
+from html import unescape
+
 import numpy as np
 import pytest
-from tests.viewer.conftest import data, example
+from tests.viewer.conftest import ROWS, data, example
 
 import headrace as hr
 from headrace.viewer.pages.compare import differing
@@ -64,3 +67,14 @@ def test_differences_are_found(client_for, shown_file, tmp_path):
 )
 def test_differing(left, right, wanted):
     assert differing(left, right, len(wanted)).tolist() == wanted
+
+
+def test_the_page_shows_how_to_compare(client_for, shown_file, tmp_path, capsys):
+    rows = [example(row) for row in range(ROWS)]
+    rows[17]["name"] = "other"
+    hr.write(tmp_path / "b.tfrecord", rows)
+    html = client_for(shown_file, tmp_path / "b.tfrecord").get("/compare").text
+    python, command = re.findall(r"<pre><code>(.*?)</code>", html, re.DOTALL)
+    exec(unescape(python), {})
+    assert capsys.readouterr().out.endswith("17 ['name']\n")
+    assert f"headrace view {shown_file} {tmp_path}/b.tfrecord\ndiff &lt;(headrace head {shown_file} --json" in command

@@ -1,5 +1,7 @@
 """The loader's order is the loader's; grids hold what they say."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,3 +69,19 @@ def test_a_grid_without_classes(client):
 
 def test_a_grid_without_images(client_for):
     assert "No feature" in client_for(hr.ColumnSource({"a": np.arange(3)})).get("/0/grid").text
+
+
+def test_a_grid_is_asked_for_by_a_form(client):
+    html = client.get("/0/grid?seed=4&count=30").text
+    form = re.search(r'<form method="get" action="/0/grid".*?</form>', html, re.DOTALL)[0]
+    assert re.findall(r'name="(\w+)"', form) == ["feature", "by", "seed", "count", "together"]
+    assert 'name="seed" value="4"' in form
+    chosen = re.findall(r'<option value="(\d*)" selected>([^<]*)', form)
+    assert [name for _, name in chosen] == ["image", "label"]
+    together = data(client, "/0/grid?feature=0&by=&seed=4&count=30&together=1")
+    assert together["by"] is None
+    assert len(together["groups"]) == 1
+    named = data(client, f"/0/grid?feature={chosen[0][0]}&by={chosen[1][0]}&seed=4&count=30&together=1")
+    assert named == data(client, "/0/grid?seed=4&count=30")
+    again = re.search(r'href="([^"]+)" rel="next"', client.get("/0/grid?by=&together=1").text)[1]
+    assert data(client, again.replace("&amp;", "&"))["by"] is None

@@ -65,6 +65,8 @@ def test_they_are_cached_until_the_file_changes(client_for, tmp_path, monkeypatc
         {"x": np.array([True, False, True])},
         {"x": hr.Strings.from_values(["it's", 'a"b', "", "\\x", "it's", "\u202e"])},
         {"x": hr.Strings.from_values([b"a" * (n % 40) for n in range(20_000)])},
+        {"x": hr.Strings.from_values([f"{n} ü" for n in range(20_000)])},
+        {"x": np.arange(50_000)},
     ],
 )
 def test_a_bar_leads_to_its_rows(client_for, columns):
@@ -73,8 +75,6 @@ def test_a_bar_leads_to_its_rows(client_for, columns):
     html = client.get("/0/schema").text
     links = re.findall(r'href="(/0/\?where=[^"]+)" title', html)
     bars = [bar for bar in found["bars"] if bar["count"]]
-    if found["bars_of"] == "sizes" and found["bars"][0]["start"] is None:
-        return
     assert len(links) == len(bars)
     for link, bar in zip(links, bars, strict=True):
         answer = client.get(link.replace("&amp;", "&") + "&count=200&format=json")

@@ -113,7 +113,7 @@ class AvroTable(BlockTable):
         """The block offset of each record."""
         path = index_path(self.paths, format=self.format, on_corrupt="raise")
         signatures = [self._files.signature(number) for number in range(len(self.paths))]
-        kept = load_index(path)
+        kept = load_index(path, self.paths)
         if kept is None or any(
             not file.signature.proves(found) for file, found in zip(kept.files, signatures, strict=True)
         ):

@@ -104,7 +104,7 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
         NoFiles: A file no longer exists.
     """
     path = index_path(files.paths, format=framing.index_name, on_corrupt=on_corrupt, compression=compression)
-    kept = load_index(path)
+    kept = load_index(path, files.paths)
     is_proven = kept is not None and files.expects([file.signature for file in kept.files])  # when each file is opened
     built = None if is_proven else _build(framing, files, on_corrupt=on_corrupt, kept=kept)
     index = _save(built, path) if built is not None else kept

@@ -12,7 +12,7 @@ import logging
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -301,8 +301,13 @@ def write_index(
     return True
 
 
-def load_index(path: Path) -> RecordIndex | None:
-    """Map the index in a file; ``None`` if there is none or it is damaged."""
+def load_index(path: Path, names: Sequence[str] | None = None) -> RecordIndex | None:
+    """Map the index in a file; ``None`` if there is none or it is damaged.
+
+    Args:
+        path: The file.
+        names: The paths of its files as the caller gave them now. It was stored with those of an earlier call, perhaps from another folder.
+    """
     if not is_trusted(path):
         return None
     try:
@@ -310,10 +315,13 @@ def load_index(path: Path) -> RecordIndex | None:
     except (OSError, NoFiles):
         return None
     try:
-        return _read(file)
+        found = _read(file)
     except (OSError, ValueError, KeyError, TypeError, struct.error):
         warn_of_damage(path)
         return None
+    if names is not None and [each.path for each in found.files] != list(names):
+        found.files = tuple(replace(each, path=name) for each, name in zip(found.files, names, strict=True))
+    return found
 
 
 def warn_of_damage(path: Path) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "Term",
     "Truth",
     "Value",
+    "count_characters",
     "is_searched",
 ]
 
@@ -152,12 +153,19 @@ class Summarised:
         return Flat(reduce.reduceat(values, starts), full)
 
     def _lengths(self, values: Any, row: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
-        """How many values each row has; of a single text or bytes, how many bytes."""
+        """How many values each row has; of a single text, how many characters; of bytes, how many bytes."""
         if row is not None:
             return np.bincount(row, minlength=count)
         if isinstance(values, Strings):
-            return values.lengths
+            return count_characters(values) if values.is_text else values.lengths
         return np.ones(count, np.int64)
+
+
+def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
+    """The length of each text in characters: bytes that continue one do not count."""
+    starts = np.zeros(len(texts.data) + 1, np.int64)
+    np.cumsum((texts.data & 0xC0) != 0x80, out=starts[1:])
+    return np.diff(starts[texts.offsets])
 
 
 def flatten(column: Any) -> tuple[Any, npt.NDArray[np.int64] | None]:

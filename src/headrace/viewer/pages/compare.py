@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import CellPlace, small_cell
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, progress_note, table
-from headrace.viewer.pages.rows import describe_kind
+from headrace.viewer.pages.rows import command_for, describe_kind
 from headrace.viewer.work import Work, Works
 
 __all__ = ["Difference", "compare", "compare_page", "differing"]
@@ -170,6 +171,9 @@ def compare_page(datasets: list[ShownDataset], query: Query, base: str, works: W
     most = len(datasets) - 1
     numbers = query.number("left", 0, most=most), query.number("right", 1, most=most)
     left, right = (datasets[number] for number in numbers)
+    for each in (left, right):
+        if each.refusal is not None:
+            raise BadQuery(f"{each.name} cannot be opened: {each.refusal}")
     work = works.get(("compare", *numbers), "comparing", lambda work: compare(left, right, work), patience_s=0.3)
     found: Difference | None = work.result
     content = join(
@@ -180,11 +184,29 @@ def compare_page(datasets: list[ShownDataset], query: Query, base: str, works: W
             progress_note(work),
             _summary(found, is_finished=work.is_finished) if found else None,
             _rows(found, (left, right), [Links(base, number) for number in numbers]) if found else None,
-            code_block(python=f"left = {left.code}\nright = {right.code}"),
+            code_block(python=_code(left, right), command=_commands(left, right)),
         ]
     )
     data = {"left": left.name, "right": right.name, **work.to_json(), "difference": found.to_json() if found else None}
     return Page(title="Side by side", content=content, data=data, refresh=None if work.is_finished else 2)
+
+
+def _code(left: ShownDataset, right: ShownDataset) -> str:
+    return (
+        f"left = {left.code}\nright = {right.code}\nprint(left.schema)\nprint(right.schema)\n"
+        "for row, (a, b) in enumerate(zip(left, right)):\n"
+        "    unequal = [name for name in a if name not in b or str(a[name]) != str(b[name])]\n"
+        "    if unequal:\n        print(row, unequal)"
+    )
+
+
+def _commands(left: ShownDataset, right: ShownDataset) -> str | None:
+    """The page itself, and the same rows as text; ``None`` where a side has no files."""
+    if not (left.paths and right.paths):
+        return None
+    count = "--json --count 1000"
+    sides = [f"<({command_for(each, 'head', count)})" for each in (left, right)]
+    return f"headrace view {shlex.join([*left.paths, *right.paths])}\ndiff {' '.join(sides)}"
 
 
 def _choice(datasets: list[ShownDataset], numbers: tuple[int, int], links: Links) -> Markup | None:

@@ -187,6 +187,8 @@ def _answer(endpoint: Endpoint, datasets: list[ShownDataset], query: Query) -> d
     if not datasets:
         raise BadQuery("no dataset is shown, so there is no row to send")
     dataset = datasets[query.number("dataset", 0, most=len(datasets) - 1)]
+    if dataset.refusal is not None:
+        raise BadQuery(f"{dataset.name} cannot be opened: {dataset.refusal}")
     total = dataset.count()
     row = query.number("row", 0, most=max(0, (total or 1) - 1))
     names = [each.strip() for each in query.text("features").split(",") if each.strip()] or list(dataset.names)

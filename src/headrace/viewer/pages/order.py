@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = ["grid_page", "order_page"]
 GRID_IMAGES, MOST_GRID_IMAGES = 60, 240
 GRID_SAMPLE = 20_000
 MOST_BATCH, SHOWN_BATCH = 4096, 200
+MOST_CHOICES = 200
 
 
 def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
@@ -40,15 +41,15 @@ def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
     count = query.number("count", GRID_IMAGES, least=1, most=MOST_GRID_IMAGES)
     groups = _group_rows(dataset, by, seed, count)
     shown = [_grid_group(dataset, links, feature, by, value, rows) for value, rows in groups]
-    again = links.to(
-        "grid", seed=seed + 1, feature=query.text("feature"), by=query.text("by"), count=query.text("count")
-    )
+    kept = {name: query.text(name) for name in ("feature", "by", "count", "together")}
+    again = links.to("grid", seed=seed + 1, **kept)
     content = join(
         [
             element("h1", f"Images: {feature}"),
             element(
                 "p", f"Order of seed {seed}. ", element("a", "Shuffle again", href=again, rel="next"), class_="faint"
             ),
+            _grid_form(dataset, links, feature, by, {"seed": seed, "count": count}),
             *shown,
             code_block(
                 python=f"source = {dataset.code}\norder = headrace.Shuffled(len(source), seed={seed})\n"
@@ -64,6 +65,41 @@ def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
         "groups": [{"value": json_value(v), "rows": rows} for v, rows in groups],
     }
     return Page(title=f"Images of {dataset.name}", content=content, data=data)
+
+
+def _grid_form(dataset: ShownDataset, links: Links, feature: str, by: str | None, numbers: Mapping[str, int]) -> Markup:
+    """Which images, by which classes, how many and in which order."""
+
+    def choice(name: str, known: Sequence[str], chosen: str | None) -> Markup:
+        options = [
+            element("option", each, value=dataset.positions[each], selected=each == chosen)
+            for each in known[:MOST_CHOICES]
+        ]
+        nothing = element("option", "not grouped", value="", selected=chosen is None) if name == "by" else None
+        return element("select", nothing, *options, name=name)
+
+    labels = dataset.label_features()
+    by_known = [*([by] if by is not None and by not in labels[:MOST_CHOICES] else []), *labels]
+    boxes = [
+        element(
+            "label",
+            name,
+            " ",
+            element("input", type="number", name=name, value=value, min=int(name == "count"), size=8),
+        )
+        for name, value in numbers.items()
+    ]
+    return element(
+        "form",
+        element("label", "images ", choice("feature", dataset.image_features(), feature)),
+        element("label", "by class ", choice("by", by_known, by)),
+        *boxes,
+        element("input", type="hidden", name="together", value="1"),
+        element("button", "Show"),
+        method="get",
+        action=links.to("grid"),
+        class_="fields",
+    )
 
 
 def _is_grouping(feature: Feature, name: str) -> bool:

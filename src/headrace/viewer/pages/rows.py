@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.contracts.feature import Feature
+from headrace.io.urls import is_url
 from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.cells import CellPlace, json_value, large_cell, small_cell
 from headrace.viewer.display.markup import Markup, element, join
@@ -28,8 +29,6 @@ __all__ = [
 
 MOST_ROWS, USUAL_ROWS = 200, 50
 MOST_COLUMNS = 40
-GRID_IMAGES, MOST_GRID_IMAGES = 60, 240
-GRID_SAMPLE = 20_000
 
 
 def rows_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
@@ -230,7 +229,7 @@ def command_for(dataset: ShownDataset, name: str, options: str = "") -> str | No
     """A command for the same data; ``None`` where it has no files."""
     if not dataset.paths:
         return None
-    return " ".join(["headrace", name, *map(shlex.quote, dataset.paths), options]).strip()
+    return " ".join(["headrace", name, *map(shlex.quote, [*dataset.paths, *dataset.flags(name)]), options]).strip()
 
 
 def row_json(each: Row) -> dict[str, Any]:
@@ -269,7 +268,7 @@ def row_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
         else None,
         element("a", "Its page", href=links.to(start=index // USUAL_ROWS * USUAL_ROWS)),
         element("a", "Its bytes", href=links.to("bytes", row=str(index)))
-        if where is not None and where.offset is not None
+        if where is not None and where.path is not None and not is_url(where.path)
         else None,
         class_="pager",
         aria_label="rows",

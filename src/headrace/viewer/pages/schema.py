@@ -153,23 +153,24 @@ def _label(dataset: ShownDataset, name: str, bar: dict[str, Any]) -> str:
 def _address(dataset: ShownDataset, links: Links, name: str, found: dict[str, Any], bar: dict[str, Any]) -> str | None:
     """Where the rows of a bar are shown; ``None`` for bars that no condition picks out."""
     shown = f"`{name}`" if not name.replace("_", "a").isalnum() or name[:1].isdigit() else name
+    feature = dataset.schema[name]
     if "`" in name or not bar["count"]:
         return None
     if found["dtype"] == "str" and found["bars_of"] == "values":
         return _text_address(links, shown, str(bar["label"]))
-    dtype = dataset.schema[name].numpy_dtype
-    if found["bars_of"] == "sizes" and found["dtype"] == "bytes":
-        return (
-            links.to(where=f"length({shown}) >= {bar['start']:.17g} and length({shown}) <= {bar['stop']:.17g}")
-            if bar["start"] is not None
-            else None
-        )
-    if dtype.kind not in "biuf" or found["bars_of"] == "sizes":
+    if found["bars_of"] == "sizes" and feature.shape == ():
+        return links.to(where=_range_condition(f"length({shown})", found["bars"], bar))
+    if feature.numpy_dtype.kind not in "biuf" or found["bars_of"] == "sizes":
         return None
+    return links.to(where=_range_condition(shown, found["bars"], bar))
+
+
+def _range_condition(value: str, bars: list[dict[str, Any]], bar: dict[str, Any]) -> str:
+    """The condition that a value is in a bar. One that ends where the next begins does not hold its end."""
     if bar["start"] is None:
-        return links.to(where=f"{shown} = {str(bar['label']).lower()}")
-    is_last = bar["stop"] == found["maximum"] or dtype.kind in "iu"
-    return links.to(where=f"{shown} >= {bar['start']:.17g} and {shown} {'<=' if is_last else '<'} {bar['stop']:.17g}")
+        return f"{value} = {str(bar['label']).lower()}"
+    sign = "<" if any(each["start"] == bar["stop"] for each in bars if each is not bar) else "<="
+    return f"{value} >= {bar['start']:.17g} and {value} {sign} {bar['stop']:.17g}"
 
 
 def _text_address(links: Links, shown: str, label: str) -> str | None:
