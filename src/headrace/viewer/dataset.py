@@ -322,7 +322,12 @@ def open_datasets(path: str, **options: Any) -> list[ShownDataset]:
     if not options and (Path(path) / INFO_FILE).is_file() and (splits := _open_prepared(path)):
         return splits
     given = "".join(f", {name}={_plain(value)!r}" for name, value in options.items() if value is not None)
-    shown = {"name": path, "code": f"headrace.open({path!r}{given})", "paths": [path], "options": options}
+    shown: dict[str, Any] = {
+        "name": path,
+        "code": f"headrace.open({path!r}{given})",
+        "paths": [path],
+        "options": options,
+    }
     try:
         return [ShownDataset(open_source(path, **options), **shown)]
     except (NoFiles, UnknownFormat) as error:

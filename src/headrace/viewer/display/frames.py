@@ -229,7 +229,7 @@ def _npy_fields(read: ReadsBytes, at: int, size: int) -> list[Field]:
     if at < end:
         return parts
     try:
-        header = header_in(head if end <= len(head) else read(0, min(end, size)), "", size)
+        header = header_in(memoryview(head if end <= len(head) else read(0, min(end, size))), "", size)
     except Exception:  # noqa: BLE001 - a damaged header has no rows to name
         return parts
     if header.is_fortran or not header.row_bytes:

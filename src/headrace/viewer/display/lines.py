@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from json.decoder import scanstring
 
 from headrace.viewer.display.frames import Field, ReadsBytes
 
@@ -36,7 +35,7 @@ def cell_fields(
         stop = _cell_end(line, start, delimiter, quote)
         name = names[number] if number < len(names) else f"cell {number}"
         number += 1
-        found.append(Field(at + start, at + stop, name, _shown(line[start:stop])))
+        found.append(Field(at + start, at + stop, name, _shorten(line[start:stop])))
         after = line[stop : stop + 1]
         if after != delimiter:
             end = 2 if line[stop : stop + 2] == b"\r\n" else len(after)
@@ -65,7 +64,7 @@ def _cell_end(line: bytes, start: int, delimiter: bytes, quote: bytes) -> int:
     return found.start() if found else len(line)
 
 
-def _shown(part: bytes) -> str:
+def _shorten(part: bytes) -> str:
     text = part[: 4 * SHOWN_TEXT].decode("utf-8", "backslashreplace")
     return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}... {len(part):,} bytes"
 
@@ -77,16 +76,17 @@ def member_fields(read: ReadsBytes, at: int) -> list[Field]:
     # One character a byte, so that positions in the text are positions in the file.
     text = line.decode("latin-1")
     found: list[Field] = []
-    position = 0
+    position, decoder = 0, json.JSONDecoder()
     try:
         position = _skip(text, 0, "{", "an object")
         while text[position : position + 1] != "}" and len(found) < MOST_PARTS:
             key_start = position
-            _, key_end = scanstring(text, _skip(text, position, '"', "a key"), True)  # noqa: FBT003 - positional in CPython
+            _expect(text, key_start, '"', "a key")
+            _, key_end = decoder.raw_decode(text, key_start)
             value_start = _skip(text, key_end, ":", "a colon")
-            _, position = json.JSONDecoder().raw_decode(text, value_start)
+            _, position = decoder.raw_decode(text, value_start)
             name = json.loads(line[key_start:key_end])
-            found.append(Field(at + key_start, at + position, name[:SHOWN_TEXT], _shown(line[value_start:position])))
+            found.append(Field(at + key_start, at + position, name[:SHOWN_TEXT], _shorten(line[value_start:position])))
             position = BLANKS.match(text, position).end()  # type: ignore[union-attr]
             if text[position : position + 1] == ",":
                 position = BLANKS.match(text, position + 1).end()  # type: ignore[union-attr]
@@ -103,7 +103,7 @@ def _skip(text: str, position: int, mark: str, name: str) -> int:
     """Where the text after blanks, a mark and blanks begins."""
     at: int = BLANKS.match(text, position).end()  # type: ignore[union-attr]
     _expect(text, at, mark, name)
-    return at + 1 if mark == '"' else BLANKS.match(text, at + 1).end()  # type: ignore[union-attr]
+    return BLANKS.match(text, at + 1).end()  # type: ignore[union-attr]
 
 
 def _expect(text: str, at: int, mark: str, name: str) -> None:

@@ -28,7 +28,7 @@ def row_group_of(path: str, row: int) -> tuple[Any, int] | None:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    parquet = _optional.require("pyarrow.parquet", extra="parquet")
+    parquet = _optional.require("pyarrow.parquet", extra="arrow")
     try:
         footer = parquet.read_metadata(path)
     except Exception:  # noqa: BLE001 - a damaged footer raises anything
@@ -72,7 +72,7 @@ def page_fields(read: ReadsBytes, start: int, stop: int) -> list[Field]:
             kind, size = PAGE_KINDS[header[1]], int(header[3])
         except (IndexError, KeyError, ValueError, TypeError):
             return [*found, Field(at, stop, "unreadable", "expected a page header")]
-        inner = next((header[each] for each in COUNTS_IN if isinstance(header.get(each), dict)), {})
+        inner: dict[int, Any] = next((header[each] for each in COUNTS_IN if isinstance(header.get(each), dict)), {})
         meaning = f"{kind} of {inner.get(1, 0):,} values, {size:,} bytes, {header.get(2, 0):,} uncompressed"
         found.append(Field(at, at + length, "page header", meaning))
         at += length

@@ -34,7 +34,7 @@ HEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
+class _FileBytes:
     """A file as its records see it.
 
     Args:
@@ -167,7 +167,7 @@ def _format_of(dataset: ShownDataset, path: str) -> str:
         return ""
 
 
-def _open(path: str, format: str) -> _Content:
+def _open(path: str, format: str) -> _FileBytes:
     files = FileSet([path], compression=None)
     wrapper = files.wrapper(0)
     if format == "csv" and wrapper == "none":
@@ -176,10 +176,10 @@ def _open(path: str, format: str) -> _Content:
         if encoding:
             files, wrapper = FileSet([path], compression=encoding), encoding
     found = files.content(0)
-    return _Content(wrapper, found.size, found)
+    return _FileBytes(wrapper, found.size, found)
 
 
-def _fields(dataset: ShownDataset, format: str, where: Where, content: _Content) -> tuple[int, list[Field]]:
+def _fields(dataset: ShownDataset, format: str, where: Where, content: _FileBytes) -> tuple[int, list[Field]]:
     """Where the record begins, and its fields."""
     at = where.offset or 0
     if format == "parquet":
@@ -198,7 +198,7 @@ def _fields(dataset: ShownDataset, format: str, where: Where, content: _Content)
     return min([at, *(each.start for each in fields if format == "webdataset")]), fields
 
 
-def _parquet_fields(where: Where, content: _Content) -> tuple[int, list[Field]]:
+def _parquet_fields(where: Where, content: _FileBytes) -> tuple[int, list[Field]]:
     """Of a row: the chunks of its row group, the pages of the first of them, and the footer."""
     footer = footer_fields(content.read, content.size)
     found = None if where.path is None else row_group_of(where.path, where.record or 0)
