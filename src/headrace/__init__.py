@@ -187,10 +187,18 @@ def __getattr__(name: str) -> _typing.Any:
     if name in _PACKAGES:
         return _importlib.import_module(f"headrace.{name}")
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_advice(name)}")
     value = getattr(_importlib.import_module(f"headrace.{_HOME.get(name, 'errors')}"), name)
     globals()[name] = value
     return value
+
+
+def _advice(name: str) -> str:
+    """What to write instead of a name of another library."""
+    if name.startswith("_"):  # what Python and its tools look for
+        return ""
+    hints = _importlib.import_module("headrace.sources.operations.near_misses").FOR_PACKAGE
+    return f". {hints[name]}." if name in hints else ""
 
 
 def __dir__() -> list[str]:

@@ -117,6 +117,8 @@ def check_example(example: Any, number: int) -> None:
     Raises:
         SchemaMismatch: It is not.
     """
+    if callable(getattr(example, "batch", None)):
+        raise TypeError("expected a source or examples, got a list of sources: write source.concat(one, other)")
     if not isinstance(example, Mapping):
         raise SchemaMismatch(
             Where(record=number),

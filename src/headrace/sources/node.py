@@ -8,6 +8,7 @@ property would compute it.
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
@@ -44,6 +45,7 @@ __all__ = [
     "fingerprint_of",
     "is_counted",
     "narrow",
+    "place_of",
     "random_streams",
     "records_below",
     "runs_of",
@@ -220,6 +222,26 @@ def describe_count(node: Node) -> str:
     if not is_counted(node):
         return "examples not counted yet"
     return f"{len(node)} example{'s' if len(node) != 1 else ''}"
+
+
+def place_of(node: Node, index: int) -> Where:
+    """The place of an example in its file; a negative index counts from the end.
+
+    Raises:
+        IndexError: It is out of range.
+        TypeError: It is no integer.
+    """
+    n = len(node)
+    try:
+        position = operator.index(index)
+    except TypeError:
+        kind = type(index).__name__
+        raise TypeError(
+            f"where(index) is the place of one example, got {kind}: source[mask] chooses examples"
+        ) from None
+    if not -n <= position < n:
+        raise IndexError(f"index {position} is outside a source of {n} examples")
+    return node.where(position % n)
 
 
 def runs_of(node: Node) -> Indices | None:

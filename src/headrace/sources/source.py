@@ -31,6 +31,7 @@ from headrace.sources.node import (
     example_at,
     examples_of,
     fingerprint_of,
+    place_of,
     random_streams,
     records_below,
     stream,
@@ -140,8 +141,7 @@ class Source(Sequence[Example_co]):
             indices: As :meth:`batch` takes them.
             keys: One for each index; ``None`` is the same as :meth:`batch`.
         """
-        node = self.node
-        return read_batch(node, as_indices(indices, len(node)), keys)
+        return read_batch(self.node, as_indices(indices, len(self.node)), keys)
 
     def random_streams(self) -> int:
         """How many of the operations in this source draw random numbers; 0 for most sources."""
@@ -192,7 +192,7 @@ class Source(Sequence[Example_co]):
 
     def where(self, index: int) -> Where:
         """The place of example ``index`` in its file, for messages."""
-        return self.node.where(index)
+        return place_of(self.node, index)
 
     def select(self, *names: str) -> Source:
         """Only these features, in this order; the others are not decoded."""

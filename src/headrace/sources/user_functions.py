@@ -31,7 +31,8 @@ def check_callable(given: Any, name: str) -> Any:
         TypeError: It cannot.
     """
     if not callable(given):
-        raise TypeError(f"{name} must be a function of an example, got {given!r:.80}")
+        hint = f": write filter(hr.condition({given!r}))" if isinstance(given, str) and name == "predicate" else ""
+        raise TypeError(f"{name} must be a function of an example, got {given!r:.80}{hint}")
     return given
 
 

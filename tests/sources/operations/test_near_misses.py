@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.sources.operations.near_misses import FOR_LOADERS, FOR_SOURCES
+from headrace.sources.operations.near_misses import FOR_COLUMNS, FOR_LOADERS, FOR_PACKAGE, FOR_SOURCES
 
 SOURCE = hr.ColumnSource({"x": np.arange(6)})[:]
 
@@ -32,14 +32,52 @@ def test_a_loader_names_the_call(name):
         getattr(loader, name)
 
 
+@pytest.mark.parametrize("name", FOR_COLUMNS)
+def test_a_column_names_the_call(name):
+    column = SOURCE["x"]
+    assert not hasattr(column, name)
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\. "):
+        getattr(column, name)
+
+
+@pytest.mark.parametrize("name", FOR_PACKAGE)
+def test_the_package_names_the_call(name):
+    assert not hasattr(hr, name)
+    with pytest.raises(AttributeError, match=rf"^module 'headrace' has no attribute '{name}'\. "):
+        getattr(hr, name)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: SOURCE["y"], hr.NoSuchFeature, "found 'y'"),
+        (lambda: hr.ColumnSource({"label": [1]})["lable"], hr.NoSuchFeature, "Did you mean 'label'"),
+        (lambda: SOURCE.batch(32), TypeError, r"hr\.Loader\(source, 32\)"),
+        (lambda: SOURCE.where(SOURCE["x"] > 1), TypeError, r"source\[mask\] chooses"),
+        (lambda: SOURCE.where(6), IndexError, "outside a source of 6"),
+        (lambda: SOURCE.filter("x > 1"), TypeError, r"write filter\(hr\.condition\('x > 1'\)\)"),
+        (lambda: SOURCE.select(["x"]), TypeError, r"write select\('x'\)"),
+        (lambda: SOURCE.concat([SOURCE, SOURCE]), TypeError, r"source\.concat\(one, other\)"),
+        (lambda: hr.from_generator([{"x": 1}]), TypeError, r"hr\.open\(iterable\)"),
+        (lambda: hr.from_generator(iter([])), TypeError, "a function that yields examples"),
+    ],
+)
+def test_calls_that_miss_name_the_one_that_does_it(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
 def test_the_calls_exist():
-    for table, own in ((FOR_SOURCES, hr.Source), (FOR_LOADERS, hr.Loader)):
+    tables = ((FOR_SOURCES, hr.Source), (FOR_LOADERS, hr.Loader), (FOR_COLUMNS, type(SOURCE["x"])), (FOR_PACKAGE, hr))
+    for table, own in tables:
         for name, hint in table.items():
             assert not hasattr(own, name), name
             for method in re.findall(r"\bsource\.(\w+)\(", hint):
                 assert hasattr(hr.Source, method), hint
             for function in re.findall(r"\bhr\.(\w+)", hint):
                 assert hasattr(hr, function), hint
+            for function in re.findall(r"\bnumpy\.(\w+)", hint):
+                assert hasattr(np, function), hint
 
 
 def test_other_names_are_refused_as_always():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Example, Ragged
 from headrace.errors import SchemaMismatch, Where
+from headrace.sources.operations.near_misses import FOR_COLUMNS, explain_missing
 
 __all__ = ["FeatureColumn"]
 
@@ -151,6 +152,9 @@ class FeatureColumn(Sequence[Any]):
             raise TypeError(
                 f"column {self.name!r} holds {self.feature.dtype}, which cannot be compared so with {other!r:.60}: {error}"
             ) from error
+
+    if not TYPE_CHECKING:
+        __getattr__ = explain_missing(FOR_COLUMNS)
 
     def __copy__(self) -> Self:
         return self

@@ -22,7 +22,6 @@ from headrace.io.write.pending import remove_abandoned, temporary_name
 from headrace.sources.operations.stored import VERSION, StoredNode, check_key, hold_lock, store_batches
 from headrace.sources.source import Source
 from headrace.sources.stacking import ragged_rows, stack
-from headrace.sources.user_functions import check_callable
 
 __all__ = ["from_generator"]
 
@@ -52,7 +51,10 @@ def from_generator(
     >>> len(source), int(source[500]["x"])
     (1000, 500)
     """
-    check_callable(function, "function")
+    called: Any = function
+    if not callable(called):
+        hint = ": hr.open(iterable) reads examples into memory" if isinstance(called, Iterable) else ""
+        raise TypeError(f"function must be a function that yields examples, got {called!r:.80}{hint}")
     given = None if schema is None else Schema(schema)
     root = cache_folder("generated")
     if key is None:

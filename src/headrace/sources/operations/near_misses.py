@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["FOR_LOADERS", "FOR_SOURCES", "explain_missing"]
+__all__ = ["FOR_COLUMNS", "FOR_LOADERS", "FOR_PACKAGE", "FOR_SOURCES", "explain_missing"]
 
 FOR_SOURCES = MappingProxyType(
     {
@@ -31,6 +31,20 @@ FOR_SOURCES = MappingProxyType(
         "save": "hr.write(path, source) writes a file",
         "random": "source.map(function, seeded=True) hands random numbers to the function",
         "get_single_element": "source[0] is an example",
+        "sample_from_datasets": "hr.Mixture({one: 3, other: 1}) mixes sources",
+        "choose_from_datasets": "hr.Mixture({one: 3, other: 1}) mixes sources",
+        "rejection_resample": "hr.Mixture({one: 3, other: 1}) mixes sources in exact proportions",
+        "from_tensor_slices": "hr.ColumnSource({'name': array}) is a source of arrays",
+        "from_generator": "hr.from_generator(function) is a source of what a generator yields",
+        "list_files": "hr.open('folder/*.tfrecord') opens all files of a pattern",
+        "ignore_errors": "hr.open(path, on_corrupt='skip') leaves damaged records out",
+        "group_by_window": "hr.Loader(source, batch_size, map_batch=hr.Bucket('feature', bounds=(...))) sorts by length",
+        "rebatch": "hr.Loader(source, batch_size) has the size of batches as its second argument",
+        "take_while": "source.filter(function) chooses; 'for example in source' can be left with break",
+        "scan": "loop over hr.Loader(source, batch_size), or use itertools.accumulate",
+        "options": "hr.Loader(source, batch_size, threads=, workers=, prefetch=) has the options",
+        "with_options": "hr.Loader(source, batch_size, threads=, workers=, prefetch=) has the options",
+        "load": "hr.open(path) opens files",
         # Hugging Face datasets
         "train_test_split": "source.random_split([0.8, 0.2], seed=0) divides",
         "column_names": "list(source.schema) has the names",
@@ -53,6 +67,20 @@ FOR_SOURCES = MappingProxyType(
         "to_parquet": "hr.write('x.parquet', source) writes a file",
         "to_csv": "hr.write('x.csv', source) writes a file",
         "to_json": "hr.write('x.jsonl', source) writes a file",
+        "cast": "source.map(function), or hr.open(path, schema=...), changes types",
+        "class_encode_column": "numpy.unique(source['feature'], return_inverse=True) numbers the values",
+        "iter": "hr.Loader(source, batch_size) iterates over batches",
+        "to_list": "list(source) has all examples",
+        "add_item": "source.concat([example]) appends",
+        "load_from_disk": "hr.open(path) opens files",
+        "from_csv": "hr.open('x.csv') opens a file",
+        "from_json": "hr.open('x.jsonl') opens a file",
+        "from_parquet": "hr.open('x.parquet') opens a file",
+        "from_dict": "hr.ColumnSource({'name': array}) is a source of arrays",
+        "from_list": "hr.open([example, ...]) is a source of examples",
+        "from_pandas": "hr.open(frame) is a source of a frame",
+        "formatted_as": "hr.Loader(source, batch_size, to='torch') converts batches",
+        "reset_format": "hr.Loader(source, batch_size) gives batches of NumPy arrays",
         "flatten": "a feature inside another is named 'outer/inner'",
         "unique": "numpy.unique(source['feature']) finds the values",
         # pandas and Polars
@@ -80,11 +108,54 @@ FOR_SOURCES = MappingProxyType(
         "iterrows": "'for example in source' gives the examples",
         "itertuples": "'for example in source' gives the examples",
         "to_dict": "source.batch(range(len(source))) has all columns",
-        "describe": "'headrace stats PATH' shows numbers of each feature",
+        "describe": "hr.stats(source) has the numbers of each feature",
+        "agg": "source.to_pandas() gives a frame to aggregate",
+        "aggregate": "source.to_pandas() gives a frame to aggregate",
+        "group_by": "source.to_pandas() gives a frame to group",
+        "pivot_table": "source.to_pandas() gives a frame to pivot",
+        "mean": "hr.stats(source) has the numbers of each feature",
+        "std": "hr.stats(source) has the numbers of each feature",
+        "min": "hr.stats(source) has the numbers of each feature",
+        "max": "hr.stats(source) has the numbers of each feature",
+        "sum": "numpy.sum(source['feature']) reads one feature",
+        "nunique": "hr.stats(source) has the numbers of each feature",
+        "value_counts": "numpy.unique(source['feature'], return_counts=True) counts",
+        "isna": "hr.stats(source) counts missing values; numpy.isnan(source['feature']) finds them",
+        "isnull": "hr.stats(source) counts missing values; numpy.isnan(source['feature']) finds them",
+        "hist": "hr.view(source) shows histograms",
+        "plot": "hr.view(source) shows histograms",
+        "explode": "source.flat_map(function) makes several examples of one",
+        "rolling": "source.window(size, stride) gives runs of examples",
+        "assign": "source.map(function) adds features",
+        "with_columns": "source.map(function) adds features",
+        "astype": "source.map(function), or hr.open(path, schema=...), changes types",
+        "drop_duplicates": "source[mask] chooses, with a mask of numpy.unique(source['feature'], return_index=True)",
+        "drop_nulls": "source.filter(function) leaves examples out",
+        "fill_null": "source.map(function) changes values",
+        "empty": "len(source) == 0 is true of an empty source",
+        "keys": "list(source.schema) has the names",
+        "items": "{name: source[name] for name in source.schema} has the columns",
+        "limit": "source.take(n) has the first examples",
+        "slice": "source[begin:end] has some of the examples",
+        "rows": "list(source) has all examples",
+        "iter_rows": "'for example in source' gives the examples",
+        "to_dicts": "list(source) has all examples",
+        "to_records": "source.batch(range(len(source))) has all columns",
+        "copy": "a source never changes: use it as it is",
+        "reset_index": "the index of an example is its place in the source, always",
+        "set_index": "the index of an example is its place in the source; source.sort('feature') sorts",
+        "height": "len(source) is the number of examples",
+        "write_parquet": "hr.write('x.parquet', source) writes a file",
+        "write_csv": "hr.write('x.csv', source) writes a file",
+        "write_ndjson": "hr.write('x.jsonl', source) writes a file",
         "info": "print(source.schema) shows the types",
         # PyTorch and Grain
         "to_torch": "hr.Loader(source, batch_size, to='torch') gives tensors",
         "to_map_dataset": "grain.MapDataset.source(source) takes a source",
+        "to_iter_dataset": "hr.Loader(source, batch_size) iterates over batches",
+        "random_map": "source.map(function, seeded=True) hands random numbers to the function",
+        "map_with_index": "source.zip({'index': numpy.arange(len(source))}).map(function) hands the index to the function",
+        "pipe": "function(source) does the same",
         "seed": "hr.Loader(source, batch_size, shuffle=True, seed=0) has the seed",
         "state_dict": "hr.Loader(source, batch_size).state_dict() is the position of a loop",
         "epochs": "hr.Loader(source, batch_size, epochs=10) repeats",
@@ -113,10 +184,97 @@ FOR_LOADERS = MappingProxyType(
         "set_epoch": "a loader goes on to the next epoch by itself; loader.epoch is its number",
         "schema": "loader.source.schema has the types of examples",
         "as_numpy_iterator": "'for batch in loader' gives NumPy arrays",
+        "next": "next(iter(loader)) is a batch",
+        "sample": _FIRST.format(call="sample(n)"),
+        "drop_last": "hr.Loader(source, batch_size, drop_last=True) leaves out what makes no whole batch",
+        "batch_sampler": "hr.Loader(source, batch_size, sampler=order) takes an order of examples",
+        "pin_memory": "hr.Loader(source, batch_size, to='torch', device='cuda') copies from pinned memory",
+        "prefetch_factor": "hr.Loader(source, batch_size, prefetch=2) reads ahead, and does so by default",
+        "persistent_workers": "hr.Loader(source, batch_size, workers=4) starts workers with each loop",
+        "worker_init_fn": "source.map(function, seeded=True) needs no seed for each worker",
+        "generator": "hr.Loader(source, batch_size, shuffle=True, seed=0) has the seed",
         "with_format": "hr.Loader(source, batch_size, to='torch') converts batches",
     }
 )
 """The same for loaders."""
+
+
+_READ = "numpy.asarray(column) has all values: {call}"
+
+FOR_COLUMNS = MappingProxyType(
+    {
+        **{
+            name: _READ.format(call=f"numpy.asarray(column).{name}()")
+            for name in (
+                "mean",
+                "std",
+                "var",
+                "min",
+                "max",
+                "sum",
+                "argmax",
+                "argmin",
+                "argsort",
+                "round",
+                "astype",
+                "all",
+                "any",
+            )
+        },
+        "median": _READ.format(call="numpy.median(column)"),
+        "quantile": _READ.format(call="numpy.quantile(column, q)"),
+        "unique": "numpy.unique(column) finds the values",
+        "nunique": "len(numpy.unique(column)) is the number of values",
+        "value_counts": "numpy.unique(column, return_counts=True) counts",
+        "isna": "numpy.isnan(column) finds missing values",
+        "isnull": "numpy.isnan(column) finds missing values",
+        "notna": "~numpy.isnan(column) finds values that are not missing",
+        "between": "(column >= low) & (column <= high) is a mask",
+        "apply": "source.map(function) changes examples when they are read",
+        "map": "source.map(function) changes examples when they are read",
+        "filter": "source[column == value] chooses examples; source.filter(function) does, too",
+        "str": "source.filter(hr.condition('name contains 'text'')) searches text",
+        "sort": "source.sort('feature') sorts the examples",
+        "sort_values": "source.sort('feature') sorts the examples",
+        "values": "numpy.asarray(column) has all values",
+        "to_numpy": "numpy.asarray(column) has all values",
+        "numpy": "numpy.asarray(column) has all values",
+        "tolist": "list(column) has all values",
+        "to_list": "list(column) has all values",
+        "to_pandas": "column.source.to_pandas() is a frame of this column",
+        "to_arrow": "column.source.to_arrow() is a table of this column",
+        "head": "column[:5] has the first values",
+        "take": "column[:n] has the first values",
+        "tail": "column[-5:] has the last values",
+        "iloc": "column[3] is a value, column[3:9] a column",
+        "size": "len(column) is the number of values",
+    }
+)
+"""The same for columns."""
+
+FOR_PACKAGE = MappingProxyType(
+    {
+        "load_dataset": "hr.open(path) opens files, hr.data_source(name) datasets prepared by TFDS",
+        "load_from_disk": "hr.open(path) opens files",
+        "load": "hr.data_source(name) opens datasets prepared by TFDS, hr.open(path) files",
+        "read_csv": "hr.open('x.csv') opens a file",
+        "read_parquet": "hr.open('x.parquet') opens a file",
+        "read_json": "hr.open('x.jsonl') opens a file",
+        "TFRecordDataset": "hr.open('x.tfrecord') opens examples, hr.records('x.tfrecord') their bytes",
+        "TFRecordWriter": "hr.Writer('x.tfrecord') writes examples, hr.write_records(path, payloads) bytes",
+        "Dataset": "hr.open(path) is a source of files, hr.ColumnSource(columns) one of arrays",
+        "DataFrame": "hr.ColumnSource(columns) is a source of arrays, and source.to_pandas() a frame",
+        "DataLoader": "hr.Loader(source, batch_size) iterates over batches",
+        "from_pandas": "hr.open(frame) is a source of a frame",
+        "from_dict": "hr.ColumnSource({'name': array}) is a source of arrays",
+        "concat": "source.concat(other) appends",
+        "concatenate_datasets": "source.concat(other) appends",
+        "interleave_datasets": "hr.Mixture({one: 3, other: 1}) mixes sources",
+        "save": "hr.write(path, source) writes a file",
+        "describe": "hr.stats(source) has the numbers of each feature",
+    }
+)
+"""The same for the package itself."""
 
 
 def explain_missing(advice: Mapping[str, str]) -> Callable[[Any, str], Any]:
