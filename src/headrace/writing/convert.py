@@ -40,7 +40,7 @@ from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
 from headrace.writing.sinks import check_feature_names, codec_for, storable, written_schema
 from headrace.writing.target import Target
-from headrace.writing.units import WorkFolder, join_units
+from headrace.writing.units import WorkFolder, finish, join_units
 
 __all__ = ["Converted", "convert"]
 
@@ -211,7 +211,8 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
         return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite)
     work = WorkFolder.open(target, len(source), plan, example_bytes=each_bytes)
-    work.is_staged = not isinstance(engine, Threads)
+    is_elsewhere = not isinstance(engine, Threads)
+    work.is_staged = is_elsewhere or (overwrite and _replaces_several(work))
     # A run that is resumed may have given files their final names before it was interrupted.
     existing = first_existing(target.paths) if work.fresh and not overwrite else None
     if existing is not None:
@@ -220,7 +221,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
     resumed = work.finished_examples()
     writer.report(resumed)
     try:
-        (run_in_folder if work.is_staged else _run_here)(work, engine, writer, each_bytes)
+        (run_in_folder if is_elsewhere else _run_here)(work, engine, writer, each_bytes)
     except FINAL:
         work.discard()
         raise
@@ -252,6 +253,16 @@ def _check_folder_to_replace(path: str) -> None:
                     found=f"one with {(Path(folder) / name).relative_to(path)}",
                     hint="Remove the folder, or pass another one. overwrite=True replaces only folders of arrays or images.",
                 )
+
+
+def _replaces_several(work: WorkFolder) -> bool:
+    """Whether old shards would for a while be mixed with new ones. Links are replaced one by one: what they point to may be on other disks."""
+    old = set(work.target.paths) - work.done()
+    return (
+        len(old) > 1
+        and not any(is_url(path) or Path(path).is_symlink() for path in old)
+        and bool(first_existing([*old]))
+    )
 
 
 def _exists_error(path: str) -> UnsupportedData:
@@ -291,7 +302,8 @@ def _run_here(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, _each_by
         engine.submit(EngineTask(write_units, writer, (unit,)))
     for _ in engine.finished():
         pass
+    done = work.done()
     for file in work.files():
-        if not work.is_done(file.path):
+        if file.path not in done:
             join_units(file, work, threads=cores_of(engine))
-    work.remove()
+    finish(work)

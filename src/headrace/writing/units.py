@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.errors import NoFiles
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import first_existing, remove
+from headrace.io.paths import absolute
 from headrace.io.store.upload import check_writable, upload, upload_folder
-from headrace.io.system import discard_folder, sync_folder
+from headrace.io.system import discard_folder
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
+from headrace.io.write.commit import finish_names, give_names, names_given
 from headrace.io.write.pieces import pieces_of_files
 from headrace.writing.target import Target
 
@@ -95,7 +98,7 @@ class WorkFolder:
         self.plan = plan
         self.fresh = fresh
         self.is_staged = False
-        """Whether new files are put together in this folder, because others than this process do so."""
+        """Whether new files are put together in this folder: because others than this process do so, or because they replace several files."""
 
     @classmethod
     def open(cls, target: Target, n: int, plan: Mapping[str, Any], *, example_bytes: int = 0) -> WorkFolder:
@@ -111,6 +114,7 @@ class WorkFolder:
         step = unit_examples(target, n, example_bytes)
         text = describe_plan(target, n, plan, step)
         note = path / PLAN
+        finish_names(str(path))
         with name_in_errors(str(note)):
             fresh = not note.exists() or note.read_text(encoding="utf-8") != text
         if fresh:
@@ -139,16 +143,18 @@ class WorkFolder:
             Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + self.step, stop), at == start)
             for at in starts
         )
-        waits = self.is_staged or is_url(path) or format_named(self.target.format).folder is not None
-        whole = str(self.path / f"{number:05d}-whole") if waits else path
+        waiting = self.path / f"{number:05d}-whole"
+        is_folder = format_named(self.target.format).folder is not None
+        whole = str(waiting) if self.is_staged or is_url(path) or is_folder or waiting.exists() else path
         return PlannedFile(path, units, self.target.format, whole)
 
     def missing(self) -> list[Unit]:
         """The units that are still to be done."""
+        done = self.done()
         return [
             unit
             for file in self.files()
-            if not (self.is_done(file.path) or file.is_joined)
+            if not (file.path in done or file.is_joined)
             for unit in file.units
             if not unit.path.exists()
         ]
@@ -157,9 +163,15 @@ class WorkFolder:
         """How many examples an interrupted run has already converted."""
         return self.n - sum(unit.stop - unit.start for unit in self.missing())
 
-    def is_done(self, path: str) -> bool:
-        """Whether this run, or one before it, has finished a file."""
-        return self._mark(path).exists() and first_existing([path]) is not None
+    def done(self) -> set[str]:
+        """The new files that this run, or one before it, has finished."""
+        named = names_given(str(self.path))
+        return {
+            path
+            for path in self.target.paths
+            if (not is_url(path) and absolute(path) in named)
+            or (self._mark(path).exists() and first_existing([path]) is not None)
+        }
 
     def mark_done(self, path: str) -> None:
         """Record that the file ``path`` is finished."""
@@ -184,16 +196,16 @@ class WorkFolder:
 
     def discard(self) -> None:
         """Remove the folder and all finished files."""
-        for path in self.target.paths:
-            if self.is_done(path):
-                remove(path)
+        for path in self.done():
+            remove(path)
         self.remove()
 
     def discard_if_empty(self) -> bool:
         """Remove the folder if it holds nothing to resume; returns whether it did."""
-        for file in self.files():
-            if file.is_joined or self.is_done(file.path) or any(unit.path.exists() for unit in file.units):
-                return False
+        if self.done() or any(
+            file.is_joined or any(unit.path.exists() for unit in file.units) for file in self.files()
+        ):
+            return False
         self.remove()
         return True
 
@@ -204,51 +216,43 @@ class WorkFolder:
 
 
 def join_units(file: PlannedFile, work: WorkFolder, *, threads: int = 1) -> None:
-    """Join the units of a file under its name, and upload it if that is a URL."""
+    """Join the units of a file under its name, where it does not wait for it, or upload it if that is a URL."""
     join_whole(file, threads=threads)
-    finish(file, work)
-
-
-def join_whole(file: PlannedFile, *, threads: int = 1) -> None:
-    """Join the units of a file where it waits for its name, unless that was done before."""
-    if not file.is_joined:
-        _join(file, threads)
-
-
-def finish(file: PlannedFile, work: WorkFolder) -> None:
-    """Give a file that was joined its name, or upload it, and remove its units."""
     if is_url(file.path):
         if Path(file.whole).is_dir():
             upload_folder(file.whole, file.path)
         else:
             upload(file.whole, file.path)
-    elif file.whole != file.path:
-        final = Path(file.path)
-        with name_in_errors(file.path):
-            _replace(Path(file.whole), final)
-            sync_folder(str(final.parent))
-    work.mark_done(file.path)
+        work.mark_done(file.path)
+        remove(file.whole)
+    elif file.whole == file.path:
+        work.mark_done(file.path)
+        _remove_units(file)
+
+
+def join_whole(file: PlannedFile, *, threads: int = 1) -> None:
+    """Join the units of a file where it waits for its name, unless that was done before, and remove them."""
+    if not file.is_joined:
+        try:
+            _join(file, threads)
+        except (FileNotFoundError, NoFiles):
+            if not file.is_joined:  # else another attempt of this task was faster, and has removed the units
+                raise
+    if file.is_joined:
+        _remove_units(file)
+
+
+def finish(work: WorkFolder) -> None:
+    """Give all files that wait for them their names at once, and remove the folder."""
+    waiting = {Path(file.whole).name: file.path for file in work.files() if not is_url(file.path) and file.is_joined}
+    if waiting:
+        give_names(str(work.path), waiting)
+    work.remove()
+
+
+def _remove_units(file: PlannedFile) -> None:
     for unit in file.units:
         unit.path.unlink(missing_ok=True)
-    if is_url(file.path):
-        remove(file.whole)
-
-
-def _replace(whole: Path, final: Path) -> None:
-    """Give a file or folder its name. What has the name now, if it is a folder or becomes one, is moved away first, and comes back on error."""
-    if not (final.is_dir() or (whole.is_dir() and final.exists())):
-        whole.replace(final)
-        return
-    aside = whole.with_name(f"{whole.name}-before")
-    if aside.exists():
-        remove(str(aside))
-    final.replace(aside)
-    try:
-        whole.replace(final)
-    except BaseException:
-        aside.replace(final)
-        raise
-    remove(str(aside))
 
 
 def unit_examples(target: Target, n: int, example_bytes: int) -> int:

@@ -39,11 +39,11 @@ import headrace as hr
 from headrace.writing import units
 from headrace.writing.distributed.unit_writer import UnitWriter
 units.UNIT_EXAMPLES = int(sys.argv[3])
-told = UnitWriter.tell
-def tell(writer, examples):
+told = UnitWriter.report
+def report(writer, examples):
     told(writer, examples)
     print("told", examples, flush=True)
-UnitWriter.tell = tell
+UnitWriter.report = report
 print("resumed", hr.convert(sys.argv[1], sys.argv[2], columns=["image"] if ".npy" in sys.argv[2] else None, on="ray").resumed)
 """
 

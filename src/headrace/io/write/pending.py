@@ -29,6 +29,7 @@ from headrace.io.faults import close_quietly
 from headrace.io.names import TEMPORARY_SUFFIX
 from headrace.io.system import lock, sync_folder
 from headrace.io.threads import ThreadPool
+from headrace.io.write.commit import finish_names, has_journal
 
 __all__ = [
     "Closable",
@@ -60,7 +61,7 @@ def temporary_name(name: str) -> str:
 
 
 def remove_abandoned(folder: str, name: str) -> None:
-    """Remove leftovers of dead writers from a folder, before ``name`` is written there."""
+    """Remove leftovers of dead writers from a folder, before ``name`` is written there. Files that were getting their names get them."""
     before = "." + os.fsdecode(os.fsencode(name)[:NAME_BYTES]) + "."
     for found in _temporaries(folder, int(time.monotonic())):
         path = os.path.join(folder, found)
@@ -71,8 +72,9 @@ def remove_abandoned(folder: str, name: str) -> None:
             elif owner["place"] == _machine_id():
                 is_dead = not _is_alive(int(owner["process"]), int(owner["start"]))
             else:
-                is_dead = _is_unused(path, ANCIENT_AFTER_S)
+                is_dead = _is_unused(path, UNKNOWN_AFTER_S if has_journal(path) else ANCIENT_AFTER_S)
             if is_dead:
+                finish_names(path)
                 _remove(path)
 
 

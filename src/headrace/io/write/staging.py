@@ -7,12 +7,12 @@ unique, and only the files that the owner lists are used.
 ========  ========================================================  ==========================================================
           where the files wait                                      how they get their names
 ========  ========================================================  ==========================================================
-folder    a hidden folder beside the first file                     renamed, after the bytes of all are on disk
+folder    a hidden folder beside the first file                     renamed, with a journal: :mod:`headrace.io.write.commit`
 store     ``.{name}.headrace-write/{time}-{random}/`` beside it     copied by the store; the list of copies is stored before
 ========  ========================================================  ==========================================================
 
 In a folder, the names appear within milliseconds. In a store, copies take as long as the store needs. If the owner is killed meanwhile, the
-next staging for the same file finishes from the list: see :func:`finish_interrupted`.
+next staging for the same file finishes from the journal or the list: see :func:`finish_interrupted`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from headrace.io.local.open import read_each
 from headrace.io.paths import absolute
 from headrace.io.store.listing import list_below
 from headrace.io.store.upload import check_writable, copy_objects, is_uploaded, remove_objects, staging_folder, upload
-from headrace.io.system import discard_folder, sync_folder
+from headrace.io.system import discard_folder
 from headrace.io.urls import base_name, child_of, parent_of
+from headrace.io.write.commit import give_names, has_journal
 from headrace.io.write.pending import remove_abandoned, temporary_name
 
 __all__ = ["FolderStaging", "Staging", "StoreStaging", "finish_interrupted", "open_staging"]
@@ -76,23 +77,14 @@ class FolderStaging:
         """Take over the file that was written."""
 
     def commit(self, names: Mapping[str, str]) -> None:
-        """Give files their names: ``{name here: path}``. Those given before an error are taken back."""
-        new = [path for path in names.values() if not os.path.lexists(path)]
-        try:
-            for name, path in names.items():
-                with name_in_errors(path):
-                    os.replace(os.path.join(self.place, name), path)
-        except BaseException:
-            for path in new:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-            raise
-        sync_folder(os.path.dirname(self.place))
-        self.discard()
+        """Give files their names: ``{name here: path}``. Those given before an error are taken back, and what they have replaced, too."""
+        give_names(self.place, names)
+        discard_folder(self.place)
 
     def discard(self) -> None:
-        """Remove everything here."""
-        discard_folder(self.place)
+        """Remove everything here, unless old files are: the next writer gives the names then."""
+        if not has_journal(self.place):
+            discard_folder(self.place)
 
 
 class StoreStaging:
@@ -156,9 +148,10 @@ def open_staging(first: str) -> Staging:
 def finish_interrupted(first: str) -> None:
     """Finish the copies of an owner that was killed while its files got their names, and remove what is too old.
 
-    Only for stores: in a folder, names are given within milliseconds.
+    In a folder, whoever writes a file there does so.
     """
     if not is_uploaded(first):
+        remove_abandoned(*os.path.split(absolute(first)))
         return
     runs: dict[str, list[str]] = {}
     for url in list_below(_prefix_for(first)):

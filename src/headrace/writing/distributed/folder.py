@@ -156,11 +156,10 @@ def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, each
     """
     writer.work = work
     check_nodes(work, writer.source, engine)
-    files = [file for file in work.files() if not work.is_done(file.path)]
+    done = work.done()
+    files = [file for file in work.files() if file.path not in done]
     _make_files(engine, writer, files, groups_of(work.missing(), each_bytes * work.step, cores_of(engine)))
-    for file in files:
-        finish(file, work)
-    work.remove()
+    finish(work)
 
 
 def _make_files(

@@ -1,0 +1,136 @@
+"""Names for several complete files or folders at once: from a hidden folder, with a journal, so that a kill leaves no mixture of old and new.
+
+A single file replaces the old one in one step of the file system. For several there is no such step, so :func:`give_names` does it in three:
+
+1. The journal says which names are to be given.
+2. All old files are moved into the folder.
+3. The new files get their names.
+
+A reader sees the old files, or the new ones, or that some are missing. An error takes everything back. After a kill the journal is there, and
+:func:`finish_names` does the rest: the next writer of the same files calls it, and so does whoever removes abandoned files there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+
+from headrace.io.faults import name_in_errors
+from headrace.io.system import sync_folder
+
+__all__ = ["finish_names", "give_names", "has_journal", "names_given"]
+
+JOURNAL = "names.json"
+OLD = ".old"
+"""Ends the name that an old file has in the folder."""
+
+
+def give_names(folder: str, names: Mapping[str, str]) -> None:
+    """Give files and folders their names. Existing ones are replaced.
+
+    Args:
+        folder: Where they are: on the same disk, and removed afterwards by the caller, with what was replaced.
+        names: ``{name in the folder: path}``.
+
+    Raises:
+        OSError: A name cannot be given. Those before it are taken back, and what they have replaced is there again.
+    """
+    names = {name: os.path.abspath(path) for name, path in names.items()}
+    _write_journal(folder, names)
+    try:
+        _move(folder, names)
+    except BaseException:
+        _take_back(folder, names)
+        raise
+    _sync(names)
+
+
+def finish_names(folder: str) -> None:
+    """Finish what a process that was killed has begun in :func:`give_names`. Without a journal there is nothing to finish."""
+    if has_journal(folder):
+        names = _read_journal(folder)
+        _move(folder, names)
+        _sync(names)
+
+
+def has_journal(folder: str) -> bool:
+    """Whether names are being given from a folder, or all are."""
+    return os.path.exists(os.path.join(folder, JOURNAL))
+
+
+def names_given(folder: str) -> set[str]:
+    """The absolute paths that have their new files, or folders, from this folder."""
+    if not has_journal(folder):
+        return set()
+    names = _read_journal(folder)
+    return {path for name, path in names.items() if not _waits(folder, name) and os.path.lexists(path)}
+
+
+def _read_journal(folder: str) -> dict[str, str]:
+    with open(os.path.join(folder, JOURNAL), encoding="utf-8", errors="surrogateescape") as file:
+        names: dict[str, str] = json.load(file)
+    return names
+
+
+def _write_journal(folder: str, names: Mapping[str, str]) -> None:
+    path = os.path.join(folder, JOURNAL)
+    with name_in_errors(path):
+        with open(f"{path}.part", "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(names, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(f"{path}.part", path)
+        sync_folder(folder)
+
+
+def _waits(folder: str, name: str) -> bool:
+    return os.path.lexists(os.path.join(folder, name))
+
+
+def _move(folder: str, names: Mapping[str, str]) -> None:
+    """Move old files into the folder, and new ones to their names, as far as that was not done."""
+    waiting = {name: path for name, path in names.items() if _waits(folder, name)}
+    for name, path in waiting.items():
+        if os.path.lexists(path) and not _is_replaced_at_once(folder, names):
+            aside = os.path.join(folder, name + OLD)
+            _remove(aside)
+            with name_in_errors(path):
+                os.replace(path, aside)
+    for name, path in waiting.items():
+        with name_in_errors(path):
+            os.replace(os.path.join(folder, name), path)
+
+
+def _is_replaced_at_once(folder: str, names: Mapping[str, str]) -> bool:
+    """Whether one step of the file system puts a file in the place of another."""
+    places = [place for name, path in names.items() for place in (os.path.join(folder, name), path)]
+    return len(names) == 1 and not any(map(os.path.isdir, places))
+
+
+def _take_back(folder: str, names: Mapping[str, str]) -> None:
+    """Undo everything, the journal last: if this fails, too, the names are given later."""
+    with contextlib.suppress(OSError):
+        for name, path in names.items():
+            if os.path.lexists(path) and not _waits(folder, name):
+                os.replace(path, os.path.join(folder, name))
+        for name, path in names.items():
+            aside = os.path.join(folder, name + OLD)
+            if os.path.lexists(aside):
+                os.replace(aside, path)
+        os.unlink(os.path.join(folder, JOURNAL))
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _sync(names: Mapping[str, str]) -> None:
+    for folder in {os.path.dirname(path) for path in names.values()}:
+        sync_folder(folder)
