@@ -172,6 +172,22 @@ def test_damage_leaves_nothing(s3, tmp_path):
     assert s3.objects == {}
 
 
+def test_shards_that_the_store_does_not_copy_at_once(s3, tmp_path, monkeypatch):
+    monkeypatch.setattr(upload, "MOST_COPIED", {"s3": 1000})
+
+    def refuse(handler):
+        if "x-amz-copy-source" in handler.headers:
+            handler.refuse(400, "InvalidRequest")
+            return True
+        return False
+
+    monkeypatch.setattr(s3, "fault", refuse)
+    hr.write(tmp_path / "a.tfrecord", columns())
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / f"b.tfrecord@{SHARDS}")
+    hr.convert(tmp_path / "a.tfrecord", f"{s3.base}/out/b.tfrecord@{SHARDS}", on=OneCore())
+    assert s3.objects == {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
+
+
 @pytest.mark.ray
 def test_on_ray(s3, tmp_path):
     from tests.clusters import local

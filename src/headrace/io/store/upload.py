@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
 from headrace.io.cache.folder import cache_folder
@@ -33,6 +34,8 @@ PART_BYTES = 8 << 20
 """An object up to this size is uploaded by one request."""
 MOST_PARTS = 9000  # S3 takes 10,000
 PARTS_AT_ONCE = 4
+MOST_COPIED = {"s3": 5 << 30}
+"""The largest object that a store copies by one request."""
 
 
 def is_uploaded(path: str) -> bool:
@@ -184,9 +187,10 @@ def _files_of(folder: str, url: str) -> list[str]:
 
 
 def copy_objects(copies: Mapping[str, str]) -> None:
-    """Copy objects within one store, ``{from: to}``. The store copies; no bytes come here. Existing objects are replaced.
+    """Copy objects within one store, ``{from: to}``. Existing objects are replaced, each in one step.
 
-    After a failure no more copies are started, and running ones are waited for.
+    The store copies, and no bytes come here: except for objects of more than 5 GiB on S3, which pass through this machine a part at a time
+    (obstore has no request for copies of parts). After a failure no more copies are started, and running ones are waited for.
 
     Raises:
         NoFiles: An object is missing.
@@ -208,8 +212,7 @@ async def _copy_all(copies: Sequence[tuple[str, str]]) -> None:
             if failures:
                 return
             try:
-                store, module = store_of(client, Url.of(url)), obstore_for(url)
-                await module.copy_async(store, Url.of(source).key, Url.of(url).key)
+                await _copy(source, url)
             except Exception as error:  # noqa: BLE001 - raised when the others are done
                 missing = isinstance(error, FileNotFoundError)
                 fault = as_headrace_error(error, source) if missing else as_headrace_error(error, url, act="write")
@@ -219,6 +222,28 @@ async def _copy_all(copies: Sequence[tuple[str, str]]) -> None:
     await asyncio.gather(*(copy(source, url) for source, url in copies))
     if failures:
         raise failures[0]
+
+
+async def _copy(source: str, url: str) -> None:
+    store, module = store_of(client_for(url), Url.of(url)), obstore_for(url)
+    start, end = Url.of(source).key, Url.of(url).key
+    most = MOST_COPIED.get(scheme_of(url) or "")
+    try:
+        await module.copy_async(store, start, end)
+    except FileNotFoundError:
+        raise
+    except Exception:
+        # Only now its size is asked for: a request for every object would cost more than the few that are refused.
+        size = 0 if most is None else (await module.head_async(store, start))["size"]
+        if most is None or size <= most:
+            raise
+        part = max(PART_BYTES, -(-size // MOST_PARTS))
+
+        async def parts() -> AsyncIterator[Any]:
+            for at in range(0, size, part):
+                yield await module.get_range_async(store, start, start=at, end=min(at + part, size))
+
+        await module.put_async(store, end, parts(), use_multipart=True, chunk_size=part, max_concurrency=PARTS_AT_ONCE)
 
 
 def remove_objects(urls: Sequence[str]) -> None:

@@ -23,11 +23,10 @@ from typing import Any
 from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_folder, cache_key
-from headrace.io.local.open import total_size
 from headrace.io.store.listing import list_below, objects_exist
 from headrace.io.store.upload import check_writable, copy_objects, remove_objects, upload
 from headrace.io.system import discard_folder
-from headrace.io.urls import base_name, child_of, parent_of, scheme_of
+from headrace.io.urls import base_name, child_of, parent_of
 from headrace.io.write.atomic import AtomicFile
 from headrace.io.write.pending import process_exists
 from headrace.writing.distributed.folder import refuse_memory
@@ -40,8 +39,6 @@ __all__ = ["StoreRun"]
 
 FILES_PER_CORE = 2
 PLAN, JOINED = "plan.json", "joined"
-MOST_COPIED = {"s3": 5 << 30}
-"""The largest object that one request copies."""
 
 
 class StoreRun:
@@ -155,14 +152,6 @@ def _make_file(writer: UnitWriter, part: tuple[int, int, str]) -> int:
         for unit in file.units:
             writer.write(unit)
         join_whole(file)
-        size, most = total_size([file.whole]), MOST_COPIED.get(scheme_of(url) or "")
-        if most is not None and size > most:
-            raise UnsupportedData(
-                Where(path=file.path),
-                expected=f"files of at most {most >> 30} GiB, which the store copies by one request",
-                found=f"one of {size} bytes",
-                hint="Write more shards.",
-            )
         upload(file.whole, url)
     finally:
         discard_folder(folder)
