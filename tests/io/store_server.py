@@ -5,6 +5,7 @@ multipart uploads, faults on demand. It records requests. S3 and the XML interfa
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import threading
@@ -36,6 +37,7 @@ class StoreServer:
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, dict[str, bytes]] = {}
         self.asked: list[tuple[str, str]] = []
+        self.numbers = itertools.count(1)  # of uploads; several begin at once
         self.page = 1000
         self.fault: Callable[[Handler], bool] | None = None
         self.lock = threading.Lock()
@@ -170,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.query.get("comp") == "batch":
             self.delete_batch()
         elif "uploads" in self.query:
-            number = str(len(self.store.asked))
+            number = str(next(self.store.numbers))
             self.store.uploads[number] = {}
             self.xml(f"<InitiateMultipartUploadResult><UploadId>{number}</UploadId></InitiateMultipartUploadResult>")
         elif "delete" in self.query:

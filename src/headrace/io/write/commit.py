@@ -36,16 +36,17 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
         names: ``{name in the folder: path}``.
 
     Raises:
-        OSError: A name cannot be given. Those before it are taken back, and what they have replaced is there again.
+        OSError: A name cannot be given. Those before it are taken back, and what they have replaced is there again. A single file that has
+            its name keeps it: what it has replaced is gone.
     """
     names = {name: os.path.abspath(path) for name, path in names.items()}
-    _write_journal(folder, names)
     try:
+        _write_journal(folder, names)
         _move(folder, names)
+        _sync(names)
     except BaseException:
         _take_back(folder, names)
         raise
-    _sync(names)
 
 
 def finish_names(folder: str) -> None:
@@ -113,7 +114,7 @@ def _is_replaced_at_once(folder: str, names: Mapping[str, str]) -> bool:
 def _take_back(folder: str, names: Mapping[str, str]) -> None:
     """Undo everything, the journal last: if this fails, too, the names are given later."""
     with contextlib.suppress(OSError):
-        for name, path in names.items():
+        for name, path in () if _is_replaced_at_once(folder, names) else names.items():
             if os.path.lexists(path) and not _waits(folder, name):
                 os.replace(path, os.path.join(folder, name))
         for name, path in names.items():
