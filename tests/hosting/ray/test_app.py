@@ -30,6 +30,8 @@ def model_fn(folder):
     return 3
 def predict_fn(rows, factor):
     return rows * factor
+def output_fn(rows, accept):
+    return "\\n".join(",".join(map(str, row)) for row in rows), "text/csv"
 """
 DEPLOYS = """
 import sys
@@ -195,10 +197,14 @@ def test_linear_learner_and_a_pipeline_with_it(nodes, tmp_path):
         if len(stages) > 1:
             endpoint.update(stages)
         local = create_endpoint("local", stages, settings=Settings(port=0, workers=1))
-        for given in (rows, {**rows, "accept": "text/csv"}, {**rows, "accept": "application/jsonlines"}, *wrong):
+        statuses = []
+        for given in (rows, {**rows, "accept": "application/jsonlines"}, {**rows, "accept": "text/csv"}, *wrong):
             body = given["body"].encode()
             headers = {name: value for name, value in given.items() if name != "body"}
-            assert post(endpoint.address, body, **headers) == post(local.address, body, **headers)
+            there, here = (post(each.address, body, **headers) for each in (endpoint, local))
+            assert there == here
+            statuses.append(here[0])
+        assert statuses == [200, 200, 406, 400, 400]
         local.delete()
     endpoint.delete()
 
