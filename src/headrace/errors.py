@@ -80,7 +80,7 @@ class Where:
         offset: int | None = None,
         feature: str | None = None,
     ) -> Where:
-        """The same location, with these fields filled in."""
+        """A copy with these fields filled in."""
         given = {"path": path, "record": record, "offset": offset, "feature": feature}
         return replace(self, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
@@ -100,7 +100,7 @@ class Where:
 
 
 class HeadraceError(Exception):
-    """Base class of all errors that headrace raises on purpose."""
+    """Base class of all errors that headrace raises deliberately."""
 
 
 ABSENT = "nothing of that name"
@@ -120,9 +120,9 @@ class DataError(HeadraceError):
 
     Args:
         where: The location, as far as known.
-        expected: What should be there.
-        found: What is there. ``"nothing of that name"`` and ``"one that already exists"`` shorten the message.
-        hint: What the user can do about it.
+        expected: The expected data.
+        found: The data found. ``"nothing of that name"`` and ``"one that already exists"`` shorten the message.
+        hint: Advice to the user.
     """
 
     def __init__(self, where: Where, *, expected: str, found: str, hint: str = "") -> None:
@@ -133,7 +133,7 @@ class DataError(HeadraceError):
         super().__init__(_sentence(str(where), expected, found) + (f" {hint}" if hint else ""))
 
     def relocated(self, where: Where) -> DataError:
-        """The same error, with the known fields of ``where`` filled in."""
+        """A copy of the error with the known fields of ``where`` filled in."""
         place = self.where.at(path=where.path, record=where.record, offset=where.offset, feature=where.feature)
         return type(self)(place, expected=self.expected, found=self.found, hint=self.hint)
 
@@ -149,7 +149,7 @@ def _rebuild(kind: type[DataError], where: Where, expected: str, found: str, hin
 
 
 class CorruptFile(DataError, ValueError):
-    """A file's own structure is damaged: its header, footer or compressed stream."""
+    """The structure of a file is damaged: its header, footer or compressed stream."""
 
 
 class CorruptRecord(DataError, ValueError):
@@ -165,7 +165,7 @@ class UnknownFormat(DataError, ValueError):
 
 
 class UnsupportedData(DataError, ValueError):
-    """The data is recognised, but refused for the reason in the message."""
+    """The data or the request is valid but not supported, for the reason in the message."""
 
 
 class NoSuchFeature(DataError, KeyError):
@@ -181,7 +181,7 @@ class DownloadFailed(DataError, OSError):
 
 
 class Unreachable(DataError, OSError):
-    """A URL that may exist cannot be read now: no permission, a timeout, or a server error."""
+    """A URL cannot be read: no permission, a timeout, or a server error."""
 
 
 class StateMismatch(DataError, ValueError):
@@ -189,7 +189,7 @@ class StateMismatch(DataError, ValueError):
 
 
 class TransformError(HeadraceError, RuntimeError):
-    """The user's own function failed. ``__cause__`` is its exception."""
+    """The user's function failed. ``__cause__`` is its exception."""
 
     def __init__(self, function: str, where: Where, cause: BaseException) -> None:
         self.function = function
@@ -210,13 +210,15 @@ def _rebuild_transform_error(function: str, where: Where, message: str) -> Trans
 
 
 class WorkerDied(HeadraceError, RuntimeError):
-    """A worker process of a loader, or of Ray, was killed or exited. The message says which worker, how, and during what work."""
+    """A worker process of a loader or of Ray was killed or exited. The message names the worker, the signal or status, and
+    its work.
+    """
 
 
 class JobFailed(HeadraceError, RuntimeError, ValueError):
     """A training or transform job failed. The message is the reason, in one line.
 
-    It is a ValueError, like the SDK's ``UnexpectedStatusException``, which notebooks catch.
+    Also a ValueError, because notebooks catch the SDK's ``UnexpectedStatusException``.
     """
 
 
@@ -225,7 +227,7 @@ class RequestError(HeadraceError, ValueError):
 
     Attributes:
         status: The HTTP status, 400 to 599.
-        reason: For the client: what is wrong and what to do.
+        reason: The message for the client.
         container: The container of a pipeline that raised it, or ``None``.
     """
 
@@ -244,7 +246,7 @@ def _rebuild_request_error(status: int, reason: str, container: str | None) -> R
 
 
 class MissingExtra(HeadraceError, ImportError):
-    """An optional package is not installed. The message holds the install command, and what works without the package."""
+    """An optional package is not installed. The message has the install command, and what works without the package."""
 
     def __init__(self, package: str, extra: str, hint: str = "") -> None:
         self.package = package

@@ -33,25 +33,24 @@ NO_TEXT = ("undefined", "idna", "punycode")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CSV:
-    """The dialect of a CSV file, given as ``format=``. What is left out is found by reading.
+    """The dialect of a CSV file, for ``format=``. Omitted options are inferred from the file.
 
     Args:
-        header: ``True``: the first row names the columns; ``False``: it is data, and they are ``c0``, ``c1``, ...; names: it is data, and
-            these are the names. To write: whether the first row has the names (``None``: yes).
-        delimiter: One character between the fields of a row; to write, by default ``","``, or a tab in a ``.tsv``.
+        header: ``True``: the first row names the columns. ``False``: there is no header, and the columns are ``c0``,
+            ``c1``, .... A list of names: there is no header. For writing: whether to write one (``None``: yes).
+        delimiter: The character between fields; for writing, by default ``","``, or a tab in a ``.tsv``.
         quote: The character around quoted fields, doubled inside them; ``""`` if quotes are ordinary text.
         encoding: Any text encoding of Python: ``"utf-8"``, ``"utf-8-sig"`` (with a byte order mark), ``"utf-16"``,
             ``"latin-1"``, ``"cp1252"``, ``"cp932"``, ``"euc_jp"``, ``"gb18030"``, ... By default UTF-8, or UTF-16 if the
             file begins with its byte order mark.
         missing: Texts that mean a missing number. Text columns keep them.
-        types: Types of some columns, instead of those found by reading: names to dtypes or to
-            :class:`~headrace.Feature` values.
-        floats: The dtype of columns that are found to be floats: ``"float64"`` or ``"float32"``, the nearest in either case.
+        types: Types of some columns, instead of inferred ones: names to dtypes or to :class:`~headrace.Feature` values.
+        floats: The dtype of columns inferred as floats: ``"float64"`` or ``"float32"``, rounded to the nearest.
         decimal: The decimal mark: ``"."`` or ``","``.
-        newline: To write: the end of each row.
+        newline: For writing: the end of each row.
 
     Raises:
-        ValueError: The parts do not fit together.
+        ValueError: The options contradict each other.
 
     >>> CSV(header=False, delimiter=";").delimiter
     ';'
@@ -94,7 +93,7 @@ class CSV:
 
     @classmethod
     def parse(cls, text: str) -> CSV:
-        r"""The options in one line, as the commands take them after ``csv:``.
+        r"""Parse options in one line, as commands take them after ``csv:``.
 
         Args:
             text: ``NAME=VALUE`` parts with commas between them. Marks have names: ``tab``, ``comma``, ``semicolon``, ``pipe``.
@@ -117,7 +116,7 @@ class CSV:
         return cls(**given)
 
     def with_delimiter(self, delimiter: str) -> CSV:
-        """The same, with this delimiter if it has none."""
+        """A copy with this delimiter, unless it has one."""
         return self if self.delimiter is not None else replace(self, delimiter=delimiter)
 
 

@@ -33,18 +33,18 @@ class Feature:
     Args:
         dtype: A NumPy dtype (name or object; kept as its native-endian name), ``"bytes"``, ``"str"`` for UTF-8 text, or
             ``"examples"`` for sequences of examples inside an example, read lazily (the steps of an episode).
-        shape: Axis lengths. ``None`` is a length that varies from example to example; ``()`` is a scalar.
-        default: The value where an example lacks the feature: a scalar that fills ``shape``, or values of that shape.
-            ``None``: a missing feature of fixed shape is an error, one of varying length is empty.
-        encoding: The encoding of stored images: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"``, ``"webp"``, ``"tiff"``, or ``"image"``
-            where there are several kinds. On ``"bytes"`` the values are the encoded images; on ``uint8`` and ``uint16`` they
-            are decoded when they are read, and the last three axes are height, width and channels.
+        shape: Axis lengths. ``None`` is a length that varies between examples; ``()`` is a scalar.
+        default: The value if an example lacks the feature: a scalar that fills ``shape``, or values of that shape.
+            ``None``: a missing feature of fixed shape is an error, and one of varying length is empty.
+        encoding: The encoding of stored images: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"``, ``"webp"``, ``"tiff"``, or
+            ``"image"`` for several kinds. With dtype ``"bytes"`` the values are encoded images; with ``uint8`` and
+            ``uint16`` they are decoded on access, and the last three axes are height, width and channels.
         sparse: The feature is a sparse vector: rows are ``scipy.sparse`` rows, batches ``csr_array``.
         steps: The first axis counts the steps of a sequence. tf.Example files store such a feature as a feature list of a
             SequenceExample.
-        names: The names of integers from 0: the classes of a label.
-        keys: The lists of a tf.Example that hold the feature, if there are several: :class:`SparseKeys`, or :class:`RaggedKeys`.
-            They also give the shape.
+        names: The class names of a label, for the integers from 0.
+        keys: :class:`SparseKeys` or :class:`RaggedKeys`, if several lists of a tf.Example form the feature. They also
+            define the shape.
 
     Raises:
         ValueError, TypeError: the parts do not fit together.
@@ -104,7 +104,7 @@ class Feature:
 
     @property
     def stored(self) -> Feature:
-        """The feature as it is stored in a file: encoded images for decoded ones, itself for any other."""
+        """The feature as stored in a file: encoded for decoded images, otherwise unchanged."""
         if not self.is_image:
             return self
         return Feature("bytes", self.shape[:-IMAGE_AXES], encoding=self.encoding, steps=self.steps)
@@ -121,7 +121,7 @@ class Feature:
 
     @property
     def count(self) -> int:
-        """Values in one example; -1 when that varies."""
+        """The number of values in one example; -1 if it varies."""
         fixed = [length for length in self.shape if length is not None]
         return math.prod(fixed) if self.is_fixed else -1
 

@@ -18,7 +18,7 @@ MOST_CELLS = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, init=False)
 class SparseKeys:
-    """The lists of a tf.Example that hold a sparse feature: one of values, and one of their positions for each axis.
+    """The lists of a tf.Example that hold a sparse feature: values, and their positions on each axis.
 
     TensorFlow calls this ``tf.io.SparseFeature``.
 
@@ -27,7 +27,7 @@ class SparseKeys:
         values: The key of the values.
         size: The number of positions; a list of lengths for several axes. Positions on several axes are flattened
             row by row, as ``numpy.ravel_multi_index`` does: the feature is a row of ``prod(size)`` cells.
-        is_sorted: The positions in each record ascend, so they need not be sorted.
+        is_sorted: The positions in each record are sorted already.
 
     >>> SparseKeys(["row", "column"], "value", [3, 4]).shape
     (12,)
@@ -90,13 +90,13 @@ class SparseKeys:
 
 @dataclass(frozen=True, slots=True, init=False)
 class RaggedKeys:
-    """The lists of a tf.Example that hold rows of rows: one flat list of values, and lists of numbers that cut it into rows.
+    """The lists of a tf.Example that hold nested rows: one flat list of values, and lists of numbers that divide it into rows.
 
     TensorFlow calls this ``tf.io.RaggedFeature``.
 
     Args:
         values: The key of the values.
-        partitions: How they are cut, from the outermost rows to the innermost: pairs of a kind and a key, such as
+        partitions: The division, from the outermost rows to the innermost: pairs of a kind and a key, such as
             ``("row_splits", "key")``. Kinds are ``row_splits``, ``row_lengths``, ``row_starts``, ``row_limits``,
             ``value_rowids``; ``("uniform_row_length", 3)`` needs no key.
 

@@ -102,16 +102,16 @@ LAYOUTS = ("NHWC", "NCHW")
 class RandomResizedCrop:
     """A random part of an image, resized: ``ImageOptions(crop=RandomResizedCrop(224))``.
 
-    The part is drawn as ``torchvision.transforms.RandomResizedCrop`` draws it: up to ten times an area and an aspect ratio, until both
-    sides fit, then a place. If none fits, it is the largest part in the middle whose ratio is allowed.
+    As in ``torchvision.transforms.RandomResizedCrop``, an area and an aspect ratio are drawn up to ten times, until both
+    sides fit, then a position. If none fits, the result is the largest central part with an allowed ratio.
 
     Args:
         size: Height and width of the result in pixels; one number for a square.
-        scale: The least and the largest area of the part, as a share of the image's; uniform between them.
-        ratio: The least and the largest ratio of width to height; its logarithm is uniform between them.
+        scale: The range of the area, as a share of the image's; drawn uniformly.
+        ratio: The range of width / height; its logarithm is drawn uniformly.
 
     Raises:
-        TypeError, ValueError: A value has another type or range.
+        TypeError, ValueError: A value has a wrong type or is out of range.
 
     >>> RandomResizedCrop(224).size
     (224, 224)
@@ -137,34 +137,33 @@ class RandomResizedCrop:
 class ImageOptions:
     """How :func:`headrace.open` decodes images: ``open(path, decode=ImageOptions(channels=3))``.
 
-    First an image is turned upright, if asked for. Then it is cropped at random, or resized and cropped in the middle; then it may be
-    mirrored. At last its samples get their dtype and layout.
+    The order is: turn upright (``oriented``); crop at random, or resize and crop the centre; mirror; convert dtype and layout.
 
-    Random parts and mirroring depend on the loader's seed, the epoch and the position in it, and on nothing else; see
-    ``Source.map(..., seeded=True)``. All images of one example get the same numbers, so an image and its mask stay aligned.
+    Random crops and mirroring depend only on the loader's seed, the epoch and the position in it; see ``Source.map(...,
+    seeded=True)``. All images of one example use the same numbers, so an image and its mask stay aligned.
 
     Args:
         channels: Convert every image to 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGBA) channels. Missing channels are added (grey is
             repeated, alpha is opaque), others are dropped (colours become the luma of ITU-R BT.601). ``None``: the largest number
             found in the first images; an image with more is an error.
         any_size: Images may have any size. Otherwise, if the first images have one size, an image of another size is an error.
-            With ``crop``, ``center_crop`` or both sides of ``resize``, images may have any size, and what comes out has one.
+            With ``crop``, ``center_crop`` or both sides of ``resize``, images may have any size, and the results have one size.
         oriented: Turn and mirror images by their EXIF orientation. Off by default, as in TensorFlow.
-        most_pixels: Larger images are refused before memory is allocated for them. The default is the number above which
-            Pillow warns; Pillow's own limit, ``PIL.Image.MAX_IMAGE_PIXELS``, also holds for all but JPEG.
+        most_pixels: Larger images are refused before memory is allocated for them. The default is Pillow's limit for
+            warnings. ``PIL.Image.MAX_IMAGE_PIXELS`` also applies to all but JPEG.
         crop: Cut out and resize a random part, for training.
-        flip: Mirror left and right with a chance of one half.
-        resize: Resize to this height and width; one number is the length of the shorter side, and keeps the ratio.
-        center_crop: Then cut the middle out, of this height and width (one number: a square). An image that is smaller is an error.
-        interpolation: The filter of resizing: ``"nearest"``, ``"box"``, ``"bilinear"``, ``"bicubic"`` or ``"lanczos"``. All but the first
-            are wider where an image shrinks (antialiasing), as in Pillow.
-        dtype: ``"uint8"``, or ``"float32"``: samples divided by 255. ``None``: as stored, which is ``uint8`` for nearly all
-            images. 16-bit images are neither resized nor made ``float32`` unless ``dtype="uint8"`` takes their upper 8 bits.
-        mean, std: With ``dtype="float32"``: ``(sample / 255 - mean) / std``, one number for all channels, or one for each.
+        flip: Mirror left and right with probability 1/2.
+        resize: Height and width, or the length of the shorter side, which keeps the aspect ratio.
+        center_crop: Then crop the centre to this height and width (one number: a square). A smaller image is an error.
+        interpolation: The filter of resizing: ``"nearest"``, ``"box"``, ``"bilinear"``, ``"bicubic"`` or ``"lanczos"``.
+            All but the first widen when an image shrinks (antialiasing), as in Pillow.
+        dtype: ``"uint8"``, or ``"float32"``: samples divided by 255. ``None``: as stored, nearly always ``uint8``. 16-bit
+            images are neither resized nor made ``float32`` unless ``dtype="uint8"`` takes their upper 8 bits.
+        mean, std: With ``dtype="float32"``: ``(sample / 255 - mean) / std``, one number for all channels, or one per channel.
         layout: ``"NHWC"``: ``(height, width, channels)``; ``"NCHW"``: ``(channels, height, width)``.
 
     Raises:
-        TypeError, ValueError: An option has another type or value, or two exclude each other.
+        TypeError, ValueError: An option has a wrong type or value, or two exclude each other.
 
     >>> ImageOptions(channels=3).channels
     3
@@ -244,13 +243,15 @@ class ImageOptions:
 
     @property
     def is_plain(self) -> bool:
-        """Whether images come as they are stored: not cut, resized or mirrored, and as ``(height, width, channels)`` of integers."""
+        """Whether images are returned as stored: not cropped, resized or mirrored, as integers of shape ``(height, width,
+        channels)``.
+        """
         is_whole = self.resize is None and self.center_crop is None and not self.is_random
         return is_whole and self.dtype is None and self.layout == "NHWC"
 
     @property
     def fixed_size(self) -> tuple[int, int] | None:
-        """The height and width that images of every size get; ``None`` if it depends on their own."""
+        """The height and width of all results; ``None`` if they depend on the image."""
         if self.crop is not None:
             return self.crop.size
         found = self.center_crop if self.center_crop is not None else self.resize

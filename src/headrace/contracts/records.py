@@ -48,11 +48,11 @@ OnCorrupt = Literal["raise", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Damage that ``on_corrupt="skip"`` has left out so far.
+    """Damage skipped so far with ``on_corrupt="skip"``.
 
     Args:
-        records: Damaged stretches. One stretch is one record where its length can be trusted; where it cannot,
-            everything up to the next intact record is one stretch.
+        records: Number of damaged stretches. A stretch is one record if its length can be trusted, otherwise everything
+            up to the next intact record.
         bytes: Their size in the file (in the decompressed stream of a compressed file).
     """
 
@@ -340,7 +340,7 @@ def files_of(records: Records | Table) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Rank ``rank`` of ``world`` processes that read the same data together.
+    """Process ``rank`` of ``world`` processes that divide the data.
 
     Raises:
         ValueError: ``rank`` is not in ``[0, world)``.

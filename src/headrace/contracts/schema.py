@@ -19,7 +19,7 @@ SHOWN_CHARACTERS = 60
 
 
 class Schema(Mapping[str, Feature]):
-    """What the examples of a source look like: feature name to :class:`Feature`, in order.
+    """The features of an example: names to :class:`Feature`, in order.
 
     Immutable, hashable, prints as a table, round-trips as JSON.
 
@@ -99,11 +99,11 @@ class Schema(Mapping[str, Feature]):
 
     @classmethod
     def infer(cls, records: Any, *, most: int | None = 256) -> Schema:
-        """Find the schema of some records by looking at them.
+        """Infer the schema of records.
 
         Args:
-            records: A path (as for :func:`headrace.open`), what :func:`headrace.records` gives, or payloads as ``bytes``.
-            most: How many records to look at; ``None``: all of them.
+            records: A path (as for :func:`headrace.open`), the result of :func:`headrace.records`, or payloads as ``bytes``.
+            most: The number of records to examine; ``None``: all.
 
         Raises:
             CorruptRecord: A record is damaged.

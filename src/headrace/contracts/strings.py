@@ -18,7 +18,7 @@ AT_ONCE = 4096  # values that iteration makes objects of
 
 
 class Strings(Sequence[Any]):
-    """A column of text or bytes in Arrow's layout. Read-only; objects are made only of the values that you look at.
+    """A column of text or bytes in Arrow's layout. Read-only. Python objects are made only of the values that you access.
 
     Args:
         data: ``uint8 (bytes,)``: the values end to end.
@@ -69,7 +69,7 @@ class Strings(Sequence[Any]):
 
     @classmethod
     def trust(cls, data: Any, offsets: Any, is_text: bool, shape: tuple[int, ...] | None = None) -> Strings:  # noqa: FBT001
-        """The same without any check, for parts that native code made or checked."""
+        """Make a column without checks, for parts that native code made or checked."""
         self: Strings = _NEW(cls)
         _PUT_DATA(self, data)
         _PUT_OFFSETS(self, offsets)
@@ -109,7 +109,7 @@ class Strings(Sequence[Any]):
 
     @classmethod
     def from_arrow(cls, array: Any) -> Strings:
-        """A column of an Arrow array of text or bytes; of any object with ``__arrow_c_array__``.
+        """A column from an Arrow array of text or bytes, or any object with ``__arrow_c_array__``.
 
         Shares memory with large strings and binaries; others get new offsets or are copied. Needs pyarrow.
 
@@ -176,7 +176,7 @@ class Strings(Sequence[Any]):
 
     @property
     def content(self) -> npt.NDArray[np.uint8]:
-        """The part of ``data`` that these values take, a read-only view."""
+        """The part of ``data`` that holds these values, a read-only view."""
         return _read_only(self._data[int(self._offsets[0]) : int(self._offsets[-1])])
 
     @property
@@ -186,7 +186,7 @@ class Strings(Sequence[Any]):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """``object``: what ``np.asarray`` makes of the column."""
+        """``object``: the dtype of ``np.asarray(column)``."""
         return np.dtype(object)
 
     @property
@@ -211,8 +211,8 @@ class Strings(Sequence[Any]):
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        """One value, or a column: of a row that holds several, of a slice (a view if its step is 1), or of indices or a mask
-        (a copy). Indices work as in NumPy.
+        """One value, or a column: for a row of several, a slice (a view if its step is 1), or indices or a mask (a copy).
+        Indices work as in NumPy.
         """
         if type(index) is slice:  # first, because every batch makes many slices
             start, stop, step = index.indices(self.shape[0])
@@ -253,7 +253,7 @@ class Strings(Sequence[Any]):
         return value.decode() if self.is_text else value
 
     def take(self, rows: npt.ArrayLike) -> Strings:
-        """The rows at these positions, copied. Negative ones count from the end. IndexError for one outside the column."""
+        """The rows at these positions, copied. Negative positions count from the end; one outside the column is an IndexError."""
         wanted = np.ascontiguousarray(rows, np.int64)
         n, inner = len(self), self._inner()
         if len(self.shape) > 1:
@@ -305,7 +305,7 @@ class Strings(Sequence[Any]):
         return ~np.asarray(self == other)
 
     def reshape(self, *shape: Any) -> Strings:
-        """The same values in another shape, of at least one axis. One length may be -1. ValueError if they do not fill it."""
+        """The same values in another shape, of at least one axis. One length may be -1. ValueError if the sizes differ."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
         if len(wanted) == 1 and wanted[0] in (-1, self.size):
             return self.trust(self._data, self._offsets, self.is_text, (self.size,))
@@ -317,7 +317,7 @@ class Strings(Sequence[Any]):
     def hash_buckets(self, n: int, seed: int = 0) -> npt.NDArray[np.int64]:
         """A bucket for each value: XXH64 of its bytes (UTF-8 of text), modulo ``n``. ``int64`` of the column's shape.
 
-        The same numbers as ``xxhash.xxh64_intdigest(value, seed) % n`` of the package ``xxhash``, on every machine. ``n`` is 1 to
+        This equals ``xxhash.xxh64_intdigest(value, seed) % n`` of the package ``xxhash``, on every machine. ``n`` is 1 to
         2**63 - 1, ``seed`` 0 to 2**64 - 1: another seed gives other collisions.
         """
         if not 1 <= n <= MOST_BUCKETS:

@@ -97,7 +97,7 @@ class Ragged(Sequence[Any]):
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """``int64 (n,)``: how long each row is."""
+        """``int64 (n,)``: the length of each row."""
         return np.diff(self.offsets)
 
     @property
@@ -146,8 +146,8 @@ class Ragged(Sequence[Any]):
         return [row.to_list() if isinstance(row, Ragged) else row.tolist() for row in self]
 
     def to_padded(self, fill: Any = 0) -> Any:
-        """``ndarray (n, longest, *inner)``, shorter rows filled up with ``fill``. Works on one varying axis. Text filled up with
-        text gives :class:`Strings` of that shape, and so do bytes filled up with bytes.
+        """``ndarray (n, longest, *inner)``, with shorter rows padded by ``fill``. Only one axis may vary. Text padded by
+        text gives :class:`Strings` of that shape, as do bytes padded by bytes.
         """
         if isinstance(self.values, Ragged):
             raise TypeError("rows hold rows: pad the inner ones first, or use to_list()")

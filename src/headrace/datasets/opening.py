@@ -126,10 +126,10 @@ def data_source(
         name_or_folder: ``"mnist"``, ``"wiki/en:1.*.*"``, or the folder of a prepared dataset.
         split: ``"train"``, ``"train[:80%]+test"``, a :class:`~headrace.ReadInstruction`, a part from
             :func:`~headrace.even_splits`; a list or dict of those; ``None`` for all splits.
-        decoders: Alternatives to the default decoding: ``{"image": SkipDecoding()}``,
-            ``SkipDecoding()`` for all of them, or :class:`~headrace.datasets.PartialDecoding` for only some (from
-            :mod:`headrace.datasets`). ``{"image": ImageOptions(crop=...)}`` decodes images as :func:`headrace.open` does.
-        data_dir: Folder to search for names, in place of ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
+        decoders: Alternatives to the default decoding: ``{"image": SkipDecoding()}``, ``SkipDecoding()`` for all features, or
+            :class:`~headrace.datasets.PartialDecoding` for some (from :mod:`headrace.datasets`). ``{"image":
+            ImageOptions(crop=...)}`` decodes images as in :func:`headrace.open`.
+        data_dir: The folder to search for names, instead of ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
         download: Whether to download and prepare a missing dataset that is known by name (``headrace datasets`` lists them).
             ``None``: unless the environment variable ``HEADRACE_DOWNLOAD`` is ``0``.
 

@@ -72,21 +72,21 @@ def records(
     on_corrupt: OnCorrupt = "raise",
     verify: bool = True,
 ) -> Records:
-    """The records of some files: bytes by index.
+    """Open files as a random-access sequence of records: bytes by index.
 
     Args:
         path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those.
-        format: How records are framed; ``None`` finds out from the first file's content, then from its name.
-            :class:`headrace.CSV` describes how a CSV file is written.
-        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: ``"skip"`` continues after damaged records and counts them in ``skipped``. Formats that cannot tell damage from
-            the data after it refuse it.
+        format: The framing of records; by default from the first file's content, then from its name.
+            :class:`headrace.CSV` is the dialect of a CSV file.
+        compression: ``"gzip"``, ``"zlib"``, ``"none"``; by default from the content of each file.
+        on_corrupt: ``"skip"`` continues after damaged records and counts them in ``skipped``. Formats that cannot
+            separate damage from the data after it refuse it.
         verify: ``False`` leaves payload checksums unchecked. Formats without any refuse it.
 
     Raises:
         NoFiles: There are no such files.
         UnknownFormat: The files are of no known format.
-        UnsupportedData: The files hold typed columns, and no records of bytes.
+        UnsupportedData: The files hold typed columns, not records of bytes.
     """
     found = open_records(path, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
     if not hasattr(type(found), "__getitem__"):

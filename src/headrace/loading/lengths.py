@@ -83,12 +83,12 @@ class Pad:
 class Bucket:
     """Sorts the rows of a batch by length into buckets, each padded to its bound.
 
-    A batch becomes a list of batches, one for every bucket that is not empty, shortest bound first; within a bucket rows keep
-    their order. A row goes into the first bucket whose bound it does not exceed. Read large batches (``batch_size=4096``) and iterate
-    over the list: little is padded, and a compiled step sees at most one row shape for each bound.
+    Returns a list of batches, one for every bucket that is not empty, shortest bound first. Rows of a bucket keep their order.
+    A row goes into the first bucket whose bound it does not exceed. Read large batches (``batch_size=4096``) and iterate over
+    the list: little is padded, and a compiled step sees at most one row shape per bound.
 
     Args:
-        feature: The feature whose lengths count. It is padded as by :class:`Pad`, with ``<feature>_length``.
+        feature: The feature whose lengths decide. It is padded as by :class:`Pad`, with ``<feature>_length``.
         bounds: Increasing lengths.
         fill: The value after the end of a row.
         truncate: Cut rows that are longer than the last bound; otherwise they are an error.
@@ -129,22 +129,22 @@ class Bucket:
 class Pack:
     """Packs the rows of a batch into rows of one length, with little padding.
 
-    Each row goes into the first packed row with enough room (first fit), after its present content. Of features of
-    shape ``(None, *inner)`` come:
+    Each row goes into the first packed row with enough room (first fit). For features of shape ``(None, *inner)``, the result
+    has:
 
     - the features themselves, ``(m, length, *inner)``, filled up with ``fill``;
-    - ``<first feature>_segment``, ``int32 (m, length)``: 1, 2, ... for the rows in a packed row, 0 where it is filled up;
-    - ``<first feature>_position``, ``int32 (m, length)``: the place within its row, from 0;
+    - ``<first feature>_segment``, ``int32 (m, length)``: 1, 2, ... for the rows in a packed row, 0 for padding;
+    - ``<first feature>_position``, ``int32 (m, length)``: the position within its row, from 0;
     - every other feature as a :class:`Ragged` of ``m`` rows: its values for the rows in each packed row, in order.
 
     Nothing is carried from one batch to the next, so the result depends on that batch alone. Larger batches need less padding.
 
     Args:
         features: A name, or several whose rows have the same lengths (tokens and their labels).
-        length: Of packed rows.
-        fill: What packed rows are filled up with.
-        overlong: What happens to longer rows: ``"raise"``, ``"truncate"`` to ``length``, or ``"split"`` into pieces, which count as
-            rows of their own (other features are then given once for each piece).
+        length: The length of packed rows.
+        fill: The value of padding.
+        overlong: Treatment of longer rows: ``"raise"``, ``"truncate"`` to ``length``, or ``"split"`` into pieces, which
+            count as separate rows (other features are repeated for each piece).
 
     Raises:
         SchemaMismatch: (when called) a row is longer, or lengths differ between the features.

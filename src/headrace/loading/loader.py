@@ -46,39 +46,40 @@ LEAST_IDLE_BYTES, MOST_IDLE_BYTES = 32 << 20, 1 << 30
 class Loader(Iterable[Batch_co]):
     """Iterates over batches of a source, prefetched by threads or processes, in an order that can be resumed to the exact batch.
 
-    ``for batch in loader`` runs to the end of ``epochs`` epochs; the next such loop runs the next ones. After leaving a loop
-    early, the next loop continues with the batch that would have come. So does a loader that was given the state of another
-    one, in this process or a later one.
+    ``for batch in loader`` runs through ``epochs`` epochs; the next such loop runs the following ones. After a loop that
+    ended early, the next one continues with the next batch. So does a loader that loads the state of another one, in any
+    process.
 
     The contents of a batch depend only on the source, the order, ``batch_size`` and ``shard``: not on threads, workers,
     prefetching, timing, or where a run was stopped and resumed.
 
     Args:
-        source: The result of :func:`headrace.open`, a :class:`~headrace.Mixture`, or anything with ``len`` and ``batch(indices)``; also a
-            frame of pandas or Polars, an Arrow table, columns as a dict, or an iterable of examples, which is read into memory.
+        source: The result of :func:`headrace.open`, a :class:`~headrace.Mixture`, or any object with ``len`` and
+            ``batch(indices)``; also a frame of pandas or Polars, an Arrow table, columns as a dict, or an iterable of
+            examples, which is read into memory.
         batch_size: Examples per batch, on each rank.
         shuffle: A new permutation of all examples in every epoch, computed from ``seed``; takes no memory.
-        seed: In ``[0, 2^64)``: of the permutations, and of the random numbers that ``source.map(..., seeded=True)`` draws.
+        seed: In ``[0, 2^64)``, for the permutations and for the random numbers of ``source.map(..., seeded=True)``.
         sampler: A custom order, instead of ``shuffle``.
         epochs: How many epochs a loop runs. ``None``: forever.
-        shard: The rank of this process and the number of ranks. The default comes from ``torch.distributed``, JAX, Ray Train or
-            the launcher (``RANK`` and ``WORLD_SIZE``), else it is a single rank. ``Shard()`` reads everything in every process.
-            ``"ray"`` insists on Ray Train: it is an error outside of a training function.
+        shard: The rank of this process and the number of ranks. The default comes from ``torch.distributed``, JAX, Ray
+            Train or the launcher (``RANK`` and ``WORLD_SIZE``); otherwise there is a single rank. ``Shard()`` reads
+            everything in every process. ``"ray"`` requires Ray Train: it is an error outside of a training function.
             The ranks together read every position of an epoch exactly once, and all get the same number of batches: an
-            incomplete last round is divided evenly. If it has fewer examples than ranks, they join the round before, whose
-            first batches then hold one more.
-        drop_last: Drop an incomplete round of ``world * batch_size``, so that all batches have the same size.
+            incomplete last round is divided evenly. If it has fewer examples than ranks, they join the previous
+            round, whose first batches then hold one more.
+        drop_last: Drop an incomplete round of ``world * batch_size``, so all batches have the same size.
         map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls.
-        threads: How many threads make batches while the consumer works; a consumer that has to wait helps them. By default
-            up to one fewer than the number of cores (1 to 16), and none while trials show that they do not pay. 0: every batch
-            is made when it is requested.
-        workers: How many processes make batches, instead of threads: for functions in pure Python (``source.map``,
+        threads: Number of threads that make batches while the consumer works; a consumer that would wait helps. By
+            default one fewer than the number of cores (1 to 16), or none while trials show that threads do not pay. 0:
+            every batch is made on request.
+        workers: Number of processes that make batches, instead of threads: for functions in pure Python (``source.map``,
             ``map_batch``), which run one at a time within a process. They start and end with each loop.
-        start_method: How workers are started. By default ``"fork"`` if that is safe, else ``"forkserver"``, which requires
+        start_method: ``"fork"`` (the default where it is safe), ``"forkserver"`` or ``"spawn"``. The last two require
             source, order and functions to be picklable.
         prefetch: How far ahead each thread or worker works, in jobs of up to about a millisecond (3 ms in workers; one
             batch, or several small ones). 0 is the same as ``threads=0``; with workers it counts as 1.
-        to: Return batches as NumPy arrays, torch tensors (no copy) or JAX arrays.
+        to: ``"numpy"`` arrays, ``"torch"`` tensors (no copy) or ``"jax"`` arrays.
         device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``). Copies start
             before the batch is requested; with torch, GPU copies come from pinned memory, on a separate stream.
 
@@ -88,8 +89,8 @@ class Loader(Iterable[Batch_co]):
 
     While iterating, a data error is raised in place of its batch, after all batches before it. An error in ``map_batch`` is
     a :class:`~headrace.TransformError` that names epoch, batch and positions. Errors in workers are the same, with the
-    worker's traceback as a note. If a worker itself ends (killed, out of memory), that is a :class:`~headrace.WorkerDied`. If
-    something cannot be pickled for workers, that is an :class:`~headrace.UnsupportedData`.
+    worker's traceback as a note. A worker that ends (killed, out of memory) raises :class:`~headrace.WorkerDied`. An object
+    that cannot be pickled for workers raises :class:`~headrace.UnsupportedData`.
     """
 
     # What comes out of a loop: a batch, what the user's function makes of it, or that in arrays of another library.

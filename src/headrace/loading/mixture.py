@@ -34,13 +34,13 @@ class Mixture:
     component's count differs from its share of ``k`` by less than one. Each component is read from start to end, then again,
     across the epochs of the mixture: no example repeats before all have been read.
 
-    Positions are unbounded. ``len`` is the length of an epoch:
+    Positions are unbounded. ``len`` is the length of an epoch, which ends
 
-    - ``stop="first"``: until the first component would start over;
-    - ``stop="all"``: until every example of every component has been read.
+    - with ``stop="first"``, before the first component would start over;
+    - with ``stop="all"``, after every example of every component has been read.
 
     ``Loader(mixture, shuffle=True, seed=...)`` shuffles every component, differently on each pass through it. The
-    interleaving does not change, so every run of batches keeps the proportions.
+    interleaving does not change.
 
     Args:
         sources: ``{source: weight}``, or pairs of them. Weights in integers or decimals that add up to at most 65,536 parts
@@ -49,9 +49,9 @@ class Mixture:
         shuffle: Shuffle each component even if the loader does not.
         seed: In ``[0, 2^64)``; every component's order is derived from it.
         quotas: Weights are exact numbers of examples per batch, ``{images: 96, texts: 32}``. The batch size must be their sum,
-            or a multiple of the sum in lowest terms (here 4). An epoch is then a whole number of such groups: with
-            ``stop="first"`` it ends before an incomplete group, with ``stop="all"`` after it. Only an incomplete last round
-            of several ranks may be distributed differently; ``drop_last`` drops it.
+            or a multiple of the sum in lowest terms (here 4). An epoch then consists of such groups: with ``stop="first"`` it
+            ends before an incomplete group, with ``stop="all"`` after it. Only an incomplete last round of several ranks may be
+            distributed differently; ``drop_last`` drops it.
 
     Raises:
         TypeError: ``sources`` is neither a dict nor pairs, one of them is not a source, or a weight is not a number.
@@ -159,7 +159,7 @@ class Mixture:
         return self.batch_with_keys(np.asarray(positions, np.int64), None)
 
     def batch_with_keys(self, wanted: Indices, keys: RandomKeys | None, /) -> Batch:
-        """As :meth:`batch`, with the random numbers that a loader gives, one key for each position."""
+        """:meth:`batch` with the loader's random numbers, one key for each position."""
         if wanted.size and int(wanted.min()) < 0:
             raise IndexError(f"positions of a mixture count from 0, got {wanted.min()}")
         components, draws = self._interleaving.components(wanted), self._interleaving.draws(wanted)
@@ -193,7 +193,7 @@ class Mixture:
 
     @property
     def cuts_cleanly(self) -> bool:
-        """Whether a batch may be split into smaller ones: if all sources have the same types and allow it."""
+        """Whether a batch may be split into smaller ones: all sources have the same types and allow it."""
         schemas = [_schema_of(source) for source in self.sources]
         alike = all(schema is not None and schema == schemas[0] for schema in schemas)
         return alike and all(defines(source, CutsCleanly) and source.cuts_cleanly for source in self.sources)

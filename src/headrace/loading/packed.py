@@ -33,32 +33,32 @@ MOST_LENGTH = 1 << 24
 class Packed(Source):
     """Sequences packed end to end into rows of one length, over the whole source: almost no position is left empty.
 
-    It is a source like any other: it has a length and random access, can be shuffled and sharded, and resumes to the exact batch. Of
-    features of shape ``(None, *inner)`` an example has
+    It is a source: it has a length and random access, can be shuffled and sharded, and resumes to the exact batch. For
+    features of shape ``(None, *inner)``, an example has
 
     - the features themselves, ``(length, *inner)``, filled up with ``fill``;
-    - ``<first feature>_segment``, ``int32 (length,)``: 1, 2, ... for the sequences in the row, 0 where it is filled up;
-    - ``<first feature>_position``, ``int32 (length,)``: the place within its sequence, from 0;
-    - every other feature with one more axis in front, that varies: its values for the sequences in the row, in order.
+    - ``<first feature>_segment``, ``int32 (length,)``: 1, 2, ... for the sequences in the row, 0 for padding;
+    - ``<first feature>_position``, ``int32 (length,)``: the position within its sequence, from 0;
+    - every other feature with a varying first axis: its values for the sequences in the row, in order.
 
     Sequences are placed by best fit, from the longest to the shortest: each goes into the row with the least room that is enough for it.
-    Sequences in a row keep their order in the source, and rows come in the order of their first sequence. The result depends on the lengths
-    alone, is the same in every release, and is computed when the length or an example is first asked for. All lengths are read for that,
-    once, of the first feature only; a million take a tenth of a second to place and 16 MB to keep.
+    Sequences in a row keep their order in the source, and rows come in the order of their first sequence. The result depends
+    on the lengths alone, is the same in every release, and is computed on first use. This reads the lengths of the first
+    feature, once. A million lengths take a tenth of a second to place and 16 MB of memory.
 
     Args:
         source: The sequences.
-        length: Of packed rows, up to 2^24.
+        length: The length of packed rows, up to 2^24.
         feature: The feature to pack, or several whose sequences have the same lengths (tokens and their labels).
-        fill: What rows are filled up with.
-        overlong: What happens to sequences that are longer than ``length``: ``"raise"``, ``"truncate"``, or ``"split"`` into pieces of ``length``
-            and a rest, which count as sequences of their own (other features are then given once for each piece).
-        lengths: How long the sequences are, where that is known: ``int (n,)``. Nothing is then read before the first row.
+        fill: The value of padding.
+        overlong: Treatment of sequences longer than ``length``: ``"raise"``, ``"truncate"``, or ``"split"`` into pieces
+            of ``length`` and a rest, which count as separate sequences (other features are repeated for each piece).
+        lengths: The lengths of the sequences, if known: ``int (n,)``. Nothing is then read before the first row.
 
     Raises:
         NoSuchFeature: There is no such feature.
-        SchemaMismatch: The feature has no axis that varies. On first use: a sequence is longer than ``length``. On reading: lengths differ
-            between the features, or from those that were read or given.
+        SchemaMismatch: The feature has no varying axis. On first use: a sequence is longer than ``length``. On reading:
+            lengths differ between the features, or from those read before or given.
 
     >>> source = Packed({"x": Ragged.from_list([[1, 2, 3], [4, 5], [6]])}, 4, feature="x")
     >>> source.batch([0, 1])["x"].tolist(), source[0]["x_segment"].tolist()
@@ -183,7 +183,7 @@ class PackedNode:
     Args:
         parent: The node, with at least the features that are packed.
         plan: Which sequences are in which row.
-        fill: What rows are filled up with.
+        fill: The value of padding.
     """
 
     def __init__(self, parent: Node, plan: PackingPlan, fill: Any) -> None:

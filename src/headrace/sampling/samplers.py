@@ -67,10 +67,10 @@ class InOrder:
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
-    """A permutation of ``[0, n)``, another one in every epoch and for every seed.
+    """A permutation of ``[0, n)``, different for every epoch and seed.
 
-    Each number is computed by a keyed permutation, so the order takes no memory. It depends only on ``(seed, epoch, n)`` and is
-    the same on every machine and in every release.
+    Each index is computed by a keyed permutation, so the order takes no memory. It depends only on ``(seed, epoch, n)``, on
+    every machine and in every release.
 
     Args:
         n: The number of examples, up to 2^40.

@@ -43,12 +43,11 @@ def to_numpy(
     """All examples as one matrix, and their labels.
 
     Args:
-        feature: What the matrix is made of; by default ``values``, or the one feature that is an array of numbers and no
-            label.
-        label: What the labels are; by default ``label``, or the one feature whose name begins with ``label_``.
+        feature: The feature for the matrix; by default ``values``, or the only array of numbers that is not a label.
+        label: The feature for the labels; by default ``label``, or the only feature whose name begins with ``label_``.
 
     Returns:
-        ``ndarray (n, *shape)`` and ``ndarray (n, *shape of a label)``; ``None`` for labels where there are none.
+        ``ndarray (n, *shape)`` and ``ndarray (n, *shape of a label)``; ``None`` instead of missing labels.
 
     Raises:
         NoSuchFeature: There is no such feature, or several that might be meant.
@@ -67,15 +66,15 @@ def to_csr(
     """All examples as one sparse matrix, and their labels.
 
     Args:
-        feature: As for :meth:`to_numpy`. A dense one becomes sparse.
+        feature: As for :meth:`to_numpy`. A dense feature becomes sparse.
         label: As for :meth:`to_numpy`.
 
     Returns:
-        ``scipy.sparse.csr_array (n, width)``, and labels as :meth:`to_numpy` gives them.
+        ``scipy.sparse.csr_array (n, width)``, and labels as in :meth:`to_numpy`.
 
     Raises:
         NoSuchFeature: There is no such feature, or several that might be meant.
-        UnsupportedData: The feature has no one axis, or its length varies.
+        UnsupportedData: The feature does not have one axis, or its length varies.
         MissingExtra: SciPy is not installed.
     """
     sparse = _optional.require("scipy.sparse", extra="sklearn")

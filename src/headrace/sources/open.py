@@ -78,21 +78,21 @@ def open(
             (one feature ``record``); by default found from the first records.
         schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.
         columns: Decode only these features.
-        split: A part in TFDS's split language: ``"train[:80%]"``, or an object such as :class:`~headrace.ReadInstruction`. Its
-            name chooses the files with that word in their names.
+        split: A part in TFDS's split language: ``"train[:80%]"``, or an object such as
+            :class:`~headrace.ReadInstruction`. Its name selects the files with that word in their names.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``; by default found from the content.
         on_corrupt: ``"skip"`` leaves damaged records out and counts them in ``source.skipped``. Formats whose records have no
             boundaries refuse it.
         verify: ``False`` leaves checksums unchecked. Formats without checksums refuse it.
-        decode: Whether encoded images become pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape
-            ``(height, width, channels)``, decoded when they are read. ``False`` leaves the bytes; an
-            :class:`~headrace.ImageOptions` says how to decode.
-        image_columns: Columns of paths (relative to the folder of their file) whose images are features, wherever the
-            paths lead. ``None``: in CSV and JSON Lines, columns of paths are found, and must stay in that folder;
-            empty: none.
+        decode: Whether encoded images become pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape ``(height, width,
+            channels)``, decoded when they are read. ``False`` leaves the bytes; an :class:`~headrace.ImageOptions` sets how
+            they are decoded.
+        image_columns: Columns of paths (relative to the folder of their file) to read as images; their paths may lead
+            anywhere. ``None``: columns of paths in CSV and JSON Lines are detected, and must stay in that folder. Empty:
+            none.
 
     Raises:
-        NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
+        NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: See :mod:`headrace.errors`.
         MissingExtra: On reading images without the extra ``images``.
     """
     word(codec, "codec")

@@ -101,10 +101,11 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
 class Source(Sequence[Example_co]):
     """Examples by index, with operations that make new sources: random access, picklable, safe in threads and after a fork.
 
-    No operation copies data. ``sort``, ``flat_map`` and windows of a feature read what their index needs, once; all others read nothing.
+    No operation copies data. ``sort``, ``flat_map``, masks and windows of a feature read once what their index needs; all
+    others read nothing.
 
     Args:
-        node: How the examples are read (:class:`headrace.sources.node.Node`); :func:`headrace.open` finds it for files.
+        node: Reads the examples (:class:`headrace.sources.node.Node`); :func:`headrace.open` makes it for files.
     """
 
     node: Node
@@ -118,14 +119,14 @@ class Source(Sequence[Example_co]):
         return len(self.node)
 
     def batch(self, indices: npt.ArrayLike) -> Batch:
-        """The examples at ``indices``, stacked feature by feature. The fast path; safe to call from many threads.
+        """The examples at ``indices``, stacked feature by feature. Thread-safe.
 
         Args:
-            indices: ``k`` integers in any order, repeats allowed; negative ones count from the end.
+            indices: ``k`` integers in any order, also repeated; negative ones count from the end.
 
         Returns:
-            One column per feature: ``ndarray (k, *shape)``, a :class:`~headrace.Ragged` where a length varies, an object
-            array of ``bytes`` or ``str``.
+            One column per feature: ``ndarray (k, *shape)``, a :class:`~headrace.Ragged` where a length varies,
+            :class:`~headrace.Strings` for text and bytes.
 
         Raises:
             IndexError: an index is out of range.
@@ -144,7 +145,7 @@ class Source(Sequence[Example_co]):
         return read_batch(self.node, as_indices(indices, len(self.node)), keys)
 
     def random_streams(self) -> int:
-        """How many of the operations in this source draw random numbers; 0 for most sources."""
+        """The number of operations in this source that draw random numbers; mostly 0."""
         return random_streams(self.node)
 
     @overload
@@ -191,7 +192,7 @@ class Source(Sequence[Example_co]):
         return stream(self.node, batch_size)
 
     def where(self, index: int) -> Where:
-        """The place of example ``index`` in its file, for messages."""
+        """The position of example ``index`` in its file, for messages."""
         return place_of(self.node, index)
 
     def select(self, *names: str) -> Source:
@@ -215,30 +216,29 @@ class Source(Sequence[Example_co]):
         self, function: Callable[[Example_co, np.random.Generator], MadeExample], *, seeded: Literal[True]
     ) -> Source[MadeExample]: ...
     def map(self, function: Callable[..., Example], *, seeded: bool = False) -> Source:
-        """Every example through ``function`` when it is read.
+        """Apply ``function`` to each example when it is read.
 
-        ``function`` gets an example and returns one, with whatever features it likes. The schema is found by applying it
-        to the first example. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
+        ``function`` gets an example and returns one, with any features. The schema is inferred from its result for the
+        first example. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
 
         Args:
             function: Called as ``function(example)``, or as ``function(example, rng)``.
-            seeded: Call it with a :class:`numpy.random.Generator` of the example's own. Its numbers depend on the loader's ``seed``, the
-                epoch, and the position in the epoch's order, and on nothing else: threads, ranks, workers, batch size and resuming do not
-                change them. It is Philox4x64-10 with key ``(seed, k)`` and counter ``(0, position, epoch, 0x6865616472616365)`` for the
-                ``k``-th seeded operation of the source, from 0. Use it only until the function returns.
+            seeded: Also pass a :class:`numpy.random.Generator`, to use until the function returns. Its numbers depend only on the
+                loader's ``seed``, the epoch, and the position in the epoch's order. It is Philox4x64-10 with key ``(seed, k)`` and
+                counter ``(0, position, epoch, 0x6865616472616365)`` for the ``k``-th seeded operation of the source, from 0.
 
                 Outside a loader (``source[i]``, ``source.batch``, iteration, :func:`headrace.write`), seed and epoch are 0, and the
                 position is the index in the source that ``map`` was called on, so the same example always has the same numbers.
 
         Raises:
-            TransformError: on reading, when ``function`` fails: names the example, with the cause chained.
+            TransformError: On reading, if ``function`` fails; names the example, with the cause chained.
         """
         return Source(Mapped(self.node, check_callable(function, "function"), seeded=flag(seeded, "seeded")))
 
     def filter(self, predicate: Callable[[Example_co], bool]) -> Source[Example_co]:
         """The examples for which ``predicate`` is true.
 
-        All examples are read once, when the length or an example is first asked for; the kept indices are remembered.
+        All examples are read once, when the length or an example is first requested; the kept indices are stored.
         """
         return Source(Filtered(self.node, check_callable(predicate, "predicate")))
 
@@ -248,28 +248,28 @@ class Source(Sequence[Example_co]):
         *,
         count: Callable[[Example_co], int] | None = None,
     ) -> Source[MadeExample]:
-        """Several examples of each: those that ``function(example)`` gives, end to end. It gives equally many each time.
+        """Several examples for each: those that ``function(example)`` returns or yields, always the same number.
 
-        When the length or an example is first asked for, all examples are read once to count what comes of each: by ``count(example)``, else by
-        calling ``function``. Reading one example then calls ``function`` once, on the example that it comes from. Reading in order counts nothing.
+        When the length or an example is first requested, one pass counts the results: by ``count(example)``, else by calling
+        ``function``. Reading one example then calls ``function`` once, on its original. Reading in order counts nothing.
         """
         counter = None if count is None else check_callable(count, "count")
         return Source(FlatMapped(self.node, check_callable(function, "function"), counter))
 
     def window(self, size: int, stride: int | None = None, *, feature: str | Sequence[str] | None = None) -> Source:
-        """Windows of ``size`` as examples, one every ``stride`` (default: ``size``). Only whole windows: what remains is left out.
+        """Windows of ``size`` as examples, one every ``stride`` (default: ``size``). An incomplete window is left out.
 
-        Without ``feature``, of consecutive examples: every feature gets a first axis of ``size``; those of ``steps()`` stay inside an episode.
-        With ``feature``, of the sequences in it (or in several of equal lengths): each example gives as many windows as fit, with its other
-        features in each. Their lengths are then read once.
+        Without ``feature``, windows hold consecutive examples: every feature gets a first axis of ``size``. Windows of
+        ``steps()`` stay inside an episode. With ``feature``, they hold runs of its values (or of several features of equal
+        lengths): each example gives as many windows as fit, with its other features in each. All lengths are read once.
         """
         return Source(make_windows(self.node, size, stride, feature))
 
     def cache(self, path: str | os.PathLike[str], *, key: str, progress: bool = False) -> Source[Example_co]:
-        """The same examples stored in a folder below ``path`` and read from there, so that functions are called once, ever.
+        """Store the examples in a folder below ``path`` and read them from there, so functions are called only once.
 
-        They are stored now, unless the folder of this data and ``key`` is there: ``key`` stands for the functions, and changes when they do.
-        Processes wait for the one that stores. A folder appears complete; one that was killed half way begins again.
+        They are stored now, unless the folder of this data and ``key`` exists. ``key`` stands for the functions: change it when
+        they change. Other processes wait for the one that stores. After a kill, the next call begins again.
         """
         return Source(store_node(self.node, path, key, progress=flag(progress, "progress")))
 
@@ -281,7 +281,7 @@ class Source(Sequence[Example_co]):
     def split(self, spec: SplitLike) -> Source[Example_co]:
         """A part in the split language of TFDS: ``"train[:80%]"``, ``"train[100:200]+train[-50:]"``.
 
-        The name before the bracket is a label here: this source is the one split there is.
+        The name before the bracket is only a label: this source is the only split.
         """
         pieces = resolve_split(spec, AnyName(len(self)))
         return Source(concatenate([Chosen(self.node, range(start, stop)) for _, start, stop in pieces]))
@@ -294,12 +294,12 @@ class Source(Sequence[Example_co]):
         """The features of several sources of equal length side by side.
 
         Raises:
-            SchemaMismatch: lengths differ, or a feature name is there twice (``rename`` one).
+            SchemaMismatch: Lengths differ, or two features have one name (``rename`` one).
         """
         return Source(Zipped((self.node, *map(_node_of, others))))
 
     def encoded(self) -> Source:
-        """This source with images as the bytes that they are stored as, as far as no function of yours was applied to them."""
+        """This source with images as stored bytes, unless a function of yours was applied to them."""
         return Source(encoded_node(self.node))
 
     head = take_first
@@ -316,10 +316,10 @@ class Source(Sequence[Example_co]):
 
     @property
     def records(self) -> Records | Table:
-        """The records or rows of the files, where each is one example of this source.
+        """The records or rows of the files, if each is one example of this source.
 
         Raises:
-            AttributeError: This source is a part of files, or several, or in memory.
+            AttributeError: This source is a part or a combination of files, or in memory.
         """
         if not isinstance(self.node, OverFiles):
             raise AttributeError(f"{self!r} has no records of its own")  # noqa: TRY004 - as for any attribute
@@ -327,20 +327,20 @@ class Source(Sequence[Example_co]):
 
     @property
     def format(self) -> str:
-        """The format of the files: ``"tfrecord"``, ``"npy"``, ...; where :attr:`records` are."""
+        """The format of the files: ``"tfrecord"``, ``"npy"``, .... It exists where :attr:`records` does."""
         return self.records.format
 
     @property
     def cuts_cleanly(self) -> bool:
-        """Whether columns are of the same kind and dtype whatever the indices, so that a batch can be cut into smaller ones.
+        """Whether columns have the same kind and dtype for all indices, so that a batch can be cut into smaller ones.
 
-        Not so where the user's own function gives the values.
+        False if a user's function gives the values.
         """
         return cuts_cleanly(self.node)
 
     @property
     def skipped(self) -> Skipped:
-        """What ``on_corrupt="skip"`` has left out of the files behind this source, as far as they were read."""
+        """Damage in the files of this source that ``on_corrupt="skip"`` left out so far."""
         parts = [records.skipped for records in records_below(self.node)]
         return Skipped(sum(part.records for part in parts), sum(part.bytes for part in parts))
 
@@ -353,7 +353,7 @@ class Source(Sequence[Example_co]):
         return fingerprint_of(self.node)
 
     def filters(self) -> Iterator[Filtered]:
-        """The filters in this source whose examples were not read yet, each after those that it depends on."""
+        """The filters in this source that were not evaluated yet, each after those that it depends on."""
         return filters_below(self.node)
 
     def with_node(self, node: Node, /) -> Source[Example_co]:

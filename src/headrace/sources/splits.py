@@ -158,14 +158,14 @@ class ReadInstruction(_Sum):
     """A part of one split.
 
     Args:
-        split_name: Of the split.
+        split_name: The name of the split.
         from_, to: Bounds of the part; ``None``: those of the split. Negative ones count from the end.
         unit: ``"abs"`` (examples), ``"%"``, or ``"shard"`` (files).
-        rounding: Of per cent: ``"closest"`` to the nearest example, halves to even; ``"pct1_dropremainder"`` rounds 1 % down to
-            whole examples, so that equal percentages are equally long, and leaves the rest out.
+        rounding: For percentages: ``"closest"`` to the nearest example, halves to even; ``"pct1_dropremainder"`` rounds one
+            per cent down to whole examples, so equal percentages are equally long, and drops the rest.
 
     Raises:
-        ValueError: The unit or the rounding has another value, or a percentage is outside -100 to 100.
+        ValueError: The unit or the rounding is unknown, or a percentage is outside -100 to 100.
 
     >>> ReadInstruction("train", to=10, unit="%") + ReadInstruction("test")
     ReadInstruction('train[:10%]') + ReadInstruction('test')
@@ -187,7 +187,7 @@ class ReadInstruction(_Sum):
 
     @classmethod
     def from_spec(cls, spec: SplitLike) -> SplitLike:
-        """The expression itself: expressions are split arguments, too."""
+        """The expression itself, because expressions are also split arguments."""
         return spec
 
     def __str__(self) -> str:
@@ -267,11 +267,11 @@ SplitLike: TypeAlias = str | ReadInstruction | EvenSplit | SplitSum
 
 
 def even_splits(split: SplitLike, n: int, *, drop_remainder: bool = False) -> list[EvenSplit]:
-    """Cut a split into ``n`` parts that do not overlap, as TFDS does.
+    """Divide a split into ``n`` parts that do not overlap, like TFDS.
 
     Args:
-        split: An expression, a :class:`ReadInstruction`, or a result of this function. Each of the parts joined by
-            ``+`` is cut separately.
+        split: An expression, a :class:`ReadInstruction`, or a result of this function. Parts joined by ``+`` are divided
+            separately.
         n: The number of parts.
         drop_remainder: Make all parts equally long and leave out the rest; otherwise the first parts have one example
             more.

@@ -119,7 +119,7 @@ class Statistics:
     Attributes:
         features: The statistics of each feature, by name.
         read: Number of examples read.
-        total: Number of examples in the data, where it is known.
+        total: Number of examples in the data, if known.
         is_first: Whether the first examples were read, not a random sample.
     """
 

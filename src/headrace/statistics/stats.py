@@ -42,13 +42,13 @@ def stats(
     """Statistics of every feature: counts, extremes, mean and standard deviation, distinct values, distribution.
 
     Args:
-        path: As for :func:`headrace.open`, or a source. Images count by the size of their files.
-        sample: The most examples to read, picked at random; the first ones where reading at random would decompress everything first.
-            ``None``: all, in threads.
+        path: As for :func:`headrace.open`, or a source. The size of an image is that of its file.
+        sample: Read at most this many examples, chosen at random, or the first ones if random access would decompress
+            everything first. ``None``: all, in threads.
         columns, format, codec, schema, compression, on_corrupt: As for :func:`headrace.open`.
         progress: Show a progress bar.
-        on: ``"threads"`` of this process, ``"ray"`` for tasks on a Ray cluster, or an engine of your own; see :func:`headrace.convert`.
-            The statistics are the same, but for rounding of means and deviations.
+        on: ``"threads"`` of this process, ``"ray"`` for tasks on a Ray cluster, or your own engine; see
+            :func:`headrace.convert`. The statistics are the same, except for rounding of means and deviations.
 
     Returns:
         ``Statistics``: ``features[name]`` has ``values``, ``empty``, ``minimum``, ``maximum``, ``mean``, ``std``, ``distinct``, ``bars`` and so on.

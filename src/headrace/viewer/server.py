@@ -148,11 +148,11 @@ class View:
 
 
 def view(*sources: Any, embedded: bool = True) -> View:
-    """Show sources in a frame of a notebook, or at an address of this machine.
+    """Show sources in a notebook, or at an address of this machine.
 
     Args:
         sources: Sources, or what :func:`headrace.open` or :func:`headrace.data_source` opens.
-        embedded: ``False``: for a browser: the address then has a token, and the page a cookie.
+        embedded: ``False`` shows them at an address for a browser. The address then has a token, and the page a cookie.
 
     Returns:
         The running viewer; a notebook displays it, and :meth:`View.close` ends it.

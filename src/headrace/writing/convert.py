@@ -77,13 +77,14 @@ class Converted:
     """The result of a conversion.
 
     Attributes:
-        examples: Examples in the new files.
+        examples: Number of examples in the new files.
         paths: The new files.
         bytes: Their total size.
-        resumed: Examples that an interrupted run had converted before.
-        skipped: Damaged records that were left out (``on_corrupt="skip"``).
+        resumed: Number of examples that an interrupted run had converted.
+        skipped: Number of damaged records that were left out (``on_corrupt="skip"``).
         lost: Features that were changed or left out (``allow_loss=True``), a sentence each.
-        schema: Of the written examples. Where a format does not keep all of it, ``hr.open(dst, schema=...)`` restores the rest.
+        schema: The schema of the written examples. If the format does not keep all of it, ``hr.open(dst, schema=...)``
+            restores the rest.
     """
 
     examples: int
@@ -117,26 +118,26 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
 ) -> Converted:
     """Write the examples of ``src`` into new files.
 
-    Record payloads that need no other codec are copied byte for byte. Work is done in units, which wait in a hidden folder beside
-    ``dst`` (in the cache folder if ``dst`` is a URL). After a kill or a power cut, the same call does only the missing units. Files
-    get their names when they are complete. A conversion that is refused, or finds damage, leaves nothing behind.
+    Record payloads are copied byte for byte if the codec stays the same. Finished units of work are kept in a hidden folder
+    beside ``dst`` (in the cache folder if ``dst`` is a URL). After a kill or a power failure, the same call does only the
+    missing units. Files get their names when they are complete. A conversion that is refused, or finds damage, leaves nothing
+    behind.
 
     Args:
-        src: What :func:`headrace.open` takes, or a source.
+        src: A path as for :func:`headrace.open`, or a source.
         dst: As for :func:`headrace.write`.
-        format, codec, compression, shards: Of the new files; by default found from the name.
+        format, codec, compression, shards: For the new files; by default from the name.
         schema, columns: As for :func:`headrace.open`.
         on_corrupt: ``"skip"`` leaves damaged records out and counts them.
         allow_loss: Store features that the new format cannot hold as other types (float64 as float32), or leave them out, and
             list them in ``lost``. By default they are an error.
         threads: How many units are written at once, from 1; by default one per core.
-        overwrite: Replace existing files. By default they are an error.
+        overwrite: Replace existing files, and folders that hold only arrays or images. By default they are an error.
         progress: Show a progress bar.
-        on: ``"threads"`` of this process, ``"ray"`` for the cores of a Ray cluster (the one of ``RAY_ADDRESS`` or ``ray.init``, else
-            one that starts here for this call), or an engine of your own
-            (:class:`headrace.writing.engines.TaskEngine`). The new files are the same, byte for byte. All nodes must see
-            ``src`` and the folder of ``dst`` under the same paths. In a store, ``dst`` needs two shards for each core: a task makes
-            a whole one, and they get their names together.
+        on: ``"threads"`` of this process, ``"ray"`` for the cores of a Ray cluster (the one of ``RAY_ADDRESS`` or ``ray.init``,
+            else one that starts here for this call), or your own engine (:class:`headrace.writing.engines.TaskEngine`). The new
+            files are the same, byte for byte. All nodes must see ``src`` and the folder of ``dst`` under the same paths. In a
+            store, ``dst`` needs two shards per core: a task makes a whole one, and they get their names together.
 
     Raises:
         UnsupportedData: ``dst`` exists, or a feature would be lost; the message says which, and why.

@@ -132,10 +132,10 @@ class Report:
     """The result of :func:`verify`.
 
     Attributes:
-        files, records, bytes: How much was checked (intact records; bytes on disk).
-        faults: One error each, with its place. At most 10,000 are kept; ``more_faults`` counts the others.
-        schema: Of the payloads, when they are examples.
-        images: How many images were decoded.
+        files, records, bytes: The amount checked (intact records; bytes on disk).
+        faults: An error for each, with its position. At most 10,000 are kept; ``more_faults`` counts the others.
+        schema: The schema of the payloads, if they are examples.
+        images: Number of decoded images.
     """
 
     files: int = 0
@@ -148,7 +148,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no faults."""
         return not self.faults
 
     def add(self, fault: DataError) -> None:
@@ -216,22 +216,22 @@ def verify(
     progress: bool = False,
     on: On = "threads",
 ) -> Report:
-    """Check every checksum, length and count, and that every payload is what its codec (and the schema) expects.
+    """Check every checksum, length and count, and every payload against its codec (and the schema).
 
     Args:
         path: As for :func:`headrace.open`.
         format, codec, compression: As for :func:`headrace.open`.
-        schema: Checked against every record. Without one, the first 256 records say of which kind values are; lengths may vary.
+        schema: Checked against every record. Without it, the first 256 records define the kinds of values, and lengths may vary.
         images: Also decode every encoded image, in threads. Needs the extra ``images``.
         progress: Show a progress bar.
-        on: ``"threads"`` reads here, ``"ray"`` on a Ray cluster, one task a file, or an engine of your own; see
+        on: ``"threads"`` of this process, ``"ray"`` for a Ray cluster, one task a file, or your own engine; see
             :func:`headrace.convert`. The report is the same.
 
     Returns:
-        A report; ``report.ok`` is true when nothing is wrong. Damage is reported and not raised.
+        A report; ``report.ok`` is true without faults. Damage is reported, not raised.
 
     Raises:
-        NoFiles, UnknownFormat: there is nothing to check.
+        NoFiles, UnknownFormat: There is nothing to check.
     """
     word(codec, "codec")
     images, progress = flag(images, "images"), flag(progress, "progress")

@@ -31,14 +31,14 @@ def write_records(
     format: str | CSV | None = None,
     compression: str | None = None,
 ) -> int:
-    """Write payloads as they are, framed as records of one file.
+    """Write payloads unchanged, as the records of one file.
 
     Args:
-        path: The file, which appears complete or not at all; ``x@8`` for shards, which take records in turn.
+        path: The file, which appears complete or not at all; ``x@8`` for shards, which get records round-robin.
         records: One payload each.
         format: ``"tfrecord"``, ``"array_record"``; by default found from the name.
-        compression: ``"none"``, ``"gzip"``, ``"zlib"``; of ArrayRecord ``"zstd"``, ``"brotli"``, ``"snappy"``, ``"none"``. By
-            default found from the name, else the format's own.
+        compression: ``"none"``, ``"gzip"``, ``"zlib"``; for ArrayRecord ``"zstd"``, ``"brotli"``, ``"snappy"``,
+            ``"none"``. By default from the name, else the format's default.
 
     Returns:
         The number of records written.
@@ -70,14 +70,14 @@ def write(
     """Write a dataset.
 
     Args:
-        path: Its ending is the format: ``x.tfrecord``, ``.recordio``, ``.array_record``, ``.npy``, ``.npz``, ``.csv``,
-            ``.parquet``, ``.jsonl``, ``.avro``, ``.tar``; ``x.tfrecord.gz`` is compressed, ``x.tfrecord@8`` eight shards. A folder
-            for ``format="npy_folder"``, ``"npz_folder"`` and ``"image_folder"``.
+        path: The suffix selects the format: ``x.tfrecord``, ``.recordio``, ``.array_record``, ``.npy``, ``.npz``, ``.csv``,
+            ``.parquet``, ``.jsonl``, ``.avro``, ``.tar``; ``x.tfrecord.gz`` is compressed, ``x.tfrecord@8`` eight shards. A
+            folder for ``format="npy_folder"``, ``"npz_folder"`` and ``"image_folder"``.
         examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), a table of pandas, Arrow or Polars,
             one array (the feature ``values``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`headrace.Writer`.
-        shards: How many files. Each gets consecutive examples where their number is known (a source, columns, a list); examples of an
-            iterator go to the files in turn.
+        shards: The number of files. Each gets consecutive examples if their number is known (a source, columns, a list);
+            examples of an iterator are distributed round-robin.
         progress: Show a progress bar.
 
     Returns:

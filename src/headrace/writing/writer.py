@@ -36,18 +36,19 @@ class Writer(Closing):
     Args:
         path: As for :func:`headrace.write`.
         format: As for :func:`headrace.open` (``"riegeli"`` is only read); by default found from the name.
-            :class:`headrace.CSV` says how a CSV file is written.
+            :class:`headrace.CSV` is the dialect of a CSV file.
         codec: ``"example"`` (tf.train.Example), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``; by default ``"raw"``
-            when the one feature is called ``record``, else Records in RecordIO and Examples in every other format.
-        schema: Feature types. By default those of the first 1,024 examples (or the first batch); Python floats are
-            float32 where records hold no others.
-        shards: How many files. They take examples in turn; :func:`headrace.write` gives each consecutive ones.
-        compression: ``"none"``, ``"gzip"`` or ``"zlib"`` round the file (TFRecord, RecordIO, CSV, JSON Lines, WebDataset); what the
-            format has within (ArrayRecord and Parquet: ``"zstd"``, ``"brotli"``, ``"snappy"``; npz and Avro: ``"deflate"``). By default
-            found from the name, else the format's own.
+            if the only feature is called ``record``, otherwise Records in RecordIO and Examples in every other format.
+        schema: Feature types. By default inferred from the first 1,024 examples (or the first batch); Python floats are
+            float32 if records hold no others.
+        shards: The number of files. Examples are distributed round-robin; :func:`headrace.write` gives each file
+            consecutive ones.
+        compression: Of the whole file: ``"none"``, ``"gzip"`` or ``"zlib"`` (TFRecord, RecordIO, CSV, JSON Lines,
+            WebDataset). Inside the file: ``"zstd"``, ``"brotli"``, ``"snappy"`` (ArrayRecord and Parquet), ``"deflate"``
+            (npz and Avro). By default from the name, else the format's default.
 
     Raises:
-        SchemaMismatch: on writing, when an example does not fit the schema; names its number and the feature.
+        SchemaMismatch: On writing, if an example does not fit the schema; names its number and the feature.
 
     >>> with Writer(tmp / "x.tfrecord") as w:
     ...     w.write({"label": 3, "image": np.zeros(4, np.float32)})
@@ -86,7 +87,7 @@ class Writer(Closing):
             self._flush()
 
     def write_batch(self, batch: Mapping[str, Any]) -> None:
-        """Add the rows of a batch: ``ndarray (n, *shape)``, :class:`~headrace.Ragged`, or lists. The fast way."""
+        """Add the rows of a batch: ``ndarray (n, *shape)``, :class:`~headrace.Ragged`, or lists. Faster than :meth:`write`."""
         self._check_open()
         self._flush()
         columns = as_columns(batch)

@@ -62,7 +62,7 @@ class SageMakerRecordCodec:
 
         Returns:
             One column per feature of the schema: ``ndarray (n, *shape)``; :class:`~headrace.Ragged` where a length varies;
-            ``scipy.sparse.csr_array (n, width)`` for a sparse feature; object arrays of ``bytes`` or ``str``.
+            ``scipy.sparse.csr_array (n, width)`` for a sparse feature; ``Strings`` for text and bytes.
 
         Raises:
             CorruptRecord: A payload is not a Record, or contains an inconsistent tensor.

@@ -123,17 +123,17 @@ class Condition:
 
 
 def condition(text: str) -> Condition:
-    """Read a condition, for :meth:`headrace.Source.filter` and the viewer.
+    """Parse a condition, for :meth:`headrace.Source.filter` and the viewer.
 
-    Comparisons with a feature of several values hold if any value satisfies them; ``length``, ``min``, ``max`` and ``mean`` make one
-    value of several. Labels compare with their names. A text alone is searched in all features of text.
+    A comparison with a feature of several values holds if any value satisfies it; ``length``, ``min``, ``max`` and ``mean``
+    reduce them to one. Labels compare with their class names. A text alone is searched for in all features of text.
 
     Args:
         text: For example ``"label = 7 and width > 100"``, ``"name contains 'cat' or length(tokens) >= 512"``, ``"score[0] < 0.5"``,
             ``"label in ('cat', 'dog')"``, ``"'needle'"``.
 
     Raises:
-        ConditionError: The text cannot be read; the message shows where.
+        ConditionError: The text cannot be parsed; the message shows where.
 
     >>> condition("label = 7 and width > 100").names
     ('label', 'width')

@@ -73,7 +73,7 @@ def sample(source: MakesViews[View_co], n: int, seed: int = 0) -> View_co:
     begins with a smaller one.
 
     Args:
-        n: How many; all of them, shuffled, if there are fewer.
+        n: The number of examples; all, shuffled, if there are fewer.
         seed: In ``[0, 2^64)``.
     """
     order, count = Shuffled(len(source), seed=whole(seed, "seed")), min(whole(n, "n"), len(source))
@@ -84,12 +84,12 @@ def random_split(source: MakesViews[View_co], parts: Sequence[float], seed: int 
     """Divide the examples at random. Each example is in one part; each part keeps the order of the source.
 
     Args:
-        parts: Fractions that add up to 1 (``[0.8, 0.2]``, which mean what is written), or numbers of examples that add up to the length.
-            The bounds of fractions are rounded to whole examples, halves up.
-        seed: In ``[0, 2^64)``. The division depends on ``seed``, ``parts`` and the number of examples alone, in every release.
+        parts: Fractions that add up to 1 (``[0.8, 0.2]``), or numbers of examples that add up to the length. The bounds
+            of fractions are rounded to whole examples, halves up.
+        seed: In ``[0, 2^64)``. The division depends only on ``seed``, ``parts`` and the number of examples, in every release.
 
     Returns:
-        One source for each part. Together they hold 8 bytes for each example.
+        One source per part. Together they take 8 bytes per example.
 
     Raises:
         ValueError: The parts do not add up, or one is negative.
@@ -106,17 +106,18 @@ def random_split(source: MakesViews[View_co], parts: Sequence[float], seed: int 
 
 
 def sort(source: MakesViews[View_co], by: str | Sequence[str], *, descending: bool | Sequence[bool] = False) -> View_co:
-    """The examples in the order of a feature. Only the features in ``by`` are read, once, now.
+    """Sort the examples. This reads only the features in ``by``, once, now.
 
     Examples with equal values keep their order, also when descending. NaN and NaT come last.
 
     Args:
-        by: A feature, or several: the first decides, the next decide between equals. Each is one number, text or ``bytes`` an example.
-        descending: The largest first: for all features, or one flag for each.
+        by: A feature, or several: later ones decide between equal values of earlier ones. Each has one number, text or
+            ``bytes`` per example.
+        descending: Largest first, for all features, or a flag for each.
 
     Raises:
         NoSuchFeature: There is no feature of that name.
-        UnsupportedData: A feature has more than one value an example.
+        UnsupportedData: A feature has more than one value per example.
 
     >>> import numpy as np
     >>> from headrace.sources.source import ColumnSource
