@@ -122,13 +122,16 @@ class Numbers:
 
     def _add_moments(self, numbers: npt.NDArray[np.float64]) -> None:
         mean = float(numbers.mean())
+        if not math.isfinite(mean):  # the sum is beyond float64
+            mean = float((numbers / len(numbers)).sum())
         self._merge_moments(len(numbers), mean, float(np.square(numbers - mean).sum()))
 
     def _merge_moments(self, count: int, mean: float, squares: float) -> None:
         """Combine the mean and the sum of squared differences of two parts (Chan, Golub and LeVeque 1979)."""
         total = self._finite + count
         apart = mean - self._mean
-        self._squares += squares + apart * apart * self._finite * count / total
+        between = apart * apart * self._finite * count / total if self._finite else 0.0  # not infinity times zero
+        self._squares += squares + between
         self._mean += apart * count / total
         self._finite = total
 

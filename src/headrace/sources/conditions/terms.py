@@ -341,5 +341,5 @@ def _is_text(values: Any) -> bool:
 
 def _text_values(values: Any) -> Any:
     if isinstance(values, str):
-        return values
+        return np.array(values, object)  # not as an array of characters, which loses zeros at the end
     return np.array([_as_text(value) for value in values.reshape(-1)], object)

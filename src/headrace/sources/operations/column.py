@@ -117,7 +117,12 @@ class FeatureColumn(Sequence[Any]):
 
     def isin(self, values: Any) -> npt.NDArray[np.bool_]:
         """For each value, whether it is one of ``values``."""
-        return np.isin(np.asarray(self), list(values) if isinstance(values, (set, frozenset)) else values)
+        found = np.asarray(self)
+        wanted = list(values) if isinstance(values, (set, frozenset, FeatureColumn)) else values
+        if self.feature.is_text and self.ndim == 1:
+            texts = set(wanted.tolist() if isinstance(wanted, np.ndarray) else wanted)
+            return np.fromiter((value in texts for value in found), np.bool_, len(found))
+        return np.isin(found, _exact(wanted, found.dtype) if found.dtype.kind in "iuf" else wanted)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: FBT001
         if copy is False:
@@ -146,6 +151,8 @@ class FeatureColumn(Sequence[Any]):
 
     def _compare(self, other: object, how: Callable[..., Any]) -> npt.NDArray[np.bool_]:
         values = np.asarray(self)
+        if isinstance(other, (str, bytes)) and self.feature.is_text:
+            other = np.array(other, object)  # not as an array of characters, which loses zeros at the end
         try:
             return np.asarray(how(values, other), dtype=np.bool_)
         except (TypeError, ValueError) as error:
@@ -164,6 +171,24 @@ class FeatureColumn(Sequence[Any]):
 
     def __repr__(self) -> str:
         return f"<FeatureColumn {self.name!r} of {len(self)} values: {self.feature}>"
+
+
+def _exact(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Those of some numbers that a dtype has: nothing else equals one of its values, and no number is rounded to one."""
+    given = np.asarray(values)
+    if given.dtype == dtype or given.dtype.kind not in "biufO":
+        return given
+    kept = [number for number in np.asarray(values, object).reshape(-1).tolist() if _has(dtype, number)]
+    return np.array(kept, dtype)
+
+
+def _has(dtype: np.dtype[Any], number: Any) -> bool:
+    try:
+        if dtype.kind == "f":
+            return bool(dtype.type(number) == number)
+        return bool(int(number) == number and np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
+    except (TypeError, ValueError, OverflowError):  # no number, NaN, infinity
+        return False
 
 
 def is_mask(index: Any) -> bool:
