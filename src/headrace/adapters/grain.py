@@ -67,9 +67,9 @@ class GrainShuffled:
         put(self, "shard", Shard() if shard is None else shard)
         put(self, "drop_remainder", drop_remainder)
         if not 0 <= self.n <= MAX_EXAMPLES:
-            raise ValueError(f"an order of Grain's has 0 to 2^62 examples, got {n}")
+            raise ValueError(f"Grain's order has 0 to 2^62 examples, got {n}")
         if not 0 <= self.seed < MAX_SEED:
-            raise ValueError(f"a seed of Grain's is in [0, 2^32), got {seed}")
+            raise ValueError(f"Grain's seed is in [0, 2^32), got {seed}")
         _check_permutes(len(self))
 
     def __len__(self) -> int:

@@ -163,22 +163,22 @@ def prefetch(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
     An exception of ``items`` is raised here, in its place. Closing this generator stops the thread and closes ``items``.
     """
     forks = FORKS.count
-    shelf = _PrefetchBuffer(items, depth)
-    thread = start_thread(shelf.fill, name="headrace-ahead", stop=shelf.stop)
+    buffer = _PrefetchBuffer(items, depth)
+    thread = start_thread(buffer.fill, name="headrace-ahead", stop=buffer.stop)
     try:
         while True:
             if forks != FORKS.count:
                 raise RuntimeError("this iterator was made before the process was forked: make a new one in the child")
-            item = shelf.take()
+            item = buffer.take()
             if item is None:
                 break
             yield item[0]
             del item
-        if shelf.error is not None:
-            raise shelf.error
+        if buffer.error is not None:
+            raise buffer.error
     finally:
         if forks == FORKS.count:
-            shelf.stop()
+            buffer.stop()
             if not sys.is_finalizing():  # Daemon threads stop with the process.
                 thread.join()
 

@@ -301,7 +301,7 @@ class _PageRoutes:
         return self._shown(request, view, number, name)
 
     async def _run(self, function: Callable[[], Any]) -> Any:
-        """Run it in a thread; ``None`` if that takes too long. The thread then goes on, and its result is thrown away."""
+        """Run it in a thread; ``None`` if that takes too long. The thread continues, and its result is dropped."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await self._threads.run_sync(function, abandon_on_cancel=True)

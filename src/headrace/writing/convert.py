@@ -49,7 +49,7 @@ FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
 
 
 def _versions(source: Source) -> str:
-    """A key that changes with the files, also where only examples in their middle change, which a fingerprint does not show."""
+    """A key that changes with the files. A fingerprint depends only on the first and last example."""
     paths = [path for records in records_below(source.node) for path in files_of(records)]
     here = [str(path) for path in paths if Path(path).is_file()]
     signatures = [Signature.of(path) for path in here]
@@ -61,8 +61,9 @@ SAMPLED = 32
 
 
 def _derivation(source: Source) -> list[str]:
-    """A key of what the files and a fingerprint, which is that of the first and last example, do not show: which examples are chosen, and
-    what functions or memory make of them. Functions cannot be compared, so examples throughout the source are.
+    """Keys of which examples are chosen, and of what functions or memory make of them.
+
+    Files and a fingerprint do not show either. Functions cannot be compared, so examples throughout the source are.
     """
     chosen = [each.chosen for each in walk(source.node) if isinstance(each, (Chosen, Filtered))]
     keys = [cache_key(each if isinstance(each, range) else each.tobytes()) for each in chosen]

@@ -111,12 +111,12 @@ def test_names_and_shapes_of_nested_fields(tmp_path):
 def test_two_features_of_one_name_are_refused(tmp_path):
     rows = np.zeros(2, [("a.b", "<i4"), ("a", [("b", "<i4")])])
     np.save(tmp_path / "x.npy", rows)
-    with pytest.raises(SchemaMismatch, match=r"two that are called 'a\.b'"):
+    with pytest.raises(SchemaMismatch, match=r"two named 'a\.b'"):
         hr.open(tmp_path / "x.npy")
     np.savez(tmp_path / "x.npz", **{"a": rows["a"], "a.b": rows["a.b"]})
-    with pytest.raises(SchemaMismatch, match=r"two that are called 'a\.b'"):
+    with pytest.raises(SchemaMismatch, match=r"two named 'a\.b'"):
         hr.open(tmp_path / "x.npz")
-    with pytest.raises(SchemaMismatch, match=r"two that are called 'a\.b'"):
+    with pytest.raises(SchemaMismatch, match=r"two named 'a\.b'"):
         hr.open([tmp_path / "x.npz"], format="npz_folder")
 
 

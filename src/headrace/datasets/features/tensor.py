@@ -184,7 +184,7 @@ class Tensor(LeafFeature):
         except zlib.error as error:
             raise self.misfit(f"bytes that are no zlib stream ({error})", record=record) from error
         if not inflater.eof:
-            raise self.misfit("a zlib stream that is cut off, or larger than the shape says", record=record)
+            raise self.misfit("a zlib stream that is truncated, or larger than its shape", record=record)
         return memory
 
     def encode_example(self, value: Any) -> Any:

@@ -64,7 +64,7 @@ class CsvRows:
             twice = next(name for name in names if names.count(name) > 1)
             raise UnsupportedData(
                 Where(feature=twice),
-                expected="columns that are called differently",
+                expected="columns with different names",
                 found=f"two {twice!r}",
                 hint="Rename one.",
             )
@@ -146,7 +146,7 @@ class CsvRows:
         except UnicodeEncodeError as error:
             found = f"{text[:SHOWN]!r}"
             raise UnsupportedData(
-                place, expected=f"text that {self._encoding} has", found=found, hint="Write UTF-8, which has all."
+                place, expected=f"text that {self._encoding} can encode", found=found, hint="Write UTF-8."
             ) from error
         except TypeError as error:
             raise SchemaMismatch(place, expected="text", found=f"{type(value).__name__}") from error

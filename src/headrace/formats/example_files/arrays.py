@@ -141,8 +141,8 @@ class NpzFiles:
                 for name in features.keys() & found.keys():
                     raise SchemaMismatch(
                         Where(path=path, feature=name),
-                        expected="arrays and fields whose names differ",
-                        found=f"two that are called {name!r}",
+                        expected="arrays and fields with different names",
+                        found=f"two named {name!r}",
                     )
                 found.update(features)
         return found

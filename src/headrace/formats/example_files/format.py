@@ -15,7 +15,7 @@ from headrace.formats.example_files.arrays import FileKind, NpyFiles, NpzFiles
 from headrace.formats.example_files.manifest import NAMES, read_manifest
 from headrace.formats.example_files.table import FilesTable
 from headrace.formats.example_files.write import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
-from headrace.formats.table.folders import class_names, is_noted, noted_schema, refuse_splits
+from headrace.formats.table.folders import class_names, is_marked_empty, refuse_splits, schema_if_empty
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import size_on_disk
 from headrace.io.paths import is_folder
@@ -47,7 +47,7 @@ def open_files(paths: Sequence[str], *, format: str, verify: bool = True) -> Fil
 def _open_folder(folder: str, format: str, kind: FileKind) -> FilesTable:
     look = lister_for(folder)
     suffix, listing = SUFFIXES[format], look(folder)
-    empty = noted_schema(listing, format)
+    empty = schema_if_empty(listing, format)
     if empty is not None:
         return FilesTable(format, (), kind, declared=empty)
     manifest = read_manifest(listing, look)
@@ -105,7 +105,7 @@ def _check_suffixes(files: Sequence[str], suffix: str, manifest: str) -> Sequenc
 def claims(folder: str, look: Lister = Listing.of, *, format: str) -> bool:
     """Whether a folder evidently holds one example per file: it has a manifest or class folders."""
     suffix, listing = SUFFIXES[format], look(folder)
-    if is_noted(listing, format):
+    if is_marked_empty(listing, format):
         return True
     if any(name in listing.files for name in NAMES):
         first = next((name for name in listing.files if name.lower().endswith(tuple(SUFFIXES.values()))), "")

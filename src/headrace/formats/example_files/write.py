@@ -16,7 +16,7 @@ from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.header import header_bytes
 from headrace.formats.npz.write import packed_arrays
-from headrace.formats.table.folders import NOTE, are_splits, leave_note
+from headrace.formats.table.folders import NOTE, are_splits, mark_empty
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import AtomicFolder, Listing, is_visible
 from headrace.io.paths import PathLike
@@ -102,7 +102,7 @@ class _FolderSink:
     def close(self) -> None:
         """Move the complete folder into place."""
         if not self.count and not self.folder.closed:
-            leave_note(self.folder, self.format, self.schema)
+            mark_empty(self.folder, self.format, self.schema)
         self.folder.close()
 
     def abort(self) -> None:

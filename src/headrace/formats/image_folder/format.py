@@ -21,7 +21,7 @@ from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from headrace.formats.image_folder.write import CLASSES_NOTE, ImageFolderSink, join_folders, misfits
 from headrace.formats.table.base import FileTable
-from headrace.formats.table.folders import class_names, is_noted, noted_schema, refuse_splits
+from headrace.formats.table.folders import class_names, is_marked_empty, refuse_splits, schema_if_empty
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import read_each
 from headrace.io.names import is_record_name
@@ -93,7 +93,7 @@ class ImageFolder(FileTable):
     @cached_property
     def _noted(self) -> Schema | None:
         """The stored schema of a folder that was written without any image."""
-        return noted_schema(lister_for(self.paths[0])(self.paths[0]), self.format)
+        return schema_if_empty(lister_for(self.paths[0])(self.paths[0]), self.format)
 
     @cached_property
     def schema(self) -> Schema:
@@ -196,7 +196,7 @@ def looks_like_image_folder(folder: str, look: Lister = Listing.of) -> bool:
     folders, images, others = _sort_listing(listing)
     if others or images:
         return bool(images) and not others
-    return is_noted(listing, "image_folder") or any(
+    return is_marked_empty(listing, "image_folder") or any(
         _has_image(child_of(folder, name), 0, look) for name in folders[:LOOKED_INTO]
     )
 

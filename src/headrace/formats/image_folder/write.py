@@ -13,7 +13,7 @@ from headrace.contracts.images import encoding_of, is_image_name
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.table.folders import NOTE, are_splits, leave_note
+from headrace.formats.table.folders import NOTE, are_splits, mark_empty
 from headrace.io.folders import AtomicFolder, is_visible
 from headrace.io.paths import PathLike
 from headrace.io.system import discard_folder, walk
@@ -152,7 +152,7 @@ class ImageFolderSink:
     def close(self) -> None:
         """Move the complete folder into place."""
         if not self.count and not self.folder.closed:
-            leave_note(self.folder, "image_folder", _as_read(self.schema, self.image))
+            mark_empty(self.folder, "image_folder", _as_read(self.schema, self.image))
         elif self._folders and are_splits(self._folders) and not self.folder.closed:
             self.folder.write(CLASSES_NOTE, json.dumps({"classes": sorted(self._folders)}).encode())
         self.folder.close()

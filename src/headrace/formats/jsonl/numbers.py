@@ -13,7 +13,7 @@ from headrace.formats.table.arrow_types import arrow
 from headrace.formats.table.values import BadValue
 from headrace.io.json_text import load_json
 
-__all__ = ["any_beyond_exact", "check_numbers", "has_beyond_exact", "innermost", "whole_type"]
+__all__ = ["any_beyond_exact", "check_numbers", "has_beyond_exact", "innermost", "integer_type"]
 
 
 SHOWN = 60
@@ -55,7 +55,7 @@ def any_beyond_exact(columns: Iterable[Any]) -> bool:
     return bool((np.abs(floats[0] if len(floats) == 1 else np.concatenate(floats)) >= EXACT).any())
 
 
-class _Whole(str):
+class _Integer(str):
     """The digits of an integer."""
 
     __slots__ = ()
@@ -70,10 +70,10 @@ class _Whole(str):
         return str(self) if len(self) <= SHOWN else f"an integer of {len(self.lstrip('-'))} digits"
 
 
-def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole | float]:
+def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Integer | float]:
     """The numbers under these keys of a line, including those in lists."""
     try:
-        value = load_json(bytes(line).decode("utf-8", "replace").strip(), parse_int=_Whole)
+        value = load_json(bytes(line).decode("utf-8", "replace").strip(), parse_int=_Integer)
     except ValueError as error:
         raise BadValue(row, "one JSON object a line", str(error)) from error
     for key in keys:
@@ -83,18 +83,18 @@ def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole |
         value = waiting.pop()
         if isinstance(value, list):
             waiting += reversed(value)
-        elif isinstance(value, (_Whole, float)):
+        elif isinstance(value, (_Integer, float)):
             yield value
 
 
-def whole_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> Any:
+def integer_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> Any:
     """The type of a column read as floats, some of them large: ``uint64`` if it holds them all.
 
     Raises:
         BadValue: The type would change a number.
     """
     numbers = [(row, number) for row, line in enumerate(lines) for number in _numbers_at(line, keys, row)]
-    whole = [(row, number) for row, number in numbers if isinstance(number, _Whole)]
+    whole = [(row, number) for row, number in numbers if isinstance(number, _Integer)]
     if len(whole) == len(numbers) and all(
         len(number) <= MOST_DIGITS and 0 <= int(number) <= MOST_UINT64 for _, number in whole
     ):
@@ -115,16 +115,16 @@ def whole_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> Any:
     return kind
 
 
-def _is_int64(number: _Whole) -> bool:
+def _is_int64(number: _Integer) -> bool:
     return len(number) <= MOST_DIGITS and -(1 << 63) <= int(number) < 1 << 63
 
 
-def _is_held(number: _Whole | float) -> bool:
-    return number.is_exact if isinstance(number, _Whole) else number not in (np.inf, -np.inf)
+def _is_held(number: _Integer | float) -> bool:
+    return number.is_exact if isinstance(number, _Integer) else number not in (np.inf, -np.inf)
 
 
-def _shown_number(number: _Whole | float) -> str:
-    return number.shown if isinstance(number, _Whole) else "a number beyond float64"
+def _shown_number(number: _Integer | float) -> str:
+    return number.shown if isinstance(number, _Integer) else "a number beyond float64"
 
 
 def check_numbers(array: Any, lines: Sequence[bytes], keys: tuple[str, ...], *, rounds: bool) -> None:

@@ -15,7 +15,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, whole_type
+from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, integer_type
 from headrace.formats.table.arrow import arrow_compute
 from headrace.formats.table.arrow_types import Leaf, arrow, feature_of, leaves_of
 from headrace.formats.table.values import BadValue
@@ -60,7 +60,7 @@ def infer(lines: Sequence[bytes]) -> Found:
         keys = _keys(first.schema, leaf.path)
         if arrow().types.is_floating(innermost(leaf.type)) and has_beyond_exact(array_at(table, keys)):
             try:
-                types = _replace_type(types, leaf, whole_type(lines, keys, leaf.type))
+                types = _replace_type(types, leaf, integer_type(lines, keys, leaf.type))
             except BadValue as bad:
                 faults[leaf.name] = UnsupportedData(
                     Where(record=bad.row, feature=leaf.name), expected=bad.expected, found=bad.found, hint=bad.hint

@@ -281,8 +281,8 @@ def fields_of(dtype: np.dtype[Any], row_shape: tuple[int, ...], path: str | None
         if name in found:
             raise SchemaMismatch(
                 Where(path=path, feature=name),
-                expected="fields whose names differ",
-                found=f"two that are called {name!r}: fields of a field are named with a dot",
+                expected="fields with different names",
+                found=f"two named {name!r}: fields of a field are named with a dot",
                 hint="Rename one of them, or read the file with numpy.",
             )
         found[name] = ArrayField(keys, Feature(base, shape))

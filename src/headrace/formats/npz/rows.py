@@ -282,8 +282,8 @@ class NpzRecords(FileTable):
                 if name in columns:
                     raise SchemaMismatch(
                         Where(path=self.paths[0], feature=name),
-                        expected="arrays and fields whose names differ",
-                        found=f"two that are called {name!r}",
+                        expected="arrays and fields with different names",
+                        found=f"two named {name!r}",
                         hint="columns=[...] reads only the arrays it names.",
                     )
                 columns[name] = (array, field)

@@ -12,7 +12,16 @@ from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
 from headrace.io.urls import child_of, parent_of
 
-__all__ = ["NOTE", "SPLITS", "are_splits", "class_names", "is_noted", "leave_note", "noted_schema", "refuse_splits"]
+__all__ = [
+    "NOTE",
+    "SPLITS",
+    "are_splits",
+    "class_names",
+    "is_marked_empty",
+    "mark_empty",
+    "refuse_splits",
+    "schema_if_empty",
+]
 
 
 NOTE = "headrace-empty.json"
@@ -55,18 +64,18 @@ def class_names(listing: Listing, folders: Callable[[Listing], Sequence[str]]) -
     return tuple(sorted({each for split in splits for each in folders(split)}))
 
 
-def leave_note(folder: AtomicFolder, format: str, schema: Schema) -> None:
+def mark_empty(folder: AtomicFolder, format: str, schema: Schema) -> None:
     """Mark a folder that is being written as one of this format without examples."""
     text = json.dumps({"format": format, **json.loads(schema.to_json())}, ensure_ascii=False)
     folder.write(NOTE, text.encode())
 
 
-def is_noted(listing: Listing, format: str) -> bool:
+def is_marked_empty(listing: Listing, format: str) -> bool:
     """Whether a folder is marked as an empty one of this format."""
     return NOTE in listing.files and _note(listing)[0] == format
 
 
-def noted_schema(listing: Listing, format: str) -> Schema | None:
+def schema_if_empty(listing: Listing, format: str) -> Schema | None:
     """The schema of a folder that is marked as an empty one of this format; else ``None``.
 
     Raises:

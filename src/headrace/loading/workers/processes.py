@@ -139,7 +139,7 @@ class WorkerPrefetcher(Iterator[Block]):
     def _take(self, worker: Worker, answer: JobResult) -> None:
         if answer.number < 0:
             assert answer.error is not None
-            raise unpickling_error(str(worker), answer.error.thaw(str(worker)))
+            raise unpickling_error(str(worker), answer.error.restore(str(worker)))
         worker.orders = [order for order in worker.orders if order.number != answer.number]
         self._answers[answer.number] = worker, answer
 
@@ -156,7 +156,7 @@ class WorkerPrefetcher(Iterator[Block]):
 
     def _block(self, order: JobOrder, worker: Worker, answer: JobResult) -> Block:
         if answer.stop is not None:
-            raise answer.stop.thaw(str(worker))
+            raise answer.stop.restore(str(worker))
         begun = perf_counter_ns()
         if answer.packed is None:
             self._lending.give_back(order.slot)
@@ -164,7 +164,7 @@ class WorkerPrefetcher(Iterator[Block]):
         else:
             total, room = answer.packed.total, answer.packed.room
             batches = unpack(answer.packed, self._lending.bytes_of(order.slot, total, room))
-        failure = None if answer.error is None else answer.error.thaw(str(worker))
+        failure = None if answer.error is None else answer.error.restore(str(worker))
         assert failure is None or isinstance(failure, Exception)
         return Block(
             order.job,

@@ -284,7 +284,7 @@ class TransferredError:
         trace = "".join(traceback.format_exception(error))
         return cls(_pickle_error(error), None if cause is None else _pickle_error(cause), trace)
 
-    def thaw(self, worker: str) -> BaseException:
+    def restore(self, worker: str) -> BaseException:
         """Restore the exception, with the worker's traceback as a note."""
         error: BaseException = pickle.loads(self.error)  # noqa: S301 - written by our own worker
         if self.cause is not None:
