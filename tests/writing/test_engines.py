@@ -229,9 +229,9 @@ def test_no_file_is_scanned_twice(tmp_path, original, small_units, monkeypatch):
     """A worker with an empty cache, such as another machine, gets the indexes with the work."""
     from headrace.formats.index import build
 
-    scanned, build_one = [], build._Job._scanned
+    scanned, build_one = [], build._Job._scan_file
     elsewhere = []
-    monkeypatch.setattr(build._Job, "_scanned", lambda job: (scanned.append(bool(elsewhere)), build_one(job))[1])
+    monkeypatch.setattr(build._Job, "_scan_file", lambda job: (scanned.append(bool(elsewhere)), build_one(job))[1])
 
     class Elsewhere(Pickling):
         def finished(self):

@@ -104,7 +104,7 @@ class CsvCodec:
                 self.decode_batch(
                     spans.part(0, error.record)
                 )  # raises earlier if a check outside native code fails first
-            raise self._described(error, spans) from error
+            raise self._as_error(error, spans) from error
         return self._features(parts, spans)
 
     def decode_rows(self, stretches: list[tuple[Any, int, int]], rows: int) -> Batch | None:
@@ -189,7 +189,7 @@ class CsvCodec:
             hint=f"{encoding_hint(LINE.join(near))} Or give the column the type 'bytes'.",
         )
 
-    def _described(self, error: _native.FormatError, spans: _native.Spans) -> DataError:
+    def _as_error(self, error: _native.FormatError, spans: _native.Spans) -> DataError:
         place = Where(record=error.record, offset=int(error.offset))
         if error.fault == "wrong_count":
             return CorruptRecord(place, expected=f"{error.expected} fields", found=f"{error.found}")

@@ -73,7 +73,7 @@ class FeaturesCodec:
         batch = self._example.decode_batch(spans)
         if not self._others:
             return batch
-        decoded, faults = self._decoded(batch, len(spans))
+        decoded, faults = self._decode_columns(batch, len(spans))
         if faults:
             first = min(faults, key=lambda fault: fault.where.record or 0)
             if first.where.record:
@@ -81,7 +81,7 @@ class FeaturesCodec:
             raise first
         return {name: decoded[name] if name in decoded else batch[name] for name in self._columns}
 
-    def _decoded(self, batch: Batch, n: int) -> tuple[Batch, list[DataError]]:
+    def _decode_columns(self, batch: Batch, n: int) -> tuple[Batch, list[DataError]]:
         """Decode the columns that are not stored directly, and collect their faults."""
         out: Batch = {}
         faults: list[DataError] = []

@@ -81,9 +81,9 @@ class WireKey:
                 return Nested([column.values], (column.offsets,))
             length = column.shape[1]
             return Nested([column.reshape(n * length, *column.shape[2:])], (np.arange(n + 1, dtype=np.int64) * length,))
-        return self._ragged(batch)
+        return self._to_ragged(batch)
 
-    def _ragged(self, batch: Mapping[str, Any]) -> Nested:
+    def _to_ragged(self, batch: Mapping[str, Any]) -> Nested:
         lengths = [batch[f"{self.key}{LENGTHS}{i}"] for i in range(len(self.levels) - 1)]
         flat = batch[self.key + FLAT]
         offsets = [lengths[0].offsets]
@@ -170,12 +170,12 @@ class LeafColumn:
         """
         self._check_lengths(nested)
         try:
-            return self._decoded(nested)
+            return self._decode_leaf(nested)
         except DataError as error:
             record = None if error.where.record is None else nested.record_of(error.where.record)
             raise error.relocated(Where(record=record, feature=self.name)) from error.__cause__
 
-    def _decoded(self, nested: Nested) -> Any:
+    def _decode_leaf(self, nested: Nested) -> Any:
         if self.keys[0].optional:
             return self._optional(nested)
         values = self.feature.decode(nested.parts)
@@ -281,7 +281,7 @@ class Steps(Sequence[Any]):
         return self._example(position % n)
 
     def _example(self, position: int) -> Any:
-        columns = self._of(lambda nested: nested.rows(position, position + 1))._decoded()
+        columns = self._of(lambda nested: nested.rows(position, position + 1))._decode_leaf()
         example = {name: column[0] for name, column in columns.items()}
         return example.get("", example)
 
@@ -295,9 +295,9 @@ class Steps(Sequence[Any]):
             Columns as from ``source.batch``; for single values, a dict with the name ``""``.
         """
         if indices is None:
-            return self._decoded()
+            return self._decode_leaf()
         checked = as_indices(indices, len(self))
-        return self._of(lambda nested: nested.take(checked))._decoded()
+        return self._of(lambda nested: nested.take(checked))._decode_leaf()
 
     @property
     def schema(self) -> Schema:
@@ -312,7 +312,7 @@ class Steps(Sequence[Any]):
     def _of(self, choose: Any) -> Steps:
         return Steps(self._name, self._columns, {name: choose(nested) for name, nested in self._values.items()})
 
-    def _decoded(self) -> Batch:
+    def _decode_leaf(self) -> Batch:
         return {name: self._columns[name].decode(nested) for name, nested in self._values.items()}
 
     def __repr__(self) -> str:

@@ -128,7 +128,7 @@ class Endpoint:
             EndpointError: It does not run.
         """
         try:
-            return self._connected().invoke(body, **options)
+            return self._connect().invoke(body, **options)
         except ConnectionError as error:
             self._client = None
             raise EndpointError(f"the endpoint {self.name} does not answer: {error}") from error
@@ -223,7 +223,7 @@ class Endpoint:
             self._client = None
         self._entry.remove()
 
-    def _connected(self) -> Client:
+    def _connect(self) -> Client:
         if self._client is None:
             address = self.address
             if address is None:

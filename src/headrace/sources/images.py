@@ -197,7 +197,7 @@ class ImagePaths:
                     raise self._outside(name, repr(path[:SHOWN]), index)
         places = [sibling_of(file, path) for file, path in zip(files, paths, strict=True)]
         if any(map(is_url, places)):
-            return self._fetched(name, places, indices)
+            return self._fetch(name, places, indices)
         images = np.empty(len(indices), object)
         for position, whole in enumerate(places):
             try:
@@ -215,7 +215,7 @@ class ImagePaths:
             found = self._folders.setdefault(folder, FolderReader(folder))
         return found.read(path)
 
-    def _fetched(self, name: str, places: list[str], indices: Sequence[int]) -> npt.NDArray[Any]:
+    def _fetch(self, name: str, places: list[str], indices: Sequence[int]) -> npt.NDArray[Any]:
         """Fetch all at once, which takes about as long as fetching one."""
         images = np.empty(len(indices), object)
         try:

@@ -206,18 +206,18 @@ class ReadInstruction(_Sum):
         _pieces_of(self.split_name, sizes, shard_sizes)  # is there such a split?
         n = sizes[self.split_name]
         if n < SHORTEST_FOR_PCT1:
-            raise self._refused("a split of 100 examples or more for 'pct1_dropremainder'", f"one of {n}")
+            raise self._split_error("a split of 100 examples or more for 'pct1_dropremainder'", f"one of {n}")
         start = 0 if self.from_ is None else self._position(self.from_, n)
         stop = n if self.to is None else self._position(self.to, n)
         return [(self.split_name, start, stop)]
 
     def _position(self, bound: float, n: int) -> int:
         if bound != int(bound):
-            raise self._refused("whole per cent for 'pct1_dropremainder'", f"{bound} %")
+            raise self._split_error("whole per cent for 'pct1_dropremainder'", f"{bound} %")
         position = int(bound) * (n // 100)
         return position + n if position < 0 else position
 
-    def _refused(self, expected: str, found: str) -> UnsupportedData:
+    def _split_error(self, expected: str, found: str) -> UnsupportedData:
         return UnsupportedData(Where(), expected=expected, found=found, hint=f"The split was {self!r}.")
 
 

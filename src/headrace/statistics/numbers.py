@@ -151,11 +151,11 @@ class Numbers:
         if counts is not None and len(counts) <= most and (self._is_whole or self._finite >= REPEATED * len(counts)):
             return [Bar(shorten(self._native(value)), count) for value, count in sorted(counts.items())]
         if self._dtype.kind in "mM":
-            return [self._dated(bar) for bar in self._histogram.bars(most, float(self._low), float(self._high))]
+            return [self._to_dates(bar) for bar in self._histogram.bars(most, float(self._low), float(self._high))]
         rounded = round_bars(counts, most, whole=self._is_whole) if counts is not None else []
         return rounded or self._histogram.bars(most, float(self._low), float(self._high))
 
-    def _dated(self, bar: Bar) -> Bar:
+    def _to_dates(self, bar: Bar) -> Bar:
         if bar.start is None or bar.stop is None:
             return bar
         return Bar(f"{self._native(int(bar.start))} to {self._native(int(bar.stop))}", bar.count, bar.start, bar.stop)

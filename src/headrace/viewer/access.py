@@ -64,7 +64,7 @@ class Access:
         elif scope["method"] not in ("GET", "HEAD"):
             await self._refuse(send, 405, "The viewer only shows data: it answers GET.", allow=b"GET, HEAD")
         elif self._is_embedded:
-            await self._embedded(scope, receive, send)
+            await self._answer_embedded(scope, receive, send)
         elif self._knows(headers.get("cookie", "")) or scope["path"].startswith(STYLE):
             await self._answer(scope, receive, send)
         elif self._brings_token(scope):
@@ -74,7 +74,7 @@ class Access:
                 send, 403, "Open the address that `headrace view` printed: it holds the key to this page."
             )
 
-    async def _embedded(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def _answer_embedded(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         first, _, rest = scope["path"][1:].partition("/")
         if not _equal(first, self._session):
             await self._refuse(send, 403, "This page belongs to a notebook: run its cell again.")

@@ -169,7 +169,7 @@ class _PageRoutes:
             return self._redirect(f"{self._viewer.base}/0/{query}", status_code=303)
         if not datasets and not _wants_json(request):
             return self._redirect(f"{self._viewer.base}/endpoints", status_code=303)
-        return self._shown(request, self._viewer.front_page(), None, "")
+        return self._show(request, self._viewer.front_page(), None, "")
 
     async def static(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -298,7 +298,7 @@ class _PageRoutes:
         if isinstance(view, tuple):
             reason, status = view
             return self._failure(request, reason, status, number)
-        return self._shown(request, view, number, name)
+        return self._show(request, view, number, name)
 
     async def _run(self, function: Callable[[], Any]) -> Any:
         """Run it in a thread; ``None`` if that takes too long. The thread continues, and its result is dropped."""
@@ -311,7 +311,7 @@ class _PageRoutes:
     def _dataset(self, number: int) -> ShownDataset | None:
         return self._viewer.datasets[number] if number < len(self._viewer.datasets) else None
 
-    def _shown(self, request: Request, view: Page, number: int | None, name: str) -> Response:
+    def _show(self, request: Request, view: Page, number: int | None, name: str) -> Response:
         if _wants_json(request):
             return self._response(json.dumps(view.data), status_code=view.status, media_type="application/json")
         html = view.html(self._viewer.navigation(number, name), self._viewer.base)
@@ -321,7 +321,7 @@ class _PageRoutes:
 
     def _failure(self, request: Request, reason: str, status: int, number: int | None = None) -> Response:
         content = join([element("h1", "This cannot be shown"), element("p", reason, class_="fault", role="alert")])
-        return self._shown(
+        return self._show(
             request, Page(title="Not shown", content=content, data={"error": reason}, status=status), number, ""
         )
 

@@ -119,7 +119,7 @@ def test_blocks_are_decoded_once_and_found_again(put, monkeypatch):
         assert source.batch(order)["n"].tolist() == order.tolist()
     assert len(read) > 5
     assert len(read) == len(set(read))
-    monkeypatch.setattr(avro.AvroTable, "_scanned", None)  # The index is in the cache now.
+    monkeypatch.setattr(avro.AvroTable, "_scan", None)  # The index is in the cache now.
     assert hr.open(path)[150] == {"n": 150}
 
 

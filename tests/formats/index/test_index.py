@@ -41,13 +41,13 @@ def kept():
 def scans(monkeypatch):
     """The files that are scanned, by name."""
     seen = []
-    scan = index_build._Job._scanned
+    scan = index_build._Job._scan_file
 
     def counted(self):
         seen.append(os.path.basename(self._files.paths[self._number]))
         return scan(self)
 
-    monkeypatch.setattr(index_build._Job, "_scanned", counted)
+    monkeypatch.setattr(index_build._Job, "_scan_file", counted)
     return seen
 
 

@@ -128,8 +128,8 @@ def large(tmp_path, monkeypatch):
 
 
 def test_a_large_row_group_is_read_in_parts_once(large, monkeypatch):
-    opened, whole = [], parquet.ParquetTable._opened
-    monkeypatch.setattr(parquet.ParquetTable, "_opened", lambda *given: (opened.append(given[1:]), whole(*given))[1])
+    opened, whole = [], parquet.ParquetTable._open
+    monkeypatch.setattr(parquet.ParquetTable, "_open", lambda *given: (opened.append(given[1:]), whole(*given))[1])
     source = hr.open(large)
     del opened[:]
     found = [batch["x"].tolist() for batch in hr.Loader(source, 70, threads=0)]
@@ -248,8 +248,8 @@ def test_readers_are_used_again(tmp_path, monkeypatch):
     """Opening one takes a while where there are many columns."""
     monkeypatch.setattr(groups, "JOINED_ROWS", 0)
     pq.write_table(table_of(60).select(["i"]), tmp_path / "x.parquet", row_group_size=5)
-    opened, whole = [], parquet.ParquetTable._opened
-    monkeypatch.setattr(parquet.ParquetTable, "_opened", lambda *given: (opened.append(given[1:]), whole(*given))[1])
+    opened, whole = [], parquet.ParquetTable._open
+    monkeypatch.setattr(parquet.ParquetTable, "_open", lambda *given: (opened.append(given[1:]), whole(*given))[1])
     source = hr.open(tmp_path / "x.parquet")
     for _ in range(2):
         assert source.batch(np.arange(60))["i"].tolist() == list(range(60))

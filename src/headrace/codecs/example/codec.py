@@ -87,7 +87,7 @@ class ExampleCodec:
                 self.decode_batch(
                     spans.part(0, error.record)
                 )  # raises earlier if a check outside native code fails first
-            raise self._described(error) from error
+            raise self._as_error(error) from error
         batch: Batch = {}
         faults: list[DataError] = []
         n = len(spans)
@@ -108,7 +108,7 @@ class ExampleCodec:
             raise min(faults, key=lambda fault: fault.where.record or 0)
         return batch
 
-    def _described(self, error: _native.FormatError) -> DataError:
+    def _as_error(self, error: _native.FormatError) -> DataError:
         """The error for a fault in a payload. Only wire faults have an offset; for others, native code reports 0."""
         features = self._owners
         if error.fault in ("wire", "truncated"):

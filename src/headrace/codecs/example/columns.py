@@ -123,7 +123,7 @@ class Column(ABC):
             SchemaMismatch: A value does not fit the dtype, or values do not fill rows. The error names the first such record.
         """
         ((flat, steps, offsets),) = parts
-        column = self._typed(flat, self._starts(steps, offsets))
+        column = self._to_dtype(flat, self._starts(steps, offsets))
         if steps is None and offsets is None:
             return column.reshape((n, *self.feature.shape))
         if steps is None:
@@ -139,7 +139,7 @@ class Column(ABC):
         return steps * self.count if offsets is None else offsets[steps]  # type: ignore[no-any-return]
 
     @abstractmethod
-    def _typed(self, flat: Any, starts: Any, /) -> npt.NDArray[Any] | Strings:
+    def _to_dtype(self, flat: Any, starts: Any, /) -> npt.NDArray[Any] | Strings:
         """Decoded values in the schema's dtype. Record ``i`` begins at ``starts[i]``, or at ``i * count``."""
 
     def _rows(self, flat: npt.NDArray[Any] | Strings, offsets: npt.NDArray[np.int64]) -> Ragged:
@@ -163,10 +163,10 @@ class Column(ABC):
         """
         key, kind, count, is_list, _ = self.spec
         kind = {EITHER: FLOAT, TEXT: BYTES}.get(kind, kind)
-        rows, steps, offsets = self._arranged(self._array(column, n), n)
+        rows, steps, offsets = self._arrange(self._array(column, n), n)
         return [(key, kind, count, is_list, self._wire(rows.reshape(-1)), steps, offsets)]
 
-    def _arranged(self, column: Any, n: int) -> tuple[npt.NDArray[Any], Any, Any]:
+    def _arrange(self, column: Any, n: int) -> tuple[npt.NDArray[Any], Any, Any]:
         """Values, step offsets of feature lists, and value offsets if the count varies."""
         if self.feature.is_fixed:
             if isinstance(column, Ragged) or column.shape != (n, *self.feature.shape):
@@ -222,7 +222,7 @@ class Column(ABC):
 class NumberColumn(Column):
     """Integers or floats."""
 
-    def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
+    def _to_dtype(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
         if flat.dtype == self.feature.dtype:
             return flat  # type: ignore[no-any-return]
         return fit_dtype(flat, self.feature.dtype, self.name, per_record=self.count, offsets=starts)
@@ -234,7 +234,7 @@ class NumberColumn(Column):
 class TextColumn(Column):
     """Bytes or UTF-8 text."""
 
-    def _typed(self, flat: Any, starts: Any) -> Strings:
+    def _to_dtype(self, flat: Any, starts: Any) -> Strings:
         def record_of(position: int) -> int:
             if starts is None:
                 return position // self.count

@@ -75,7 +75,7 @@ class KeyedColumn(ABC):
         """
         try:
             typed = [column.values([part], n) for column, part in zip(self.parts, parts, strict=True)]
-            return self._joined(typed[0], typed[1:], n)
+            return self._build(typed[0], typed[1:], n)
         except SchemaMismatch as fault:
             if fault.where.record:  # a different check may fail in an earlier record
                 self.values([_first_of(part, fault.where.record) for part in parts], fault.where.record)
@@ -104,7 +104,7 @@ class KeyedColumn(ABC):
         )
 
     @abstractmethod
-    def _joined(self, values: Ragged, others: list[Ragged], n: int, /) -> Any:
+    def _build(self, values: Ragged, others: list[Ragged], n: int, /) -> Any:
         """Build the column from the values and the other lists."""
 
     @abstractmethod
@@ -131,7 +131,7 @@ class SparseColumn(KeyedColumn):
         assert isinstance(self.feature.keys, SparseKeys)
         return self.feature.keys
 
-    def _joined(self, values: Ragged, others: list[Ragged], n: int) -> Any:
+    def _build(self, values: Ragged, others: list[Ragged], n: int) -> Any:
         """``scipy.sparse.csr_array (n, width)``. Repeated positions are kept as separate entries, as in TensorFlow."""
         faults = [
             fault
@@ -208,7 +208,7 @@ class RaggedColumn(KeyedColumn):
         assert isinstance(self.feature.keys, RaggedKeys)
         return self.feature.keys
 
-    def _joined(self, values: Ragged, others: list[Ragged], n: int) -> Ragged:  # noqa: ARG002 - all lists have n rows
+    def _build(self, values: Ragged, others: list[Ragged], n: int) -> Ragged:  # noqa: ARG002 - all lists have n rows
         """``Ragged`` rows of each example, nested as deep as there are partitions."""
         inner, offsets = values.values, values.offsets
         given = list(others)

@@ -106,7 +106,7 @@ class ImageDecoder:
             CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the row of the first bad image.
         """
         if isinstance(column, Ragged):
-            return self._ragged(column, draws)
+            return self._decode_ragged(column, draws)
         flat = column.reshape(-1).tolist()
         per_row = max(1, len(flat) // max(1, len(column)))
         try:
@@ -119,7 +119,7 @@ class ImageDecoder:
             return decoded.reshape((*column.shape, *decoded.shape[1:]))
         return [decoded[start : start + per_row] for start in range(0, len(flat), per_row)]
 
-    def _ragged(self, column: Ragged, draws: npt.NDArray[np.float64] | None) -> Any:
+    def _decode_ragged(self, column: Ragged, draws: npt.NDArray[np.float64] | None) -> Any:
         try:
             decoded = self.column(column.values, None if draws is None else np.repeat(draws, column.lengths, axis=0))
         except DataError as error:
@@ -148,7 +148,7 @@ class ImageDecoder:
         opened: list[ImageHeader] = []
         try:
             for position, image in enumerate(images):
-                opened.append(self._opened(image, position))
+                opened.append(self._open(image, position))
         except DataError:
             self._fill(opened, images)  # an earlier image may be damaged after its header
             raise
@@ -192,21 +192,21 @@ class ImageDecoder:
         stacked: npt.NDArray[Any] | list[npt.NDArray[Any]]
         if alike:
             shape = shapes[0] if shapes else (self.height or 0, self.width or 0, self.channels or 0)
-            stacked = self._pooled((len(opened), *shape))
+            stacked = self._from_pool((len(opened), *shape))
         else:
-            stacked = [self._pooled(shape) for shape in shapes]
+            stacked = [self._from_pool(shape) for shape in shapes]
         for position, header in enumerate(opened):
             try:
                 header.pixels_into(stacked[position])
             except Exception as error:
-                raise self._damaged(error, images[position], position) from error
+                raise self._damage_error(error, images[position], position) from error
         return stacked
 
     def allocated(self, shape: tuple[int, ...], first: bytes) -> Pixels:
         """Allocate batch memory for :meth:`into`. If a lot is requested, ``first``, one of the images, must have the declared size."""
         if math.prod(shape) > TRUSTED_BYTES:
-            self._opened(first, 0)
-        return self._pooled(shape)
+            self._open(first, 0)
+        return self._from_pool(shape)
 
     def into(self, image: bytes, out: Pixels) -> None:
         """Decode one image into ``out``, ``(height, width, channels)``.
@@ -217,7 +217,7 @@ class ImageDecoder:
         self._decode(image, out, 0)
 
     def _decode(self, image: bytes, out: Pixels, position: int) -> None:
-        header = self._opened(image, position)
+        header = self._open(image, position)
         if (header.height, header.width) != out.shape[:2]:
             raise SchemaMismatch(
                 Where(record=position),
@@ -227,20 +227,20 @@ class ImageDecoder:
         try:
             header.pixels_into(out)
         except Exception as error:
-            raise self._damaged(error, image, position) from error
+            raise self._damage_error(error, image, position) from error
 
-    def _pooled(self, shape: tuple[int, ...]) -> Pixels:
+    def _from_pool(self, shape: tuple[int, ...]) -> Pixels:
         dtype = np.dtype(self.feature.dtype)
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         return _native.pooled(size).view(dtype).reshape(shape)
 
-    def _opened(self, image: bytes, position: int) -> ImageHeader:
+    def _open(self, image: bytes, position: int) -> ImageHeader:
         try:
             header = open_image(image, oriented=self.options.oriented)
         except MissingExtra:
             raise
         except Exception as error:
-            raise self._damaged(error, image, position) from error
+            raise self._damage_error(error, image, position) from error
         if header.height * header.width > self.options.most_pixels:
             raise self._too_large(f"one of {header.height} x {header.width}", position)
         self._check_fit(header, position)
@@ -263,7 +263,7 @@ class ImageDecoder:
             else "decode=ImageOptions(any_size=True) takes all sizes.",
         )
 
-    def _damaged(self, error: Exception, image: bytes, position: int) -> DataError:
+    def _damage_error(self, error: Exception, image: bytes, position: int) -> DataError:
         if isinstance(error, (DataError, MemoryError)):
             raise error
         if type(error).__name__ in BOMBS:

@@ -141,9 +141,9 @@ class ViewDecoder(ImageDecoder):
         plain = self._plain_jpegs_at(images, draws)
         if plain is not None:
             return plain
-        results = self._pooled((len(images), *self._axes(self.size, self.channels)))
+        results = self._from_pool((len(images), *self._axes(self.size, self.channels)))
         for position, image in enumerate(images):
-            self._view(self._opened(image, position), image, draws[position], position, results[position])
+            self._view(self._open(image, position), image, draws[position], position, results[position])
         return results
 
     @property
@@ -162,7 +162,7 @@ class ViewDecoder(ImageDecoder):
         results, others = self._decode_plain(images, draws, size, channels)
         for position in others:
             image = images[position]
-            self._view(self._opened(image, position), image, draws[position], position, results[position])
+            self._view(self._open(image, position), image, draws[position], position, results[position])
         return results
 
     def _may_be_plain(self, image: bytes, channels: int) -> bool:
@@ -182,7 +182,7 @@ class ViewDecoder(ImageDecoder):
         """Make results of any size."""
         results = []
         for position, image in enumerate(images):
-            header = self._opened(image, position)
+            header = self._open(image, position)
             channels = self.channels or header.channels
             size = self._size_of(header, position)
             if self._may_be_plain(image, channels):
@@ -190,11 +190,11 @@ class ViewDecoder(ImageDecoder):
                 if not others:
                     results.append(plain[0])
                     continue
-            out = self._pooled(self._axes(size, channels))
+            out = self._from_pool(self._axes(size, channels))
             self._view(header, image, draws[position], position, out)
             results.append(out)
         if not results:
-            return self._pooled((0, *self._axes(self.size or (0, 0), self.channels or 0)))
+            return self._from_pool((0, *self._axes(self.size or (0, 0), self.channels or 0)))
         return np.stack(results) if len({result.shape for result in results}) == 1 else results
 
     def _size_of(self, header: ImageHeader, position: int) -> tuple[int, int]:
@@ -228,7 +228,7 @@ class ViewDecoder(ImageDecoder):
         try:
             header.pixels_into(pixels)
         except Exception as error:
-            raise self._damaged(error, image, position) from error
+            raise self._damage_error(error, image, position) from error
         self._views(channels).apply(pixels, draws[None], out.reshape(-1).view(np.uint8))
 
     def _check_fit(self, header: ImageHeader, position: int) -> None:
@@ -251,7 +251,7 @@ class ViewDecoder(ImageDecoder):
     def _axes(self, size: tuple[int, int], channels: int) -> tuple[int, int, int]:
         return (channels, *size) if self.options.layout == "NCHW" else (*size, channels)
 
-    def _pooled(self, shape: tuple[int, ...]) -> Pixels:
+    def _from_pool(self, shape: tuple[int, ...]) -> Pixels:
         dtype = np.dtype(self.result.dtype)
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         return _native.pooled(size).view(dtype).reshape(shape)

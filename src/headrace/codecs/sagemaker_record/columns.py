@@ -232,7 +232,7 @@ class DenseColumn(RecordColumn):
     def values(self, part: Part, n: int) -> Any:
         """``ndarray (n, *shape)``, or rows if a length varies."""
         flat, offsets, _, _, shapes, absent = part
-        column = self._typed(flat, offsets)
+        column = self._to_dtype(flat, offsets)
         if offsets is not None and shapes is None:
             return Ragged(column, offsets) if len(self.feature.shape) == 1 else self._empty(column)
         if offsets is not None and shapes is not None:
@@ -249,7 +249,7 @@ class DenseColumn(RecordColumn):
         return nest(column, np.zeros((0, len(self.feature.shape)), np.int64), self.feature.shape)
 
     @abstractmethod
-    def _typed(self, flat: Any, offsets: Offsets | None, /) -> Any:
+    def _to_dtype(self, flat: Any, offsets: Offsets | None, /) -> Any:
         """Decoded values in the schema's dtype."""
 
     def _content(self, column: Any, n: int) -> tuple[int, Any, Any, Any, int, tuple[int, ...], Any]:
@@ -278,7 +278,7 @@ class DenseColumn(RecordColumn):
 class TensorColumn(DenseColumn):
     """A dense tensor of numbers."""
 
-    def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
+    def _to_dtype(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
         return fit_dtype(flat, self.feature.dtype, self.name, per_record=self._count, offsets=offsets)
 
     def _fill(self, column: npt.NDArray[Any], absent: Offsets) -> npt.NDArray[Any]:
@@ -322,7 +322,7 @@ class CsrColumn(RecordColumn):
 class BytesColumn(DenseColumn):
     """A Bytes value: text, images, or any bytes."""
 
-    def _typed(self, flat: Any, offsets: Offsets | None) -> Strings:
+    def _to_dtype(self, flat: Any, offsets: Offsets | None) -> Strings:
         def record_of(position: int) -> int:
             if offsets is None:
                 return position // max(self._count, 1)

@@ -158,7 +158,7 @@ class Downloads:
         each: Resource | None = resource
         while each is not None:
             with _lock(self.folder / f".{each.stored_name}.lock"):
-                path = self._kept(each) or self._downloaded(each, failures)
+                path = self._kept(each) or self._download(each, failures)
             if path is not None:
                 return path
             each = each.otherwise
@@ -200,20 +200,20 @@ class Downloads:
         if not path.is_file():
             return None
         try:
-            self._checked(resource, path, str(path))
+            self._check(resource, path, str(path))
         except CorruptFile:
             path.unlink()
             return None
         return path
 
-    def _downloaded(self, resource: Resource, failures: list[str]) -> Path | None:
+    def _download(self, resource: Resource, failures: list[str]) -> Path | None:
         part = self.folder / f"{resource.stored_name}.part"
         self._check_room(resource, part)
         with Progress(f"downloading {resource.name}", resource.size, "bytes", show=self.progress) as bar:
             for url in resource.urls:
                 try:
                     self._complete(resource, url, part, bar)
-                    return self._accepted(resource, url, part)
+                    return self._accept(resource, url, part)
                 except Refused as error:
                     failures.append(f"{error} from {url}")
                 except CorruptFile as error:
@@ -249,13 +249,13 @@ class Downloads:
                 pause = self.patience.backoff_s * 2 ** (failed - 1)
                 time.sleep(min(LONGEST_WAIT_S, max(pause, error.wait_s)))
 
-    def _accepted(self, resource: Resource, url: str, part: Path) -> Path:
+    def _accept(self, resource: Resource, url: str, part: Path) -> Path:
         path = self.folder / resource.stored_name
         notes = part.with_name(part.name + ".json")
         if not part.exists():
             part.touch()  # an empty file
         try:
-            found = self._checked(resource, part, url)
+            found = self._check(resource, part, url)
         except CorruptFile:
             part.unlink()
             notes.unlink(missing_ok=True)
@@ -266,9 +266,9 @@ class Downloads:
         notes.unlink(missing_ok=True)
         return path
 
-    def _checked(self, resource: Resource, part: Path, url: str) -> str:
+    def _check(self, resource: Resource, part: Path, url: str) -> str:
         found = resource.check(part, found_at=url)
-        noted = None if resource.has_checksum else self._noted(resource)
+        noted = None if resource.has_checksum else self._noted_checksum(resource)
         if noted not in (None, found):
             raise CorruptFile(
                 Where(path=url), expected=f"sha256 {noted}, as in the first download", found=f"sha256 {found}"
@@ -278,7 +278,7 @@ class Downloads:
     def _notes(self, resource: Resource) -> Path:
         return self.folder / f"{resource.stored_name}.json"
 
-    def _noted(self, resource: Resource) -> str | None:
+    def _noted_checksum(self, resource: Resource) -> str | None:
         """The checksum of the first download."""
         path = self._notes(resource)
         try:

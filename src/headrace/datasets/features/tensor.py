@@ -105,7 +105,7 @@ class Tensor(LeafFeature):
             )
         else:
             dtype = "float32" if self.declared_dtype == "bfloat16" else self.declared_dtype
-            value = Stored(dtype=dtype, shape=self._flattened())
+            value = Stored(dtype=dtype, shape=self._flat_shape())
         if self._is_dynamic:
             return {"/shape": Stored(dtype="int32", shape=(len(self.shape),)), "/value": value}
         return {"": value}
@@ -115,7 +115,7 @@ class Tensor(LeafFeature):
         """Whether the stored numbers equal the value, with the same shape."""
         return self.encoding == "none" and not self.varies
 
-    def _flattened(self) -> Shape:
+    def _flat_shape(self) -> Shape:
         """The shape with the varying axis first. Values are stored flat, and only the reader knows which axis varies."""
         if None not in self.shape[1:]:
             return self.shape
@@ -129,10 +129,10 @@ class Tensor(LeafFeature):
         if self.encoding != "none":
             return self._arrays(values, None)
         if isinstance(values, Ragged) and None in self.shape[1:]:
-            return stack_or_list([self._shaped(row, i) for i, row in enumerate(values)], self.shape, self.value_dtype)
+            return stack_or_list([self._reshape(row, i) for i, row in enumerate(values)], self.shape, self.value_dtype)
         return values
 
-    def _shaped(self, row: npt.NDArray[Any], record: int) -> npt.NDArray[Any]:
+    def _reshape(self, row: npt.NDArray[Any], record: int) -> npt.NDArray[Any]:
         step = int(np.prod([n for n in self.shape if n is not None]))
         if step == 0 or len(row) % step:
             raise self.misfit(f"{len(row)} values", record=record)
@@ -141,7 +141,7 @@ class Tensor(LeafFeature):
     def _arrays(self, values: Any, shapes: list[tuple[int, ...]] | None) -> Any:
         """Convert memory to arrays."""
         if shapes is None and None not in self.shape:
-            return self._joined(values)
+            return self._join(values)
         given = [self.shape] * len(values) if shapes is None else shapes
         arrays = [self._array(value, shape, i) for i, (value, shape) in enumerate(zip(values, given, strict=True))]
         if self.varies:
@@ -151,7 +151,7 @@ class Tensor(LeafFeature):
             return Ragged(arrays[0], np.zeros(1, np.int64))
         return Ragged.from_list(arrays)
 
-    def _joined(self, values: Any) -> npt.NDArray[Any]:
+    def _join(self, values: Any) -> npt.NDArray[Any]:
         shape = (len(values), *cast("tuple[int, ...]", self.shape))
         if math.prod(shape) > TRUSTED_VALUES:
             self._array(values[0], self.shape, 0)

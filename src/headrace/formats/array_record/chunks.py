@@ -120,11 +120,11 @@ class ChunkReader:
         """From chunks of many records. Those of unusual kinds, and damaged ones, take the general path."""
         chunks = self._store.chunks_of(indices)
         if not self._fetches:
-            return self._gathered(indices, chunks)
+            return self._gather(indices, chunks)
         pinned, missing = self._store.pin(np.unique(chunks))
-        return self._near(self._reach(missing))._gathered(indices, chunks, pinned)
+        return self._near(self._reach(missing))._gather(indices, chunks, pinned)
 
-    def _gathered(self, indices: Indices, chunks: Indices, pinned: _native.PinnedChunks | None = None) -> _native.Spans:
+    def _gather(self, indices: Indices, chunks: Indices, pinned: _native.PinnedChunks | None = None) -> _native.Spans:
         in_order = len(indices) > 1 and int(indices[-1]) - int(indices[0]) == len(indices) - 1
         buffers, which = self._files.buffers(None if len(self._files) == 1 else self._table.file_of[chunks])
         spans, left = self._store.gather(
@@ -152,7 +152,7 @@ class ChunkReader:
         parts: list[_native.Spans] = []
         part_of = np.zeros(len(indices), np.int32)
         place_in = np.zeros(len(indices), np.int64)
-        for start, stop, opened in self._bounded(chunks):
+        for start, stop, opened in self._decode_in_parts(chunks):
             mine = np.flatnonzero((inverse >= start) & (inverse < stop))
             source, first = _number_chunks(opened, self._table.counts(chunks[start:stop]))
             numbers = inverse[mine] - start
@@ -184,7 +184,7 @@ class ChunkReader:
         try:
             return read_record(self._files.content(file), self._table.begins.item(index), verify=self._verify)
         except BadChunk as error:
-            raise self._placed(error, index) from error
+            raise self._relocate(error, index) from error
 
     def _grouped_one(self, index: int) -> memoryview:
         chunk = self._store.chunk_of(index)
@@ -213,7 +213,7 @@ class ChunkReader:
             except BadChunk as error:
                 if error.before is not None:
                     yield error.before.spans()
-                raise self._placed(error, int(chunks[error.number])) from error
+                raise self._relocate(error, int(chunks[error.number])) from error
             spans = opened.chunks.spans()
             self._files.touched(spans.total_bytes)
             yield spans
@@ -240,28 +240,28 @@ class ChunkReader:
         begins = self._table.begins[chunks]
         counts = np.ones(len(chunks), np.int64)
 
-        def opened(start: int, stop: int) -> list[_native.Spans]:
+        def open_from(start: int, stop: int) -> list[_native.Spans]:
             parts = []
             while start < stop:
                 try:
                     part = self._read(0, begins[start:stop], counts[start:stop], HELD_BYTES)
                 except BadChunk as error:
-                    raise self._placed(error, int(chunks[start + error.number])) from error
+                    raise self._relocate(error, int(chunks[start + error.number])) from error
                 parts.append(part.spans())
                 start += len(part)
                 self._is_slow = part.needed in SLOW
             return parts
 
-        parts = parallel_map(opened, len(chunks), least=LEAST_CHUNKS) if self._is_slow else opened(0, len(chunks))
+        parts = parallel_map(open_from, len(chunks), least=LEAST_CHUNKS) if self._is_slow else open_from(0, len(chunks))
         return parts[0] if len(parts) == 1 else _native.join_spans(parts)
 
-    def _bounded(self, chunks: Indices) -> Iterator[tuple[int, int, list[_Opened]]]:
+    def _decode_in_parts(self, chunks: Indices) -> Iterator[tuple[int, int, list[_Opened]]]:
         """Decode chunks, yielding before they take too much memory: the first chunk, one past the last, and the decoded chunks."""
         start = at = 0
         several: list[_Opened] = []
         held = 0
         while at < len(chunks):
-            for opened in self._opened(chunks[at:]):
+            for opened in self._open_first(chunks[at:]):
                 several.append(opened)
                 at += opened.number
                 held += opened.chunks.held_bytes
@@ -271,26 +271,26 @@ class ChunkReader:
         if several:
             yield start, at, several
 
-    def _opened(self, chunks: Indices) -> list[_Opened]:
+    def _open_first(self, chunks: Indices) -> list[_Opened]:
         """Decode the first of these chunks, and as many of the following ones as may be held."""
         others = np.flatnonzero(self._table.file_of[chunks] != self._table.file_of[chunks[0]])
         together = chunks[: others[0]] if len(others) else chunks
         fitting = together[: max(1, HELD_BYTES // self._chunk_bytes)]
 
-        def opened(start: int, stop: int) -> list[_Opened]:
+        def open_from(start: int, stop: int) -> list[_Opened]:
             parts = []
             while start < stop:
                 try:
                     parts.append(self._open(fitting[start:stop]))
                 except BadChunk as error:
-                    raise self._placed(error, int(fitting[start + error.number])) from error
+                    raise self._relocate(error, int(fitting[start + error.number])) from error
                 start += parts[-1].number
             return parts
 
         if self._is_slow:
-            parts = parallel_map(opened, len(fitting), least=max(1, WORTH_A_THREAD // self._chunk_bytes))
+            parts = parallel_map(open_from, len(fitting), least=max(1, WORTH_A_THREAD // self._chunk_bytes))
         else:
-            parts = opened(0, len(fitting))
+            parts = open_from(0, len(fitting))
         self._is_slow = parts[0].chunks.needed in SLOW
         self._chunk_bytes = max(1, *(part.chunks.held_bytes // part.number for part in parts))
         return parts
@@ -315,7 +315,7 @@ class ChunkReader:
             threads=spare_cores(),
         )
 
-    def _placed(self, error: BadChunk, chunk: int) -> CorruptRecord:
+    def _relocate(self, error: BadChunk, chunk: int) -> CorruptRecord:
         """The error with the number of the first record of the chunk."""
         fault = error.fault
         place = self._table.where(int(self._table.firsts[chunk]))

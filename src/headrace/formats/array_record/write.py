@@ -107,7 +107,7 @@ class ArrayRecordWriter(FileWriter):
         payloads, self._waiting = self._waiting[:ready], self._waiting[ready:]
         sizes = np.array([len(payload) for payload in payloads], np.int64)
         self._waiting_bytes -= int(sizes.sum())
-        values, packed_sizes = self._packed(payloads, sizes)
+        values, packed_sizes = self._group_arguments(payloads, sizes)
         framed, begins, _ = _native.frame_chunks(
             self._position,
             self.options.number,
@@ -123,7 +123,7 @@ class ArrayRecordWriter(FileWriter):
         self._decoded_sizes.append(np.add.reduceat(sizes, firsts))
         self._counts.append(np.diff(firsts, append=ready))
 
-    def _packed(self, payloads: list[bytes], sizes: Indices) -> tuple[Sequence[Buffer], list[Buffer] | None]:
+    def _group_arguments(self, payloads: list[bytes], sizes: Indices) -> tuple[Sequence[Buffer], list[Buffer] | None]:
         """The arguments of native code for every group: the values, and the sizes if they are compressed."""
         number, group_size = self.options.number, self.options.group_size
         if number == NONE:

@@ -71,9 +71,9 @@ class AvroTable(BlockTable):
         except RecursionError as error:
             raise too_deep_error(Where(path=self.paths[file])) from error
         except DAMAGE as error:
-            raise self._damaged(file, error, "an intact Avro header") from error
+            raise self._damage_error(file, error, "an intact Avro header") from error
 
-    def _damaged(self, file: int, error: Exception, expected: str, offset: int | None = None) -> CorruptFile:
+    def _damage_error(self, file: int, error: Exception, expected: str, offset: int | None = None) -> CorruptFile:
         found = f"{type(error).__name__} {error}".strip()[:160]
         return CorruptFile(Where(path=self.paths[file], offset=offset), expected=expected, found=found)
 
@@ -118,7 +118,7 @@ class AvroTable(BlockTable):
             not file.signature.proves(found) for file, found in zip(kept.files, signatures, strict=True)
         ):
             wait_for_tick(signatures)
-            starts = [self._scanned(number) for number in range(len(self.paths))]
+            starts = [self._scan(number) for number in range(len(self.paths))]
             files = [
                 FileIndex(name, found, len(part))
                 for name, found, part in zip(self.paths, signatures, starts, strict=True)
@@ -128,7 +128,7 @@ class AvroTable(BlockTable):
         self._files.expect(signatures)
         return kept
 
-    def _scanned(self, file: int) -> Indices:
+    def _scan(self, file: int) -> Indices:
         content, module = self._files.content(file), _fastavro()
         offsets, counts, at = [], [], 0
         whole = _native.copy_bytes(content.buffer)
@@ -143,7 +143,7 @@ class AvroTable(BlockTable):
                     bar.advance(block.offset + block.size - at)
                     at = block.offset + block.size
         except DAMAGE as error:
-            raise self._damaged(file, error, "an intact block", at) from error
+            raise self._damage_error(file, error, "an intact block", at) from error
         return np.repeat(np.array(offsets, np.int64), np.array(counts, np.int64))
 
     @cached_property
@@ -183,7 +183,7 @@ class AvroTable(BlockTable):
         try:
             records = list(module.reader(io.BytesIO(alone)))
         except DAMAGE as error:
-            raise self._damaged(file, error, "an intact block", offset) from error
+            raise self._damage_error(file, error, "an intact block", offset) from error
         if len(records) != count:
             raise CorruptFile(
                 Where(path=self.paths[file], offset=offset), expected=f"{count} records", found=f"{len(records)}"

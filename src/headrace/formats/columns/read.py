@@ -95,7 +95,7 @@ class StoredFeature:
         if self.is_sparse:
             return self._sparse_rows(indices)
         if self.levels:
-            return self._nested(indices, 0)
+            return self._nest(indices, 0)
         if None not in self.shape:
             size = math.prod(length or 0 for length in self.shape)
             starts = indices * size
@@ -105,7 +105,7 @@ class StoredFeature:
         values = self._strings(starts, stops) if self.dtype is None else self._numbers(starts, stops, self.dtype)
         if None not in self.shape:
             return values.reshape(len(indices), *self.shape)
-        return self._shaped(values, indices, stops - starts)
+        return self._shape_rows(values, indices, stops - starts)
 
     def _sparse_rows(self, indices: Indices) -> Any:
         starts, stops = self._spans("rows", indices, indices + 1)
@@ -121,7 +121,7 @@ class StoredFeature:
         sparse = _optional.require("scipy.sparse", extra="sklearn")
         return sparse.csr_array((values, found, offsets), shape=(len(indices), width))
 
-    def _nested(self, rows: Indices, level: int) -> Ragged:
+    def _nest(self, rows: Indices, level: int) -> Ragged:
         """Rows of one level, and all below."""
         kind = f"rows{level or ''}"
         if len(rows) and int(rows.max()) >= len(self._array(kind, LITTLE)) - 1:
@@ -134,14 +134,14 @@ class StoredFeature:
             if len(stops) and int(stops.max()) > below:
                 raise self._bad(kind)
             inner = np.arange(int(offsets[-1])) + np.repeat(starts - offsets[:-1], lengths)
-            return Ragged(self._nested(inner, level + 1), offsets)
+            return Ragged(self._nest(inner, level + 1), offsets)
         shape = tuple(length or 0 for length in self.shape[self.levels :])
         size = math.prod(shape)
         starts, stops = starts * size, stops * size
         values = self._strings(starts, stops) if self.dtype is None else self._numbers(starts, stops, self.dtype)
         return Ragged(values.reshape(int(offsets[-1]), *shape), offsets)
 
-    def _shaped(self, values: Any, indices: Indices, sizes: Indices) -> Any:
+    def _shape_rows(self, values: Any, indices: Indices, sizes: Indices) -> Any:
         """Rows of varying length, or arrays of varying shapes."""
         ends = np.cumsum(sizes)
         if None not in self.shape[1:]:

@@ -86,7 +86,7 @@ class FeatureWriter:
         self._enter("sparse rows", first)
         width = int(rows.shape[1])
         if self._shape not in (None, (width,)):
-            raise self._changed(f"rows of {self._shape}", f"rows of {(width,)}", first)
+            raise self._change_error(f"rows of {self._shape}", f"rows of {(width,)}", first)
         self._shape = (width,)
         self._check_kind(rows.data, 1, first)
         self._write_values(rows.data)
@@ -111,7 +111,7 @@ class FeatureWriter:
         self._ends = self._ends or [0] * len(levels)
         has_values = bool(self._ends[-1])
         if len(levels) != len(self._ends) or (has_values and len(values) and shape != self._shape):
-            raise self._changed(f"rows of shape {self._shape}", f"rows of shape {shape}", first)
+            raise self._change_error(f"rows of shape {self._shape}", f"rows of shape {shape}", first)
         if not has_values:  # rows without values do not show the shape of one
             self._shape = shape
         self._check_kind(values, len(shape), first)
@@ -124,10 +124,10 @@ class FeatureWriter:
     def _enter(self, kind: str, first: int) -> None:
         """Check that a column is of the kind of those before."""
         if self._kind not in ("", kind):
-            raise self._changed(self._kind, kind, first)
+            raise self._change_error(self._kind, kind, first)
         self._kind = kind
 
-    def _changed(self, before: str, found: str, first: int) -> SchemaMismatch:
+    def _change_error(self, before: str, found: str, first: int) -> SchemaMismatch:
         where = Where(record=first, feature=self.name)
         return SchemaMismatch(where, expected=f"{before}, as before", found=found)
 

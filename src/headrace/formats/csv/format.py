@@ -99,10 +99,10 @@ class CsvRecords(FramedRecords):
         files.passed(index.total_bytes * count // max(len(index), 1), of=index.total_bytes)
         return [(files.content(number).buffer, begin, end) for number, begin, end in places]
 
-    def _gathered(self, block: list[RecordRun]) -> _native.Spans:
+    def _gather(self, block: list[RecordRun]) -> _native.Spans:
         """The rows of a run end where a scan has just found them to end."""
         if len(block) > 1:
-            return super()._gathered(block)
+            return super()._gather(block)
         run = block[0]
         return _native.gather_csv([run.buffer], None, run.starts, self.dialect.marks, run.end)
 

@@ -74,9 +74,9 @@ class CsvRows:
         """The bytes before the rows: a byte order mark and a header, if requested."""
         mark = "\ufeff" if self._encoding in ("utf-8-sig", "utf-16", "utf-32") else ""
         if self.options.header is False or not self.names:
-            return self._encoded(mark.encode())
+            return self._encode(mark.encode())
         texts = [self._text(name, None, "header") for name in self.names]
-        return self._encoded(mark.encode() + self._laid([(TEXT, len(texts), texts)], 1))
+        return self._encode(mark.encode() + self._laid([(TEXT, len(texts), texts)], 1))
 
     def encode_rows(self, batch: Mapping[str, Any], n: int) -> bytes:
         """``n`` examples as text, with line ends.
@@ -94,12 +94,12 @@ class CsvRows:
         if not self.schema:
             return b""
         columns = [self._column(name, feature, batch[name], n) for name, feature in self.schema.items()]
-        return self._encoded(self._laid(columns, n))
+        return self._encode(self._laid(columns, n))
 
     def _laid(self, columns: list[tuple[int, int, Any]], rows: int) -> bytes:
         return _native.encode_csv(columns, rows, self.marks, self.options.newline)
 
-    def _encoded(self, text: bytes) -> bytes:
+    def _encode(self, text: bytes) -> bytes:
         """Transcode UTF-8 to the encoding of the file."""
         if self._encoding in ("utf-8", "utf-8-sig"):
             return text

@@ -40,7 +40,7 @@ def open_files(paths: Sequence[str], *, format: str, verify: bool = True) -> Fil
         return FilesTable(format, paths, _kind(format, verify=verify))
     first, *others = [_open_folder(folder, format, _kind(format, verify=verify)) for folder in paths]
     for other in others:
-        first = first.joined(other)
+        first = first.join(other)
     return first
 
 

@@ -76,7 +76,7 @@ class FilesTable(FileTable):
         array = dict(zip([name], self._arrays.values(), strict=True))
         return FilesTable(self.format, self.paths, NpyFiles(name), known=self.known, declared=Schema(array))
 
-    def joined(self, other: FilesTable) -> FilesTable:
+    def join(self, other: FilesTable) -> FilesTable:
         """The files of this table followed by those of ``other``.
 
         Raises:
@@ -102,7 +102,7 @@ class FilesTable(FileTable):
         if self.declared is not None:
             return self.declared
         numbers = np.unique(np.linspace(0, len(self.paths) - 1, SAMPLED).astype(np.int64)).tolist()
-        samples = list(self._loaded(numbers, None)) if self.paths else []
+        samples = list(self._load(numbers, None)) if self.paths else []
         first_path, first = samples[0] if samples else ("", {})
         features = {name: Feature(array.dtype, array.shape) for name, array in first.items()}
         for path, arrays in samples[1:]:
@@ -137,7 +137,7 @@ class FilesTable(FileTable):
         root = os.getcwd()
         return [os.fsencode(path if is_url(path) else os.path.join(root, path)) for path in self.paths]
 
-    def _loaded(self, numbers: Sequence[int], names: Sequence[str] | None) -> Iterator[tuple[str, Arrays]]:
+    def _load(self, numbers: Sequence[int], names: Sequence[str] | None) -> Iterator[tuple[str, Arrays]]:
         """Paths and arrays of these files. Remote files are fetched in parallel; local ones are read one at a time."""
         paths = [self.paths[number] for number in numbers]
         contents: Iterable[bytes] = (read_whole(self._encoded[number]) for number in numbers)
@@ -152,7 +152,7 @@ class FilesTable(FileTable):
         Raises:
             DataError: The file is damaged.
         """
-        list(self._loaded([number], None))
+        list(self._load([number], None))
 
     @cached_property
     def _template(self) -> Template | None:
@@ -186,7 +186,7 @@ class FilesTable(FileTable):
         if self._template is None or not numbers:
             loaded = [
                 self._fitting(number, arrays, names)
-                for number, (_, arrays) in zip(numbers, self._loaded(numbers, names), strict=True)
+                for number, (_, arrays) in zip(numbers, self._load(numbers, names), strict=True)
             ]
             return {name: _stack(self._arrays[name], [arrays[name] for arrays in loaded]) for name in names}
         encoded = self._encoded
@@ -195,7 +195,7 @@ class FilesTable(FileTable):
             number = numbers[position]
             if status[position] != DIFFERENT:
                 raise _unreadable(self.paths[number], int(status[position]))
-            ((_, arrays),) = self._loaded([number], names)
+            ((_, arrays),) = self._load([number], names)
             for name, array in self._fitting(number, arrays, names).items():
                 columns[name][position] = array
         return columns

@@ -232,11 +232,11 @@ class FramedRecords:
     def _spans_of_blocks(self, blocks: Iterator[list[RecordRun]]) -> Iterator[tuple[int, _native.Spans]]:
         first = 0
         for block in blocks:
-            spans = self._gathered(block)
+            spans = self._gather(block)
             yield first, spans
             first += len(spans)
 
-    def _gathered(self, block: list[RecordRun]) -> _native.Spans:
+    def _gather(self, block: list[RecordRun]) -> _native.Spans:
         if len(block) == 1:
             return self.framing.gather([block[0].buffer], None, block[0].starts, verify=self._verify_later)
         which = np.repeat(np.arange(len(block), dtype=np.int32), [len(run) for run in block])

@@ -225,13 +225,13 @@ class Scan:
         """
         content = self._content
         if isinstance(content, MappedFile):
-            rest = yield from self._mapped(content)
+            rest = yield from self._scan_mapped(content)
         else:
-            rest = yield from self._streamed(content)
+            rest = yield from self._scan_stream(content)
         if content.fault is not None:
             self._fail(content.fault.relocated(Where(record=self._number)), rest)
 
-    def _mapped(self, content: MappedFile) -> Generator[RecordRun, None, int]:
+    def _scan_mapped(self, content: MappedFile) -> Generator[RecordRun, None, int]:
         dropped = 0
         runs = self._runs(content.buffer, 0, last=content.fault is None)
         while True:
@@ -244,7 +244,7 @@ class Scan:
                 content.drop(dropped, run.end - dropped)
                 dropped = run.end
 
-    def _streamed(self, parts: Iterable[Part]) -> Generator[RecordRun, None, int]:
+    def _scan_stream(self, parts: Iterable[Part]) -> Generator[RecordRun, None, int]:
         """Use records in place. A record that spans two parts is copied, with a few after it."""
         left, base = memoryview(b""), 0
         waiting: list[memoryview] = []

@@ -109,13 +109,13 @@ class ImageFolderSink:
             try:
                 self.folder.write(path, image)
             except FileExistsError as error:
-                raise self._refused(NAME, "a name of its own for every image", repr(path)) from error
+                raise self._refusal(NAME, "a name of its own for every image", repr(path)) from error
             self.count += 1
 
     def _name(self, batch: Mapping[str, Any], row: int, image: Any) -> str:
         kind = encoding_of(image) if isinstance(image, bytes) else None
         if kind is None:
-            raise self._refused(self.image, "the bytes of an image", f"{type(image).__name__} {image!r:.40}")
+            raise self._refusal(self.image, "the bytes of an image", f"{type(image).__name__} {image!r:.40}")
         name = f"{self.count:08d}{ENDINGS[kind]}"
         if self.has_names:
             name = str(batch[NAME][row])
@@ -136,17 +136,17 @@ class ImageFolderSink:
             self._is_nested = is_nested
         if is_nested != self._is_nested:
             expected = "names that all lead into folders, or none of them"
-            raise self._refused(NAME, expected, f"{name!r} after others that {'do not' if is_nested else 'do'}")
+            raise self._refusal(NAME, expected, f"{name!r} after others that {'do not' if is_nested else 'do'}")
 
     def _class(self, label: Any) -> str:
         names = self.label.names if self.label is not None else None
         if names is None:  # Padded, so that folders sort by number.
             return label if isinstance(label, str) else f"{int(label):05d}"
         if not 0 <= int(label) < len(names):
-            raise self._refused(LABEL, f"a label from 0 to {len(names) - 1}", str(label))
+            raise self._refusal(LABEL, f"a label from 0 to {len(names) - 1}", str(label))
         return names[int(label)]
 
-    def _refused(self, feature: str, expected: str, found: str) -> SchemaMismatch:
+    def _refusal(self, feature: str, expected: str, found: str) -> SchemaMismatch:
         return SchemaMismatch(Where(path=self.path, record=self.count, feature=feature), expected=expected, found=found)
 
     def close(self) -> None:

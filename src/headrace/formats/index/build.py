@@ -268,16 +268,16 @@ class _Job:
         """Scan a large plain file in pieces, any other in one go."""
         size = self._signature.size
         if self._remote or self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":
-            self._whole = pool.submit(self._scanned)
+            self._whole = pool.submit(self._scan_file)
             return
         bounds = [*range(0, size - PIECE_BYTES // 2, PIECE_BYTES), size]
         self._pieces = [pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
 
     def result(self) -> _Found:
         """Wait for the result."""
-        return self._found(self._joined()) if self._whole is None else self._whole.result()
+        return self._found(self._join()) if self._whole is None else self._whole.result()
 
-    def _scanned(self) -> _Found:
+    def _scan_file(self) -> _Found:
         content = self._files.stream(self._number) if self._remote else self._files.content(self._number)
         if self._skip or not isinstance(content, MappedFile):
             return self._in_order(content)
@@ -339,7 +339,7 @@ class _Job:
         content.drop(start, stop - start)
         return _Piece(begin, stop, starts, end)
 
-    def _joined(self) -> Starts:
+    def _join(self) -> Starts:
         """The starts of all pieces. A piece counts only if the records before it end exactly where it begins."""
         content = self._files.content(self._number)
         at, starts = self._begin(content), Starts()

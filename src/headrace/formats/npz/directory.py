@@ -107,10 +107,10 @@ class _Directory:
     def corrupt(self, offset: int, expected: str, found: str, hint: str = "") -> CorruptFile:
         return CorruptFile(Where(path=self.path, offset=offset), expected=expected, found=found, hint=hint)
 
-    def _unsupported(self, name: str, expected: str, found: str, hint: str) -> DataError:
+    def _unsupported_error(self, name: str, expected: str, found: str, hint: str) -> DataError:
         return UnsupportedData(Where(path=self.path, feature=name), expected=expected, found=found, hint=hint)
 
-    def _unpacked(self, layout: struct.Struct, offset: int, magic: bytes, what: str) -> tuple[int, ...]:
+    def _unpack(self, layout: struct.Struct, offset: int, magic: bytes, what: str) -> tuple[int, ...]:
         if not 0 <= offset <= len(self.content) - layout.size:
             raise self.corrupt(offset, f"{what} of {layout.size} bytes", "the end of the file before it", CUT_OFF)
         found = layout.unpack_from(self.content, offset)
@@ -121,7 +121,7 @@ class _Directory:
     def _extent(self) -> tuple[int, int, int]:
         """Where the directory begins and ends, and its number of members."""
         at = self._end_record()
-        disk, first_disk, here, count, size, begin, _ = self._unpacked(END, at, END_MAGIC, "the end of a ZIP directory")
+        disk, first_disk, here, count, size, begin, _ = self._unpack(END, at, END_MAGIC, "the end of a ZIP directory")
         end = at
         if bytes(self.content[max(0, at - LOCATOR.size) :][:4]) == LOCATOR_MAGIC:
             end, (disk, first_disk, here, count, size, begin) = self._end64(at - LOCATOR.size)
@@ -148,8 +148,8 @@ class _Directory:
         raise self.corrupt(len(self.content), "the end of a ZIP directory", "none", CUT_OFF)
 
     def _end64(self, locator: int) -> tuple[int, tuple[int, ...]]:
-        disk, at, _ = self._unpacked(LOCATOR, locator, LOCATOR_MAGIC, "the place of the ZIP64 end")
-        size, _, _, this, first, here, count, length, begin = self._unpacked(END64, at, END64_MAGIC, "a ZIP64 end")
+        disk, at, _ = self._unpack(LOCATOR, locator, LOCATOR_MAGIC, "the place of the ZIP64 end")
+        size, _, _, this, first, here, count, length, begin = self._unpack(END64, at, END64_MAGIC, "a ZIP64 end")
         if disk or size != END64.size - 12 + (locator - at - END64.size):
             raise self.corrupt(at, f"a ZIP64 end up to byte {locator:#x}", f"one of {size + 12} bytes")
         return at, (this, first, here, count, length, begin)
@@ -166,7 +166,7 @@ class _Directory:
         return found
 
     def _entry(self, at: int) -> tuple[_Entry, int]:
-        values = self._unpacked(ENTRY, at, ENTRY_MAGIC, "an entry of the directory")
+        values = self._unpack(ENTRY, at, ENTRY_MAGIC, "an entry of the directory")
         _, _, flags, method, _, _, crc, packed, size, name_bytes, extra_bytes, comment_bytes, disk, _, _, header = (
             values
         )
@@ -199,7 +199,7 @@ class _Directory:
         name = self._name(entry)
         self._check_readable(entry, name)
         at = entry.header
-        values = self._unpacked(LOCAL, at, LOCAL_MAGIC, f"the header of {name!r}")
+        values = self._unpack(LOCAL, at, LOCAL_MAGIC, f"the header of {name!r}")
         _, flags, method, _, _, crc, packed, size, name_bytes, extra_bytes = values
         offset = at + LOCAL.size + name_bytes + extra_bytes
         own = bytes(self.content[at + LOCAL.size :][:name_bytes])
@@ -231,10 +231,10 @@ class _Directory:
 
     def _check_readable(self, entry: _Entry, name: str) -> None:
         if entry.flags & (ENCRYPTED | STRONG | MASKED):
-            raise self._unsupported(name, "a plain member", "an encrypted one", "Decrypt the archive first.")
+            raise self._unsupported_error(name, "a plain member", "an encrypted one", "Decrypt the archive first.")
         if entry.flags & PATCHED or entry.method not in (STORED, DEFLATED):
             method = "patch data" if entry.flags & PATCHED else METHODS.get(entry.method, f"method {entry.method}")
-            raise self._unsupported(
+            raise self._unsupported_error(
                 name, "a stored or deflated member", f"one packed by {method}", "Write it again with np.savez."
             )
         if entry.method == STORED and entry.packed_bytes != entry.size:

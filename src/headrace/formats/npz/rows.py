@@ -123,7 +123,7 @@ class _ArrayFiles(FileSet):
         self.archives = archives
         self.name = name
 
-    def _opened(self, number: int) -> MappedFile:
+    def _open_file(self, number: int) -> MappedFile:
         return self.archives.content(number, self.name)[0]
 
     def by_range(self, number: int) -> bool:  # noqa: ARG002

@@ -64,13 +64,13 @@ class ParquetTable(BlockTable):
     def _footers(self) -> list[Any]:
         footers = []
         for number in range(len(self.paths)):
-            reader = self._opened(number)
+            reader = self._open(number)
             footers.append(reader.metadata)
             self._keep_reader(number, reader)
         self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
         return footers
 
-    def _opened(self, number: int, footer: Any = None) -> Any:
+    def _open(self, number: int, footer: Any = None) -> Any:
         """A new reader. Threads must not share one."""
         parquet, pa = require("pyarrow.parquet", extra="arrow"), arrow()
         buffer = self._files.content(number).buffer
@@ -79,7 +79,7 @@ class ParquetTable(BlockTable):
                 content = pa.BufferReader(pa.py_buffer(buffer))
                 return parquet.ParquetFile(content, metadata=footer, page_checksum_verification=self.verify)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise self._damaged(number, error, "an intact Parquet footer") from error
+            raise self._damage_error(number, error, "an intact Parquet footer") from error
 
     @cached_property
     def _readers(self) -> dict[tuple[int, int], list[Any]]:
@@ -91,14 +91,14 @@ class ParquetTable(BlockTable):
         try:
             reader = idle.pop()
         except IndexError:
-            reader = self._opened(file, self._footers[file])
+            reader = self._open(file, self._footers[file])
         try:
             with guard_reads(self._files.content(file).buffer):
                 table = reader.read_row_groups(numbers, columns=self._roots(file, leaves), use_threads=False)
         except (arrow().ArrowException, OSError) as error:
             if len(numbers) > 1:  # Which of them is at fault?
                 return arrow().concat_tables([self._row_groups(file, [number], leaves) for number in numbers])
-            raise self._damaged(file, error, f"an intact row group {numbers[0]}") from error
+            raise self._damage_error(file, error, f"an intact row group {numbers[0]}") from error
         self._keep_reader(file, reader)
         return table
 
@@ -109,7 +109,7 @@ class ParquetTable(BlockTable):
         while len(self._readers) > MOST_READERS:
             self._readers.pop(next(iter(self._readers)), None)
 
-    def _damaged(self, number: int, error: Exception, expected: str) -> CorruptFile:
+    def _damage_error(self, number: int, error: Exception, expected: str) -> CorruptFile:
         return CorruptFile(Where(path=self.paths[number]), expected=expected, found=str(error).splitlines()[0][:200])
 
     @cached_property
@@ -258,7 +258,7 @@ class ParquetTable(BlockTable):
         try:
             with guard_reads(self._files.content(file).buffer):
                 if cursor is None or cursor.block > block:
-                    opened, rows = self._opened(file, self._footers[file]), self._blocks[first].rows
+                    opened, rows = self._open(file, self._footers[file]), self._blocks[first].rows
                     roots = self._roots(file, leaves)
                     batches = opened.iter_batches(rows, row_groups=[group], columns=roots, use_threads=False)
                     cursor = PartReader(first, batches)
@@ -266,7 +266,7 @@ class ParquetTable(BlockTable):
                     self._keep_passed(cursor.block, cursor.read(self._blocks[cursor.block].rows), leaves)
                 table = cursor.read(found.rows)
         except (arrow().ArrowException, OSError) as error:
-            fault = self._broken[key] = self._damaged(file, error, f"an intact row group {group}")
+            fault = self._broken[key] = self._damage_error(file, error, f"an intact row group {group}")
             raise fault from error
         if table is None or len(table) != found.rows:
             where = Where(path=self.paths[file])
@@ -294,20 +294,20 @@ class ParquetTable(BlockTable):
             except BadValue as bad:
                 raise bad.at(Where(path=self.paths[file], record=first + bad.row, feature=leaf.name)) from bad
             except arrow().ArrowException as error:  # an index outside its dictionary
-                raise self._damaged(file, error, f"intact values of {leaf.name!r}") from error
+                raise self._damage_error(file, error, f"intact values of {leaf.name!r}") from error
         return columns
 
     def blocks(self, names: tuple[str, ...], rows: int) -> Iterator[Batch]:
         """All rows in order, ``rows`` at a time (fewer at the end of each file). Decodes no more than that at once."""
         for file in range(len(self.paths)):
             leaves, first = self._leaves_of(file, names), 0
-            opened = self._opened(file, self._footers[file])
+            opened = self._open(file, self._footers[file])
             try:
                 for batch in opened.iter_batches(rows, columns=self._roots(file, leaves), use_threads=False):
                     yield self._columns(arrow().Table.from_batches([batch]), leaves, file, first)
                     first += batch.num_rows
             except (arrow().ArrowException, OSError) as error:
-                raise self._damaged(file, error, "intact pages") from error
+                raise self._damage_error(file, error, "intact pages") from error
 
     def where(self, index: int) -> Where:
         """Path, and row number in its file."""

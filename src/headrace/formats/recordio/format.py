@@ -256,7 +256,7 @@ def read_stream(file: Readable, choose: Callable[[bytes, bytes], bytes]) -> Iter
                 stream.records += 1
                 yield body[:size]
                 continue
-        yield choose(*stream.joined(head + body))
+        yield choose(*stream.join(head + body))
 
 
 class _Stream:
@@ -278,7 +278,7 @@ class _Stream:
         self._at += len(part)
         return part
 
-    def joined(self, raw: bytes) -> tuple[bytes, bytes]:
+    def join(self, raw: bytes) -> tuple[bytes, bytes]:
         """The record that begins with ``raw``, with the magic word between its parts and without."""
         begin = self._at - len(raw)
         while True:

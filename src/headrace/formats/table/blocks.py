@@ -118,7 +118,7 @@ class RowBlocks(ABC):
         found = {name: take_rows(whole, indices) for name in names if (whole := self._whole.get(name)) is not None}
         rest = tuple(name for name in names if name not in found)
         if rest:
-            found |= self._picked(indices, which, blocks, rest)
+            found |= self._pick(indices, which, blocks, rest)
         return {name: found[name] for name in names}
 
     def _run(self, start: int, stop: int, names: tuple[str, ...]) -> Batch:
@@ -148,7 +148,7 @@ class RowBlocks(ABC):
                 parts[name].append(columns[name][max(start - first, 0) : min(stop, end) - first])
         return {name: join(pieces) for name, pieces in parts.items()}
 
-    def _picked(self, indices: Indices, which: Indices, blocks: list[int], names: tuple[str, ...]) -> Batch:
+    def _pick(self, indices: Indices, which: Indices, blocks: list[int], names: tuple[str, ...]) -> Batch:
         """Rows of single blocks."""
         firsts = self._firsts
         if len(blocks) == 1:
@@ -231,7 +231,7 @@ class RowBlocks(ABC):
                 waiting.append(part)
                 continue
             try:
-                found |= self._decoded(block, part, keep=keep)
+                found |= self._decode(block, part, keep=keep)
             finally:
                 lock.release()
         for part in waiting:
@@ -239,10 +239,10 @@ class RowBlocks(ABC):
             if ahead is not None and ahead < len(self._firsts) - 1:
                 self._decode_ahead(ahead, tuple(names), until=lock)
             with lock:
-                found |= self._decoded(block, part, keep=keep)
+                found |= self._decode(block, part, keep=keep)
         return found
 
-    def _decoded(self, block: int, names: tuple[str, ...], *, keep: bool) -> Batch:
+    def _decode(self, block: int, names: tuple[str, ...], *, keep: bool) -> Batch:
         """Some columns of a block. The caller holds the lock of that part."""
         found = {name: column for name in names if (column := self._kept.get(block, name)) is not None}
         missing = [name for name in names if name not in found]
@@ -261,7 +261,7 @@ class RowBlocks(ABC):
             lock = self._locks[group, part]
             if any(self._kept.get(block, name) is None for name in part) and lock.acquire(blocking=False):
                 try:
-                    self._decoded(block, part, keep=True)
+                    self._decode(block, part, keep=True)
                 except (DataError, BadValue):
                     return  # It is raised when the rows are asked for.
                 finally:

@@ -310,12 +310,12 @@ class Inflater:
             while part:
                 if stream.eof:
                     stream = self._new()  # the next member
-                yield from self._inflated(stream, part)
+                yield from self._inflate(stream, part)
                 part = stream.unused_data if stream.eof else b""
         if not stream.eof:
             self.fault = self._corrupt(f"the end of the {self.compression} stream", "the end of the file before it")
 
-    def _inflated(self, stream: Decompressor, part: bytes) -> Iterator[bytes]:
+    def _inflate(self, stream: Decompressor, part: bytes) -> Iterator[bytes]:
         """Inflate in parts of bounded size: a few kilobytes of zeros grow a thousandfold."""
         inflated = b"-"
         while not stream.eof and (part or len(inflated) == PART_BYTES):

@@ -85,7 +85,7 @@ class Transcoder:
         decoder = codecs.getincrementaldecoder(self._encoding)()
         at, mark = 0, MARK
         for part in self._parts():
-            text = self._decoded(decoder, part, at)
+            text = self._decode(decoder, part, at)
             at += len(part)
             if text:
                 text, mark = text.removeprefix(mark) if mark else text, ""
@@ -116,7 +116,7 @@ class Transcoder:
         if self.fault is None:
             yield b""
 
-    def _decoded(self, decoder: codecs.IncrementalDecoder, part: bytes, at: int) -> str:
+    def _decode(self, decoder: codecs.IncrementalDecoder, part: bytes, at: int) -> str:
         state = decoder.getstate()
         try:
             return decoder.decode(part, final=not part)

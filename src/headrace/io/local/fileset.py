@@ -106,7 +106,7 @@ class FileSet:
             UnsupportedData: The cache has no space left.
         """
         found = self._mapped.get(number)
-        return self._keep(number, self._opened(number)) if found is None else found
+        return self._keep(number, self._open_file(number)) if found is None else found
 
     def stream(self, number: int) -> MappedFile | InflatedStream | RemoteStream:
         """The content for reading in order: mapped if available, else inflated or fetched while reading."""
@@ -230,7 +230,7 @@ class FileSet:
         first = int(which[0])
         if (which == first).all():
             return [self.content(first).buffer], None
-        numbers, renumbered = self._used(which)
+        numbers, renumbered = self._renumber(which)
         return [self.content(number).buffer for number in numbers], renumbered
 
     def all_buffers(self) -> _native.Buffers | None:
@@ -239,7 +239,7 @@ class FileSet:
             self._whole = _native.Buffers([self.content(number).buffer for number in range(len(self.paths))])
         return self._whole
 
-    def _used(self, which: npt.NDArray[np.int32]) -> tuple[Iterable[int], npt.NDArray[np.int32]]:
+    def _renumber(self, which: npt.NDArray[np.int32]) -> tuple[Iterable[int], npt.NDArray[np.int32]]:
         """The files that occur, and ``which`` renumbered among those. Takes a third of the time of sorting."""
         first, last = int(which.min()), int(which.max())
         if last - first < NEIGHBOURS:  # in order
@@ -299,7 +299,7 @@ class FileSet:
         """Like :meth:`buffers`, with open files instead. They stay open while the descriptors are referenced."""
         if which is None:
             return [self._descriptor(0)], None
-        numbers, renumbered = self._used(which)
+        numbers, renumbered = self._renumber(which)
         return [self._descriptor(number) for number in numbers], renumbered
 
     def read(
@@ -324,7 +324,7 @@ class FileSet:
         found = self._open.get(number)
         return self._open.opened(number, self.content(number).opened) if found is None else found
 
-    def _opened(self, number: int) -> MappedFile:
+    def _open_file(self, number: int) -> MappedFile:
         wrapper = self.wrapper(number)
         found = self._mapped.get(number)  # wrapper() may have mapped it
         if found is not None:

@@ -156,20 +156,20 @@ class FolderReader:
 
     def _found(self, parent: str) -> str:
         """The resolved path of a folder, with a separator at its end."""
-        real = self._checked(os.path.realpath(os.path.join(self.folder, parent)))
+        real = self._check(os.path.realpath(os.path.join(self.folder, parent)))
         if len(self._real) >= MOST_FOLDERS:
             self._real.clear()
         self._real[parent] = os.path.join(real, "")
         return self._real[parent]
 
     def _behind_link(self, link: str) -> int:
-        target = self._checked(os.path.realpath(link))
+        target = self._check(os.path.realpath(link))
         try:
             return os.open(target, FLAGS | NO_LINK)
         except OSError as error:
             raise _as_no_files(error, link) from error
 
-    def _checked(self, real: str) -> str:
+    def _check(self, real: str) -> str:
         if real != self._root and not real.startswith(os.path.join(self._root, "")):
             raise OutsideFolder(f"a symbolic link to {real}")
         return real

@@ -64,11 +64,11 @@ class RemoteStream:
             yield from _blocks_of(self._file.copy().buffer)
             return
         yield from (
-            self._fetched() if self._file.has_ranges else stream_object(self.path, self._file.version, BLOCK_BYTES)
+            self._fetch() if self._file.has_ranges else stream_object(self.path, self._file.version, BLOCK_BYTES)
         )
         check_unchanged(self.path, self._file.version)
 
-    def _fetched(self) -> Generator[memoryview, None, None]:
+    def _fetch(self) -> Generator[memoryview, None, None]:
         blocks = _blocks(self._file.size)
         waiting: deque[Future[FetchedRange]] = deque()
         depth = 1

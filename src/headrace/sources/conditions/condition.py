@@ -235,7 +235,7 @@ class Parser:
         if self.take("contains"):
             if self.kind != "text":
                 raise self.error("a text in quotes")
-            return Contains(left, self.unquoted())
+            return Contains(left, self.unquote())
         is_out = self.take("not")
         if self.take("in"):
             found = Combined(tuple(Comparison(left, "=", each) for each in self.list_of_values()), is_any=True)
@@ -265,7 +265,7 @@ class Parser:
             self.advance()
             return Literal(_number(token))
         if self.kind == "text":
-            return Literal(self.unquoted())
+            return Literal(self.unquote())
         for word in ("true", "false"):
             if self.take(word):
                 return Literal(word == "true")
@@ -295,7 +295,7 @@ class Parser:
             return FeatureValues(name, position)
         return FeatureValues(name)
 
-    def unquoted(self) -> str:
+    def unquote(self) -> str:
         """The text in quotes that is here; go on after it."""
         quote, text = self.token[0], self.token[1:-1]
         self.advance()

@@ -73,7 +73,7 @@ def image_of(value: Any, feature: Feature, size: int) -> Media:
         Exception: It is damaged.
     """
     if isinstance(value, np.ndarray):
-        return _encode(_scaled_down(_three_axes(value), size))
+        return _encode(_scale_down(_three_axes(value), size))
     image = bytes(value)
     if len(image) > MOST_MEDIA_BYTES:
         raise UnsupportedData(
@@ -96,14 +96,14 @@ def image_of(value: Any, feature: Feature, size: int) -> Media:
     options = ImageOptions(resize=resize, any_size=True, most_pixels=MOST_PIXELS)
     stored = Feature("bytes", encoding=feature.encoding or kind)
     pixels = decoder_of(feature_of_views(stored, [image], options), options, exact=True).images([image])[0]
-    return _encode(_scaled_down(np.asarray(pixels), size))
+    return _encode(_scale_down(np.asarray(pixels), size))
 
 
 def _three_axes(pixels: Pixels) -> Pixels:
     return pixels[:, :, None] if pixels.ndim < len(("height", "width", "channels")) else pixels
 
 
-def _scaled_down(pixels: Pixels, size: int) -> Pixels:
+def _scale_down(pixels: Pixels, size: int) -> Pixels:
     """Fewer pixels, by leaving some out: for pixels that no decoder scales."""
     step = max(1, -(-max(pixels.shape[:2]) // size)) if size else 1
     return pixels[::step, ::step]
