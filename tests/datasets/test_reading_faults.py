@@ -74,8 +74,8 @@ def test_folders_that_cannot_be_listed_do_not_pass_for_empty_ones(tmp_path):
 def test_a_note_that_cannot_be_read_does_not_pass_for_a_first_download(tmp_path):
     resource = Resource(urls=("http://x/y",))
     downloads = Downloads(folder=tmp_path, resources={})
-    assert downloads._noted(resource) is None
+    assert downloads._noted_checksum(resource) is None
     downloads._notes(resource).write_text(json.dumps({"sha256": "0" * 64}))
-    assert downloads._noted(resource) == "0" * 64
+    assert downloads._noted_checksum(resource) == "0" * 64
     with Faults(tmp_path).failing("open", 0, errno.EIO), pytest.raises(OSError, match=r"y\.json"):
-        downloads._noted(resource)
+        downloads._noted_checksum(resource)
