@@ -153,81 +153,177 @@ HEADRACE_PEXT_INLINE void widen(const std::byte* from, std::byte* to) {
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // GCC 12 has this complaint about its own header.
 #endif
 
-#define HEADRACE_VBMI                                                                                                  \
-    __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")))
+#define HEADRACE_VBMI_TARGET "avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2"
+#define HEADRACE_VBMI __attribute__((target(HEADRACE_VBMI_TARGET)))
+#define HEADRACE_VBMI_INLINE __attribute__((target(HEADRACE_VBMI_TARGET), always_inline)) inline
 
 /// The constants of `decode_windows`.
 struct ByteOrders {
     std::array<std::uint8_t, window> each{};   ///< 0, 1, 2, ...
+    std::array<std::uint8_t, window> fourth{}; ///< four of each
     std::array<std::uint8_t, window> eighth{}; ///< eight of each
-    std::array<std::uint8_t, window> within{}; ///< 0 to 7, eight times
 
     constexpr ByteOrders() {
         for (std::size_t i = 0; i < window; ++i) {
             each.at(i) = static_cast<std::uint8_t>(i);
-            eighth.at(i) = static_cast<std::uint8_t>(i / word);
-            within.at(i) = static_cast<std::uint8_t>(i % word);
+            fourth.at(i) = static_cast<std::uint8_t>(i / 4);
+            eighth.at(i) = static_cast<std::uint8_t>(i / 8);
         }
     }
 };
 constexpr ByteOrders byte_orders;
 
-/// How far `decode_windows` came.
-struct Progress {
-    const std::byte* start; ///< Of the next varint.
-    std::size_t count;      ///< Varints decoded.
+/// The varints of up to `most` bytes (4, 8 or 10) that start within a window, each in a lane of four or eight bytes.
+/// `starts` are their places, `lanes` the numbers of those that are wanted.
+template <std::size_t most> HEADRACE_VBMI_INLINE __m512i values_of(__m512i bytes, __m512i starts, __m512i lanes) {
+    const __m512i mark = _mm512_set1_epi8(static_cast<char>(0x80)), ones = _mm512_set1_epi8(-1);
+    const __m512i within = most == 4 ? _mm512_set1_epi32(0x03020100) : _mm512_set1_epi64(0x0706050403020100);
+    const __m512i begin = _mm512_permutexvar_epi8(lanes, starts);
+    const __m512i moved = _mm512_permutexvar_epi8(_mm512_add_epi8(begin, within), bytes); // places past the window: any
+    const __m512i stops = _mm512_andnot_si512(moved, mark);
+    const __m512i below = most == 4 ? _mm512_add_epi32(stops, ones) : _mm512_add_epi64(stops, ones);
+    constexpr int through = 0xF0 & ~0xCC & 0xAA; // the bits of `moved` up to the first stop
+    const __m512i sevens_of =
+        _mm512_and_si512(_mm512_ternarylogic_epi64(moved, stops, below, through), _mm512_set1_epi8(0x7F));
+    const __m512i pairs = _mm512_maddubs_epi16(_mm512_set1_epi16(static_cast<short>(0x8001)), sevens_of);
+    const __m512i fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x40000001)); // low + high * 2^14
+    if constexpr (most == 4) return fours;
+    constexpr int select = (0xF0 & 0xAA) | (0xCC & ~0xAA);
+    const __m512i value =
+        _mm512_ternarylogic_epi64(fours, _mm512_srli_epi64(fours, 4), _mm512_set1_epi64(0xFFFFFFF), select);
+    if constexpr (most == 8) return value;
+    const __m512i more =
+        _mm512_permutexvar_epi8(_mm512_add_epi8(begin, _mm512_set1_epi64(0x0908)), bytes); // the ninth and tenth byte
+    const __mmask8 has_ninth = _mm512_testn_epi64_mask(stops, stops);
+    const __mmask8 has_tenth = _mm512_mask_test_epi64_mask(has_ninth, more, _mm512_set1_epi64(0x80));
+    const __m512i top = _mm512_and_si512(_mm512_slli_epi64(more, 55), _mm512_set1_epi64(INT64_MIN));
+    const __m512i nine = _mm512_mask_or_epi64(
+        value, has_ninth, value, _mm512_slli_epi64(_mm512_and_si512(more, _mm512_set1_epi64(0x7F)), 56));
+    return _mm512_mask_or_epi64(nine, has_tenth, nine, top);
+}
+
+/// Writes numbers from number `i` on to a column with room for `room`: those up to `count`, or all if none can be too many.
+HEADRACE_VBMI_INLINE void put_eight(__m512i eight, std::size_t i, std::size_t count, std::byte* to, std::size_t room) {
+    if (room >= window) [[likely]] {
+        _mm512_storeu_si512(to + i * word, eight);
+    } else if (i < count) {
+        const __mmask8 wanted = static_cast<__mmask8>(_bzhi_u32(0xFF, static_cast<unsigned>(count - i)));
+        _mm512_mask_storeu_epi64(to + i * word, wanted, eight);
+    }
+}
+
+/// A run that is read part by part.
+struct WindowReader {
+    const std::byte* at;
+    const std::byte* end;
+    std::byte* to;
+    std::size_t room;        ///< Numbers that may be written to `to`.
+    std::uint64_t first = 1; ///< Whether a varint starts at `at`.
+
+    /// Decodes the varints of up to `most` bytes that start in the first bytes of a window, of which `marked` are marked.
+    /// False if there are too many.
+    template <std::size_t most> HEADRACE_VBMI_INLINE bool read(__m512i bytes, std::uint64_t marked) {
+        const std::size_t part = std::min(static_cast<std::size_t>(end - at), window - most + 1);
+        const std::uint64_t starts = _bzhi_u64(~marked << 1 | first, static_cast<unsigned>(part));
+        const auto count = static_cast<std::size_t>(_mm_popcnt_u64(starts));
+        if (count > room) return false;
+        const __m512i places = _mm512_maskz_compress_epi8(starts, _mm512_loadu_si512(byte_orders.each.data()));
+        constexpr std::size_t lanes_in = most == 4 ? 16 : 8;
+        __m512i lanes = _mm512_loadu_si512(most == 4 ? byte_orders.fourth.data() : byte_orders.eighth.data());
+        for (std::size_t i = 0; i < count; i += lanes_in) {
+            const __m512i values = values_of<most>(bytes, places, lanes);
+            lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(static_cast<char>(lanes_in)));
+            if constexpr (most == 4) {
+                put_eight(_mm512_cvtepu32_epi64(_mm512_castsi512_si256(values)), i, count, to, room);
+                put_eight(_mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(values, 1)), i + 8, count, to, room);
+            } else {
+                put_eight(values, i, count, to, room);
+            }
+        }
+        first = ~marked >> (part - 1) & 1;
+        at += part;
+        to += count * word;
+        room -= count;
+        return true;
+    }
+
+    /// Decodes varints of up to four bytes, as long as there are whole windows, and room for what they can hold. The
+    /// usual case of `read`, in half as many instructions.
+    HEADRACE_VBMI_INLINE void read_usual() {
+        constexpr std::size_t part = window - 3, round = 16;
+        if (static_cast<std::size_t>(end - at) < window || room < window) return;
+        const std::byte* const last = end - window;
+        const std::byte* const last_to = to + (room - window) * word;
+        std::byte* const begin_to = to;
+        const __m512i lanes = _mm512_loadu_si512(byte_orders.fourth.data());
+        const __m512i each = _mm512_loadu_si512(byte_orders.each.data());
+        while (at <= last && to <= last_to) {
+            const __m512i bytes = _mm512_loadu_si512(at);
+            const auto marked = static_cast<std::uint64_t>(_mm512_movepi8_mask(bytes));
+            const std::uint64_t twos = marked & marked >> 1;
+            if (marked == 0 || (twos & twos >> 2) != 0) break;
+            const std::uint64_t starts = (~marked << 1 | first) & ((std::uint64_t{1} << part) - 1);
+            const auto count = static_cast<std::size_t>(_mm_popcnt_u64(starts));
+            const __m512i places = _mm512_maskz_compress_epi8(starts, each);
+            put_sixteen(bytes, places, lanes, to);
+            put_sixteen(bytes, places, _mm512_add_epi8(lanes, _mm512_set1_epi8(round)), to + round * word);
+            if (count > 2 * round) {
+                put_sixteen(bytes, places, _mm512_add_epi8(lanes, _mm512_set1_epi8(2 * round)), to + 2 * round * word);
+                put_sixteen(bytes, places, _mm512_add_epi8(lanes, _mm512_set1_epi8(3 * round)), to + 3 * round * word);
+            }
+            first = ~marked >> (part - 1) & 1;
+            at += part;
+            to += count * word;
+        }
+        room -= static_cast<std::size_t>(to - begin_to) / word;
+    }
+
+    HEADRACE_VBMI_INLINE static void put_sixteen(__m512i bytes, __m512i places, __m512i lanes, std::byte* to) {
+        const __m512i values = values_of<4>(bytes, places, lanes);
+        _mm512_storeu_si512(to, _mm512_cvtepu32_epi64(_mm512_castsi512_si256(values)));
+        _mm512_storeu_si512(to + window, _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(values, 1)));
+    }
+
+    /// 64 varints of one byte.
+    HEADRACE_VBMI_INLINE void widen(__m512i bytes) {
+        for (std::size_t i = 0; i < word; ++i) {
+            const __m512i eight = _mm512_permutexvar_epi64(_mm512_set1_epi64(static_cast<std::int64_t>(i)), bytes);
+            _mm512_storeu_si512(to + i * window, _mm512_cvtepu8_epi64(_mm512_castsi512_si128(eight)));
+        }
+        at += window;
+        to += window * word;
+        room -= window;
+    }
 };
 
-/// Decodes eight varints at a time, as long as there are 64 bytes, no varint in them takes more than eight bytes, and
-/// there is room. The places of all their ends are compressed into one vector; then the bytes of each varint are moved
-/// into a lane of their own, and the groups of seven bits are joined in every lane.
-HEADRACE_VBMI Progress decode_windows(Bytes run, std::byte* to, std::size_t room) {
-    const __m512i each = _mm512_loadu_si512(byte_orders.each.data());
-    const __m512i eighth = _mm512_loadu_si512(byte_orders.eighth.data());
-    const __m512i within = _mm512_loadu_si512(byte_orders.within.data());
-    const __m512i mark = _mm512_set1_epi8(static_cast<char>(0x80));
-    const __m512i before = _mm512_sub_epi8(each, _mm512_set1_epi8(1));
-    const __m512i low = _mm512_set1_epi64(0xFFFFFFFF);
-    const std::byte* start = run.data();
-    const std::byte* const end = start + run.size();
-    std::size_t left = room;
-    while (end - start >= static_cast<std::ptrdiff_t>(window)) {
-        const __m512i bytes = _mm512_loadu_si512(start);
-        const std::uint64_t ends = ~static_cast<std::uint64_t>(_mm512_movepi8_mask(bytes));
-        const auto count = static_cast<std::size_t>(_mm_popcnt_u64(ends));
-        if (count > left || has_long(ends)) break;
-        left -= count;
-        if (count == window) {
-            widen(start, to);
-            start += window;
-            to += window * word;
-            continue;
+/// Decodes the varints that start in one part of the run after the other. A part is a few bytes shorter than a window,
+/// so all bytes of a varint are in the window of its part, and parts do not wait for each other: whether the first byte
+/// of one starts a varint follows from the last byte of the one before. The places of all starts are compressed into one
+/// vector; then the bytes of each varint are moved into a lane of their own, and the groups of seven bits are joined in
+/// every lane.
+HEADRACE_VBMI std::size_t decode_windows(Bytes run, std::byte* to, std::size_t room) {
+    if (!run.empty() && std::to_integer<unsigned>(run.back()) >= 0x80) return irregular;
+    WindowReader reader{run.data(), run.data() + run.size(), to, room};
+    while (reader.at != reader.end) {
+        reader.read_usual();
+        const auto rest = static_cast<std::size_t>(reader.end - reader.at);
+        const std::uint64_t inside = _bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(std::min(rest, window)));
+        const __m512i bytes = _mm512_maskz_loadu_epi8(inside, reader.at);
+        const auto marked = static_cast<std::uint64_t>(_mm512_movepi8_mask(bytes));
+        // Marks of as many bytes in a row. Branches, not moves, choose the size of a part, so the next load need not wait.
+        const std::uint64_t twos = marked & marked >> 1, fours = twos & twos >> 2;
+        bool has_room = true;
+        if (fours == 0) [[likely]] {
+            if (marked == 0 && reader.first != 0 && rest >= window && reader.room >= window) reader.widen(bytes);
+            else has_room = reader.read<4>(bytes, marked);
+        } else {
+            const std::uint64_t eights = fours & fours >> 4;
+            if ((eights & eights >> 2) != 0) return irregular;
+            has_room = eights == 0 ? reader.read<8>(bytes, marked) : reader.read<longest>(bytes, marked);
         }
-        const __m512i stops = _mm512_maskz_compress_epi8(ends, each);
-        // The first varint starts at 0, every other one after the end of the one before.
-        const __m512i starts =
-            _mm512_maskz_add_epi8(~std::uint64_t{1}, _mm512_permutexvar_epi8(before, stops), _mm512_set1_epi8(1));
-        __m512i lanes = eighth;
-        for (std::size_t i = 0; i < count; i += 8) {
-            const __m512i places = _mm512_add_epi8(_mm512_permutexvar_epi8(lanes, starts), within);
-            lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(8));
-            const __m512i moved = _mm512_permutexvar_epi8(places, bytes); // places past the window start again at 0
-            const __m512i stop = _mm512_andnot_si512(moved, mark);
-            const __m512i through = _mm512_xor_si512(stop, _mm512_sub_epi64(stop, _mm512_set1_epi64(1)));
-            const __m512i sevens_of = _mm512_andnot_si512(mark, _mm512_and_si512(moved, through));
-            const __m512i pairs =
-                _mm512_or_si512(_mm512_and_si512(sevens_of, _mm512_set1_epi16(0x007F)),
-                                _mm512_srli_epi16(_mm512_and_si512(sevens_of, _mm512_set1_epi16(0x7F00)), 1));
-            const __m512i fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x40000001)); // low + high * 2^14
-            const __m512i value =
-                _mm512_or_si512(_mm512_and_si512(fours, low), _mm512_srli_epi64(_mm512_andnot_si512(low, fours), 4));
-            _mm512_mask_storeu_epi64(to + i * word,
-                                     static_cast<__mmask8>(_bzhi_u32(0xFF, static_cast<unsigned>(count - i))), value);
-        }
-        to += count * word;
-        start += window - static_cast<std::size_t>(_lzcnt_u64(ends));
+        if (!has_room) return irregular;
     }
-    return {start, room - left};
+    return room - reader.room;
 }
 
 #if !defined(__clang__)
@@ -362,12 +458,7 @@ std::size_t count_varints(Bytes run, [[maybe_unused]] const Cpu& cpu) noexcept {
 
 std::size_t decode_varints(Bytes run, std::byte* to, std::size_t room, [[maybe_unused]] const Cpu& cpu) noexcept {
 #if defined(HEADRACE_X86)
-    if (cpu.vbmi && cpu.pext && run.size() >= window) {
-        const auto [start, count] = decode_windows(run, to, room);
-        const Bytes rest = run.subspan(static_cast<std::size_t>(start - run.data()));
-        const std::size_t more = decode_pext(rest, to + count * word, room - count);
-        return more == irregular ? irregular : count + more;
-    }
+    if (cpu.vbmi && cpu.pext && run.size() >= word) return decode_windows(run, to, room);
     if (cpu.pext) return decode_pext(run, to, room);
 #endif
     if (run.size() == room && widen_plain(run, to)) return room;
