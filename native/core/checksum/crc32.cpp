@@ -24,15 +24,8 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
 
 #if defined(HEADRACE_X86)
 
-// x to the power of `bits`, modulo the polynomial, with bit 0 as the highest power. Shifted up by one bit, as
-// multiplying reflected halves requires.
-constexpr std::uint64_t power(unsigned bits) {
-    std::uint32_t value = 0x80000000U; // one
-    for (unsigned i = 0; i < bits; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0);
-    return std::uint64_t{value} << 1;
-}
-
-static_assert(power(512 + 32) == 0x154442BD4 && power(512 - 32) == 0x1C6E41596); // the constants of the paper
+static_assert(Tables::power(512 + 32) == 0x154442BD4 &&
+              Tables::power(512 - 32) == 0x1C6E41596); // the constants of the paper
 
 constexpr std::size_t fold_bytes = 64;
 
@@ -47,10 +40,10 @@ __attribute__((target("pclmul"))) inline __m128i fold(__m128i before, __m128i po
 __attribute__((target("pclmul"))) std::uint32_t update_by_folding(std::uint32_t crc, const std::byte* at,
                                                                   std::size_t size) {
     const auto load = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
-    const __m128i by_four =
-        _mm_set_epi64x(static_cast<long long>(power(512 - 32)), static_cast<long long>(power(512 + 32)));
-    const __m128i by_one =
-        _mm_set_epi64x(static_cast<long long>(power(128 - 32)), static_cast<long long>(power(128 + 32)));
+    const __m128i by_four = _mm_set_epi64x(static_cast<long long>(Tables::power(512 - 32)),
+                                           static_cast<long long>(Tables::power(512 + 32)));
+    const __m128i by_one = _mm_set_epi64x(static_cast<long long>(Tables::power(128 - 32)),
+                                          static_cast<long long>(Tables::power(128 + 32)));
     __m128i sums[4] = {_mm_xor_si128(load(at), _mm_cvtsi32_si128(static_cast<int>(crc))), load(at + 16), load(at + 32),
                        load(at + 48)};
     for (at += fold_bytes, size -= fold_bytes; size >= fold_bytes; at += fold_bytes, size -= fold_bytes)

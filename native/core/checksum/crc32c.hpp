@@ -46,6 +46,14 @@ template <std::uint32_t polynomial> class CrcTables {
         return crc;
     }
 
+    /// x to the power of `bits`, modulo the polynomial, with bit 0 as the highest power. Shifted up by one bit, as
+    /// multiplying reflected halves requires.
+    [[nodiscard]] static constexpr std::uint64_t power(unsigned bits) noexcept {
+        std::uint32_t value = 0x80000000U; // one
+        for (unsigned i = 0; i < bits; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0);
+        return std::uint64_t{value} << 1;
+    }
+
   private:
     static constexpr std::array<Table, 8> slices = [] {
         std::array<Table, 8> made{};

@@ -197,12 +197,13 @@ template <std::size_t most> HEADRACE_VBMI_INLINE __m512i values_of(__m512i bytes
     const __mmask8 has_ninth = _mm512_testn_epi64_mask(stops, stops);
     const __mmask8 has_tenth = _mm512_mask_test_epi64_mask(has_ninth, more, _mm512_set1_epi64(0x80));
     const __m512i top = _mm512_and_si512(_mm512_slli_epi64(more, 55), _mm512_set1_epi64(INT64_MIN));
-    const __m512i nine = _mm512_mask_or_epi64(
-        value, has_ninth, value, _mm512_slli_epi64(_mm512_and_si512(more, _mm512_set1_epi64(0x7F)), 56));
+    const __m512i nine = _mm512_mask_or_epi64(value, has_ninth, value,
+                                              _mm512_slli_epi64(_mm512_and_si512(more, _mm512_set1_epi64(0x7F)), 56));
     return _mm512_mask_or_epi64(nine, has_tenth, nine, top);
 }
 
-/// Writes numbers from number `i` on to a column with room for `room`: those up to `count`, or all if none can be too many.
+/// Writes numbers from number `i` on to a column with room for `room`: those up to `count`, or all if none can be too
+/// many.
 HEADRACE_VBMI_INLINE void put_eight(__m512i eight, std::size_t i, std::size_t count, std::byte* to, std::size_t room) {
     if (room >= window) [[likely]] {
         _mm512_storeu_si512(to + i * word, eight);
@@ -220,8 +221,8 @@ struct WindowReader {
     std::size_t room;        ///< Numbers that may be written to `to`.
     std::uint64_t first = 1; ///< Whether a varint starts at `at`.
 
-    /// Decodes the varints of up to `most` bytes that start in the first bytes of a window, of which `marked` are marked.
-    /// False if there are too many.
+    /// Decodes the varints of up to `most` bytes that start in the first bytes of a window, of which `marked` are
+    /// marked. False if there are too many.
     template <std::size_t most> HEADRACE_VBMI_INLINE bool read(__m512i bytes, std::uint64_t marked) {
         const std::size_t part = std::min(static_cast<std::size_t>(end - at), window - most + 1);
         const std::uint64_t starts = _bzhi_u64(~marked << 1 | first, static_cast<unsigned>(part));
@@ -298,9 +299,9 @@ struct WindowReader {
 
 /// Decodes the varints that start in one part of the run after the other. A part is a few bytes shorter than a window,
 /// so all bytes of a varint are in the window of its part, and parts do not wait for each other: whether the first byte
-/// of one starts a varint follows from the last byte of the one before. The places of all starts are compressed into one
-/// vector; then the bytes of each varint are moved into a lane of their own, and the groups of seven bits are joined in
-/// every lane.
+/// of one starts a varint follows from the last byte of the one before. The places of all starts are compressed into
+/// one vector; then the bytes of each varint are moved into a lane of their own, and the groups of seven bits are
+/// joined in every lane.
 HEADRACE_VBMI std::size_t decode_windows(Bytes run, std::byte* to, std::size_t room) {
     if (!run.empty() && std::to_integer<unsigned>(run.back()) >= 0x80) return irregular;
     WindowReader reader{run.data(), run.data() + run.size(), to, room};
@@ -310,7 +311,8 @@ HEADRACE_VBMI std::size_t decode_windows(Bytes run, std::byte* to, std::size_t r
         const std::uint64_t inside = _bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(std::min(rest, window)));
         const __m512i bytes = _mm512_maskz_loadu_epi8(inside, reader.at);
         const auto marked = static_cast<std::uint64_t>(_mm512_movepi8_mask(bytes));
-        // Marks of as many bytes in a row. Branches, not moves, choose the size of a part, so the next load need not wait.
+        // Marks of as many bytes in a row. Branches, not moves, choose the size of a part, so the next load need not
+        // wait.
         const std::uint64_t twos = marked & marked >> 1, fours = twos & twos >> 2;
         bool has_room = true;
         if (fours == 0) [[likely]] {

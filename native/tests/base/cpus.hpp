@@ -9,7 +9,8 @@ namespace headrace::testing {
 /// CPU variants to test on this machine: all its features, none of them, and each one alone.
 inline std::vector<Cpu> runnable_cpus() {
     std::vector<Cpu> cpus = {this_cpu, Cpu{}};
-    for (const auto feature : {&Cpu::bmi2, &Cpu::avx2, &Cpu::pclmul, &Cpu::sse42, &Cpu::crc, &Cpu::pext, &Cpu::vbmi}) {
+    for (const auto feature :
+         {&Cpu::bmi2, &Cpu::avx2, &Cpu::pclmul, &Cpu::sse42, &Cpu::crc, &Cpu::pext, &Cpu::vbmi, &Cpu::fold}) {
         if (!(this_cpu.*feature)) continue;
         Cpu cpu;
         cpu.*feature = true;
