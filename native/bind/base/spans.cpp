@@ -32,7 +32,8 @@ nb::tuple to_strings(const HeldSpans& self) {
     StringBlocks blocks;
     {
         const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < self.spans.payloads.size(); ++i) self.spans.check_and_prefetch(i);
+        PayloadReader reader(self.spans);
+        for (std::size_t i = 0; i < self.spans.payloads.size(); ++i) reader.read(i);
         blocks = join_values(self.spans.payloads, batch_pool());
     }
     const std::size_t size = blocks.size, count = blocks.count;

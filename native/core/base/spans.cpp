@@ -8,7 +8,17 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t most_prefetched = 4096;
+constexpr std::size_t most_prefetched = 4096; // bytes of one payload
+constexpr std::size_t most_ahead = 4096; // bytes of all that follow: more would push out of the cache what is decoded
+
+void prefetch_lines(Bytes bytes) noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    constexpr std::size_t line = 64;
+    for (std::size_t at = 0; at < bytes.size(); at += line) __builtin_prefetch(bytes.data() + at);
+#else
+    (void)bytes;
+#endif
+}
 
 } // namespace
 
@@ -19,29 +29,8 @@ const Alternative* Spans::alternative(std::size_t i) const noexcept {
     return found != alternatives.end() && found->record == i ? &*found : nullptr;
 }
 
-void Spans::prefetch_after(std::size_t i) const noexcept {
-#if defined(__GNUC__) || defined(__clang__)
-    if (i + 1 >= payloads.size()) return;
-    const Bytes payload = payloads[i + 1];
-    const std::size_t size = std::min(payload.size(), most_prefetched);
-    for (std::size_t at = 0; at < size; at += 64) __builtin_prefetch(payload.data() + at);
-#else
-    (void)i;
-#endif
-}
-
 void Spans::check(std::size_t i) const {
     if (seal != Seal::none) compare(i, crc32c(payloads[i]));
-}
-
-void Spans::check_and_prefetch(std::size_t i) const {
-    if (seal == Seal::none || i + 1 >= payloads.size() || payloads[i].size() > most_prefetched ||
-        payloads[i + 1].size() > most_prefetched) {
-        prefetch_after(i);
-        check(i);
-    } else {
-        compare(i, crc32c_prefetching(payloads[i], payloads[i + 1]));
-    }
 }
 
 void Spans::compare(std::size_t i, std::uint32_t crc) const {
@@ -52,6 +41,23 @@ void Spans::compare(std::size_t i, std::uint32_t crc) const {
     FormatError error(Fault::payload_checksum, tfrecord::header_size, stored, computed);
     error.record = static_cast<std::int64_t>(i);
     throw error;
+}
+
+Bytes PayloadReader::read(std::size_t i) {
+    const Spans& spans = *spans_;
+    const Bytes payload = spans.payloads[i];
+    if (next_ > i) ahead_ -= payload.size();
+    else next_ = i + 1, ahead_ = 0;
+    Bytes last;
+    while (next_ < spans.payloads.size() && ahead_ < most_ahead) {
+        prefetch_lines(last);
+        last = spans.payloads[next_++];
+        ahead_ += last.size();
+        last = last.first(std::min(last.size(), most_prefetched));
+    }
+    if (spans.seal == Seal::none) prefetch_lines(last);
+    else spans.compare(i, crc32c_prefetching(payload, last));
+    return payload;
 }
 
 namespace {
@@ -68,13 +74,8 @@ void check_range(const Rows& rows, std::span<const std::int64_t> indices) {
 
 // The first lines are enough: then the hardware prefetcher takes over.
 void prefetch(const std::byte* row, std::size_t size) {
-#if defined(__GNUC__) || defined(__clang__)
-    constexpr std::size_t line = 64;
-    constexpr std::size_t most = 16 * line;
-    for (std::size_t at = 0; at < std::min(size, most); at += line) __builtin_prefetch(row + at);
-#else
-    (void)row, (void)size;
-#endif
+    constexpr std::size_t most = 1024;
+    prefetch_lines({row, std::min(size, most)});
 }
 
 void check_places(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,

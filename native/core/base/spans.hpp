@@ -28,18 +28,30 @@ struct Spans {
     /// The second reading of record `i`, or nullptr.
     [[nodiscard]] const Alternative* alternative(std::size_t i) const noexcept;
 
-    /// Prefetches the first lines of a payload that is read soon after record `i`. The hardware prefetcher handles long
-    /// streams, but not a checksum computed at three places at once, nor the random addresses of a shuffled batch.
-    void prefetch_after(std::size_t i) const noexcept;
-
     /// Checks the seal of record `i`. Throws FormatError{payload_checksum} with `record` set.
     void check(std::size_t i) const;
 
-    /// Does both for record `i`: prefetches the next payload while computing the checksum of this one.
-    void check_and_prefetch(std::size_t i) const;
+  private:
+    friend class PayloadReader;
+
+    void compare(std::size_t i, std::uint32_t crc) const;
+};
+
+/// Reads payloads one after the other. Prefetches some of those that follow while it computes the checksum of one: the
+/// hardware prefetcher handles long streams, but not a checksum computed at several places at once, nor the random
+/// addresses of a shuffled batch, and memory would be idle while a payload is decoded.
+class PayloadReader {
+  public:
+    /// `spans` must outlive the reader.
+    explicit PayloadReader(const Spans& spans) noexcept : spans_(&spans) {}
+
+    /// The payload of record `i`, whose seal is checked. Each call is for a later record. Throws like Spans::check.
+    Bytes read(std::size_t i);
 
   private:
-    void compare(std::size_t i, std::uint32_t crc) const;
+    const Spans* spans_;
+    std::size_t next_ = 0;  ///< The first record that was not prefetched.
+    std::size_t ahead_ = 0; ///< Bytes of those that were prefetched and are not read.
 };
 
 /// Contiguous rows of equal size. `bytes` holds `count * size` bytes; the caller has checked that.

@@ -48,6 +48,38 @@ void every_flipped_bit_is_seen() {
         }
 }
 
+void a_reader_checks_what_it_reads() {
+    const std::size_t sizes[] = {0, 3, 70, 5000, 12, 9000, 0, 300};
+    std::vector<std::int64_t> starts, lengths;
+    std::size_t end = 0;
+    for (int round = 0; round < 40; ++round) // more than is prefetched at once
+        for (const std::size_t size : sizes) {
+            starts.push_back(static_cast<std::int64_t>(end + tfrecord::header_size));
+            lengths.push_back(static_cast<std::int64_t>(size));
+            end += size + tfrecord::overhead;
+        }
+    std::vector<std::byte> file(end);
+    for (std::size_t at = 0; at < end; ++at) file[at] = static_cast<std::byte>(at * 7);
+    tfrecord::frame(file, starts, lengths);
+    Spans spans;
+    for (std::size_t i = 0; i < starts.size(); ++i)
+        spans.payloads.push_back(
+            Bytes(file).subspan(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
+    for (const Seal seal : {Seal::none, Seal::tfrecord})
+        for (const std::size_t step : {1U, 3U}) {
+            spans.seal = seal;
+            PayloadReader reader(spans);
+            for (std::size_t i = 0; i < starts.size(); i += step)
+                check(reader.read(i).data() == spans.payloads[i].data());
+        }
+    file[static_cast<std::size_t>(starts[61])] ^= std::byte{1};
+    PayloadReader reader(spans);
+    for (std::size_t i = 0; i < 61; ++i) reader.read(i);
+    const FormatError error = fault_of([&] { reader.read(61); });
+    check(error.fault == Fault::payload_checksum && error.record == 61);
+    reader.read(62);
+}
+
 void alternatives_are_found_by_record() {
     Spans spans;
     spans.payloads.resize(6);
@@ -137,4 +169,5 @@ int main() {
     alternatives_are_found_by_record();
     valid_records_pass();
     every_flipped_bit_is_seen();
+    a_reader_checks_what_it_reads();
 }

@@ -20,6 +20,7 @@ class Run {
         std::shared_ptr<const RecordTemplate> usual)
         : decoder_(decoder),
           spans_(spans),
+          reader_(spans),
           progress_(spans),
           found_(decoder.specs_.size()),
           lists_(decoder.specs_.size()),
@@ -30,9 +31,8 @@ class Run {
     }
 
     void record(std::size_t i) {
-        const Bytes payload = spans_.payloads[i];
         feature_ = -1;
-        spans_.check_and_prefetch(i);
+        const Bytes payload = reader_.read(i);
         progress_.begin(payload);
         if (put_as_usual(payload, i)) return;
         find(payload);
@@ -195,6 +195,7 @@ class Run {
 
     const Decoder& decoder_;
     const Spans& spans_;
+    PayloadReader reader_;
     Progress progress_;
     std::vector<ColumnWriter> columns_;
     std::vector<List> found_;              ///< Encoded lists by spec.

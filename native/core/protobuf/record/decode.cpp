@@ -26,6 +26,7 @@ class Run {
         std::vector<Column>& columns, const Room& room)
         : specs_(specs),
           spans_(spans),
+          reader_(spans),
           found_(specs.size()),
           has_text_(specs.size()),
           texts_(specs.size()) {
@@ -35,8 +36,7 @@ class Run {
 
     void record(std::size_t i) {
         feature_ = -1;
-        spans_.prefetch_after(i);
-        spans_.check(i);
+        reader_.read(i);
         for (Tensor& tensor : found_) tensor.clear();
         std::fill(has_text_.begin(), has_text_.end(), false);
         guess_ = 0;
@@ -101,6 +101,7 @@ class Run {
 
     const std::vector<Spec>& specs_;
     const Spans& spans_;
+    PayloadReader reader_;
     std::vector<Rows> rows_;
     std::vector<Tensor> found_;
     std::vector<bool> has_text_;
