@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #if defined(HEADRACE_X86)
 #include <immintrin.h>
@@ -208,7 +209,7 @@ HEADRACE_VBMI_INLINE void put_eight(__m512i eight, std::size_t i, std::size_t co
     if (room >= window) [[likely]] {
         _mm512_storeu_si512(to + i * word, eight);
     } else if (i < count) {
-        const __mmask8 wanted = static_cast<__mmask8>(_bzhi_u32(0xFF, static_cast<unsigned>(count - i)));
+        const auto wanted = static_cast<__mmask8>(_bzhi_u32(0xFF, static_cast<unsigned>(count - i)));
         _mm512_mask_storeu_epi64(to + i * word, wanted, eight);
     }
 }
@@ -252,7 +253,7 @@ struct WindowReader {
     /// usual case of `read`, in half as many instructions.
     HEADRACE_VBMI_INLINE void read_usual() {
         constexpr std::size_t part = window - 3, round = 16;
-        if (static_cast<std::size_t>(end - at) < window || room < window) return;
+        if (std::cmp_less(end - at, window) || room < window) return;
         const std::byte* const last = end - window;
         const std::byte* const last_to = to + (room - window) * word;
         std::byte* const begin_to = to;
