@@ -205,3 +205,53 @@ def test_a_staging_that_cannot_undo_its_names_keeps_the_old_files(tmp_path, monk
     found.discard()
     finish_names(found.place)
     assert contents(tmp_path) == NEW
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        '{"a": "../victim"}',
+        '{"a": "/PLACE/victim"}',
+        '{"../b": "victim"}',
+        '{"a": ".."}',
+        '{"a": ""}',
+        '{"a": 1}',
+        '["a"]',
+        "{",
+        "[" * 100_000,
+        "",
+    ],
+)
+def test_a_planted_journal_moves_no_file(tmp_path, journal):
+    folder = tmp_path / "here" / ".hidden"
+    folder.mkdir(parents=True)
+    for place in (tmp_path, tmp_path / "here"):
+        (place / "victim").write_text("old")
+        (place / "b").write_text("planted")
+    (folder / "a").write_text("planted")
+    (folder / commit.JOURNAL).write_text(journal.replace("/PLACE", str(tmp_path)))
+    finish_names(str(folder))
+    assert names_given(str(folder)) == set()
+    assert [(place / "victim").read_text() for place in (tmp_path, tmp_path / "here")] == ["old", "old"]
+    assert (folder / "a").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users")
+def test_a_journal_of_another_user_is_ignored(tmp_path, monkeypatch):
+    folder, names, _ = prepare(tmp_path, "nothing")
+    monkeypatch.setattr(commit, "_move", lambda *_: None)
+    give_names(str(folder), names)
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert not finish_names(str(folder))
+    assert contents(tmp_path) == {}
+    monkeypatch.undo()
+    assert finish_names(str(folder))
+    assert contents(tmp_path) == NEW
+
+
+def test_files_elsewhere_get_no_names(tmp_path):
+    folder, _, _ = prepare(tmp_path, "nothing")
+    with pytest.raises(ValueError, match="is not beside"):
+        give_names(str(folder), {"0-whole": str(tmp_path / "other" / "x")})
+    assert not has_journal(folder)

@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from typing import Any
 
 from headrace.io.faults import name_in_errors
 from headrace.io.system import sync_folder
@@ -32,14 +33,18 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
     """Give files and folders their names. Existing ones are replaced.
 
     Args:
-        folder: Where they are: on the same disk, and removed afterwards by the caller, with what was replaced.
-        names: ``{name in the folder: path}``.
+        folder: Where they are. The caller removes it afterwards, with what was replaced.
+        names: ``{name in the folder: path}``. All paths are beside the folder.
 
     Raises:
+        ValueError: A path is elsewhere.
         OSError: A name cannot be given. Those before it are taken back, and what they have replaced is there again. A single file that has
             its name keeps it: what it has replaced is gone.
     """
     names = {name: os.path.abspath(path) for name, path in names.items()}
+    for path in names.values():
+        if os.path.dirname(path) != _beside(folder):
+            raise ValueError(f"{path} is not beside {folder}")
     try:
         _write_journal(folder, names)
         _move(folder, names)
@@ -49,12 +54,19 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
         raise
 
 
-def finish_names(folder: str) -> None:
-    """Finish what a process that was killed has begun in :func:`give_names`. Without a journal there is nothing to finish."""
+def finish_names(folder: str) -> bool:
+    """Finish what a process that was killed has begun in :func:`give_names`. Without a journal there is nothing to finish.
+
+    Returns:
+        Whether the folder is of no more use. ``False``: another user has to finish, and the old files may be in it.
+    """
     if has_journal(folder):
+        if not _is_ours(folder):
+            return False
         names = _read_journal(folder)
         _move(folder, names)
         _sync(names)
+    return True
 
 
 def has_journal(folder: str) -> bool:
@@ -70,17 +82,38 @@ def names_given(folder: str) -> set[str]:
     return {path for name, path in names.items() if not _waits(folder, name) and os.path.lexists(path)}
 
 
+def _beside(folder: str) -> str:
+    return os.path.dirname(os.path.abspath(folder))
+
+
 def _read_journal(folder: str) -> dict[str, str]:
-    with open(os.path.join(folder, JOURNAL), encoding="utf-8", errors="surrogateescape") as file:
-        names: dict[str, str] = json.load(file)
-    return names
+    """What the journal says. Nothing if it is not one of ours: it never names a file elsewhere, or one for another user."""
+    if not _is_ours(folder):
+        return {}
+    try:
+        with open(os.path.join(folder, JOURNAL), encoding="utf-8", errors="surrogateescape") as file:
+            names = json.load(file)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(names, dict) or not all(map(_is_plain, (*names, *names.values()))):
+        return {}
+    return {name: os.path.join(_beside(folder), new) for name, new in names.items()}
+
+
+def _is_ours(folder: str) -> bool:
+    return not hasattr(os, "geteuid") or os.lstat(folder).st_uid == os.geteuid()
+
+
+def _is_plain(name: Any) -> bool:
+    """Whether a name is that of a file in a folder, and not a path."""
+    return isinstance(name, str) and name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name
 
 
 def _write_journal(folder: str, names: Mapping[str, str]) -> None:
     path = os.path.join(folder, JOURNAL)
     with name_in_errors(path):
         with open(f"{path}.part", "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(names, file)
+            json.dump({name: os.path.basename(new) for name, new in names.items()}, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(f"{path}.part", path)

@@ -73,8 +73,7 @@ def remove_abandoned(folder: str, name: str) -> None:
                 is_dead = not _is_alive(int(owner["process"]), int(owner["start"]))
             else:
                 is_dead = _is_unused(path, UNKNOWN_AFTER_S if has_journal(path) else ANCIENT_AFTER_S)
-            if is_dead:
-                finish_names(path)
+            if is_dead and finish_names(path):
                 _remove(path)
 
 
