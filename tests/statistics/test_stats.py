@@ -7,7 +7,7 @@ import pytest
 from tests.writing.test_engines import Pickling
 
 import headrace as hr
-from headrace.statistics.stats import parts_of
+from headrace.writing.distributed.parts import parts_of
 
 N = 5000
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.app import app
-from headrace.writing.verify import ROWS
+from headrace.writing.distributed.images import ROWS
 
 CUT = jpeg()[:200]
 SCHEMA = {"image": hr.Feature("bytes", encoding="jpeg"), "label": hr.Feature("int64")}

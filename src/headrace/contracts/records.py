@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchWriter",
     "Checked",
+    "ChecksFiles",
     "Format",
     "IsUnnamed",
     "Misfit",
@@ -266,6 +267,14 @@ class IsUnnamed(Protocol):
     @property
     def is_unnamed(self) -> bool:
         """Whether it does. The column then has the name that a given schema has for it."""
+
+
+@runtime_checkable
+class ChecksFiles(Protocol):
+    """A table with an example in each file, some of which can be checked without the others."""
+
+    def check_files(self, files: range, /) -> Iterator[Checked]:
+        """The checks of some files: their numbers."""
 
 
 @runtime_checkable

@@ -18,12 +18,12 @@ from headrace.sources.open import Paths, is_path
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.statistics.collect import PartialStatistics, Statistics, collect, collect_rows, pick
-from headrace.writing.distributed.folder import TASKS_PER_CORE, build_indexes, example_bytes, refuse_memory
+from headrace.writing.distributed.folder import build_indexes, example_bytes, refuse_memory
+from headrace.writing.distributed.parts import in_order, parts_of
 from headrace.writing.distributed.unit_writer import SentSource
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
-from headrace.writing.units import UNIT_BYTES
 
-__all__ = ["collect_by", "parts_of", "stats"]
+__all__ = ["collect_by", "stats"]
 
 
 def stats(
@@ -107,34 +107,11 @@ def collect_by(
     common = SentSource(source)
     for number, part in enumerate(parts_of(picked, example_bytes(source), total, cores_of(engine))):
         engine.submit(EngineTask(_collect_part, common, (number, part)))
-    found, waiting, following = PartialStatistics(source.schema), dict[int, PartialStatistics](), 0
-    for number, part in engine.finished():
-        waiting[number] = part
-        while following in waiting:
-            merged = waiting.pop(following)
-            found.merge(merged)
-            advance(found, merged.read)
-            following += 1
+    found = PartialStatistics(source.schema)
+    for merged in in_order(engine.finished()):
+        found.merge(merged)
+        advance(found, merged.read)
     return Statistics({each.name: each for each in found.summaries()}, found.read, total, is_first=False)
-
-
-def parts_of(picked: Indices, each_bytes: int, total: int, cores: int) -> list[Indices | range]:
-    """The examples of each task: enough to take seconds, and few enough to occupy all cores.
-
-    Args:
-        picked: The examples to read, in order.
-        each_bytes: About how many bytes an example has.
-        total: How many there are.
-        cores: How many tasks run at once.
-    """
-    by_size = max(1, UNIT_BYTES // max(each_bytes, 1))
-    by_cores = -(-len(picked) // (TASKS_PER_CORE * cores)) or 1
-    step = min(by_size, by_cores)
-    is_all = len(picked) == total  # then two numbers say which
-    return [
-        range(at, min(at + step, len(picked))) if is_all else picked[at : at + step]
-        for at in range(0, len(picked), step)
-    ]
 
 
 def _collect_part(sent: SentSource, part: tuple[int, Indices | range]) -> tuple[int, PartialStatistics]:

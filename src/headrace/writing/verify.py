@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,119 +12,28 @@ from headrace import _hooks
 from headrace._arguments import flag, word
 from headrace.codecs.csv import CsvCodec
 from headrace.codecs.example.codec import ExampleCodec
-from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
-from headrace.contracts.images import ImageOptions
-from headrace.contracts.records import Checked, TakesSchema, files_of, is_table
+from headrace.contracts.records import Checked, ChecksFiles, TakesSchema, files_of, is_table
 from headrace.contracts.schema import Schema
-from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData
+from headrace.errors import CorruptFile, DataError
 from headrace.formats.open import open_records, verify_records
 from headrace.io.cache.folder import fresh_cache
 from headrace.io.local.open import total_size
 from headrace.io.progress import Progress
-from headrace.io.system import usable_cores
-from headrace.io.threads import ThreadPool
-from headrace.sources.decoded import DecodedNode, images_in, stored_schema
-from headrace.sources.node import Node
+from headrace.sources.decoded import stored_schema
 from headrace.sources.open import Paths, check_codec, codec_of
-from headrace.sources.open import open as open_source
-from headrace.sources.views import keep_features
-from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, open_engine
+from headrace.writing.distributed.images import image_faults_by, open_images
+from headrace.writing.distributed.parts import in_order, parts_of
+from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
+from headrace.writing.units import UNIT_BYTES
 
-__all__ = ["DecodedRows", "Report", "image_faults", "open_images", "verify"]
-
-
-ROWS = 32
-"""Examples that one thread decodes at once."""
-ANY_SIZE = ImageOptions(any_size=True)
-
-
-@dataclass(slots=True)
-class DecodedRows:
-    """The result of decoding the images of some examples."""
-
-    records: int
-    images: int = 0
-    records_at_fault: int = 0
-    faults: list[DataError] = field(default_factory=list)
-
-
-def open_images(path: Paths, **options: Any) -> DecodedNode | None:
-    """The examples of some files, without damaged records where the format can skip them; ``None`` where they have no images."""
-    try:
-        source = open_source(path, on_corrupt="skip", **options)
-        len(source)
-    except UnsupportedData:  # where each file is an example, nothing follows a damaged one
-        source = open_source(path, **options)
-        len(source)  # A table may notice only then that its file is cut off.
-    return source.node if isinstance(source.node, DecodedNode) else None
-
-
-def image_faults(node: DecodedNode, threads: int | None = None) -> Iterator[DecodedRows]:
-    """Decode every image of every example, in order.
-
-    Args:
-        node: The examples.
-        threads: How many decode at once; by default one per core.
-
-    Yields:
-        Some examples at a time, with an error for every damaged image: its file, record and feature.
-    """
-    count = threads or usable_cores()
-    encoded = keep_features(node.encoded(), tuple(node.stored))
-    stretches = [(start, min(start + ROWS, len(node))) for start in range(0, len(node), ROWS)]
-
-    def check(stretch: tuple[int, int]) -> DecodedRows:
-        return _decode_rows(encoded, node.stored, *stretch)
-
-    with ThreadPool(count, thread_name_prefix="headrace-verify") as pool:
-        for at in range(0, len(stretches), 4 * count):  # a few at a time: results wait in memory
-            yield from pool.map(check, stretches[at : at + 4 * count])
-
-
-def _decode_rows(encoded: Node, stored: dict[str, Feature], start: int, stop: int) -> DecodedRows:
-    found = DecodedRows(stop - start)
-    try:
-        batch = encoded.batch(np.arange(start, stop))
-    except DataError as error:  # read them one by one
-        if stop - start == 1:
-            # The path of an image that does not exist, or is not allowed. Other damage of the record was found before.
-            if isinstance(error, (NoFiles, UnsupportedData)) and error.where.feature in stored:
-                return DecodedRows(1, records_at_fault=1, faults=[error])
-            return found
-        for row in range(start, stop):
-            _add(found, _decode_rows(encoded, stored, row, row + 1))
-        return found
-    for row in range(stop - start):
-        faults = []
-        for name, feature in stored.items():
-            for image in images_in(batch[name][row]):
-                found.images += 1
-                fault = _fault_of(image, feature)
-                if fault is not None:
-                    faults.append(fault.relocated(encoded.where(start + row).at(feature=name)))
-        found.faults += faults
-        found.records_at_fault += bool(faults)
-    return found
-
-
-def _add(all_rows: DecodedRows, some: DecodedRows) -> None:
-    all_rows.images += some.images
-    all_rows.records_at_fault += some.records_at_fault
-    all_rows.faults += some.faults
-
-
-def _fault_of(image: bytes, stored: Feature) -> DataError | None:
-    feature = feature_of_images(Feature("bytes", encoding=stored.encoding), [image], ANY_SIZE)
-    try:
-        ImageDecoder(feature, ANY_SIZE, exact=True).images([image])
-    except DataError as fault:
-        return fault
-    return None
+__all__ = ["Report", "verify"]
 
 
 MOST_FAULTS = 10_000
+MOST_SMALL_FILES = 4096
+"""Files of one example each that a task checks."""
 
 
 @dataclass(slots=True)
@@ -263,18 +172,18 @@ def _verify(
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:
         if isinstance(engine, Threads):
-            _check_records(report, records, checker, bar)
-            if images:
-                options = {"format": format, "codec": codec, "schema": schema, "compression": compression}
-                _add_images(report, path, progress, **options)
+            _check_records(report, verify_records(records), checker, bar)
         else:
-            _check_files(report, _Check(records, checker, codec, schema, compression, images), engine, bar)
+            _check_files(report, _Check(records, checker, schema, compression), engine, bar)
+    if images:
+        options = {"format": format, "codec": codec, "schema": schema, "compression": compression}
+        _add_images(report, path, engine, progress, **options)
     return report
 
 
-def _check_records(report: Report, records: Any, checker: Any, bar: Progress) -> None:
+def _check_records(report: Report, stretches: Iterator[Checked], checker: Any, bar: Progress) -> None:
     try:
-        for stretch in verify_records(records):
+        for stretch in stretches:
             bar.advance(stretch.bytes)
             _add_stretch(report, checker, stretch)
     except CorruptFile as fault:  # A file shrank while it was checked.
@@ -287,39 +196,35 @@ class _Check:
 
     records: Any
     checker: Any
-    codec: str | None
     schema: Schema | Mapping[str, Feature] | None
     compression: str | None
-    images: bool
 
 
 def _check_files(report: Report, check: _Check, engine: TaskEngine, bar: Progress) -> None:
-    """Check each file by an engine, and put the reports together in the order of the files."""
-    paths = check.records.paths
-    for number, path in enumerate(paths):
-        engine.submit(EngineTask(_check_one, check, (number, path)))
-    found: dict[int, Report] = {}
-    following = 0
-    for number, part in engine.finished():
-        bar.advance(part.bytes)
-        found[number] = part
-        while following in found:
-            report.merge(found.pop(following))
-            following += 1
+    """Check each file by an engine, or many small ones at once, and put the reports together in the order of the files."""
+    parts: Sequence[Any] = check.records.paths
+    if isinstance(check.records, ChecksFiles):
+        count = report.files
+        parts = parts_of(np.arange(count), UNIT_BYTES // MOST_SMALL_FILES, count, cores_of(engine))
+    for number, part in enumerate(parts):
+        engine.submit(EngineTask(_check_part, check, (number, part)))
+    for found in in_order(engine.finished()):
+        bar.advance(found.bytes)
+        report.merge(found)
 
 
-def _check_one(check: _Check, part: tuple[int, str]) -> tuple[int, Report]:
-    number, path = part
-    report = Report()
-    schema = check.schema
+def _check_part(check: _Check, part: tuple[int, str | range]) -> tuple[int, Report]:
+    number, files = part
+    report, schema = Report(), check.schema
     with fresh_cache():
-        records: Any = open_records([path], format=check.records.format, compression=check.compression)
-        if schema is not None and is_table(records) and isinstance(records, TakesSchema):
-            records = records.with_schema(stored_schema(Schema(schema)))
-        _check_records(report, records, check.checker, Progress("verifying", None, "bytes", show=False))
-        if check.images:
-            options = {"format": check.records.format, "codec": check.codec, "schema": schema}
-            _add_images(report, [path], False, compression=check.compression, **options)  # noqa: FBT003
+        if isinstance(files, range):
+            stretches = check.records.check_files(files)
+        else:
+            records: Any = open_records([files], format=check.records.format, compression=check.compression)
+            if schema is not None and is_table(records) and isinstance(records, TakesSchema):
+                records = records.with_schema(stored_schema(Schema(schema)))
+            stretches = verify_records(records)
+        _check_records(report, stretches, check.checker, Progress("verifying", None, "bytes", show=False))
     return number, report
 
 
@@ -337,16 +242,16 @@ def _add_stretch(report: Report, checker: Any, stretch: Checked) -> None:
         report.add(fault)
 
 
-def _add_images(report: Report, path: Paths, progress: bool, **options: Any) -> None:  # noqa: FBT001 - passed on
+def _add_images(report: Report, path: Paths, engine: TaskEngine, progress: bool, **options: Any) -> None:  # noqa: FBT001 - passed on
     """Check the images in intact records."""
     try:
-        source = open_images(path, **options)
+        source = open_images(path, engine, **options)
     except DataError as fault:
         if report.ok:  # else the reported faults are why the files cannot be opened
             report.add(fault)
         return
     with Progress("decoding", 0 if source is None else len(source), "examples", show=progress) as bar:
-        for checked in () if source is None else image_faults(source):
+        for checked in () if source is None else image_faults_by(engine, source):
             report.images += checked.images
             report.records -= checked.records_at_fault
             bar.advance(checked.records)

@@ -10,14 +10,13 @@ import numpy as np
 
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Checked, Format
-from headrace.errors import DataError, NoFiles, UnsupportedData, Where
+from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.formats.example_files.arrays import FileKind, NpyFiles, NpzFiles
 from headrace.formats.example_files.manifest import NAMES, read_manifest
 from headrace.formats.example_files.table import FilesTable
 from headrace.formats.example_files.write import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
 from headrace.formats.table.folders import class_names, is_marked_empty, refuse_splits, schema_if_empty
 from headrace.io.folders import Lister, Listing, lister_for
-from headrace.io.local.open import size_on_disk
 from headrace.io.paths import is_folder
 from headrace.io.urls import child_of, is_url
 
@@ -126,30 +125,9 @@ def _records_in(listing: Listing) -> tuple[str, ...]:
     return listing.others(IMPOSSIBLE)
 
 
-def verify_files(records: Any) -> Iterator[Checked]:
+def verify_files(records: FilesTable) -> Iterator[Checked]:
     """Check each file: its header, its size, the CRC-32 of every array, and that its contents match the other files."""
-    refusal: DataError | None = None
-    names: tuple[str, ...] = ()
-    try:
-        names = tuple(records.schema)
-    except (
-        DataError
-    ) as fault:  # A file sampled for the types is damaged or differs from the others: check each on its own.
-        refusal = fault
-    for number, path in enumerate(records.paths):
-        faults: list[DataError] = []
-        size = 0
-        try:
-            size = size_on_disk(path)
-            if refusal is None:
-                records.batch(np.array([number]), names)
-            else:
-                records.look_at(number)
-                if refusal.where.path == path:
-                    faults.append(refusal)
-        except DataError as fault:
-            faults.append(fault)
-        yield Checked(path, int(not faults), size, faults)
+    return records.check_files(range(len(records.paths)))
 
 
 def _format(name: str, sink: Any, misfits: Any) -> Format:

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.records import Checked
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
-from headrace.errors import NoFiles, SchemaMismatch, Where
+from headrace.errors import DataError, NoFiles, SchemaMismatch, Where
 from headrace.formats.example_files.arrays import Arrays, FileKind, NpyFiles, Template
 from headrace.formats.table.base import FileTable
-from headrace.io.local.open import DIFFERENT, read_each, read_whole
+from headrace.io.local.open import DIFFERENT, read_each, read_whole, size_on_disk
 from headrace.io.urls import is_url
 
 __all__ = ["FilesTable"]
@@ -52,6 +53,31 @@ class FilesTable(FileTable):
         self.kind = kind
         self.known: dict[str, tuple[Feature, Any]] = dict(known or {})
         self.declared = declared
+
+    def check_files(self, files: range) -> Iterator[Checked]:
+        """Check files: the header, the size, the CRC-32 of every array, and that the contents match the other files."""
+        refusal: DataError | None = None
+        names: tuple[str, ...] = ()
+        try:
+            names = tuple(self.schema)
+        except DataError as fault:
+            # A file sampled for the types is damaged or differs from the others: check each on its own.
+            refusal = fault
+        for number in files:
+            path = self.paths[number]
+            faults: list[DataError] = []
+            size = 0
+            try:
+                size = size_on_disk(path)
+                if refusal is None:
+                    self.batch(np.array([number]), names)
+                else:
+                    self.look_at(number)
+                    if refusal.where.path == path:
+                        faults.append(refusal)
+            except DataError as fault:
+                faults.append(fault)
+            yield Checked(path, int(not faults), size, faults)
 
     def with_schema(self, schema: Schema) -> FilesTable:
         """The same files with types that state which lengths vary. The array of a ``.npy`` has no name, so it takes the schema's.
@@ -222,7 +248,10 @@ class FilesTable(FileTable):
 
     def __getstate__(self) -> dict[str, Any]:
         # The working directory may differ where this is unpickled.
-        return {**super().__getstate__(), "declared": self._arrays, "_encoded": self._encoded}
+        try:
+            return {**super().__getstate__(), "declared": self._arrays, "_encoded": self._encoded}
+        except DataError:  # a sampled file is damaged: wherever the types are asked for, that is raised again
+            return {**super().__getstate__()}
 
     def __repr__(self) -> str:
         return f"FilesTable({self.format!r}, {len(self.paths)} files)"

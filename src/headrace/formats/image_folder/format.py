@@ -6,7 +6,7 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -110,6 +110,10 @@ class ImageFolder(FileTable):
         """The path of every image."""
         return [self._path(index) for index in range(len(self))]
 
+    def check_files(self, files: range) -> Iterator[Checked]:
+        """Check that images can be read and begin like images. Pixels are not decoded."""
+        return _check_images([self._path(index) for index in files])
+
     def __len__(self) -> int:
         return len(self._listing.names)
 
@@ -210,7 +214,11 @@ def _has_image(folder: str, depth: int, look: Lister) -> bool:
 
 def verify_images(folder: ImageFolder) -> Iterator[Checked]:
     """Check that every file can be read and begins like an image. Pixels are not decoded."""
-    for path in folder.files():
+    return folder.check_files(range(len(folder)))
+
+
+def _check_images(paths: Sequence[str]) -> Iterator[Checked]:
+    for path in paths:
         faults: list[DataError] = []
         size = 0
         try:

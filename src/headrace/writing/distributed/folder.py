@@ -17,6 +17,7 @@ from headrace.io.progress import Progress
 from headrace.io.urls import is_url
 from headrace.sources.node import records_below
 from headrace.sources.source import Source
+from headrace.writing.distributed.parts import TASKS_PER_CORE
 from headrace.writing.distributed.unit_writer import UnitWriter, check_folder, write_units
 from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of, cores_of_node
 from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
@@ -24,8 +25,6 @@ from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, fi
 __all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse_memory", "run_in_folder"]
 
 
-TASKS_PER_CORE = 4
-"""So that the last tasks end at nearly the same time."""
 CHECKED_FILES = 64
 JOINED = ""
 """Stands for the file in the result of a task that has written no unit."""
