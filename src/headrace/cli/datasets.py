@@ -11,7 +11,7 @@ import typer
 
 from headrace.cli.options import AsJson
 from headrace.cli.terminal import count_of, note, print_json, print_line, print_table, printable, size_of
-from headrace.datasets.building.own import builder_for
+from headrace.datasets.building.own_files import builder_for
 from headrace.datasets.downloading.fetch import Patience
 from headrace.datasets.locate import data_folders, find_prepared, prepared_names
 from headrace.datasets.named.catalogue import known_builders, named_builder

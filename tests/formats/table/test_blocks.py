@@ -16,7 +16,7 @@ from headrace.contracts.values import take_rows
 from headrace.errors import CorruptFile, Where
 from headrace.formats.table import blocks
 from headrace.formats.table.blocks import BlockTable
-from headrace.formats.table.kept import KeptColumns, WholeColumns
+from headrace.formats.table.column_cache import KeptColumns, WholeColumns
 
 NAMES = ("n", "text", "rows")
 

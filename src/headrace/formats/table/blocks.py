@@ -14,7 +14,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
 from headrace.errors import DataError
 from headrace.formats.table.base import TypedTable
-from headrace.formats.table.kept import KeptColumns, ProcessLocks, WholeColumns, size_of
+from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, WholeColumns, size_of
 from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk
 

@@ -6,7 +6,7 @@ from PIL import Image as Pillow
 
 from headrace import data_source
 from headrace.datasets.building import csv_builder, image_folder_builder, tfds_folder_builder
-from headrace.datasets.building.own import builder_for
+from headrace.datasets.building.own_files import builder_for
 from headrace.errors import NoFiles, NoSuchFeature, SchemaMismatch, UnsupportedData
 
 

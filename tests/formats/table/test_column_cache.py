@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.contracts.values import join
-from headrace.formats.table import kept
-from headrace.formats.table.kept import ColumnFile, KeptColumns, ProcessLocks, WholeColumns, memory_share, size_of
+from headrace.formats.table import column_cache
+from headrace.formats.table.column_cache import (
+    ColumnFile,
+    KeptColumns,
+    ProcessLocks,
+    WholeColumns,
+    memory_share,
+    size_of,
+)
 from headrace.io.threads import FORKS
 
 
@@ -80,7 +87,7 @@ def test_sizes():
 
 def test_a_share_of_memory(monkeypatch):
     for memory, most, expected in ((None, 1 << 40, 64 << 20), (8 << 30, 1 << 40, 1 << 30), (8 << 30, 5, 5)):
-        monkeypatch.setattr(kept, "usable_memory", lambda memory=memory: memory)
+        monkeypatch.setattr(column_cache, "usable_memory", lambda memory=memory: memory)
         assert memory_share(most) == expected
 
 
@@ -125,7 +132,7 @@ def test_a_full_disk(monkeypatch, tmp_path):
         if len(written) > 3:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept, "_write", fail)
+    monkeypatch.setattr(column_cache, "_write", fail)
     assert not whole.fill(("numbers",), blocks(3, 3, 3, 3, 3), 10)
     assert whole.get("numbers") is None
     assert not whole.has_room(1)
