@@ -14,7 +14,7 @@ import headrace as hr
 from headrace.errors import CorruptFile, SchemaMismatch
 from headrace.formats.parquet import format as parquet
 from headrace.formats.parquet import groups
-from headrace.formats.table import blocks, kept
+from headrace.formats.table import blocks, column_cache
 
 
 def table_of(rows):
@@ -80,7 +80,7 @@ def test_rows_are_those_of_pyarrow(
         patch.setattr(groups, "DIVIDED_BYTES", 1)
         patch.setattr(groups, "usable_cores", lambda: 3)
         for name in ("MOST_KEPT_BYTES", "MOST_WHOLE_BYTES"):
-            patch.setattr(kept, name, limit)
+            patch.setattr(column_cache, name, limit)
         source = hr.open(folder / "*.parquet")
         assert len(source) == len(truth)
         for _ in range(4):
@@ -141,8 +141,8 @@ def test_a_large_row_group_is_read_in_parts_once(large, monkeypatch):
 
 
 def test_going_back_in_a_large_row_group(large, monkeypatch):
-    monkeypatch.setattr(kept, "MOST_KEPT_BYTES", 0)
-    monkeypatch.setattr(kept, "LEAST_BYTES", 0)
+    monkeypatch.setattr(column_cache, "MOST_KEPT_BYTES", 0)
+    monkeypatch.setattr(column_cache, "LEAST_BYTES", 0)
     source = hr.open(large)
     for start in (950, 40, 500, 0, 999, 120):
         stop = min(start + 30, 1000)
@@ -187,9 +187,9 @@ def test_a_footer_that_counts_other_rows(tmp_path):
 def test_shuffled_beyond_what_is_kept(tmp_path, monkeypatch):
     """Rows then come from temporary files, and no block is decoded more than about twice."""
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(kept, "LEAST_BYTES", 1000)
-    monkeypatch.setattr(kept, "MOST_KEPT_BYTES", 1000)
-    monkeypatch.setattr(kept, "MOST_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(column_cache, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(column_cache, "MOST_KEPT_BYTES", 1000)
+    monkeypatch.setattr(column_cache, "MOST_WHOLE_BYTES", 1000)
     monkeypatch.setattr(groups, "JOINED_ROWS", 0)
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"x": np.arange(2000), "t": [f"row {k}" for k in range(2000)]}), path, row_group_size=50)
@@ -205,9 +205,9 @@ def test_shuffled_beyond_what_is_kept(tmp_path, monkeypatch):
 def test_without_room_for_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "10")
-    monkeypatch.setattr(kept, "LEAST_BYTES", 1000)
-    monkeypatch.setattr(kept, "MOST_KEPT_BYTES", 1000)
-    monkeypatch.setattr(kept, "MOST_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(column_cache, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(column_cache, "MOST_KEPT_BYTES", 1000)
+    monkeypatch.setattr(column_cache, "MOST_WHOLE_BYTES", 1000)
     monkeypatch.setattr(groups, "JOINED_ROWS", 0)
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"x": np.arange(500)}), path, row_group_size=50)
