@@ -1,10 +1,11 @@
 """Sequences packed into rows of one length: how full the rows are, and how fast they come, beside Grain and torchtune.
 
-    python -m benchmarks.flows.packing --peers .venv-peers/bin/python
+    python -m benchmarks.flows.packing --grain .venv-peers/bin/python --torchtune .venv-torchtune/bin/python
 
-Every system packs the same token ids, cut to the length of a row, and gives rows of tokens, segments and positions, one process and one
-thread. Grain packs with 64 open rows (its `FirstFitPackIterDataset` and `BestFitPackIterDataset`), torchtune while its `PackedDataset` is
-made, both in the order of the data; Headrace over all lengths. Times are processor time, from the lengths to the last row.
+Every system packs the same token ids and gives rows of tokens, segments and positions, one process and one thread. Grain packs with 64 open
+rows (its `FirstFitPackIterDataset` and `BestFitPackIterDataset`), torchtune while its `PackedDataset` is made, both in the order of the data;
+Headrace over all lengths. Sequences longer than a row are split: by `overlong="split"`, Grain's `ConcatThenSplitIterDataset` and torchtune's
+`split_across_pack`. Times are processor time, from the lengths to the last row. torchtune 0.6.1 needs torchao 0.10.
 """
 
 from __future__ import annotations
@@ -18,37 +19,40 @@ import time
 
 import numpy as np
 
+ROW = 1024
 SHAPES = {
-    "log-normal": (4096, lambda rng, n: np.exp(rng.normal(6.0, 1.2, n))),
-    "web text": (2048, lambda rng, n: np.exp(rng.normal(5.6, 1.05, n)) + 10 * rng.pareto(1.5, n)),
-    "chats": (
-        8192,
-        lambda rng, n: np.where(rng.random(n) < 0.3, rng.integers(10, 60, n), np.exp(rng.normal(6.4, 0.9, n))),
-    ),
-    "half rows": (2048, lambda rng, n: rng.integers(900, 1200, n)),
+    "log-normal": lambda rng, n: np.exp(rng.normal(4.3, 0.9, n)),
+    "uniform": lambda rng, n: rng.integers(1, 257, n),
+    "bimodal": lambda rng, n: np.where(rng.random(n) < 0.7, rng.integers(10, 60, n), rng.normal(480, 80, n)),
+    "Zipf": lambda rng, n: rng.zipf(1.4, n),
+    "all long": lambda rng, n: ROW + np.exp(rng.normal(6.0, 1.0, n)),
+    "half rows": lambda rng, n: rng.integers(450, 600, n),
 }
-"""The length of a row, and the lengths of sequences."""
+"""The lengths of sequences. Those above the length of a row are cut to it, but for \"all long\", where all are longer: they are split."""
+SPLIT = ("all long",)
+LONGEST = 16 * ROW
 BATCH = 8
 
 
 def sequences(shape: str, count: int):
-    room, draw = SHAPES[shape]
-    lengths = np.clip(draw(np.random.default_rng(3), count).astype(np.int64), 1, room)
+    drawn = SHAPES[shape](np.random.default_rng(3), count)
+    lengths = np.clip(drawn, 1, LONGEST if shape in SPLIT else ROW).astype(np.int64)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return np.random.default_rng(4).integers(1, 30_000, offsets[-1]).astype(np.int32), offsets, room
+    return np.random.default_rng(4).integers(1, 30_000, offsets[-1], np.int32), offsets, shape in SPLIT
 
 
-def run_headrace(tokens, offsets, room):
+def run_headrace(tokens, offsets, split):
     import headrace as hr
 
     source = hr.ColumnSource({"tokens": hr.Ragged(tokens, offsets)})
+    packed = hr.Packed(source, ROW, feature="tokens", overlong="split" if split else "raise")
     rows = 0
-    for batch in hr.Loader(hr.Packed(source, room, feature="tokens"), BATCH, threads=0):
+    for batch in hr.Loader(packed, BATCH, threads=0):
         rows += len(batch["tokens_segment"])
     return rows
 
 
-def run_grain(tokens, offsets, room, kind):
+def run_grain(tokens, offsets, split, kind):
     import grain
     from grain import experimental
 
@@ -59,12 +63,14 @@ def run_grain(tokens, offsets, room, kind):
         def __getitem__(self, index):
             return {"tokens": tokens[offsets[index] : offsets[index + 1]]}
 
-    pack = getattr(experimental, f"{kind}PackIterDataset")
     parent = grain.MapDataset.source(Rows()).to_iter_dataset(grain.ReadOptions(num_threads=0))
-    return sum(1 for _ in pack(parent, length_struct={"tokens": room}, num_packing_bins=64, shuffle_bins=False))
+    if split:
+        return sum(1 for _ in experimental.ConcatThenSplitIterDataset(parent, length_struct={"tokens": ROW}))
+    pack = getattr(experimental, f"{kind}PackIterDataset")
+    return sum(1 for _ in pack(parent, length_struct={"tokens": ROW}, num_packing_bins=64, shuffle_bins=False))
 
 
-def run_torchtune(tokens, offsets, room):
+def run_torchtune(tokens, offsets, split):
     from torchtune.datasets import PackedDataset
 
     class Rows:
@@ -78,7 +84,7 @@ def run_torchtune(tokens, offsets, room):
         def __iter__(self):
             return (self[index] for index in range(len(self)))
 
-    packed = PackedDataset(Rows(), max_seq_len=room)
+    packed = PackedDataset(Rows(), max_seq_len=ROW, split_across_pack=split)
     for index in range(len(packed)):
         packed[index]
     return len(packed)
@@ -96,30 +102,41 @@ def measure(system: str, shape: str, count: int, rounds: int) -> dict[str, float
     module, run = SYSTEMS[system]
     if importlib.util.find_spec(module) is None:
         return None
-    tokens, offsets, room = sequences(shape, count)
-    run(tokens[: offsets[200]], offsets[:201], room)  # imports and first calls
+    tokens, offsets, split = sequences(shape, count)
+    run(tokens[: offsets[200]], offsets[:201], split)  # imports and first calls
     best, rows = float("inf"), 0
     for _ in range(rounds):
         start = time.process_time()
-        rows = run(tokens, offsets, room)
+        rows = run(tokens, offsets, split)
         best = min(best, time.process_time() - start)
-    return {"filled": float(offsets[-1] / (rows * room)), "tokens_per_s": float(offsets[-1] / best)}
+    filled = float(offsets[-1] / (rows * ROW))
+    return {"filled": filled, "tokens_per_s": float(offsets[-1] / best), "sequences_per_s": count / best}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=20_000, help="sequences")
+    parser.add_argument("--count", type=int, default=100_000, help="sequences; a tenth of them where all are long")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", help="a Python with grain and torchtune")
+    parser.add_argument(
+        "--grain", help="a Python with grain; its first fit also stands for ConcatThenSplit where all are long"
+    )
+    parser.add_argument("--torchtune", help="a Python with torchtune")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, help="only these")
     parser.add_argument("--one", nargs=2, metavar=("SYSTEM", "SHAPE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(*options.one, options.count, options.rounds)))
         return
-    print("| lengths | row | system | filled | million tokens/s |\n| --- | ---: | --- | ---: | ---: |")
-    for shape, (room, _) in SHAPES.items():
-        for system in SYSTEMS:
-            python = sys.executable if system == "Headrace" or not options.peers else options.peers
+    print(
+        "| lengths | sequences | system | filled | million tokens/s | thousand sequences/s |\n| --- | ---: | --- | ---: | ---: | ---: |"
+    )
+    for shape in SHAPES:
+        count = options.count // 10 if shape in SPLIT else options.count
+        for system, (module, _) in SYSTEMS.items():
+            if system not in (options.systems or SYSTEMS) or (system == "Grain, best fit" and shape in SPLIT):
+                continue
+            python = {"headrace": sys.executable, "grain": options.grain, "torchtune": options.torchtune}[module]
+            python = python or sys.executable
             command = [
                 python,
                 "-m",
@@ -128,34 +145,40 @@ def main() -> None:
                 system,
                 shape,
                 "--count",
-                str(options.count),
+                str(count),
                 "--rounds",
                 str(options.rounds),
             ]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             found = json.loads(done.stdout) if done.returncode == 0 else None
             if found is None:
-                print(f"| {shape} | {room} | {system} | not installed | |")
+                print(f"| {shape} | {count:,} | {system} | not installed | | |")
                 sys.stderr.write(done.stderr[-500:])
                 continue
-            print(f"| {shape} | {room} | {system} | {found['filled']:.4f} | {found['tokens_per_s'] / 1e6:.2f} |")
-    print(f"\n{place_all()}")
+            speeds = f"{found['tokens_per_s'] / 1e6:.2f} | {found['sequences_per_s'] / 1e3:.0f}"
+            print(f"| {shape} | {count:,} | {system} | {found['filled']:.4f} | {speeds} |", flush=True)
+    if "Headrace" in (options.systems or SYSTEMS):
+        print(f"\n{place_all()}")
 
 
 def place_all() -> str:
-    """The time to place a million lengths."""
+    """The time to place a million lengths of each kind, and how full the rows are."""
     from headrace.loading.packed import PackingPlan
     from headrace.sources.source import ColumnSource
 
-    lengths = np.clip(np.exp(np.random.default_rng(3).normal(6.0, 1.2, 1_000_000)).astype(np.int64), 1, 4096)
+    lines = ["| a million lengths | placed in s | rows | filled |", "| --- | ---: | ---: | ---: |"]
     node = ColumnSource({"tokens": np.zeros((1, 1), np.int32)}).node
-    best = float("inf")
-    for _ in range(3):
-        plan = PackingPlan(node, ("tokens",), 4096, "raise", lengths)
-        start = time.process_time()
-        rows = len(plan)
-        best = min(best, time.process_time() - start)
-    return f"Placing 1,000,000 lengths (log-normal) in {rows:,} rows of 4,096: {best:.2f} s of processor time, {lengths.sum() / rows / 4096:.5f} filled."
+    for shape, draw in SHAPES.items():
+        split = shape in SPLIT
+        lengths = np.clip(draw(np.random.default_rng(3), 1_000_000), 1, LONGEST if split else ROW).astype(np.int64)
+        best, rows = float("inf"), 0
+        for _ in range(3):
+            plan = PackingPlan(node, ("tokens",), ROW, "split" if split else "raise", lengths)
+            start = time.process_time()
+            rows = len(plan)
+            best = min(best, time.process_time() - start)
+        lines.append(f"| {shape} | {best:.2f} | {rows:,} | {lengths.sum() / rows / ROW:.5f} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -262,9 +262,65 @@ def test_columns_and_mixtures_are_packed():
     assert len(hr.Packed(mixture, 3, feature="x")) == 2
 
 
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=40),
+    st.integers(1, 12),
+    st.sampled_from(["split", "truncate"]),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(0, 2**64 - 1),
+    st.data(),
+)
+def test_every_token_comes_once(lengths, length, overlong, world, size, seed, data):
+    """With tokens that are all different, over ranks, and stopped and resumed with other ranks and batches."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    source = hr.ColumnSource(
+        {"tokens": hr.Ragged(np.arange(1, offsets[-1] + 1), offsets), "id": np.arange(len(lengths))}
+    )
+    packed = hr.Packed(source, length, feature="tokens", overlong=overlong)
+
+    def loaders(world, size):
+        options = {"shuffle": True, "seed": seed, "threads": 0}
+        return [hr.Loader(packed, size, shard=hr.Shard(rank, world), **options) for rank in range(world)]
+
+    def rows_of(batch):
+        names = ("tokens", "tokens_segment", "tokens_position")
+        return list(zip(*(batch[name].tolist() for name in names), batch["id"].to_list(), strict=True))
+
+    first, found = loaders(world, size), []
+    loops = [iter(loader) for loader in first]
+    for _ in range(data.draw(st.integers(0, len(first[0])))):
+        found += [row for loop in loops for row in rows_of(next(loop))]
+    state = json.loads(json.dumps(first[0].state_dict()))
+    assert all(loader.state_dict() == first[0].state_dict() for loader in first)
+    if len(found) < len(packed):
+        for loader in loaders(data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))):
+            loader.load_state_dict(state)
+            found += [row for batch in loader for row in rows_of(batch)]
+    kept = [n if overlong == "split" else min(n, length) for n in lengths]
+    assert len(found) == len(packed)
+    assert sorted(
+        token for tokens, segments, _, _ in found for token, at in zip(tokens, segments, strict=True) if at
+    ) == [token for start, n in zip(offsets.tolist(), kept, strict=False) for token in range(start + 1, start + n + 1)]
+    for tokens, segments, positions, ids in found:
+        filled = sum(map(bool, segments))
+        assert tokens[filled:] == segments[filled:] == positions[filled:] == [0] * (length - filled)
+        for number, owner in enumerate(ids, 1):
+            here = [at for at in range(filled) if segments[at] == number]
+            assert here == list(range(here[0], here[-1] + 1)) if here else kept[owner] == 0
+            assert [positions[at] for at in here] == list(range(len(here)))
+            begin = (tokens[here[0]] - 1 - offsets[owner]) if here else 0
+            assert begin % length == 0
+            assert [tokens[at] for at in here] == [offsets[owner] + begin + at + 1 for at in range(len(here))]
+
+
 @pytest.mark.parametrize(
     ("name", "lengths", "room"),
     [
+        ("uniform", lambda rng: rng.integers(1, 257, 20_000), 1024),
+        ("Zipf", lambda rng: rng.zipf(1.4, 20_000).clip(1, 4096), 1024),
+        ("all long", lambda rng: 1024 + np.exp(rng.normal(6, 1, 5_000)), 1024),
         ("log-normal", lambda rng: np.exp(rng.normal(6, 1.2, 20_000)), 4096),
         ("web text", lambda rng: rng.pareto(1.1, 20_000) * 150 + 20, 2048),
         (
