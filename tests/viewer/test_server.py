@@ -82,3 +82,24 @@ def test_arrays_are_viewed_as_sources():
         assert "3 examples" in _get(shown.url)[1]
     finally:
         shown.close()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: {"x": np.arange(3)},
+        lambda: [{"x": number} for number in range(3)],
+        lambda: ({"x": number} for number in range(3)),
+        lambda: np.arange(3),
+        lambda: pytest.importorskip("pandas").DataFrame({"x": [1, 2, 3]}),
+        lambda: pytest.importorskip("pyarrow").table({"x": [1, 2, 3]}),
+        lambda: hr.Mixture({hr.ColumnSource({"x": np.arange(3)}): 1}),
+        lambda: {"train": hr.ColumnSource({"x": np.arange(3)})},
+    ],
+)
+def test_what_is_accepted_as_a_source_is_viewed(make):
+    shown = hr.view(make())
+    try:
+        assert "3 examples" in _get(shown.url)[1]
+    finally:
+        shown.close()

@@ -7,10 +7,10 @@ import html
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from headrace import _optional
+from headrace import _hooks, _optional
 from headrace.errors import UnsupportedData, Where
 from headrace.io.threads import start_thread
 from headrace.sources.source import Source
@@ -147,11 +147,20 @@ class View:
         )
 
 
+def _as_source(given: Any) -> Source:
+    try:
+        source: Source = _hooks.as_source(given)
+    except TypeError:
+        raise UnsupportedData(Where(), expected="sources or paths to view", found=type(given).__name__) from None
+    return source
+
+
 def view(*sources: Any, embedded: bool = True) -> View:
     """Show sources in a notebook, or at an address of this machine.
 
     Args:
-        sources: Sources, or what :func:`headrace.open` or :func:`headrace.data_source` opens.
+        sources: Sources, dicts of them, or what :func:`headrace.open` or :func:`headrace.data_source` opens: also frames, tables and lists of
+            examples.
         embedded: ``False`` shows them at an address for a browser. The address then has a token, and the page a cookie.
 
     Returns:
@@ -164,12 +173,11 @@ def view(*sources: Any, embedded: bool = True) -> View:
     """
     datasets = []
     for number, each in enumerate(sources):
-        if isinstance(each, Source):
-            datasets.append(
-                ShownDataset(each, name=f"source {number}" if len(sources) > 1 else "source", code="source")
-            )
-        elif isinstance(each, str) or hasattr(each, "__fspath__"):
+        if isinstance(each, str) or hasattr(each, "__fspath__"):
             datasets.extend(open_datasets(str(each)))
-        else:
-            raise UnsupportedData(Where(), expected="sources or paths to view", found=type(each).__name__)
+            continue
+        is_several = isinstance(each, Mapping) and all(isinstance(part, Source) for part in each.values())
+        own = f"source {number}" if len(sources) > 1 else "source"
+        for name, source in each.items() if is_several and each else ((own, _as_source(each)),):
+            datasets.append(ShownDataset(source, name=str(name), code="source"))
     return View(datasets, is_embedded=embedded)
