@@ -15,6 +15,7 @@ import headrace as hr
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel
 from headrace.errors import JobFailed
+from headrace.jobs import run
 from headrace.jobs.ray import interface_of
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.training import read_job, request_stop, train
@@ -167,11 +168,29 @@ time.sleep(600)
 """
 
 
+class Clock:
+    """The time, which a test can advance beyond the longest run."""
+
+    ahead_s = 0
+
+    def monotonic(self):
+        return time.monotonic() + self.ahead_s
+
+    def advance(self):
+        self.ahead_s = 700
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+
 @pytest.mark.ray
 @pytest.mark.parametrize("how", ["event", "request", "time"])
-def test_stopping_keeps_the_model(start, script, model, local_ray, how):
-    stop = threading.Event()
+def test_stopping_keeps_the_model(start, script, model, local_ray, how, monkeypatch):
+    stop, clock = threading.Event(), Clock()
     seen = []
+    if how == "time":
+        monkeypatch.setattr(run, "time", clock)
+    ways = {"event": stop.set, "request": lambda: request_stop(start.work_dir, "job"), "time": clock.advance}
 
     class Lines(list):
         def append(self, line):
@@ -179,10 +198,10 @@ def test_stopping_keeps_the_model(start, script, model, local_ray, how):
             if line.endswith("| waiting"):
                 seen.append(line)
                 if len(seen) == 2:
-                    stop.set() if how == "event" else request_stop(start.work_dir, "job") if how == "request" else None
+                    ways[how]()
 
     start.lines = Lines()
-    record = start(script(STOPS), stop=stop, max_runtime_s=8 if how == "time" else 600)
+    record = start(script(STOPS), stop=stop, max_runtime_s=600)
     assert (record.status, record.secondary_status) == ("Stopped", "MaxRuntimeExceeded" if how == "time" else "Stopped")
     assert model(record) == {"algo-1": b"saved", "algo-2": b"saved"}
 

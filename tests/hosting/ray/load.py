@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 CONNECTIONS, REQUESTS = 32, 2000
-PATIENCE_S = 120
+PATIENCE_S = 600  # the machine may be busy
 
 
 def own(name):

@@ -68,6 +68,7 @@ class ServeApp:
         self._replicas = 0
         if self._is_own:
             bind(settings).close()  # A port that is taken is an error before Ray starts.
+            os.environ.setdefault(proxy.VARIABLE, GUARD)  # Ray 2.52 has no other way to tell its proxies.
         processors = max(usable_cores(), self._most_processors())
         cluster = stack.enter_context(connect(placement.address or "local", cpus=processors, shows_log=True))
         self._ray = cluster.ray
@@ -121,7 +122,7 @@ class ServeApp:
         nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]}
         with_proxy = [node for node in self._serve.status().proxies if node in nodes]
         is_loopback = host in ("localhost", "::1") or host.startswith("127.")
-        if here in with_proxy or not with_proxy:
+        if nodes.get(here) in [nodes[node] for node in with_proxy] or not with_proxy:
             return host if is_loopback else nodes.get(here, host)
         if is_loopback:
             raise EndpointError(

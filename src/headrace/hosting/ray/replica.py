@@ -212,7 +212,7 @@ async def _metrics_of_all(name: str) -> list[tuple[str, str]]:
     """What every replica reports; empty if this version of Ray cannot ask them."""
     serve = _optional.require("ray.serve", extra="ray")
     handle = serve.get_deployment_handle(DEPLOYMENT, name)
-    if not hasattr(handle, "broadcast"):
+    if not hasattr(type(handle), "broadcast"):  # An attribute of a handle that is not there is a method of the replica.
         return []
     response = handle.broadcast("metrics_text")
     try:

@@ -149,13 +149,16 @@ class Broken:
 
 
 class Slow:
-    """Returns its request after a while."""
+    """Returns its request after a while. One that begins with ``wait`` waits for a file, if there is one to wait for."""
 
-    def __init__(self, seconds):
+    def __init__(self, seconds, gate=None):
         self.seconds = seconds
+        self.gate = gate
 
     def __call__(self, request):
         time.sleep(self.seconds)
+        while self.gate and request.body.startswith(b"wait") and not os.path.exists(self.gate):
+            time.sleep(0.01)
         return _same_type(request, request.body)
 
 
