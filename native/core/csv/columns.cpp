@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/csv/cells/texts.hpp"
 #include "core/text/utf8.hpp"
 
 namespace headrace::csv {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/pool.hpp"
-#include "core/csv/cells.hpp"
+#include "core/csv/cells/numbers.hpp"
 #include "core/csv/grid.hpp"
 #include "core/csv/value.hpp"
 #include "core/text/strings.hpp"

@@ -1,14 +1,13 @@
 #include "core/csv/examine.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <mutex>
 
 #include "core/base/thread_team.hpp"
+#include "core/csv/cells/counts.hpp"
 #include "core/csv/fields.hpp"
 #include "core/csv/grid.hpp"
 #include "core/csv/number.hpp"
-#include "core/csv/plain_number.hpp"
 
 namespace headrace::csv {
 namespace {
@@ -68,8 +67,9 @@ void add(const ColumnFacts& part, ColumnFacts& sum) noexcept {
 /// Examines rows one after another, or many at once column by column.
 class Examination {
   public:
-    Examination(const Layout& layout, bool until_text)
+    Examination(const Layout& layout, bool until_text, const Cpu& cpu)
         : layout_(layout),
+          cpu_(cpu),
           until_text_(until_text),
           numbers_may_miss_(layout.missing.has_number(layout.dialect.decimal)),
           truths_may_miss_(layout.missing.has_truth()),
@@ -100,45 +100,23 @@ class Examination {
     }
 
     void column(const GridColumn& column, std::size_t rows, ColumnFacts& facts) const {
-        for (std::size_t i = 0; i < rows; ++i) {
-            const char* const at = column.begin(i);
-            const std::size_t size = column.size(i);
-            if (column.stop - at >= plain_readable && count_plain(at, size, facts)) continue;
-            const std::string_view field(at, size);
+        CellCounts counts;
+        for (std::size_t i = 0; i < rows;) {
+            if (!numbers_may_miss_) i = count_numbers(column, i, rows, layout_.dialect.decimal, counts, cpu_);
+            const std::size_t before = i;
+            if (!truths_may_miss_) i = count_truths(column, i, rows, counts, cpu_);
+            if (i == rows || i != before) continue;
+            const std::string_view field(column.begin(i), column.size(i));
             count(seen_field(field, field_at(field, 0, layout_.dialect), layout_), facts);
-            if (until_text_ && (facts.text | facts.padded) != 0) return;
+            if (until_text_ && (facts.text | facts.padded) != 0) break;
+            ++i;
         }
-    }
-
-    /// Counts a plain number or a truth value. Returns false for any other.
-    bool count_plain(const char* at, std::size_t size, ColumnFacts& facts) const noexcept {
-        std::uint64_t value = 0;
-        if (!numbers_may_miss_) {
-            const std::size_t sign = *at == '-' ? 1 : 0;
-            if (size > sign + 1 && at[sign] == '0' && is_digit(at[sign + 1])) return false; // padded
-            PlainDecimal number;
-            if (number.read(at, size, layout_.dialect.decimal)) {
-                facts.real += number.fraction != 0;
-                facts.whole += number.fraction == 0;
-                facts.negative += static_cast<unsigned>(number.fraction == 0) & number.negative;
-                return true;
-            }
-            if (read_plain_whole<Kind::int64>(at, size, value)) {
-                if (sign != 0) value = 0 - value;
-                ++facts.whole;
-                facts.negative += sign;
-                facts.wide += !is_exact(value);
-                return true;
-            }
-        }
-        if (truths_may_miss_ || !read_plain_truth(at, size, value)) return false;
-        ++facts.boolean;
-        return true;
-    }
-
-    /// Whether float64 holds the number.
-    static bool is_exact(std::uint64_t value) noexcept {
-        return value == 0 || static_cast<int>(std::bit_width(value)) - std::countr_zero(value) <= 53;
+        facts.empty += counts.empty;
+        facts.whole += counts.whole;
+        facts.real += counts.real;
+        facts.boolean += counts.boolean;
+        facts.negative += counts.negative;
+        facts.wide += counts.wide;
     }
 
     /// Returns whether the row is as wide as wanted.
@@ -177,6 +155,7 @@ class Examination {
     }
 
     const Layout& layout_;
+    const Cpu& cpu_;
     bool until_text_;
     bool numbers_may_miss_;
     bool truths_may_miss_;
@@ -187,11 +166,11 @@ class Examination {
 /// Examines items in parts, which `examine_part(examination, begin, end)` does, and adds up what was found.
 template <typename Part>
 std::vector<ColumnFacts> examine_parts(std::size_t count, std::size_t together, const Layout& layout, bool until_text,
-                                       unsigned threads, Part&& examine_part) {
+                                       unsigned threads, const Cpu& cpu, Part&& examine_part) {
     std::vector<ColumnFacts> sums(layout.width);
     std::mutex adding;
     ThreadTeam::shared().run(count, together, threads, [&](std::size_t begin, std::size_t end) {
-        Examination examination(layout, until_text);
+        Examination examination(layout, until_text, cpu);
         examine_part(examination, begin, end);
         const std::scoped_lock lock(adding);
         for (std::size_t k = 0; k < sums.size(); ++k) add(examination.facts()[k], sums[k]);
@@ -203,7 +182,7 @@ std::vector<ColumnFacts> examine_parts(std::size_t count, std::size_t together, 
 
 std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout, bool until_text, unsigned threads) {
     constexpr std::size_t together = 512; // rows that one thread takes: some tenths of a millisecond
-    return examine_parts(spans.payloads.size(), together, layout, until_text, threads,
+    return examine_parts(spans.payloads.size(), together, layout, until_text, threads, this_cpu,
                          [&](Examination& examination, std::size_t begin, std::size_t end) {
                              for (std::size_t i = begin; i < end; ++i) examination.row(text_of(spans.payloads[i]));
                          });
@@ -220,7 +199,7 @@ std::vector<ColumnFacts> examine(Bytes file, std::span<const std::int64_t> start
     const auto start_of = [&](std::size_t i) {
         return i < starts.size() ? static_cast<std::uint64_t>(starts[i]) : end;
     };
-    return examine_parts(rows.size(), together, layout, until_text, threads,
+    return examine_parts(rows.size(), together, layout, until_text, threads, cpu,
                          [&](Examination& examination, std::size_t first, std::size_t last) {
                              FieldGrid grid(layout.dialect, layout.width, cpu);
                              const std::uint64_t stop = start_of(last);

@@ -123,8 +123,7 @@ template <typename T> bool round_exact(std::uint64_t mantissa, std::int64_t expo
     return true;
 }
 
-template <typename T> bool round_to(std::uint64_t mantissa, std::int64_t exponent, T& value) noexcept {
-    if (round_exact(mantissa, exponent, value)) return true;
+template <typename T> bool round_product(std::uint64_t mantissa, std::int64_t exponent, T& value) noexcept {
     if (exponent < least_power || exponent > most_power) return false;
     if (mantissa == 0) {
         value = 0;
@@ -165,10 +164,14 @@ template <typename T> bool round_to(std::uint64_t mantissa, std::int64_t exponen
 } // namespace
 
 bool round_decimal(std::uint64_t mantissa, std::int64_t exponent, double& value) noexcept {
-    return round_to(mantissa, exponent, value);
+    return round_exact(mantissa, exponent, value) || round_product(mantissa, exponent, value);
 }
 bool round_decimal(std::uint64_t mantissa, std::int64_t exponent, float& value) noexcept {
-    return round_to(mantissa, exponent, value);
+    return round_exact(mantissa, exponent, value) || round_product(mantissa, exponent, value);
+}
+double round_any_decimal(std::uint64_t mantissa, std::int64_t exponent) noexcept {
+    double value = 0;
+    return round_product(mantissa, exponent, value) ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
 } // namespace headrace

@@ -23,6 +23,10 @@ template <typename T> bool compare(std::uint64_t mantissa, std::int64_t exponent
     if (!round_decimal(mantissa, exponent, value)) return false;
     const std::string text = std::to_string(mantissa) + "e" + std::to_string(exponent);
     check(value == expected_of(text, T{}), text);
+    if constexpr (sizeof(T) == sizeof(double)) {
+        const double other = round_any_decimal(mantissa, exponent);
+        check(std::isnan(other) || other == value, text);
+    }
     return true;
 }
 
@@ -42,6 +46,18 @@ template <typename T> void test_type() {
         const std::uint64_t odd = (random() >> (64 - std::numeric_limits<T>::digits - 1)) | 1;
         for (const std::int64_t exponent : {-1, 0, 1, 3})
             for (const std::uint64_t step : {0, 1}) compare<T>(odd - step, exponent);
+    }
+}
+
+/// Short numbers have a way of their own, which is as exact.
+void test_any_size() {
+    std::mt19937_64 random(8);
+    for (int round = 0; round < 200'000; ++round) {
+        const std::uint64_t mantissa = random() >> random() % 64;
+        const auto exponent = static_cast<std::int64_t>(random() % 50) - 25;
+        double value = -1;
+        check(round_decimal(mantissa, exponent, value));
+        check(value == round_any_decimal(mantissa, exponent), std::to_string(mantissa) + "e" + std::to_string(exponent));
     }
 }
 
@@ -87,5 +103,6 @@ int main() {
     test_type<double>();
     test_type<float>();
     test_edges();
+    test_any_size();
     test_digits();
 }

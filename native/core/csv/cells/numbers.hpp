@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -7,8 +8,6 @@
 #include "core/csv/grid.hpp"
 #include "core/csv/value.hpp"
 
-/// The values of a column of a grid, read by one loop. Each function has a version for processors with AVX-512 VBMI,
-/// which reads a value of any length at once, and one for all others.
 namespace headrace::csv {
 
 /// How the numbers of a column are read.
@@ -23,13 +22,5 @@ struct NumberForm {
 /// end. A value that is read is what read_number or truth_of would give.
 [[nodiscard]] std::size_t read_cells(const GridColumn& column, std::size_t first, std::size_t rows,
                                      const NumberForm& form, std::byte* to, const Cpu& cpu = this_cpu) noexcept;
-
-/// Writes the texts of all rows to `to`, one after another, without their quotes, and where each ends to `ends`,
-/// counted from `size` bytes before `to`. Takes at most as many bytes as the fields do; `spare_bytes` more are
-/// writable. Returns the end.
-[[nodiscard]] std::byte* copy_cells(const GridColumn& column, std::size_t rows, std::optional<char> quote,
-                                    std::byte* to, std::int64_t* ends, std::size_t size,
-                                    const Cpu& cpu = this_cpu) noexcept;
-inline constexpr std::size_t spare_bytes = 64;
 
 } // namespace headrace::csv

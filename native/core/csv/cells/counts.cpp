@@ -1,0 +1,175 @@
+#include "core/csv/cells/counts.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/csv/cells/four_values.hpp"
+#include "core/csv/plain_number.hpp"
+#include "core/text/decimal.hpp"
+
+namespace headrace::csv {
+namespace {
+
+constexpr std::size_t always_exact = 15; // digits of integers that float64 all holds
+
+/// Whether float64 holds the number.
+bool is_exact(std::uint64_t value) noexcept {
+    return value == 0 || static_cast<int>(std::bit_width(value)) - std::countr_zero(value) <= 53;
+}
+
+/// Counts an integer. Returns false if it is not plain.
+bool count_whole(const char* at, std::size_t size, bool negative, CellCounts& counts) noexcept {
+    std::uint64_t value = 0;
+    if (!read_plain_whole<Kind::int64>(at, size, value)) return false;
+    ++counts.whole;
+    counts.negative += negative;
+    counts.wide += !is_exact(negative ? 0 - value : value);
+    return true;
+}
+
+bool count_plainly(const char* at, std::size_t size, char decimal, CellCounts& counts) noexcept {
+    if (size == 0) {
+        ++counts.empty;
+        return true;
+    }
+    const std::size_t sign = *at == '-' ? 1 : 0;
+    if (size > sign + 1 && at[sign] == '0' && is_digit(at[sign + 1])) return false; // padded
+    PlainDecimal number;
+    if (!number.read(at, size, decimal)) return count_whole(at, size, sign != 0, counts);
+    counts.real += number.fraction != 0;
+    counts.whole += number.fraction == 0;
+    counts.negative += static_cast<unsigned>(number.fraction == 0) & number.negative;
+    return true;
+}
+
+#if defined(HEADRACE_X86)
+/// Counts four values. Returns false if one of them takes another way.
+HEADRACE_FOR_CELLS_INLINE bool count_four(const GridColumn& column, std::size_t row, __m512i mark,
+                                          CellCounts& counts) noexcept {
+    constexpr std::uint64_t tops = FourValues::tops;
+    FourValues four;
+    if (!four.load(column, row)) return false;
+    four.split<true>(mark);
+    const std::uint64_t zeros = _mm512_mask_cmpeq_epi8_mask(four.digits, four.bytes, _mm512_set1_epi8('0'));
+    const std::uint64_t leading = (four.first & ~four.minuses) | four.minuses << 1;
+    const std::uint64_t padded = zeros & leading & (four.digits >> 1 & ~tops);
+    const std::uint64_t long_ones = tops & ~FourValues::flags_of(~four.digits); // sixteen digits may not be exact
+    if ((four.wrong | padded | long_ones) != 0) return false;
+    const auto empty = static_cast<std::uint64_t>(_mm_popcnt_u64(four.empty()));
+    const auto real = static_cast<std::uint64_t>(_mm_popcnt_u64(four.real()));
+    const std::uint64_t negative = FourValues::flags_of(four.minuses) & ~four.real();
+    counts.empty += empty;
+    counts.real += real;
+    counts.whole += FourValues::count - empty - real;
+    counts.negative += static_cast<std::uint64_t>(_mm_popcnt_u64(negative));
+    return true;
+}
+
+/// Counts a value of at most 32 bytes. Returns false if it is not plain.
+HEADRACE_FOR_CELLS_INLINE bool count_one(const char* at, std::size_t size, bool is_readable, __m256i mark,
+                                         CellCounts& counts) noexcept {
+    constexpr std::size_t most = 32;
+    if (size > most) return false;
+    if (size == 0) {
+        ++counts.empty;
+        return true;
+    }
+    const auto all = static_cast<std::uint32_t>(~std::uint64_t{0} << (most - size));
+    const __m256i bytes = _mm256_maskz_loadu_epi8(all, at + size - most);
+    const std::uint32_t digits =
+        _mm256_cmple_epu8_mask(_mm256_sub_epi8(bytes, _mm256_set1_epi8('0')), _mm256_set1_epi8(9));
+    const std::uint32_t dashes = _mm256_cmpeq_epi8_mask(bytes, _mm256_set1_epi8('-'));
+    const std::uint32_t marks = _mm256_cmpeq_epi8_mask(bytes, mark);
+    const std::uint32_t zeros = _mm256_cmpeq_epi8_mask(bytes, _mm256_set1_epi8('0'));
+    const std::uint32_t first = _blsi_u32(all);
+    const std::uint32_t minus = dashes & first;
+    const std::uint32_t leading = minus != 0 ? first << 1 : first;
+    std::uint32_t number = all & ~minus; // without the exponent
+    const std::uint32_t other = number & ~(digits | marks);
+    const bool has_exponent = other != 0;
+    if (has_exponent) { // One e, a sign or none, one or two digits.
+        const std::uint32_t letter = _blsi_u32(other), after = ~_blsmsk_u32(letter);
+        const __m256i lower = _mm256_or_si256(bytes, _mm256_set1_epi8(0x20));
+        const std::uint32_t letters = _mm256_cmpeq_epi8_mask(lower, _mm256_set1_epi8('e'));
+        const std::uint32_t signs = (dashes | _mm256_cmpeq_epi8_mask(bytes, _mm256_set1_epi8('+'))) & letter << 1;
+        const std::uint32_t exponent = after & ~signs;
+        if ((letters & letter) == 0 || exponent == 0 || (exponent & ~digits) != 0 || _mm_popcnt_u32(exponent) > 2)
+            return false;
+        number &= ~(letter | after);
+    }
+    const std::uint32_t own = digits & number, mine = marks & number;
+    const std::uint32_t around = own << 1 & own >> 1;
+    const std::uint32_t wrong = (mine & ~around) | (mine & (mine - 1)) | (zeros & leading & own >> 1);
+    if (wrong != 0 || own == 0) return false;
+    if (has_exponent || mine != 0) {
+        ++counts.real;
+        return true;
+    }
+    if (static_cast<std::size_t>(_mm_popcnt_u32(own)) > always_exact)
+        return is_readable && count_whole(at, size, minus != 0, counts);
+    ++counts.whole;
+    counts.negative += minus != 0;
+    return true;
+}
+
+HEADRACE_FOR_CELLS std::size_t count_by_vbmi(const GridColumn& column, std::size_t first, std::size_t rows,
+                                             char decimal, CellCounts& counts) noexcept {
+    constexpr unsigned most_failures = 4;
+    const __m512i mark = _mm512_set1_epi8(decimal);
+    unsigned failures = 0;
+    for (std::size_t i = first; i < rows;) {
+        if (failures != most_failures && rows - i >= FourValues::count) {
+            if (count_four(column, i, mark, counts)) {
+                i += FourValues::count;
+                continue;
+            }
+            ++failures;
+        }
+        for (const std::size_t stop = std::min(rows, i + FourValues::count); i < stop; ++i) {
+            const char* const at = column.begin(i);
+            const bool is_readable = column.stop - at >= plain_readable;
+            if (!count_one(at, column.size(i), is_readable, _mm512_castsi512_si256(mark), counts)) return i;
+        }
+    }
+    return rows;
+}
+
+HEADRACE_FOR_CELLS std::size_t count_truths_by_vbmi(const GridColumn& column, std::size_t first, std::size_t rows,
+                                                    CellCounts& counts) noexcept {
+    const TruthWords words;
+    std::size_t i = first;
+    while (i < rows && words.find(column.begin(i), column.size(i)) != 0) ++i;
+    counts.boolean += i - first;
+    return i;
+}
+#endif
+
+} // namespace
+
+std::size_t count_numbers(const GridColumn& column, std::size_t first, std::size_t rows, char decimal,
+                          CellCounts& counts, [[maybe_unused]] const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (has_vectors(cpu)) return count_by_vbmi(column, first, rows, decimal, counts);
+#endif
+    for (std::size_t i = first; i < rows; ++i) {
+        const char* const at = column.begin(i);
+        if (column.stop - at < plain_readable || !count_plainly(at, column.size(i), decimal, counts)) return i;
+    }
+    return rows;
+}
+
+std::size_t count_truths(const GridColumn& column, std::size_t first, std::size_t rows, CellCounts& counts,
+                         [[maybe_unused]] const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (has_vectors(cpu)) return count_truths_by_vbmi(column, first, rows, counts);
+#endif
+    for (std::size_t i = first; i < rows; ++i) {
+        const char* const at = column.begin(i);
+        std::uint64_t value = 0;
+        if (column.stop - at < plain_readable || !read_plain_truth(at, column.size(i), value)) return i;
+        ++counts.boolean;
+    }
+    return rows;
+}
+
+} // namespace headrace::csv

@@ -1,0 +1,167 @@
+#include "core/csv/cells/texts.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "core/csv/cells/four_values.hpp"
+#include "core/csv/plain_number.hpp"
+#include "core/text/marks.hpp"
+
+namespace headrace::csv {
+namespace {
+
+/// Copies the content of a quoted field, and of each doubled quote one. Reads and writes up to seven bytes more.
+/// Returns the end.
+std::byte* copy_undoubled(std::byte* to, const char* from, const char* end, char quote) noexcept {
+    const std::uint64_t pattern = plain::ones * static_cast<unsigned char>(quote);
+    while (from < end) {
+        const auto left = static_cast<std::size_t>(end - from);
+        std::uint64_t word = 0;
+        std::memcpy(&word, from, sizeof word);
+        std::memcpy(to, &word, sizeof word);
+        word ^= pattern;
+        std::uint64_t quotes = (word - plain::ones) & ~word & plain::tops; // exact up to the first
+        if (left < 8) quotes &= (std::uint64_t{1} << 8 * left) - 1;
+        const std::size_t copied =
+            quotes == 0 ? std::min<std::size_t>(left, 8) : static_cast<std::size_t>(std::countr_zero(quotes)) / 8 + 1;
+        to += copied;
+        from += copied + (quotes != 0);
+    }
+    return to;
+}
+
+/// The same for long content.
+std::byte* copy_long_undoubled(std::byte* to, const char* from, const char* end, char quote) noexcept {
+    while (from < end) {
+        const auto left = static_cast<std::size_t>(end - from);
+        const auto* const found = static_cast<const char*>(std::memchr(from, quote, left));
+        const std::size_t copied = found == nullptr ? left : static_cast<std::size_t>(found - from) + 1;
+        std::memcpy(to, from, copied);
+        to += copied;
+        from += copied + (found != nullptr);
+    }
+    return to;
+}
+
+std::byte* copy_plainly(const GridColumn& column, std::size_t rows, std::optional<char> quote, std::byte* to,
+                        std::int64_t* ends, std::size_t size) noexcept {
+    constexpr std::size_t longest_short = 48, together = 32;
+    const std::byte* const begin = to;
+    const bool has_quotes = quote.has_value() && column.has_quotes;
+    const char mark = quote.value_or('\0');
+    for (std::size_t i = 0; i < rows; ++i) {
+        const char* const at = column.begin(i);
+        const std::size_t length = column.size(i);
+        const std::ptrdiff_t left = column.stop - at;
+        if (has_quotes && length > 1 && *at == mark) {
+            const bool is_short = length <= longest_short && left >= plain_readable + std::ptrdiff_t{longest_short};
+            to = (is_short ? copy_undoubled : copy_long_undoubled)(to, at + 1, at + length - 1, mark);
+        } else if (length <= together && left >= plain_readable) {
+            std::memcpy(to, at, together);
+            to += length;
+        } else {
+            std::memcpy(to, at, length);
+            to += length;
+        }
+        ends[i] = static_cast<std::int64_t>(size + static_cast<std::size_t>(to - begin));
+    }
+    return to;
+}
+
+#if defined(HEADRACE_X86)
+/// As between_marks.
+HEADRACE_FOR_CELLS_INLINE std::uint64_t parities(std::uint64_t marks) noexcept {
+    const __m128i all = _mm_set1_epi8(-1);
+    return static_cast<std::uint64_t>(
+        _mm_cvtsi128_si64(_mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<std::int64_t>(marks)), all, 0)));
+}
+
+/// Copies the content of a quoted field of more than a block.
+HEADRACE_FOR_CELLS std::byte* copy_blocks_undoubled(std::byte* to, const char* from, std::size_t size,
+                                                    __m512i mark) noexcept {
+    std::uint64_t inside = 0; // all bits set: after the first of two quotes
+    while (size != 0) {
+        const std::size_t part = std::min(size, block_bytes);
+        const std::uint64_t all = _bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(part));
+        const __m512i bytes = _mm512_maskz_loadu_epi8(all, from);
+        const std::uint64_t quotes = _mm512_mask_cmpeq_epi8_mask(all, bytes, mark);
+        const std::uint64_t odd = parities(quotes) ^ inside;
+        const std::uint64_t kept = all & ~(quotes & ~odd);
+        _mm512_storeu_si512(to, _mm512_maskz_compress_epi8(kept, bytes));
+        to += _mm_popcnt_u64(kept);
+        inside = odd >> (block_bytes - 1) != 0 ? ~std::uint64_t{0} : 0;
+        from += part;
+        size -= part;
+    }
+    return to;
+}
+
+/// Copies fields without quotes, or whose quotes are text.
+HEADRACE_FOR_CELLS std::byte* copy_bare_by_vbmi(const GridColumn& column, std::size_t rows, std::byte* to,
+                                                std::int64_t* ends, std::size_t size) noexcept {
+    constexpr std::size_t longest = 8 * block_bytes; // of what is copied without a call
+    const std::byte* const begin = to;
+    for (std::size_t i = 0; i < rows; ++i) {
+        const char* const at = column.begin(i);
+        const std::size_t length = column.size(i);
+        if (length <= block_bytes) {
+            const std::uint64_t all = _bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(length));
+            _mm512_storeu_si512(to, _mm512_maskz_loadu_epi8(all, at));
+        } else if (length <= longest) {
+            for (std::size_t done = 0; done < length; done += block_bytes) {
+                const auto left = static_cast<unsigned>(std::min(length - done, block_bytes));
+                const std::uint64_t all = _bzhi_u64(~std::uint64_t{0}, left);
+                _mm512_storeu_si512(to + done, _mm512_maskz_loadu_epi8(all, at + done));
+            }
+        } else {
+            std::memcpy(to, at, length);
+        }
+        to += length;
+        ends[i] = static_cast<std::int64_t>(size + static_cast<std::size_t>(to - begin));
+    }
+    return to;
+}
+
+HEADRACE_FOR_CELLS std::byte* copy_by_vbmi(const GridColumn& column, std::size_t rows, char quote, std::byte* to,
+                                           std::int64_t* ends, std::size_t size) noexcept {
+    const std::byte* const begin = to;
+    const __m512i mark = _mm512_set1_epi8(quote);
+    for (std::size_t i = 0; i < rows; ++i) {
+        const char* const at = column.begin(i);
+        const std::size_t length = column.size(i);
+        if (length <= block_bytes) { // Whether it is quoted, and has quotes inside, is not branched upon.
+            const std::uint64_t all = _bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(length));
+            const __m512i bytes = _mm512_maskz_loadu_epi8(all, at);
+            const std::uint64_t quotes = _mm512_mask_cmpeq_epi8_mask(all, bytes, mark);
+            const std::uint64_t opening = quotes & static_cast<std::uint64_t>(length > 1);
+            const std::uint64_t content = all & ~(opening | opening << ((length - 1) & (block_bytes - 1)));
+            const std::uint64_t doubled = opening != 0 ? quotes & content : 0;
+            const std::uint64_t kept = content & ~(doubled & ~parities(doubled));
+            _mm512_storeu_si512(to, _mm512_maskz_compress_epi8(kept, bytes));
+            to += _mm_popcnt_u64(kept);
+        } else if (*at == quote) {
+            to = copy_blocks_undoubled(to, at + 1, length - 2, mark);
+        } else {
+            std::memcpy(to, at, length);
+            to += length;
+        }
+        ends[i] = static_cast<std::int64_t>(size + static_cast<std::size_t>(to - begin));
+    }
+    return to;
+}
+#endif
+
+} // namespace
+
+std::byte* copy_cells(const GridColumn& column, std::size_t rows, std::optional<char> quote, std::byte* to,
+                      std::int64_t* ends, std::size_t size, [[maybe_unused]] const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (has_vectors(cpu))
+        return quote && column.has_quotes ? copy_by_vbmi(column, rows, *quote, to, ends, size)
+                                          : copy_bare_by_vbmi(column, rows, to, ends, size);
+#endif
+    return copy_plainly(column, rows, quote, to, ends, size);
+}
+
+} // namespace headrace::csv
