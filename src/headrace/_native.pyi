@@ -376,6 +376,11 @@ def examine_csv_rows(data: Buffer, starts: numpy.typing.NDArray[numpy.int64], en
     The same for rows of one buffer that follow each other, as scan_csv found them, up to `end`.
     """
 
+def examine_csv_head(data: Buffer, begin: int, runs: tuple[int, int, int], dialect: tuple[str, str, str], width: int, missing: list[str], until_text: bool = False, threads: int = 1) -> tuple[list[dict[str, int]], int] | None:
+    """
+    The same for the rows that a scan in runs from `begin` on finds, and where they end. Runs are (bytes of the first one, of the largest ones, of all together). None if only a scan can tell where rows begin.
+    """
+
 class CsvDecoder:
     """
     Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, 4 float32, 5 bool, 6 text; a text's encoding is '' where bytes are wanted.

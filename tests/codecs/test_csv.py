@@ -5,6 +5,7 @@ import io
 import json
 import math
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.reference import csv_rows as reference
 
 import headrace as hr
 from headrace import _native
+from headrace.codecs.csv import infer_csv
 from headrace.contracts.csv import MISSING
 from headrace.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
 
@@ -421,6 +423,7 @@ def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
     from headrace.sources import records
 
     monkeypatch.setattr(records, "CSV_SAMPLE_BYTES", 100)
+    monkeypatch.setattr(records, "FIRST_RUN_BYTES", 100)
     monkeypatch.setattr("headrace.formats.framed.records.FramedRecords.iter_runs.__kwdefaults__", {"max_bytes": 100})
     text = "a,b\n" + "".join(f"{k},{k}\n" for k in range(1000)) + "1000, x7\n"
     source = opened(tmp_path, text)
@@ -433,6 +436,46 @@ def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
         assert raised.value.where.offset == len(text) - 4
     assert [fault.where.record for fault in hr.verify(tmp_path / "x.csv").faults] == [1000]
     assert opened(tmp_path, text, types={"b": "str"})[1000]["b"] == " x7"
+
+
+def sums(parts):
+    """What the columns look like, all parts together."""
+    return [{kind: sum(facts[kind] for facts in column) for kind in column[0]} for column in zip(*parts, strict=True)]
+
+
+CELLS = ["1", "-2.5", "007", "", "text", '"a\nb"', '"a,""b"', "true", "1e5", 'a"b', '"\n"', "9" * 20]
+
+
+@given(st.data())
+def test_the_head_of_a_file_is_what_a_scan_finds(tmp_path_factory, data):
+    from headrace.formats.csv.format import CsvRecords
+    from headrace.sources import records
+
+    folder = tmp_path_factory.mktemp("heads")
+    cells = data.draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=4))
+    end = data.draw(st.sampled_from(["\n", "\r\n", "\n\n", "\r"]))
+    paths = []
+    for number in range(data.draw(st.integers(1, 3))):
+        rows = data.draw(st.lists(st.tuples(st.sampled_from(cells), st.sampled_from(cells)), max_size=30))
+        (folder / f"{number}.csv").write_bytes(("a,b" + end + "".join(f"{a},{b}{end}" for a, b in rows)).encode())
+        paths.append(str(folder / f"{number}.csv"))
+    first, most, wanted = data.draw(st.integers(1, 80)), data.draw(st.integers(80, 200)), data.draw(st.integers(1, 400))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "CSV_SAMPLE_BYTES", wanted)
+        patch.setattr(records, "FIRST_RUN_BYTES", first)
+        patch.setattr(records, "RUN_BYTES", most)
+        patch.setattr("headrace.formats.framed.scan.FIRST_RUN_BYTES", first)
+        patch.setattr("headrace.formats.framed.records.FramedRecords.iter_runs.__kwdefaults__", {"max_bytes": most})
+        of = CsvRecords(paths, options=hr.CSV(delimiter=",", header=True))
+        heads = records._examine_heads(of)
+        if heads is not None:
+            infer = partial(infer_csv, dialect=of.dialect)
+            runs = list(records._examine_runs(of))
+            assert infer(heads) == infer(runs)
+            # Texts end the counting of a column, each part on its own.
+            for by_heads, by_runs in zip(sums(heads), sums(runs), strict=True):
+                if not by_heads["text"] and not by_heads["padded"]:
+                    assert by_heads == by_runs
 
 
 def test_ragged_rows(tmp_path):

@@ -245,6 +245,7 @@ CASES = {
     "values_of_csv": lambda: _native.values_of_csv(b'1,"a, b"', marks),
     "examine_csv": lambda: _native.examine_csv(_native.gather_csv([table], None, rows[:1], marks), marks, 2, [""]),
     "examine_csv_rows": lambda: _native.examine_csv_rows(table, rows, len(table), marks, 2, [""]),
+    "examine_csv_head": lambda: _native.examine_csv_head(table, 0, (4, 8, 100), marks, 2, [""]),
     "CsvDecoder": decode_csv,
     "CsvDecoder.decode_rows": decode_csv_together,
     "encode_csv": lambda: _native.encode_csv([(6, 1, [b"a", b"b, c"])], 2, marks, "\n"),

@@ -113,6 +113,21 @@ nb::list examine_rows(nb::object data, Indices starts, std::uint64_t end, nb::tu
     return facts_of(columns);
 }
 
+nb::object examine_head(nb::object data, std::uint64_t begin, nb::tuple runs, nb::tuple marks, std::size_t width,
+                        nb::list missing, bool until_text, unsigned threads) {
+    const Buffer buffer(data);
+    const csv::Layout layout = layout_of(marks, width, missing);
+    const csv::RunSizes sizes{nb::cast<std::uint64_t>(runs[0]), nb::cast<std::uint64_t>(runs[1]),
+                              nb::cast<std::uint64_t>(runs[2])};
+    std::optional<csv::HeadFacts> found;
+    {
+        const nb::gil_scoped_release release;
+        found = csv::examine_head(buffer.bytes(), begin, sizes, layout, until_text, threads);
+    }
+    if (!found) return nb::none();
+    return nb::make_tuple(facts_of(found->columns), found->end);
+}
+
 // (field, kind, default). The default is None, the number's eight (or four, or one) bytes, or the text's bytes.
 constexpr int exact_float64 = 7;
 
@@ -334,6 +349,14 @@ void register_csv(nb::module_& module) {
                        "end: int, dialect: tuple[str, str, str], width: int, missing: list[str], until_text: bool = "
                        "False, threads: int = 1) -> list[dict[str, int]]"),
                "The same for rows of one buffer that follow each other, as scan_csv found them, up to `end`.");
+    module.def(
+        "examine_csv_head", guarded(&examine_head), nb::arg("data"), nb::arg("begin"), nb::arg("runs"),
+        nb::arg("dialect"), nb::arg("width"), nb::arg("missing"), nb::arg("until_text") = false, nb::arg("threads") = 1,
+        nb::sig("def examine_csv_head(data: collections.abc.Buffer, begin: int, runs: tuple[int, int, int], "
+                "dialect: tuple[str, str, str], width: int, missing: list[str], until_text: bool = False, "
+                "threads: int = 1) -> tuple[list[dict[str, int]], int] | None"),
+        "The same for the rows that a scan in runs from `begin` on finds, and where they end. Runs are (bytes of "
+        "the first one, of the largest ones, of all together). None if only a scan can tell where rows begin.");
     nb::class_<csv::Decoder>(
         module, "CsvDecoder",
         "Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, "

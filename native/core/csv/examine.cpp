@@ -1,7 +1,9 @@
 #include "core/csv/examine.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "core/base/thread_team.hpp"
 #include "core/csv/cells/counts.hpp"
@@ -178,6 +180,45 @@ std::vector<ColumnFacts> examine_parts(std::size_t count, std::size_t together, 
     return sums;
 }
 
+bool is_line_end(char byte) noexcept { return byte == '\n' || byte == '\r'; }
+
+/// Whether exactly one LF or CRLF precedes a place.
+bool follows_one_line_end(Bytes file, std::uint64_t at) noexcept {
+    const auto before = [&](std::uint64_t k) { return k > at ? '\n' : static_cast<char>(file[at - k]); };
+    if (before(1) != '\n') return false;
+    return !is_line_end(before(before(2) == '\r' ? 3 : 2));
+}
+
+/// Where the runs of a scan end, if no row that reaches beyond a run has quoted line ends there. Empty if that takes a
+/// closer look.
+std::vector<std::uint64_t> ends_of_runs(Bytes file, std::uint64_t begin, const RunSizes& sizes) {
+    std::vector<std::uint64_t> ends;
+    std::uint64_t at = begin;
+    for (std::uint64_t size = sizes.first; at < file.size() && at - begin < sizes.wanted;
+         size = std::min(2 * size, sizes.most)) {
+        const std::int64_t next = file.size() - at > size ? find(file, at + size) : -1;
+        if (next >= 0 && !follows_one_line_end(file, static_cast<std::uint64_t>(next))) return {};
+        at = next < 0 ? file.size() : static_cast<std::uint64_t>(next);
+        ends.push_back(at);
+    }
+    return ends;
+}
+
+/// Splits runs further, where rows probably begin. Each piece begins where the one before ends.
+std::vector<std::uint64_t> cut_runs(Bytes file, std::uint64_t begin, const std::vector<std::uint64_t>& ends) {
+    constexpr std::uint64_t together_bytes = std::uint64_t{128} << 10; // some tenths of a millisecond
+    std::vector<std::uint64_t> starts{begin};
+    for (const std::uint64_t end : ends) {
+        while (end - starts.back() > 2 * together_bytes) {
+            const std::int64_t next = find(file, starts.back() + together_bytes);
+            if (next < 0 || std::cmp_greater_equal(next, end)) break;
+            starts.push_back(static_cast<std::uint64_t>(next));
+        }
+        starts.push_back(end);
+    }
+    return starts;
+}
+
 } // namespace
 
 std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout, bool until_text, unsigned threads) {
@@ -216,6 +257,35 @@ std::vector<ColumnFacts> examine(Bytes file, std::span<const std::int64_t> start
                              for (auto i = static_cast<std::size_t>(left - starts.begin()); i < last; ++i)
                                  examination.row(text_of(rows[i]));
                          });
+}
+
+std::optional<HeadFacts> examine_head(Bytes file, std::uint64_t begin, const RunSizes& sizes, const Layout& layout,
+                                      bool until_text, unsigned threads, const Cpu& cpu) {
+    if (begin >= file.size() || is_line_end(static_cast<char>(file[begin]))) return std::nullopt;
+    if (sizes.first == 0 || sizes.most < sizes.first) return std::nullopt; // Runs would not go on.
+    const std::vector<std::uint64_t> ends = ends_of_runs(file, begin, sizes);
+    if (ends.empty()) return std::nullopt;
+    // A row begins at `begin`. So one begins where a piece ends, if the piece ends with a line end outside quotes. If
+    // all pieces do, all of them began with a row.
+    const std::vector<std::uint64_t> starts = cut_runs(file, begin, ends);
+    std::atomic<bool> failed = false;
+    HeadFacts out;
+    out.end = ends.back();
+    out.columns = examine_parts(starts.size() - 1, 1, layout, until_text, threads, cpu,
+                                [&](Examination& examination, std::size_t first, std::size_t last) {
+                                    FieldGrid grid(layout.dialect, layout.width, cpu);
+                                    for (; first != last && !failed; ++first) { // Each end matters.
+                                        const std::uint64_t stop = starts[first + 1];
+                                        for (std::uint64_t at = starts[first]; at != stop;) {
+                                            const std::optional<std::uint64_t> next = grid.find(file, at, stop);
+                                            if (next) examination.rows(grid);
+                                            else failed = true;
+                                            at = next.value_or(stop);
+                                        }
+                                    }
+                                });
+    if (failed) return std::nullopt;
+    return out;
 }
 
 } // namespace headrace::csv

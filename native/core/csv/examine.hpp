@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,5 +36,26 @@ struct ColumnFacts {
 [[nodiscard]] std::vector<ColumnFacts> examine(Bytes file, std::span<const std::int64_t> starts, std::uint64_t end,
                                                const Layout& layout, bool until_text = false, unsigned threads = 1,
                                                const Cpu& cpu = this_cpu);
+
+/// How much of a file a scan in runs takes: `first` bytes, then twice as many as the run before, at most `most`, until
+/// `wanted` or more are taken. A run ends with the row that reaches beyond its bytes.
+struct RunSizes {
+    std::uint64_t first = 0;
+    std::uint64_t most = 0;
+    std::uint64_t wanted = 0;
+};
+
+/// What the first rows of a file look like, and where they end.
+struct HeadFacts {
+    std::vector<ColumnFacts> columns;
+    std::uint64_t end = 0;
+};
+
+/// The same for the rows that a scan in runs from `begin` on finds, without that scan. Nothing if it takes a closer
+/// look to tell where they are: quotes that are not where RFC 4180 puts them, rows of another width, a quoted line
+/// end, a carriage return or an empty line where a run ends.
+[[nodiscard]] std::optional<HeadFacts> examine_head(Bytes file, std::uint64_t begin, const RunSizes& sizes,
+                                                    const Layout& layout, bool until_text = false, unsigned threads = 1,
+                                                    const Cpu& cpu = this_cpu);
 
 } // namespace headrace::csv

@@ -1,5 +1,6 @@
 #include "core/csv/examine.hpp"
 
+#include <algorithm>
 #include <random>
 #include <string>
 
@@ -144,9 +145,76 @@ void test_rows_together() {
     check(csv::examine(bytes_of("1"), {}, 1, layout(2)).size() == 2);
 }
 
+/// The rows that a scan in runs finds, and where they end.
+std::vector<std::int64_t> scan_runs(Bytes file, std::uint64_t begin, const csv::RunSizes& sizes, std::uint64_t& end) {
+    std::vector<std::int64_t> starts;
+    end = begin;
+    for (std::uint64_t size = sizes.first; end < file.size() && end - begin < sizes.wanted;
+         size = std::min(2 * size, sizes.most)) {
+        const Scan run =
+            csv::scan(file, end, std::min<std::uint64_t>(file.size(), end + size), plain, {}, true, 1 << 20);
+        if (run.faulty) throw run.fault;
+        starts.insert(starts.end(), run.starts.begin(), run.starts.end());
+        end = run.next;
+    }
+    return starts;
+}
+
+/// The head of a file against the rows of a scan.
+void test_heads() {
+    std::mt19937 random(12);
+    std::size_t found = 0, refused = 0;
+    static const std::string values[] = {"1",        "-2.5",        "text", "",        "true",
+                                         "\"a\nb\"", "\"a,\"\"b\"", "a\"b", "\"\n\n\""};
+    static const std::string ends[] = {"\n", "\r\n", "\n\n", "\r", "\n\r\n"};
+    for (int round = 0; round < 6000; ++round) {
+        const std::size_t kinds = 1 + random() % std::size(values), breaks = random() % 40 == 0 ? 5 : 1 + round % 2;
+        std::string text = "head,er\n";
+        const std::uint64_t begin = text.size();
+        for (std::size_t i = 0, rows = random() % 60; i < rows; ++i) {
+            text += values[random() % kinds];
+            if (random() % 600 != 0) text += ',';
+            text += values[random() % kinds];
+            if (i + 1 != rows || random() % 2 == 0) text += ends[random() % breaks];
+        }
+        const csv::RunSizes sizes{1 + random() % 40, 41 + random() % 40, random() % 400};
+        const Bytes file = bytes_of(text);
+        const Cpu cpu = random() % 2 == 0 ? this_cpu : Cpu{};
+        const auto head = csv::examine_head(file, begin, sizes, layout(2), false, 1 + random() % 2, cpu);
+        if (!head) {
+            ++refused;
+            continue;
+        }
+        ++found;
+        std::uint64_t end = 0;
+        const std::vector<std::int64_t> starts = scan_runs(file, begin, sizes, end);
+        check(end == head->end, text);
+        const auto expected = csv::examine(file, starts, end, layout(2), false, 1, cpu);
+        for (std::size_t k = 0; k < 2; ++k)
+            for (const auto field : fields) check(head->columns[k].*field == expected[k].*field, text);
+    }
+    check(found > 1500 && refused > 500);
+    std::string text; // in pieces
+    for (int i = 0; i < 100'000; ++i) text += std::to_string(random()) + (i % 7 == 0 ? ",\"a\nb\"\n" : ",x\n");
+    const csv::RunSizes sizes{std::uint64_t{64} << 10, std::uint64_t{1} << 20, std::uint64_t{1} << 20};
+    std::uint64_t end = 0;
+    const std::vector<std::int64_t> starts = scan_runs(bytes_of(text), 0, sizes, end);
+    const auto head = csv::examine_head(bytes_of(text), 0, sizes, layout(2), false, 3);
+    if (head)
+        check(head->end == end && head->columns[0].whole == starts.size() && head->columns[1].text == starts.size());
+    std::string plain_text;
+    for (int i = 0; i < 100'000; ++i) plain_text += std::to_string(i) + ",x\n";
+    const auto whole = csv::examine_head(bytes_of(plain_text), 0, {1, 1 << 20, 1 << 30}, layout(2), false, 3);
+    check(whole && whole->end == plain_text.size() && whole->columns[0].whole == 100'000);
+    check(!csv::examine_head(bytes_of(plain_text), 0, {0, 1, 5}, layout(2)), "runs that never end");
+    check(!csv::examine_head(bytes_of(plain_text), plain_text.size(), {1, 1, 5}, layout(2)), "no row");
+    check(!csv::examine_head(bytes_of(plain_text), 0, {1, 1, 5}, layout(3)), "another width");
+}
+
 } // namespace
 
 int main() {
+    test_heads();
     test_facts_of_all();
     test_rows_together();
     test_facts();

@@ -57,7 +57,8 @@ void test_any_size() {
         const auto exponent = static_cast<std::int64_t>(random() % 50) - 25;
         double value = -1;
         check(round_decimal(mantissa, exponent, value));
-        check(value == round_any_decimal(mantissa, exponent), std::to_string(mantissa) + "e" + std::to_string(exponent));
+        check(value == round_any_decimal(mantissa, exponent),
+              std::to_string(mantissa) + "e" + std::to_string(exponent));
     }
 }
 

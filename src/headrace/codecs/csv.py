@@ -26,7 +26,7 @@ from headrace.errors import (
 from headrace.io.encodings import encoding_hint
 from headrace.io.system import usable_cores
 
-__all__ = ["CsvCodec", "infer_csv"]
+__all__ = ["CsvCodec", "Facts", "examine_head", "examine_rows", "infer_csv"]
 
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT, EXACT_FLOAT64 = 1, 2, 3, 4, 5, 6, 7
@@ -293,9 +293,38 @@ def _shorten(value: bytes) -> str:
 
 
 Facts = dict[str, int]
+"""How many values of a column are integers, texts, ..."""
 
 
-def infer_csv(blocks: Iterable[tuple[Any, Indices, int]], dialect: CsvDialect) -> Schema:
+def examine_rows(buffer: Any, starts: Indices, end: int, dialect: CsvDialect) -> list[Facts]:
+    """What the columns of some rows look like, which follow each other and end at ``end``."""
+    width, missing = dialect.width, list(dialect.missing)
+    return _native.examine_csv_rows(
+        buffer, starts, end, dialect.marks, width, missing, until_text=True, threads=usable_cores()
+    )
+
+
+def examine_head(
+    buffer: Any, begin: int, runs: tuple[int, int, int], dialect: CsvDialect
+) -> tuple[list[Facts], int] | None:
+    """The same for the rows that a scan in runs from ``begin`` on would find, and where they end.
+
+    Args:
+        buffer: The file.
+        begin: Where the first row begins.
+        runs: The bytes of the first run, of the largest ones, and of all together.
+        dialect: The dialect of the rows.
+
+    Returns:
+        ``None`` if only a scan can tell where rows begin.
+    """
+    width, missing = dialect.width, list(dialect.missing)
+    return _native.examine_csv_head(
+        buffer, begin, runs, dialect.marks, width, missing, until_text=True, threads=usable_cores()
+    )
+
+
+def infer_csv(parts: Iterable[list[Facts]], dialect: CsvDialect) -> Schema:
     """Infer a type for each column that holds all its values.
 
     A column is numeric only if that loses nothing. Numbers with leading zeros (``007``) are text, and so are integers
@@ -311,15 +340,11 @@ def infer_csv(blocks: Iterable[tuple[Any, Indices, int]], dialect: CsvDialect) -
     ===========================================================  ===========
 
     Args:
-        blocks: Rows that follow each other: a buffer, where each row begins in it, and where the last one ends.
+        parts: What the columns of some rows look like, part by part.
         dialect: The dialect of the rows. Its ``types`` take precedence.
     """
     totals: list[Facts] = [{} for _ in dialect.names]
-    cores = usable_cores()
-    for buffer, starts, end in blocks:
-        found = _native.examine_csv_rows(
-            buffer, starts, end, dialect.marks, dialect.width, list(dialect.missing), until_text=True, threads=cores
-        )
+    for found in parts:
         for total, facts in zip(totals, found, strict=True):
             for kind, count in facts.items():
                 total[kind] = total.get(kind, 0) + count
@@ -327,33 +352,34 @@ def infer_csv(blocks: Iterable[tuple[Any, Indices, int]], dialect: CsvDialect) -
     names = Schema(dict.fromkeys(dialect.names, Feature("str")))
     for name in given:
         _ = names[name]  # raises for a type of a missing column, which is a typo
-    return Schema(
-        {
-            name: given[name]
-            if name in given
-            else Feature(_dtype(total, dialect.floats, empty_counts="" in dialect.missing))
-            for name, total in zip(dialect.names, totals, strict=True)
-        }
-    )
+    alike: dict[str, Feature] = {}  # Wide tables have few types, and a feature takes microseconds to make.
+    features: dict[str, Feature] = {}
+    for name, total in zip(dialect.names, totals, strict=True):
+        if name in given:
+            features[name] = given[name]
+            continue
+        dtype = _dtype(total, dialect.floats, empty_counts="" in dialect.missing)
+        if dtype not in alike:
+            alike[dtype] = Feature(dtype)
+        features[name] = alike[dtype]
+    return Schema(features)
 
 
 def _dtype(facts: Facts, floats: str, *, empty_counts: bool) -> str:
     """The narrowest type that holds all values."""
-
-    def seen(*kinds: str) -> int:
-        return sum(facts.get(kind, 0) for kind in kinds)
-
-    numbers, whole = seen("whole", "positive", "huge", "real"), seen("whole", "positive", "huge")
-    missing = seen("missing", "empty")
-    if seen("text", "padded") or (seen("empty") and not empty_counts):
+    if not facts:
         return "str"
-    if seen("boolean"):
+    whole, empty = facts["whole"] + facts["positive"] + facts["huge"], facts["empty"]
+    numbers, missing = whole + facts["real"], facts["missing"] + empty
+    if facts["text"] or facts["padded"] or (empty and not empty_counts):
+        return "str"
+    if facts["boolean"]:
         return "str" if numbers or missing else "bool"
     if not numbers:
-        return floats if seen("missing") else "str"
-    if seen("real") == 0 and not missing:
+        return floats if facts["missing"] else "str"
+    if facts["real"] == 0 and not missing:
         return _whole(facts)
-    return "str" if whole and seen("wide") else floats
+    return "str" if whole and facts["wide"] else floats
 
 
 def _whole(facts: Facts) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.codecs.csv import CsvCodec, infer_csv
+from headrace.codecs.csv import CsvCodec, Facts, examine_head, examine_rows, infer_csv
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.protocols import Codec
@@ -16,7 +16,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import CorruptRecord, DataError, Where
 from headrace.formats.csv.format import CsvRecords
-from headrace.formats.framed.scan import RecordRun
+from headrace.formats.framed.scan import FIRST_RUN_BYTES, RUN_BYTES, RecordRun
 from headrace.sources.node import Node
 from headrace.sources.stacking import row
 
@@ -138,18 +138,37 @@ def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
     """
     if schema is not None:
         return CsvCodec(schema, records.dialect)
-    found = infer_csv(_sample(records), records.dialect)
+    heads = _examine_heads(records)
+    found = infer_csv(_examine_runs(records) if heads is None else heads, records.dialect)
     return CsvCodec(found, records.dialect, inferred=found.keys() - (records.dialect.types or {}).keys())
 
 
-def _sample(records: CsvRecords) -> Iterator[tuple[Any, Indices, int]]:
-    """The first rows, in few blocks. Damage after the first of them is left for reading to report."""
+def _examine_heads(records: CsvRecords) -> list[list[Facts]] | None:
+    """What the first rows look like, file by file; ``None`` if a scan has to find them, or to tell what is wrong with them."""
+    found: list[list[Facts]] = []
+    seen = 0
+    try:
+        for buffer, begin in records.heads():
+            head = examine_head(buffer, begin, (FIRST_RUN_BYTES, RUN_BYTES, CSV_SAMPLE_BYTES - seen), records.dialect)
+            if head is None:
+                return None
+            found.append(head[0])
+            seen += head[1] - begin
+            if seen >= CSV_SAMPLE_BYTES:
+                return found
+    except DataError:
+        return None
+    return found if len(found) == len(records.paths) else None
+
+
+def _examine_runs(records: CsvRecords) -> Iterator[list[Facts]]:
+    """The same by a scan, in few blocks. Damage after the first of them is left for reading to report."""
     runs: list[RecordRun] = []
     seen = 0
     try:
         for run in records.iter_runs():
             if runs and (run.buffer is not runs[-1].buffer or run.starts[0] != runs[-1].end):
-                yield _join_runs(runs)
+                yield _examine_block(runs, records)
                 runs = []
             runs.append(run)
             seen += run.size
@@ -159,11 +178,12 @@ def _sample(records: CsvRecords) -> Iterator[tuple[Any, Indices, int]]:
         if seen == 0:
             raise
     if runs:
-        yield _join_runs(runs)
+        yield _examine_block(runs, records)
 
 
-def _join_runs(runs: list[RecordRun]) -> tuple[Any, Indices, int]:
-    return runs[0].buffer, np.concatenate([run.starts for run in runs]), runs[-1].end
+def _examine_block(runs: list[RecordRun], records: CsvRecords) -> list[Facts]:
+    starts = np.concatenate([run.starts for run in runs])
+    return examine_rows(runs[0].buffer, starts, runs[-1].end, records.dialect)
 
 
 def sagemaker_record_codec(

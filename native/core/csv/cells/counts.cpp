@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "core/csv/cells/four_values.hpp"
 #include "core/csv/plain_number.hpp"
@@ -105,7 +106,7 @@ HEADRACE_FOR_CELLS_INLINE bool count_one(const char* at, std::size_t size, bool 
         ++counts.real;
         return true;
     }
-    if (static_cast<std::size_t>(_mm_popcnt_u32(own)) > always_exact)
+    if (std::cmp_greater(_mm_popcnt_u32(own), always_exact))
         return is_readable && count_whole(at, size, minus != 0, counts);
     ++counts.whole;
     counts.negative += minus != 0;

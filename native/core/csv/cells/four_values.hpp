@@ -35,9 +35,9 @@ struct FourValues {
     std::uint64_t digits = 0; ///< Those that are digits.
     std::uint64_t marks = 0;  ///< Those that are the decimal mark.
     std::uint64_t minuses = 0;
-    std::uint64_t first = 0; ///< The first byte of each value.
+    std::uint64_t first = 0;                ///< The first byte of each value.
     std::uint64_t upto = ~std::uint64_t{0}; ///< The bits up to the mark of each value; all 16 if it has none.
-    std::uint64_t wrong = 0; ///< Not 0: one of them is neither a plain number nor empty.
+    std::uint64_t wrong = 0;                ///< Not 0: one of them is neither a plain number nor empty.
 
     /// The values of rows from `row` on. Returns false if one is longer, or too near the start of the text.
     HEADRACE_FOR_CELLS_INLINE bool load(const GridColumn& column, std::size_t row) noexcept {
@@ -81,9 +81,7 @@ struct FourValues {
     }
 
     /// Flags of the values that have a bit in a mask.
-    static std::uint64_t flags_of(std::uint64_t mask) noexcept {
-        return (((mask & ~tops) + ~tops) | mask) & tops;
-    }
+    static std::uint64_t flags_of(std::uint64_t mask) noexcept { return (((mask & ~tops) + ~tops) | mask) & tops; }
 
     /// The values that are empty.
     [[nodiscard]] std::uint64_t empty() const noexcept { return tops & ~all; }
@@ -101,9 +99,9 @@ class TruthWords {
     static constexpr unsigned yes = 0x0F; ///< Places of those that mean true.
 
     HEADRACE_FOR_CELLS TruthWords() noexcept {
-        alignas(64) static constexpr std::uint64_t words[] = {
-            word_of("True"),  word_of("true"),  word_of("TRUE"), ~std::uint64_t{0},
-            word_of("False"), word_of("false"), word_of("FALSE"), ~std::uint64_t{0}};
+        alignas(64) static constexpr std::uint64_t words[] = {word_of("True"),   word_of("true"),  word_of("TRUE"),
+                                                              ~std::uint64_t{0}, word_of("False"), word_of("false"),
+                                                              word_of("FALSE"),  ~std::uint64_t{0}};
         words_ = _mm512_load_si512(words);
     }
 

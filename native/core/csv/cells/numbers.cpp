@@ -9,7 +9,6 @@
 #include "core/csv/cells/four_values.hpp"
 #include "core/csv/plain_number.hpp"
 #include "core/text/decimal.hpp"
-#include "core/text/marks.hpp"
 
 namespace headrace::csv {
 namespace {
@@ -238,7 +237,7 @@ constexpr unsigned most_failures = 4;
 HEADRACE_FOR_CELLS_INLINE __m512i mantissas_of(const FourValues& four, bool has_mark) noexcept {
     __m512i bytes = four.bytes;
     std::uint64_t digits = four.digits;
-    if (has_mark) { // The digits before a mark move to its place.
+    if (has_mark) {                                              // The digits before a mark move to its place.
         const std::uint64_t bare = four.upto & FourValues::tops; // no mark: none move
         const std::uint64_t below = four.upto & ~((bare - (bare >> 15)) | bare);
         bytes = _mm512_mask_mov_epi8(bytes, below, _mm512_bslli_epi128(bytes, 1));
@@ -273,8 +272,10 @@ HEADRACE_FOR_CELLS_INLINE bool read_eight(const GridColumn& column, std::size_t 
     __m512i bits;
     if constexpr (kind == Kind::float64) {
         // 2 to the place of the mark gives its place, as the exponent of a float.
-        const __m128i places = _mm_set_epi64x(static_cast<std::int64_t>(high.upto), static_cast<std::int64_t>(low.upto));
-        const __m512d powers = _mm512_cvtepi32_pd(_mm256_add_epi32(_mm256_cvtepu16_epi32(places), _mm256_set1_epi32(1)));
+        const __m128i places =
+            _mm_set_epi64x(static_cast<std::int64_t>(high.upto), static_cast<std::int64_t>(low.upto));
+        const __m512d powers =
+            _mm512_cvtepi32_pd(_mm256_add_epi32(_mm256_cvtepu16_epi32(places), _mm256_set1_epi32(1)));
         constexpr std::int64_t bias = 1023;
         const __m512i fractions = _mm512_sub_epi64(_mm512_set1_epi64(bias + std::int64_t{FourValues::most_bytes}),
                                                    _mm512_srli_epi64(_mm512_castpd_si512(powers), 52));

@@ -53,14 +53,56 @@ std::size_t compare_counts(const std::vector<std::string>& values, char decimal,
 
 void test_numbers() {
     std::mt19937_64 random(3);
-    static const std::string forms[] = {"1",    "-7",   "007",   "-00",  "0",    "-0",   "2.5",  "00.5", "0.5",  "-0.25",
-                                        "-.5",  "5.",   "1.2.3", "",     "",     "1e5",  "1E-5", "1e+55", "1e400", "1e",
-                                        "1e+",  "e5",   "-e5",   "1.5e3", "1.e3", "1ee5", "1e5.5", "01e5", "+5",  "--5",
-                                        "5-",   "-",    ".",     "x",    "NA",   " 1",   "inf",  "true",
-                                        "9007199254740992", "9007199254740993", "-9007199254740993", "1234567890123456",
-                                        "9223372036854775807", "9223372036854775808", "-9223372036854775808",
-                                        "12345678901234567890", "0.12345678901234567", "12345678901234567890.5",
-                                        "123456789012345678901234567890.5", "1234567890123456789012345678901e5"};
+    static const std::string forms[] = {"1",
+                                        "-7",
+                                        "007",
+                                        "-00",
+                                        "0",
+                                        "-0",
+                                        "2.5",
+                                        "00.5",
+                                        "0.5",
+                                        "-0.25",
+                                        "-.5",
+                                        "5.",
+                                        "1.2.3",
+                                        "",
+                                        "",
+                                        "1e5",
+                                        "1E-5",
+                                        "1e+55",
+                                        "1e400",
+                                        "1e",
+                                        "1e+",
+                                        "e5",
+                                        "-e5",
+                                        "1.5e3",
+                                        "1.e3",
+                                        "1ee5",
+                                        "1e5.5",
+                                        "01e5",
+                                        "+5",
+                                        "--5",
+                                        "5-",
+                                        "-",
+                                        ".",
+                                        "x",
+                                        "NA",
+                                        " 1",
+                                        "inf",
+                                        "true",
+                                        "9007199254740992",
+                                        "9007199254740993",
+                                        "-9007199254740993",
+                                        "1234567890123456",
+                                        "9223372036854775807",
+                                        "9223372036854775808",
+                                        "-9223372036854775808",
+                                        "12345678901234567890",
+                                        "0.12345678901234567",
+                                        "12345678901234567890.5",
+                                        "123456789012345678901234567890.5",
+                                        "1234567890123456789012345678901e5"};
     for (const Cpu& cpu : runnable_cpus()) {
         std::size_t plain = 0;
         for (int round = 0; round < 300; ++round) {
@@ -81,7 +123,8 @@ void test_numbers() {
 
 void test_truths() {
     std::mt19937_64 random(4);
-    static const std::string forms[] = {"True", "true", "TRUE", "False", "false", "FALSE", "tRUE", "Truex", "", "1", "Tru"};
+    static const std::string forms[] = {"True", "true",  "TRUE", "False", "false", "FALSE",
+                                        "tRUE", "Truex", "",     "1",     "Tru"};
     for (const Cpu& cpu : runnable_cpus()) {
         for (int round = 0; round < 200; ++round) {
             std::vector<std::string> values;
@@ -93,7 +136,8 @@ void test_truths() {
             for (std::size_t i = 0; i < values.size(); ++i) {
                 const std::size_t next = csv::count_truths(table.column(), i, values.size(), counts, cpu);
                 for (; i < next; ++i, ++plain) check(csv::truth_of(values[i]) >= 0, values[i]);
-                check(i == values.size() || csv::truth_of(values[i]) < 0 || values.size() - i < 24, "near the end only");
+                check(i == values.size() || csv::truth_of(values[i]) < 0 || values.size() - i < 24,
+                      "near the end only");
             }
             check(counts.boolean == plain && plain > 5);
         }

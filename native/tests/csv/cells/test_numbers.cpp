@@ -154,8 +154,23 @@ void test_columns_of_one_form() {
         [&] { return std::string(random() % 2 == 0 ? "True" : "False"); },
         [&] { return std::string(random() % 2 == 0 ? "true" : ""); },
     };
-    static const std::string others[] = {"", "x", "1.2.3", "-", "--1", "1-", ".5", "5.", " 1", "NA", "1e5", "-0", "-0.0",
-                                         "9999999999999999", "9007199254740993", "99999999999999999999", "1\"2"};
+    static const std::string others[] = {"",
+                                         "x",
+                                         "1.2.3",
+                                         "-",
+                                         "--1",
+                                         "1-",
+                                         ".5",
+                                         "5.",
+                                         " 1",
+                                         "NA",
+                                         "1e5",
+                                         "-0",
+                                         "-0.0",
+                                         "9999999999999999",
+                                         "9007199254740993",
+                                         "99999999999999999999",
+                                         "1\"2"};
     for (const auto& form : forms) {
         for (int round = 0; round < 60; ++round) {
             std::vector<std::string> values;

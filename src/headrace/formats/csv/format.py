@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from headrace.formats.framed.scan import RecordRun
 from headrace.io.cache.inflate import READ_BYTES, Compression, head_of, parse_compression, wrapper_of, wrapper_of_name
 from headrace.io.cache.inflated import decode_head
 from headrace.io.local.fileset import FileSet
+from headrace.io.local.mapped import MappedFile
 from headrace.io.local.open import PipeStream, open_file
 from headrace.io.paths import is_pipe
 from headrace.io.urls import is_url
@@ -98,6 +99,20 @@ class CsvRecords(FramedRecords):
             ]
         files.passed(index.total_bytes * count // max(len(index), 1), of=index.total_bytes)
         return [(files.content(number).buffer, begin, end) for number, begin, end in places]
+
+    def heads(self) -> Iterator[tuple[memoryview, int]]:
+        """The content of each file, and where its first row begins; up to the first one that has to be read in order.
+
+        Raises:
+            DataError: The header is damaged, or not that of the first file.
+        """
+        if self.on_corrupt != "raise" or self._files.is_remote:
+            return
+        for number in range(len(self.paths)):
+            content = self._pipe(number) or self._files.stream(number)
+            if not isinstance(content, MappedFile) or content.fault is not None:
+                return
+            yield content.buffer, self.framing.begin(content.buffer, content.path, last=True)
 
     def _gather(self, block: list[RecordRun]) -> _native.Spans:
         """The rows of a run end where a scan has just found them to end."""
