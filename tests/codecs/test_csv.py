@@ -17,7 +17,7 @@ from tests.reference import csv_rows as reference
 
 import headrace as hr
 from headrace import _native
-from headrace.codecs.csv import infer_csv
+from headrace.codecs.csv import examine_rows, infer_csv
 from headrace.contracts.csv import MISSING
 from headrace.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
 
@@ -595,7 +595,10 @@ def test_whole_numbers_beside_fractions_are_not_rounded(tmp_path):
 
 @pytest.mark.parametrize("value", [str(BIG), f" {BIG}", f'"{BIG}"', "-" + "9" * 300, f"+{BIG}"])
 def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
-    monkeypatch.setattr("headrace.sources.records._sample", lambda _: [(b"1,1.5\n", np.zeros(1, np.int64), 6)])
+    def examine(records):
+        return [examine_rows(b"1,1.5\n", np.zeros(1, np.int64), 6, records.dialect)]
+
+    monkeypatch.setattr("headrace.sources.records._examine_heads", examine)
     text = "k,x\n" + "1,1.5\n" * 100 + f"2,{value}\n"
     for source in (opened(tmp_path, text), opened(tmp_path, text).select("x")):
         with pytest.raises(SchemaMismatch, match=r"an integer that float64 holds exactly.*record 100,.*feature 'x'"):
