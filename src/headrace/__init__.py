@@ -10,6 +10,7 @@ formats).
 """
 
 import importlib as _importlib
+import sys as _sys
 import typing as _typing
 
 from headrace import _hooks, _interrupts  # noqa: F401 - before the slow imports
@@ -158,6 +159,8 @@ _HOMES = {
 }
 """The module of each public name, errors excepted."""
 
+_SHOWS_BATCHES = "headrace_shows_batches"
+
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 _PACKAGES = frozenset(
@@ -182,6 +185,29 @@ _hooks.to_pandas = _calls("adapters.pandas", "to_pandas")
 _hooks.write_dataset = _calls("writing.ray_sink", "write_dataset")
 
 
+def load_ipython_extension(shell: _typing.Any) -> None:
+    """Show batches as tables in a notebook: ``%load_ext headrace``. Importing headrace in a notebook does the same.
+
+    Batches are plain dicts, which other libraries know how to take apart, so they cannot display themselves. Other dicts look as before.
+    """
+    formatter = shell.display_formatter.formatters["text/html"]
+
+    def show(value: _typing.Any) -> _typing.Any:
+        own = getattr(type(value), "_repr_html_", None)  # of a subclass
+        has_columns = own is None and any(hasattr(column, "dtype") for column in value.values())
+        html = _hooks.to_html(value) if has_columns else None
+        if html is not None:
+            return html
+        follow = own if earlier is None else earlier
+        return None if follow is None else follow(value)
+
+    show.__name__ = _SHOWS_BATCHES
+    found = formatter.for_type(dict)
+    earlier = found
+    if getattr(found, "__name__", "") != _SHOWS_BATCHES:
+        formatter.for_type(dict, show)
+
+
 def __getattr__(name: str) -> _typing.Any:
     """Load a name on first use (SPEC 1): importing all of Headrace would take longer than importing NumPy."""
     if name in _PACKAGES:
@@ -203,3 +229,11 @@ def _advice(name: str) -> str:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_PACKAGES})
+
+
+# A shell that runs has this module; without one `get_ipython` gives None.
+if (
+    "IPython" in _sys.modules
+    and (_shell := getattr(_sys.modules["IPython"], "get_ipython", lambda: None)()) is not None
+):
+    load_ipython_extension(_shell)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -130,3 +134,115 @@ def test_jobs_and_endpoints_are_tables(tmp_path, monkeypatch):
     record = JobRecord(JobFiles(tmp_path), {"TrainingJobName": "<b>job</b>", "TrainingJobStatus": "Completed"})
     assert "&lt;b&gt;job&lt;/b&gt;" in shown(record)
     assert "Stopped" in shown(Endpoint(EndpointEntry("gone")))
+
+
+class _Formatter:
+    """What IPython has for one media type: functions by type, found by the classes that a value's class derives from."""
+
+    def __init__(self):
+        self.functions = {}
+
+    def for_type(self, kind, function=None):
+        earlier = self.functions.get(kind)
+        if function is not None:
+            self.functions[kind] = function
+        return earlier
+
+    def __call__(self, value):
+        found = next((self.functions[kind] for kind in type(value).__mro__ if kind in self.functions), None)
+        if found is not None:
+            return found(value)
+        method = getattr(type(value), "_repr_html_", None)
+        return None if method is None else method(value)
+
+
+@pytest.fixture
+def formatter():
+    found = _Formatter()
+    hr.load_ipython_extension(SimpleNamespace(display_formatter=SimpleNamespace(formatters={"text/html": found})))
+    return found
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_batches_of_every_kind_display(formatter, name):
+    batch = kinds_batch(9, [name])
+    html = formatter(batch)
+    assert html_rows(html) == 5
+    assert f"batch of 9 rows: {name} " in html
+    loaded = next(iter(hr.Loader(hr.ColumnSource(batch), 4)))
+    assert type(loaded) is dict
+    assert html_rows(formatter(loaded)) == 4
+
+
+def test_batches_show_names_types_and_shapes(formatter):
+    batch = {
+        "image": np.zeros((6, 8, 8, 3), np.uint8),
+        "text": hr.Strings.from_values(["<b>"] * 6),
+        "several": [np.zeros(n + 1) for n in range(6)],
+    }
+    html = formatter(batch)
+    assert "batch of 6 rows: image uint8 (6, 8, 8, 3), text str (6), several arrays (6, ...)" in html
+    assert "&lt;b&gt;" in html
+    if importlib.util.find_spec("PIL"):
+        assert html.count('src="data:image/') == 5
+    assert "and 1,988 more features" in formatter({f"f{number}": np.zeros(3) for number in range(2000)})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": 1},
+        {"a": [1, 2]},
+        {"a": np.zeros(2), "b": 1},
+        {"a": np.zeros(2), "b": np.zeros(3)},
+        {1: np.zeros(2)},
+        {"a": np.array(1)},
+    ],
+)
+def test_other_dicts_look_as_before(formatter, value):
+    assert formatter(value) is None
+
+
+class Own(dict):
+    def _repr_html_(self):
+        return "own"
+
+
+class Plain(dict):
+    pass
+
+
+def test_classes_of_others_look_as_before(formatter):
+    assert formatter(Own(a=np.zeros(2))) == "own"
+    assert formatter(Plain(a=np.zeros(2))) is None
+
+
+def test_what_others_have_registered_stays():
+    found = _Formatter()
+    found.for_type(dict, lambda value: f"theirs {len(value)}")
+    shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters={"text/html": found}))
+    for _ in range(3):
+        hr.load_ipython_extension(shell)
+    assert found({"a": 1}) == "theirs 1"
+    assert found(Plain(a=np.zeros(2))) == "theirs 1"
+    assert found(Own(a=np.zeros(2))) == "theirs 1"  # as without Headrace
+    assert "batch of 2 rows" in found({"a": np.zeros(2)})
+
+
+NOTEBOOK = """
+import sys, types
+sys.modules["IPython"] = shells = types.ModuleType("IPython")
+seen = []
+formatter = types.SimpleNamespace(for_type=lambda kind, function=None: seen.append((kind, function)))
+shell = types.SimpleNamespace(display_formatter=types.SimpleNamespace(formatters={"text/html": formatter}))
+shells.get_ipython = lambda: shell if sys.argv[1] == "runs" else None
+import headrace
+assert bool(seen) == (sys.argv[1] == "runs"), seen
+assert "numpy" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize("state", ["runs", "rests"])
+def test_importing_in_a_notebook_is_enough(state):
+    subprocess.run([sys.executable, "-c", NOTEBOOK, state], check=True)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -16,7 +18,7 @@ from headrace.jobs.record import JobRecord
 from headrace.sources.node import is_counted
 from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.source import Source
-from headrace.sources.stacking import schema_of
+from headrace.sources.stacking import row, schema_of
 from headrace.statistics.collect import Statistics
 from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.cells import CellPlace, small_cell
@@ -41,8 +43,8 @@ def to_html(value: Any) -> str | None:
     """A value as a table, or ``None`` for what is better shown as text. Never raises: a damaged row is shown as its error.
 
     Args:
-        value: A source, column, schema, :class:`~headrace.Ragged` or :class:`~headrace.Strings`; a report, statistics, a conversion, a job's
-            record or an endpoint.
+        value: A source, batch, column, schema, :class:`~headrace.Ragged` or :class:`~headrace.Strings`; a report, statistics, a conversion,
+            a job's record or an endpoint.
     """
     try:
         shown = _table_of(value)
@@ -65,7 +67,43 @@ def _table_of(value: Any) -> Markup | None:
     if isinstance(value, (Ragged, Strings)):
         rows = [Row(index, {"": value[index]}) for index in range(min(len(value), ROWS))]
         return _table(repr(value), schema_of({"": value}), rows)
-    return None
+    return _batch_table(value) if _is_batch(value) else None
+
+
+def _is_batch(value: Any) -> bool:
+    """Whether a value is a dict of columns with as many rows each."""
+    if type(value) is not dict or not all(isinstance(name, str) for name in value):
+        return False
+    lengths = {_rows_of(column) for column in value.values()}
+    return len(lengths) == 1 and lengths != {None}
+
+
+def _rows_of(column: Any) -> int | None:
+    """How many rows a column has; ``None`` for what is no column."""
+    if isinstance(column, np.ndarray) or hasattr(column, "tocsr"):
+        return int(column.shape[0]) if column.ndim else None
+    is_column = isinstance(column, (Ragged, Strings)) or (
+        isinstance(column, list) and bool(column) and all(isinstance(each, np.ndarray) for each in column)
+    )
+    return len(column) if is_column else None
+
+
+def _batch_table(batch: dict[str, Any]) -> Markup:
+    """The first rows of a batch, below the dtypes and shapes of its columns."""
+    count = next(_rows_of(column) or 0 for column in batch.values())
+    names = list(islice(batch, COLUMNS))
+    shown = {name: batch[name][:ROWS] for name in names}
+    rows = [Row(at, row(shown, at)) for at in range(min(count, ROWS))]
+    kinds = ", ".join(f"{_short(name)} {_kind(batch[name])}" for name in names)
+    return _table(f"batch of {count:,} rows: {kinds}", schema_of(shown), rows, more=len(batch) - len(names))
+
+
+def _kind(column: Any) -> str:
+    """The dtype and shape of a column."""
+    shape = ", ".join(map(str, column.shape)) if hasattr(column, "shape") else f"{len(column)}, ..."
+    if isinstance(column, Strings):
+        return f"{'str' if column.is_text else 'bytes'} ({shape})"
+    return f"{getattr(column, 'dtype', 'arrays')} ({shape})"
 
 
 def _result_table(value: Report | Statistics | Converted) -> Markup:
@@ -143,7 +181,7 @@ def _source_table(source: Source, title: str) -> Markup:
 
 def _table(title: str, schema: Schema, rows: Sequence[Row], *, more: int = 0) -> Markup:
     head = element("tr", element("th", ""), *(element("th", _short(name), dir="auto") for name in schema))
-    body = [element("tr", element("th", row.index), *_cells(row, schema)) for row in rows]
+    body = [element("tr", element("th", each.index), *_cells(each, schema)) for each in rows]
     note = element("p", f"and {more:,} more features") if more > 0 else None
     table = element("table", element("thead", head), element("tbody", *body))
     return element("div", element("p", title[: 10 * NAME_CHARACTERS]), table, note)
