@@ -1,5 +1,6 @@
 """The viewer in a real browser: Chromium, driven through WebDriver. Left out where neither is installed."""
 
+import base64
 import os
 import shutil
 import tempfile
@@ -269,3 +270,101 @@ def test_everything_has_a_name_and_a_place(opened, shown):
     for page in ("/0/", "/0/?row=3", "/0/grid", "/0/order", "/0/schema", "/0/faults", "/endpoints"):
         browser.get(browser.root + page)
         assert browser.execute_script(script) == ["en", 1, 1, []], page
+
+
+VIEWS = ("/0/", "/0/?row=3", "/0/grid", "/0/order", "/0/schema", "/0/faults", "/0/bytes?row=3", "/endpoints")
+
+
+@pytest.fixture
+def emulated(browser):
+    """Sets what the browser says about the screen, until the end of a test."""
+
+    def make(media="", **features):
+        given = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": given})
+
+    yield make
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def _open(browser, page):
+    browser.get(browser.root + page)
+    _until(browser, lambda: _is_complete(browser))
+
+
+def test_a_page_of_400_percent_does_not_scroll_sideways(opened, shown):
+    """A window of 1280 x 1024 at 400 % has 320 x 256 pixels of CSS: WCAG 1.4.10. The head does not stay over the content."""
+    browser = opened(shown)
+    size = {"width": 320, "height": 256, "deviceScaleFactor": 4, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        for page in VIEWS:
+            _open(browser, page)
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= 320, page
+            assert (
+                browser.execute_script("return getComputedStyle(document.querySelector('header')).position") == "static"
+            )
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_text_of_twice_the_size_fits(opened, shown):
+    """WCAG 1.4.4: nothing is cut off where only the text is larger."""
+    browser = opened(shown)
+    script = """
+        document.documentElement.style.fontSize = '200%'; document.body.style.fontSize = '200%';
+        return [document.documentElement.scrollWidth <= innerWidth,
+            [...document.querySelectorAll('h1, h2, button, nav a, label')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth).map(e => e.outerHTML)];
+    """
+    for page in VIEWS:
+        _open(browser, page)
+        assert browser.execute_script(script) == [True, []], page
+
+
+def test_nothing_moves_where_motion_is_reduced(opened, shown, emulated):
+    browser = opened(shown)
+    emulated(prefers_reduced_motion="reduce")
+    script = """
+        return [...document.styleSheets].flatMap(s => [...s.cssRules]).filter(r => r instanceof CSSMediaRule ? matchMedia(r.media.mediaText).matches : true)
+            .map(r => r.cssText).filter(t => /transition|animation|scroll-behavior|transform:/.test(t));
+    """
+    _open(browser, "/0/grid")
+    assert browser.execute_script(script) == []
+    emulated(prefers_reduced_motion="no-preference")
+    assert browser.execute_script(script) != []
+
+
+def test_forced_colours_keep_what_colours_say(opened, shown, emulated):
+    """Lines, bars and the fields of bytes are drawn in the user's colours."""
+    browser = opened(shown)
+    emulated(forced_colors="active")
+    ink = "const probe = document.createElement('p'); probe.style.color = 'CanvasText'; document.body.append(probe); const ink = getComputedStyle(probe).color;"
+    for page, name, style in (
+        ("/0/", ".spark polyline", "stroke"),
+        ("/0/schema", ".bar rect", "fill"),
+        ("/0/bytes?row=3", ".hex .field-0", "borderTopColor"),
+    ):
+        _open(browser, page)
+        _find(browser, By.CSS_SELECTOR, name)
+        script = f"{ink} return getComputedStyle(document.querySelector('{name}')).{style} === ink"
+        assert browser.execute_script(script), page
+    assert (
+        browser.execute_script("return getComputedStyle(document.querySelector('.hex .field-0')).borderTopStyle")
+        == "solid"
+    )
+
+
+def test_a_printed_page_has_the_content_alone(opened, shown, emulated):
+    browser = opened(shown)
+    for page in VIEWS:
+        emulated(media="print", prefers_color_scheme="dark")
+        _open(browser, page)
+        script = """
+            const seen = (s) => [...document.querySelectorAll(s)].filter(e => e.getClientRects().length).length;
+            const style = getComputedStyle(document.body);
+            return [seen('form, header nav, .skip, .pager a'), seen('h1'), style.backgroundColor, style.color,
+                [...document.querySelectorAll('.scroll, pre')].filter(e => getComputedStyle(e).overflowX !== 'visible').length];
+        """
+        assert browser.execute_script(script) == [0, 1, "rgb(255, 255, 255)", "rgb(0, 0, 0)", 0], page
+    printed = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert printed.startswith(b"%PDF")
