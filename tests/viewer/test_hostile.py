@@ -162,6 +162,63 @@ def test_long_and_odd_queries(client):
         assert client.get(f"/0/image?row=0&{query}").status_code in (200, 422)
 
 
+NUMBERS = [
+    "-1",
+    "--5",
+    "-",
+    "+5",
+    "1e3",
+    "0x10",
+    "1_0",
+    "1;2",
+    "NaN",
+    "%00",
+    "%C2%B2",
+    "%D9%A3",
+    "9" * 400,
+    "0" * 400 + "1",
+    str(10**30),
+    str(2**62),
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_of_any_form(client, number):
+    for view, names in (
+        ("", ("row", "start", "count", "first")),
+        ("bytes", ("row", "fault", "shift")),
+        ("order", ("batch", "epoch", "rank", "world", "seed", "batch_size")),
+        ("grid", ("seed", "count", "feature", "by")),
+        ("schema", ("first",)),
+        ("image", ("row", "item", "size", "feature")),
+    ):
+        for name in names:
+            answer = client.get(f"/0/{view}?{name}={number}")
+            assert answer.status_code in (200, 400, 422), (view, name)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(" * 4000 + "label=1" + ")" * 4000,
+        "not " * 2400 + "label=1",
+        " and ".join(["label=1"] * 700),
+        "label in (" + ",".join(["1"] * 4900) + ")",
+        "label=" + "9" * 5000,
+        "label=1e999999",
+        "tokens[99999999999999999999]=1",
+        "label=" + "-" * 9000 + "1",
+        "length(" * 1400 + "label" + ")" * 1400,
+        "`" * 5000,
+        "label = label = label",
+    ],
+)
+def test_conditions_of_any_depth(client, condition):
+    answer = client.get("/0/", params={"where": condition})
+    assert answer.status_code in (200, 400)
+    assert "Traceback" not in answer.text
+
+
 def test_json_has_no_numbers_that_json_lacks(tmp_path):
     source = hr.ColumnSource({"x": np.array([np.nan, np.inf, -np.inf]), "c": np.array([1 + 2j, 0, 0])})
     answer = client_of(ShownDataset(source, name="x", code="x")).get("/0/?format=json")

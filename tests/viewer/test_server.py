@@ -103,3 +103,34 @@ def test_what_is_accepted_as_a_source_is_viewed(make):
         assert "3 examples" in _get(shown.url)[1]
     finally:
         shown.close()
+
+
+def _answer(shown, head):
+    """The status that a server gives to the head of a request; 0 if it ends the connection."""
+    parts = urlsplit(shown.url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
+        try:
+            connection.sendall(head)
+            first = connection.makefile("rb").readline()
+        except ConnectionError:
+            return 0
+    return int(first.split()[1]) if first else 0
+
+
+def test_heads_of_requests_are_bounded(shown_file):
+    shown = hr.view(shown_file, embedded=False)
+    try:
+        host = f"Host: {urlsplit(shown.url).netloc}\r\n".encode()
+        flood = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 1000) for number in range(2000))
+        for head in (
+            b"GET / HTTP/1.1\r\n" + host + flood + b"\r\n",
+            b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 2_000_000 + b"\r\n\r\n",
+            b"GET /?" + b"a" * 2_000_000 + b" HTTP/1.1\r\n" + host + b"\r\n",
+            bytes(range(256)),
+        ):
+            assert _answer(shown, head) in (0, 400, 431)
+        assert _answer(shown, b"GET / HTTP/1.1\r\n" + host + host + b"\r\n") in (400, 421)
+        assert _answer(shown, b"GET / HTTP/1.1\r\nHost: evil.example\r\n" + host + b"\r\n") in (400, 421)
+        assert _answer(shown, b"GET / HTTP/1.1\r\n" + host + b"\r\n") == 403
+    finally:
+        shown.close()

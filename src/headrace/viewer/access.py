@@ -59,7 +59,8 @@ class Access:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if headers.get("host", "").lower() not in self._hosts:
+        hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name.lower() == b"host"]
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
             await self._refuse(send, 421, "This address does not belong to the viewer.")
         elif scope["method"] not in ("GET", "HEAD"):
             await self._refuse(send, 405, "The viewer only shows data: it answers GET.", allow=b"GET, HEAD")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import _optional
 from headrace.errors import HeadraceError
+from headrace.io.system import usable_cores
 from headrace.sources.conditions.terms import ConditionError
 from headrace.viewer.access import Access
 from headrace.viewer.dataset import ShownDataset
@@ -30,6 +31,7 @@ from headrace.viewer.pages.search import found_rows, searches
 from headrace.viewer.work import Works
 
 if TYPE_CHECKING:
+    from anyio import CapacityLimiter
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -161,6 +163,8 @@ class _PageRoutes:
         self._streaming: type[StreamingResponse] = responses.StreamingResponse
         self._redirect: type[RedirectResponse] = responses.RedirectResponse
         self._threads = _optional.require("anyio.to_thread", extra="serve")
+        # Each may hold the pixels of a large image, so only some are made at once.
+        self._media_room: CapacityLimiter = _optional.require("anyio", extra="serve").CapacityLimiter(usable_cores())
 
     async def front(self, request: Request) -> Response:
         datasets = self._viewer.datasets
@@ -273,7 +277,7 @@ class _PageRoutes:
 
         if dataset is None:
             return self._failure(request, "there is no such dataset", 404)
-        media = await self._run(read)
+        media = await self._run(read, self._media_room)
         if not isinstance(media, Media):
             return self._response(media or _too_slow(), status_code=422, media_type="text/plain; charset=utf-8")
         return self._response(media.body, headers={"content-type": media.media_type, **MEDIA_POLICY})
@@ -300,11 +304,11 @@ class _PageRoutes:
             return self._failure(request, reason, status, number)
         return self._show(request, view, number, name)
 
-    async def _run(self, function: Callable[[], Any]) -> Any:
+    async def _run(self, function: Callable[[], Any], room: CapacityLimiter | None = None) -> Any:
         """Run it in a thread; ``None`` if that takes too long. The thread continues, and its result is dropped."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                return await self._threads.run_sync(function, abandon_on_cancel=True)
+                return await self._threads.run_sync(function, abandon_on_cancel=True, limiter=room)
         except TimeoutError:
             return None
 

@@ -23,6 +23,8 @@ __all__ = ["View", "listen", "run_viewer", "view"]
 LOOPBACK = "127.0.0.1"
 START_S = 10.0
 HEIGHT = 640
+MOST_HEAD_BYTES = 1 << 16
+"""The most bytes of a request's line and headers. There is no body."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -63,6 +65,8 @@ def _server(app: Access) -> Any:
         server_header=False,
         proxy_headers=False,
         ws="none",
+        http="h11",  # bounds the head of a request, which httptools does not
+        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
         lifespan="on",
         timeout_graceful_shutdown=1,
     )

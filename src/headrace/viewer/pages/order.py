@@ -15,7 +15,7 @@ from headrace.sampling.samplers import Shuffled
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import json_value
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import Links, Page, Query, code_block
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block
 from headrace.viewer.pages.rows import MOST_COLUMNS, command_for, row_table
 
 __all__ = ["grid_page", "order_page"]
@@ -27,13 +27,21 @@ MOST_CHOICES = 200
 
 
 def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
-    """Images, some of each class, in an order that a seed gives."""
+    """Images, some of each class, in an order that a seed gives.
+
+    Raises:
+        BadQuery: There is no such feature, or examples cannot be grouped by it.
+    """
     images = dataset.image_features()
     feature = query.feature("feature", dataset) or (images[0] if images else None)
     if feature is None:
         content = join([element("h1", "Images"), element("p", "No feature of this dataset is an image.")])
         return Page(title="Images", content=content, data={"features": []})
     by = query.feature("by", dataset)
+    if by is not None and by not in dataset.label_features():
+        raise BadQuery(
+            f"by must name a feature with one whole number or text in each example; {by!r:.60} has other values"
+        )
     if by is None and not query.flag("together"):
         labels = dataset.label_features()
         by = labels[0] if labels and _is_grouping(dataset.schema[labels[0]], labels[0]) else None

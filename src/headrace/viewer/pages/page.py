@@ -37,7 +37,7 @@ class Query:
         given = self.text(name)
         if not given:
             return default
-        if not given.lstrip("-").isdecimal() or len(given) > len("-4611686018427387904"):
+        if not given.removeprefix("-").isdecimal() or len(given) > len("-4611686018427387904"):
             raise BadQuery(f"{name} must be an integer, got {given!r:.60}")
         found = int(given)
         if not least <= found <= most:
