@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import decimal
+import subprocess
 
 import numpy as np
 import pyarrow as pa
@@ -206,3 +207,20 @@ def test_a_default_hides_no_row_of_the_wrong_length(tmp_path, shape, rows):
     with pytest.raises(SchemaMismatch, match="values of shape") as error:
         source.batch(range(3))
     assert (error.value.where.record, error.value.where.feature) == (2, "x")
+
+
+READS = """
+import sys
+import headrace as hr
+source = hr.open(sys.argv[1])
+assert source.batch([3, 1])["x"].tolist() == [[6.0, 7.0], [2.0, 3.0]]
+assert source[2]["label"] == 2
+assert "pandas" not in sys.modules
+"""
+
+
+def test_numbers_are_read_without_importing_pandas(tmp_path):
+    """Arrow's own way to NumPy imports it, which takes longer than reading a small file."""
+    path = tmp_path / "a.parquet"
+    hr.write(path, {"label": np.arange(20), "x": np.arange(40.0).reshape(20, 2)})
+    subprocess.run([sys.executable, "-c", READS, str(path)], check=True)

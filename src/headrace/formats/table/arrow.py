@@ -20,8 +20,9 @@ __all__ = ["from_arrow", "leaf_array", "to_arrow"]
 MOST_OFFSET = 2**31 - 1
 """What Arrow counts to in lists and text that are not large."""
 VARIES = "An axis that varies is None: give a schema with it, as in write(..., schema={**source.schema, name: hr.Feature(dtype, (None,))})."
-NUMBERS = range(2, 13)
-"""The ids of Arrow's integers and floats, which are part of its binary interface."""
+NUMBERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+FIRST_NUMBER = 2
+"""The dtypes of Arrow's integers and floats in the order of their ids, and the first id: parts of its binary interface."""
 
 
 def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
@@ -71,9 +72,9 @@ class _RowOrigins:
 
 
 def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _RowOrigins) -> Any:
-    if not shape and array.null_count == 0 and array.type.id in NUMBERS:
-        found = array.to_numpy()
-        if found.dtype == feature.numpy_dtype:
+    if not shape and array.null_count == 0:
+        found = _numbers(array)
+        if found is not None and found.dtype == feature.numpy_dtype:
             return found
     array = _plain(array)
     if not shape:
@@ -95,6 +96,22 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return Ragged(inner, offsets)
+
+
+def _numbers(array: Any) -> npt.NDArray[Any] | None:
+    """Integers or floats without nulls, which share Arrow's memory; ``None`` for other types.
+
+    ``to_numpy`` gives the same, but first imports pandas where it is installed, which takes longer than reading a small file.
+    """
+    number = array.type.id - FIRST_NUMBER
+    if not 0 <= number < len(NUMBERS):
+        return None
+    dtype = np.dtype(NUMBERS[number])
+    if not len(array):
+        return np.zeros(0, dtype)
+    found = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    found.flags.writeable = False  # A buffer that was computed could be written; whoever sees this copies.
+    return found
 
 
 def _plain(array: Any) -> Any:
@@ -122,7 +139,9 @@ def _lengths(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
             lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0
         return lengths
     found = arrow_compute().list_value_length(array).fill_null(0)
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+    numbers = _numbers(found)
+    assert numbers is not None
+    return np.asarray(numbers, np.int64)
 
 
 def _with_defaults(array: Any, feature: Feature, rows: _RowOrigins, at: int) -> Any:
@@ -156,7 +175,8 @@ def _leaf(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
         return _text(array, feature, rows)
     if not (arrow().types.is_floating(array.type) and feature.numpy_dtype.kind == "f"):  # NumPy knows all floats.
         array = _cast(array, feature, rows)
-    found = array.to_numpy(zero_copy_only=False)
+    numbers = _numbers(array)
+    found = array.to_numpy(zero_copy_only=False) if numbers is None else numbers
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
     return _narrow(np.ascontiguousarray(found), feature.numpy_dtype, rows)
 
