@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import decimal
 import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
