@@ -201,3 +201,12 @@ def test_only_the_feature_of_windows_is_read_for_lengths():
     source = source_of([[1, 2, 3]]).select("tokens").zip(hr.ColumnSource({"x": np.arange(1)}))
     assert len(source.window(2, 1, feature="tokens")) == 2
     assert_same(source.window(2, 1, feature="tokens")[1], {"tokens": np.array([2, 3]), "x": np.int64(0)})
+
+
+@pytest.mark.parametrize("huge", [2**62, 2**63, 2**64, 10**30])
+def test_huge_sizes_and_strides(huge):
+    source = hr.ColumnSource({"x": np.arange(3), "r": hr.Ragged.from_list([[1, 2], [], [3]], "int32")})
+    for feature, singles in ((None, 1), ("r", 2)):
+        assert len(source.window(huge, feature=feature)) == len(source.window(huge, huge, feature=feature)) == 0
+        windows = source.window(1, huge, feature=feature)
+        assert len(list(windows)) == len(windows) == singles

@@ -123,8 +123,39 @@ def test_a_process_that_is_killed_leaves_nothing_wrong(tmp_path, share):
     assert_same(stored.batch(range(2000)), source.batch(range(2000)))
     assert len(hr.from_generator(lambda: iter(source[:7]))) == 7
     assert [
-        path.name for path in (tmp_path / "3").iterdir() if path.name != ".lock" and path.name.startswith(".")
+        path.name for path in (tmp_path / "3").iterdir() if path.suffix != ".lock" and path.name.startswith(".")
     ] == []
+
+
+def test_what_is_stored_may_come_from_what_is_stored_meanwhile(tmp_path):
+    base = hr.ColumnSource({"x": np.arange(5)})
+
+    def look_up(example):
+        return {"y": base.cache(tmp_path, key="inner")[int(example["x"])]["x"] * 2}
+
+    def double():
+        inner = hr.from_generator(lambda: ({"x": number} for number in range(5)), key="inner")
+        yield from ({"y": example["x"] * 2} for example in inner)
+
+    for stored in (base.map(look_up).cache(tmp_path, key="outer"), hr.from_generator(double, key="outer")):
+        assert np.asarray(stored["y"]).tolist() == [0, 2, 4, 6, 8]
+
+
+def test_what_needs_itself_is_refused(tmp_path):
+    base = hr.ColumnSource({"x": np.arange(5)})
+
+    def ask_again():
+        yield from hr.from_generator(ask_again, key="itself")
+
+    with pytest.raises(hr.UnsupportedData, match="the same data and key while they are stored"):
+        hr.from_generator(ask_again, key="itself")
+
+    def fail(example):
+        return {"x": example["x"], "n": len(base.map(fail).cache(tmp_path, key="1"))}
+
+    with pytest.raises((hr.UnsupportedData, hr.TransformError, RecursionError)):
+        base.map(fail).cache(tmp_path, key="1")
+    assert len(base.cache(tmp_path, key="1")) == 5
 
 
 def test_processes_wait_for_the_one_that_stores(tmp_path):
@@ -299,7 +330,7 @@ def test_generators_that_fail_leave_nothing(function, schema, error, message):
         with pytest.raises(error, match=message):
             hr.from_generator(function, schema, key=key)
     root = Path(os.environ["HEADRACE_CACHE_DIR"]) / "generated"
-    assert [path.name for path in (root.iterdir() if root.exists() else ()) if path.name != ".lock"] == []
+    assert [path.name for path in (root.iterdir() if root.exists() else ()) if path.suffix != ".lock"] == []
 
 
 def test_generators_give_rows_of_rows_and_sparse_rows():

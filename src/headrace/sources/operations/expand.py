@@ -26,6 +26,8 @@ from headrace.sources.views import keep_features
 
 __all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]
 
+MOST = 1 << 62
+"""No source is as long: larger sizes and strides give the same windows, and their sums would not fit 64 bits."""
 BLOCK = 4096
 """Examples read at a time, where lengths are read."""
 
@@ -142,8 +144,8 @@ class FlatMapped:
 
 def make_windows(parent: Node, size: int, stride: int | None, feature: str | Sequence[str] | None) -> Node:
     """Windows of consecutive examples, or of the sequences of a feature."""
-    size = whole(size, "size", least=1)
-    stride = size if stride is None else whole(stride, "stride", least=1)
+    size = min(whole(size, "size", least=1), MOST)
+    stride = size if stride is None else min(whole(stride, "stride", least=1), MOST)
     if feature is None:
         return Windows(parent, size, stride)
     features = (feature,) if isinstance(feature, str) else tuple(feature)

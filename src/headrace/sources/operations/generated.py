@@ -68,7 +68,7 @@ def from_generator(
             discard_folder(folder)  # what is mapped stays
     check_key(key)
     folder = root / cache_key("generated", VERSION, key, "" if given is None else given.to_json())
-    with hold_lock(root):
+    with hold_lock(folder):
         if not folder.is_dir():
             store_batches(folder, _blocks(function, given), given, is_checked=True)
     return Source(StoredNode(folder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from headrace._arguments import word
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import CorruptFile, SchemaMismatch, Where
+from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.columns.read import StoredFeature, describe_damage
 from headrace.formats.columns.write import FeatureWriter
 from headrace.formats.table.values import column_of
@@ -32,6 +33,8 @@ __all__ = ["VERSION", "StoredNode", "check_key", "hold_lock", "store_batches", "
 
 VERSION = 1
 DESCRIPTION = "columns.json"
+_HELD = threading.local()
+"""The folders that each thread is making."""
 RUNS = "runs"
 """The file of the runs that the examples form: little-endian ``int64``."""
 BLOCK = 256
@@ -65,7 +68,7 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
     root = Path(path).absolute()
     runs = runs_of(node)
     folder = root / cache_key("cache", VERSION, fingerprint_of(node), key, *(() if runs is None else (RUNS,)))
-    with hold_lock(root):
+    with hold_lock(folder):
         if not folder.is_dir():
             with Progress("caching", len(node), "examples", show=progress) as bar:
                 store_batches(folder, _blocks(node, bar), node.schema, runs=runs)
@@ -81,15 +84,31 @@ def _blocks(node: Node, bar: Progress) -> Iterator[Batch]:
 
 
 @contextlib.contextmanager
-def hold_lock(root: Path) -> Iterator[None]:
-    """One process at a time makes folders in ``root``. The lock goes with its process."""
-    with name_in_errors(str(root)):
-        root.mkdir(parents=True, exist_ok=True)
-        fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+def hold_lock(folder: Path) -> Iterator[None]:
+    """One thread of one process at a time makes a folder. The lock goes with its process.
+
+    Each folder has its own, because what is stored may itself come from another folder that is stored meanwhile.
+
+    Raises:
+        UnsupportedData: This thread is making the folder already.
+    """
+    held: set[Path] = _HELD.__dict__.setdefault("folders", set())
+    if folder in held:
+        raise UnsupportedData(
+            Where(path=str(folder)),
+            expected="a function that does not need what is made of its own examples",
+            found="one that asks for the same data and key while they are stored",
+            hint="Choose another key.",
+        )
+    with name_in_errors(str(folder)):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         lock(fd, wait=True)
+        held.add(folder)
         yield
     finally:
+        held.discard(folder)
         unlock(fd)
         close_quietly(fd)
 
