@@ -26,7 +26,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 STEADY_S = 10.0
 """A worker that dies after answering for this long is replaced without a pause."""
 END_S = 5.0
-EXIT_STATUS_S = 1.0
+EXIT_STATUS_S = 10.0
+"""How long after its connection closed the exit status of a worker may come. On a busy machine a second was too short."""
 
 
 class WorkerPool:
