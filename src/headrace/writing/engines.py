@@ -16,7 +16,7 @@ from headrace.io.progress import say
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 
-__all__ = ["EngineTask", "On", "RayTasks", "TaskEngine", "Threads", "cores_of", "cores_of_node", "open_engine"]
+__all__ = ["EngineTask", "On", "RayTasks", "TaskEngine", "Threads", "cores_of", "free_cores_of_node", "open_engine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,11 @@ class EngineTask:
         function: One of a module.
         common: Its first argument, the same object for many pieces.
         part: Its second argument, which differs.
-        cores: How many cores it uses.
     """
 
     function: Callable[[Any, Any], Any]
     common: Any
     part: Any
-    cores: int = 1
 
     def __call__(self) -> Any:
         """Do it. Returns the result, which can be pickled too."""
@@ -170,7 +168,7 @@ class RayTasks:
     def _begin(self, work: EngineTask) -> Any:
         if self._shared is None or self._shared[0] is not work.common:
             self._shared = work.common, self.cluster.share(work.common)
-        return self.cluster.submit(work.function, work.part, common=self._shared[1], cpus=work.cores)
+        return self.cluster.submit(work.function, work.part, common=self._shared[1])
 
     def _explain_silence(self, since: float, waiting: int) -> float:
         """Say why nothing goes on, once a minute. A cluster that grows by itself may still get nodes."""
@@ -202,8 +200,9 @@ def cores_of(engine: TaskEngine) -> int:
     return cast("int", getattr(engine, "cores", usable_cores()))
 
 
-def cores_of_node(engine: TaskEngine) -> int:
-    """How many cores one piece of work may use, as far as known."""
-    if isinstance(engine, RayTasks):
-        return max(1, int(max((node.cpus for node in engine.cluster.nodes()), default=1)))
-    return 1
+def free_cores_of_node(engine: TaskEngine) -> int:
+    """How many cores of one machine are free now, as far as known, at least 1. Others may take them later, so no task waits for several."""
+    if not isinstance(engine, RayTasks):
+        return 1
+    most = max((node.cpus for node in engine.cluster.nodes()), default=1)
+    return max(1, int(min(most, engine.cluster.ray.available_resources().get("CPU", 1))))

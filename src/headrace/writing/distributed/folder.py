@@ -19,7 +19,7 @@ from headrace.sources.node import records_below
 from headrace.sources.source import Source
 from headrace.writing.distributed.parts import TASKS_PER_CORE
 from headrace.writing.distributed.unit_writer import UnitWriter, check_folder, write_units
-from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of, cores_of_node
+from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of, free_cores_of_node
 from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
 
 __all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse_memory", "run_in_folder"]
@@ -165,9 +165,9 @@ def _make_files(
     engine: TaskEngine, writer: UnitWriter, files: Sequence[PlannedFile], groups: Sequence[Sequence[Unit]]
 ) -> None:
     """Write groups of units. A file is joined as soon as it has all of its own, while units of others are written."""
-    threads = max(1, min(MOST_JOINING, cores_of(engine) // max(len(files), 1), cores_of_node(engine)))
+    threads = max(1, min(MOST_JOINING, free_cores_of_node(engine) // max(len(files), 1)))
     left = Counter(group[0].target for group in groups)
-    joins = {file.path: EngineTask(_join_there, writer, (file, threads), cores=threads) for file in files}
+    joins = {file.path: EngineTask(_join_there, writer, (file, threads)) for file in files}
     for group in groups:
         engine.submit(EngineTask(_write_there, writer, group))
     for path in [path for path in joins if path not in left]:
