@@ -1,12 +1,13 @@
 """A source for the tasks of a Ray Data dataset.
 
 A task gets a reference and two numbers. The source is in the object store once, with the indexes of its files and what its filters keep: no
-task looks for records again, and no task evaluates a filter. On one node, all tasks share these indexes in memory.
+task looks for records again, and no task evaluates a filter. On one node, all tasks map the same index (:class:`headrace.formats.index.parts.SentSource`).
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
@@ -20,8 +21,7 @@ from headrace._ray.cluster import Cluster
 from headrace.adapters.ray_blocks import block_of_batch, block_row_bytes, is_measurable, no_columns, zero_block
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
-from headrace.formats.framed.records import FramedRecords
-from headrace.formats.index.parts import IndexRequest, index_file, is_indexed, join_indexes
+from headrace.formats.index.parts import SentSource, index_one, join_indexes, missing_indexes
 from headrace.io.urls import is_url
 from headrace.sources.node import records_below
 from headrace.sources.source import Source
@@ -53,10 +53,9 @@ class SharedSource:
     def __init__(self, source: Source, cluster: Cluster) -> None:
         self.source = source
         has_nodes = sum(node.cpus > 0 for node in cluster.nodes()) > 1  # on one, threads here do the same
-        for records in _records_to_index(source):
-            request = records.index_request()
-            if len(request.paths) > 1 and not records.is_indexed and not is_indexed(request) and has_nodes:
-                _index_on(cluster, request)
+        for request in missing_indexes(records_below(source.node)) if has_nodes else ():
+            waiting = [cluster.submit(index_one, request, path) for path in request.paths]
+            join_indexes(request, [cluster.result(reference)[1] for reference in waiting])
         for filtered in source.filters():
             _evaluate_on(cluster, filtered)
         self.rows: int = len(source)
@@ -66,11 +65,11 @@ class SharedSource:
 
     @cached_property
     def reference(self) -> Any:
-        """Of the source and its indexes, in the object store."""
-        indexes = [records.index if records.is_indexed else None for records in _records_to_index(self.source)]
+        """Of the pickled source, with its indexes, in the object store."""
         is_relative = any(not (is_url(path) or Path(path).is_absolute()) for path in self.files)
         folder = str(Path.cwd()) if is_relative else ""
-        return require("ray", extra="ray").put((self.source, indexes, folder))
+        ray = require("ray", extra="ray")
+        return ray.put((ray.cloudpickle.dumps(SentSource(self.source, records_below(self.source.node))), folder))
 
     @cached_property
     def row_bytes(self) -> float:
@@ -112,16 +111,6 @@ class SharedSource:
         )
 
 
-def _records_to_index(source: Source) -> list[FramedRecords]:
-    return [records for records in records_below(source.node) if isinstance(records, FramedRecords)]
-
-
-def _index_on(cluster: Cluster, request: IndexRequest) -> None:
-    """Index files on the nodes of a cluster, one file a task."""
-    waiting = [cluster.submit(index_file, request, path) for path in request.paths]
-    join_indexes(request, [cluster.result(reference) for reference in waiting])
-
-
 def _evaluate_on(cluster: Cluster, filtered: Filtered) -> None:
     """Find out which examples a filter keeps."""
     n = len(filtered.parent)
@@ -139,12 +128,10 @@ def _source_of(reference: Any) -> Source:
     """The source of a reference, opened once in each worker."""
     key = reference.hex()
     if key not in _open_sources:
-        source, indexes, folder = require("ray", extra="ray").get(reference)
+        sent, folder = require("ray", extra="ray").get(reference)
         if folder and Path(folder).is_dir():
             os.chdir(folder)  # relative paths mean the same as in the driver
-        for records, index in zip(_records_to_index(source), indexes, strict=True):
-            if index is not None:
-                records.take_index(index)
+        source = pickle.loads(sent).source  # noqa: S301 - from the driver, by way of Ray, which pickles too
         while len(_open_sources) >= KEPT_SOURCES:
             _open_sources.pop(next(iter(_open_sources)))
         _open_sources[key] = source

@@ -12,15 +12,15 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.records import OnCorrupt
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Indices
+from headrace.formats.index.parts import SentSource
 from headrace.io.progress import Progress
-from headrace.sources.node import encoded_node
+from headrace.sources.node import encoded_node, records_below
 from headrace.sources.open import Paths, is_path
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.statistics.collect import PartialStatistics, Statistics, collect, collect_rows, pick
 from headrace.writing.distributed.folder import build_indexes, example_bytes, refuse_memory
 from headrace.writing.distributed.parts import in_order, parts_of
-from headrace.writing.distributed.unit_writer import SentSource
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
 
 __all__ = ["collect_by", "stats"]
@@ -104,7 +104,7 @@ def collect_by(
     build_indexes(source, engine, show=show)
     total = len(source)
     picked = pick(total, sample)
-    common = SentSource(source)
+    common = SentSource(source, records_below(source.node))
     for number, part in enumerate(parts_of(picked, example_bytes(source), total, cores_of(engine))):
         engine.submit(EngineTask(_collect_part, common, (number, part)))
     found = PartialStatistics(source.schema)

@@ -93,16 +93,6 @@ class FramedRecords:
             self._skipped[number] = Skipped(len(file.skipped), file.skipped_bytes)
         self._index = index
 
-    @property
-    def is_indexed(self) -> bool:
-        """Whether the offsets are in memory."""
-        return self._index is not None
-
-    def take_index(self, index: RecordIndex) -> None:
-        """Use an index that another process has made of these files."""
-        self._files.expect([file.signature for file in index.files])
-        self._keep(index)
-
     def index_request(self) -> IndexRequest:
         """What the index is made from, for making it elsewhere."""
         return IndexRequest(self.framing, self.paths, self.on_corrupt, self._compression)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
@@ -23,10 +23,13 @@ from headrace.io.local.signatures import SUMMED_BYTES, BlockSums, Signature
 __all__ = [
     "IndexRequest",
     "Indexed",
+    "SentSource",
     "index_file",
+    "index_one",
     "install_index",
     "is_indexed",
     "join_indexes",
+    "missing_indexes",
     "pack_index",
     "unpack_index",
 ]
@@ -143,6 +146,42 @@ def join_indexes(request: IndexRequest, parts: Sequence[bytes]) -> None:
     content = [sums for index in indexes for sums in index.content]
     del indexes
     write_index(files, cast("Any", _Blocks(parts)), request.cached, content)
+
+
+def missing_indexes(records: Iterable[object]) -> list[IndexRequest]:
+    """The indexes of several files that are needed, and that this machine does not have. That of one file is made where it is needed."""
+    requests = [each.index_request() for each in records if isinstance(each, Indexed)]
+    return [request for request in requests if len(request.paths) > 1 and not is_indexed(request)]
+
+
+def index_one(request: IndexRequest, path: str) -> tuple[str, bytes]:
+    """As :func:`index_file`, with the path of the file: for results in any order."""
+    return path, index_file(request, path)
+
+
+class SentSource:
+    """A source on its way to another machine. A pickle of it holds paths, types and the indexes of its files, but no examples.
+
+    Where it is unpickled, the indexes go to the cache of that machine. No file is scanned there, and all its processes map the same index.
+
+    Args:
+        source: The examples.
+        records: The records and tables that they are in.
+    """
+
+    def __init__(self, source: Any, records: Iterable[object]) -> None:
+        self.source = source
+        self._indexed = [each for each in records if isinstance(each, Indexed)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        indexes = [(each.index_request(), pack_index(cast("Any", each).index)) for each in self._indexed]
+        return {"source": self.source, "indexes": indexes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for request, packed in state["indexes"]:
+            install_index(request, packed)
+        self.source = state["source"]
+        self._indexed = []
 
 
 def install_index(request: IndexRequest, packed: bytes) -> None:

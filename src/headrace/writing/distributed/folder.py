@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from headrace.contracts.records import files_of
 from headrace.errors import NoFiles, UnsupportedData, Where
-from headrace.formats.index.parts import Indexed, IndexRequest, index_file, is_indexed, join_indexes
+from headrace.formats.index.parts import index_one, join_indexes, missing_indexes
 from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.progress import Progress
@@ -36,24 +36,15 @@ SEEN_S = 10.0
 
 def build_indexes(source: Source, engine: TaskEngine, *, show: bool = False) -> None:
     """Make the indexes that a source needs, one task a file, and keep them on this machine."""
-    for records in records_below(source.node):
-        if not isinstance(records, Indexed):
-            continue
-        request = records.index_request()
-        if len(request.paths) < 2 or is_indexed(request):
-            continue
+    for request in missing_indexes(records_below(source.node)):
         parts: dict[str, bytes] = {}
         for path in request.paths:
-            engine.submit(EngineTask(_index_one, request, path))
+            engine.submit(EngineTask(index_one, request, path))
         with Progress("indexing", len(request.paths), "files", show=show) as bar:
             for path, packed in engine.finished():
                 parts[path] = packed
                 bar.advance(1)
         join_indexes(request, [parts[path] for path in request.paths])
-
-
-def _index_one(request: IndexRequest, path: str) -> tuple[str, bytes]:
-    return path, index_file(request, path)
 
 
 def example_bytes(source: Source) -> int:

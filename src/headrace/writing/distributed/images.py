@@ -12,17 +12,17 @@ from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
 from headrace.errors import DataError, NoFiles, UnsupportedData
+from headrace.formats.index.parts import SentSource
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 from headrace.sources.decoded import DecodedNode, images_in
-from headrace.sources.node import Node
+from headrace.sources.node import Node, records_below
 from headrace.sources.open import Paths
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.sources.views import keep_features
 from headrace.writing.distributed.folder import build_indexes, example_bytes, refuse_memory
 from headrace.writing.distributed.parts import in_order, parts_of
-from headrace.writing.distributed.unit_writer import SentSource
 from headrace.writing.engines import EngineTask, TaskEngine, Threads, cores_of
 
 __all__ = ["DecodedRows", "image_faults", "image_faults_by", "open_images"]
@@ -71,7 +71,7 @@ def image_faults_by(engine: TaskEngine, node: DecodedNode) -> Iterator[DecodedRo
         return
     encoded = Source(keep_features(node.encoded(), tuple(node.stored)))
     refuse_memory(encoded)
-    common = _SentImages(SentSource(encoded), node.stored)
+    common = _SentImages(SentSource(encoded, records_below(encoded.node)), node.stored)
     parts = parts_of(np.arange(len(node)), example_bytes(encoded), len(node), cores_of(engine))
     for number, part in enumerate(parts):
         engine.submit(EngineTask(_decode_part, common, (number, part)))

@@ -6,14 +6,14 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, UnsupportedData, Where
-from headrace.formats.index.parts import Indexed, install_index, pack_index
+from headrace.formats.index.parts import SentSource
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_key
 from headrace.io.folders import remove
@@ -24,33 +24,7 @@ from headrace.writing.sinks import RowSizer, batches_of, open_sink, open_writer
 from headrace.writing.target import Target
 from headrace.writing.units import Unit, WorkFolder
 
-__all__ = ["SentSource", "UnitWriter", "check_folder", "write_units"]
-
-
-class SentSource:
-    """A source on its way to another machine. A pickle of it holds paths, types and the indexes of its files, but no examples.
-
-    Where it is unpickled, the indexes go to the cache of that machine, so no file is scanned there.
-
-    Args:
-        source: The examples.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def __getstate__(self) -> dict[str, Any]:
-        indexes = [
-            (records.index_request(), pack_index(cast("Any", records).index))
-            for records in records_below(self.source.node)
-            if isinstance(records, Indexed)
-        ]
-        return {"source": self.source, "indexes": indexes}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for request, packed in state["indexes"]:
-            install_index(request, packed)
-        self.source = state["source"]
+__all__ = ["UnitWriter", "check_folder", "write_units"]
 
 
 class UnitWriter:
@@ -87,7 +61,7 @@ class UnitWriter:
         """The folder that a unit is written to by other processes, if they do."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "advance": None, "source": SentSource(self.source)}
+        return {**self.__dict__, "advance": None, "source": SentSource(self.source, records_below(self.source.node))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, source=state["source"].source)
