@@ -10,7 +10,7 @@ from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatc
 
 __all__ = ["NativeFault", "describe"]
 
-VERIFY_HINT = "`headrace verify` lists every fault; on_corrupt='skip' goes on without the damaged records."
+VERIFY_HINT = "`headrace verify` lists every fault; on_corrupt='skip' leaves damaged records out."
 KINDS = {0: "no values", 1: "bytes", 2: "float32", 3: "int64"}
 
 
@@ -52,7 +52,7 @@ def _describe_truncation(error: NativeFault, where: Where) -> DataError:
         where,
         expected=f"{error.expected} more bytes",
         found=f"{error.found} before the end",
-        hint="The file was cut off, or a length in it is wrong. " + VERIFY_HINT,
+        hint="The file is truncated, or a length in it is wrong. " + VERIFY_HINT,
     )
 
 
@@ -72,8 +72,8 @@ def _describe_wire(_error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(
         where,
         expected="a valid protobuf message",
-        found="bytes that are not one",
-        hint="If the records are no messages at all, read them with codec='raw'. " + VERIFY_HINT,
+        found="other bytes",
+        hint="If the records are not messages, read them with codec='raw'. " + VERIFY_HINT,
     )
 
 
@@ -82,7 +82,7 @@ def _describe_wrong_kind(error: NativeFault, where: Where) -> DataError:
         where,
         expected=f"{KINDS.get(error.expected, '?')} values",
         found=KINDS.get(error.found, "?"),
-        hint="Pass a schema= that says what the files hold.",
+        hint="Pass a schema= that describes the files.",
     )
 
 
@@ -91,7 +91,7 @@ def _describe_wrong_count(error: NativeFault, where: Where) -> DataError:
         where,
         expected=f"{error.expected} values",
         found=str(error.found),
-        hint="Where the number varies, the schema's shape needs None: Feature(dtype, (None,)).",
+        hint="If the number varies, use None in the schema's shape: Feature(dtype, (None,)).",
     )
 
 
@@ -105,7 +105,7 @@ def _describe_missing(_error: NativeFault, where: Where) -> DataError:
 
 
 def _describe_header(_error: NativeFault, where: Where) -> DataError:
-    return CorruptFile(where, expected="a valid file header", found="bytes that are not one")
+    return CorruptFile(where, expected="a valid file header", found="other bytes")
 
 
 def _describe_magic(_error: NativeFault, where: Where) -> DataError:
@@ -141,8 +141,8 @@ def _describe_tensor(_error: NativeFault, where: Where) -> DataError:
 def _describe_change(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(
         where if error.offset else replace(where, offset=None),
-        expected="data that stays as it is while it is read",
-        found="data that was changed meanwhile",
+        expected="data that does not change during the read",
+        found="data that changed",
         hint="Another program or thread writes to it: try again when it has finished.",
     )
 
@@ -152,7 +152,7 @@ def _describe_wrong_shape(_error: NativeFault, where: Where) -> DataError:
         where,
         expected="a tensor of the schema's shape, sparse where that is",
         found="one of another",
-        hint="Pass a schema= that says what the files hold.",
+        hint="Pass a schema= that describes the files.",
     )
 
 

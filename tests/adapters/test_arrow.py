@@ -166,7 +166,7 @@ def test_objects_that_are_not_tables_are_named(table):
     "columns", [{"a": 1}, {"a": [1, 2], "b": [1]}, {"a": [2**70]}, {"a": [1, "x"]}, {"a": ["\ud800"]}]
 )
 def test_columns_that_make_no_table(columns):
-    with pytest.raises(hr.UnsupportedData, match="columns of one length that Arrow has types for"):
+    with pytest.raises(hr.UnsupportedData, match="columns of equal length and of types that Arrow supports"):
         from_arrow(columns)
 
 

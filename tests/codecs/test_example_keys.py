@@ -351,7 +351,7 @@ def test_columns_that_do_not_fit_are_refused_on_writing():
 
 def test_lists_that_two_features_share_are_read_but_not_written_twice(tmp_path):
     schema = {"x": FEATURES["by_limits"], "y": FEATURES["by_lengths"]}
-    with pytest.raises(UnsupportedData, match="'values', which holds 'x' as well"):
+    with pytest.raises(UnsupportedData, match="'values', also used by 'x'"):
         hr.convert(GOLDEN, tmp_path / "x.tfrecord", schema=schema)
     with pytest.raises(UnsupportedData, match="as one type"):
         ExampleCodec(Schema({"x": FEATURES["flat"], "values": Feature("int64", (3,))}))

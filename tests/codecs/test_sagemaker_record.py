@@ -218,7 +218,7 @@ def test_given_schemas_convert_and_leave_out():
 DENSE = Feature("float32", (5,))
 MESSAGES = [
     ("dense_float32", {"values": Feature("float64", (5,))}, SchemaMismatch, "expected a dense float64 tensor of shape (5,), found a dense float32 tensor of 5 values - at record 0, feature 'values'. Pass a schema= that says what the records hold."),
-    ("dense_float32", {"values": Feature("float32", (4,))}, SchemaMismatch, "expected a dense float32 tensor of shape (4,), found a dense float32 tensor of 5 values - at record 0, feature 'values'. Where the number varies, the schema's shape needs None: Feature(dtype, (None,))."),
+    ("dense_float32", {"values": Feature("float32", (4,))}, SchemaMismatch, "expected a dense float32 tensor of shape (4,), found a dense float32 tensor of 5 values - at record 0, feature 'values'. If the number varies, use None in the schema's shape: Feature(dtype, (None,))."),
     ("dense_float32", {"values": Feature("float32", (5,), sparse=True)}, SchemaMismatch, "expected a sparse float32 tensor of shape (5,), found a dense float32 tensor of 5 values - at record 0, feature 'values'. Pass a schema= that says what the records hold."),
     ("sparse_csr", {"values": Feature("float32", (31,), sparse=True)}, SchemaMismatch, "expected a sparse float32 tensor of shape (31,), found a sparse float32 tensor of shape (30,) with 2 values - at record 0, feature 'values'. Where widths differ, the schema's shape needs None: Feature(dtype, (None,), sparse=True)."),
     ("sparse_csr", {"values": Feature("float32", (30,))}, SchemaMismatch, "expected a dense float32 tensor of shape (30,), found a sparse float32 tensor of shape (30,) with 2 values - at record 0, feature 'values'. Pass a schema= that says what the records hold."),
@@ -343,7 +343,7 @@ def test_refusals_of_the_codec():
     matrix.indices[1] = -1
     with pytest.raises(UnsupportedData, match=r"in \[0, 3\), found -1 - at record 1, feature 'x'"):
         codec.encode_batch({"x": matrix}, 3, 0, 0)
-    with pytest.raises(UnsupportedData, match="a Record holds there"):
+    with pytest.raises(UnsupportedData, match="as in every Record"):
         SageMakerRecordCodec(Schema({"x": Feature("complex64")}))
     with pytest.raises(UnsupportedData, match="one text"):
         SageMakerRecordCodec(Schema({"uid": Feature("float32")}))

@@ -61,7 +61,7 @@ def test_choice_of_features():
         "label_score": np.arange(2.0),
     }
     source = ColumnSource(columns)
-    with pytest.raises(NoSuchFeature, match=r"one feature that might be meant, found \['a', 'b'\].*feature="):
+    with pytest.raises(NoSuchFeature, match=r"one possible feature, found \['a', 'b'\].*feature="):
         source.to_numpy()
     assert source.to_numpy("b")[0].all()
     assert source.to_numpy("b")[1].tolist() == [0, 1]

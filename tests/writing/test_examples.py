@@ -136,7 +136,7 @@ def refused_as_data(folder):
         ({1, 2}, "a dict of features, found int"),
         ((number for number in range(3)), "a dict of features, found int 0"),
         ([{"a": 1}, {"a": None}], "a value, found None - at record 1, feature 'a'"),
-        ([{"a": {"b": 1}}], "found a dict.*Give each value in it a name of its own: 'a/...'"),
+        ([{"a": {"b": 1}}], "found a dict.*Give each value in it a separate name: 'a/...'"),
         ([{"a": 1}, {"b": 2}], r"the features \['a'\], found \['b'\] - at record 1"),
         ([{"a": 1}] * 1500 + [{"b": 2}], "at record 1500"),
         ([{"a": 1}] * 1500 + [[1]], "at record 1500"),
@@ -180,7 +180,7 @@ def taken_as_data():
         ([None], "got NoneType in the list of paths"),
         ([b"x"], "got bytes in the list of paths"),
         ([["x.npy"]], "got list in the list of paths"),
-        ((number for number in range(3)), "expected an example, which is a dict of features, found int 0"),
+        ((number for number in range(3)), "expected an example: a dict of features, found int 0"),
         ({"x.npy"}, "a set of paths has no order"),
         (io.BytesIO(b"x"), r"pass headrace.open\(its name\)"),
     ]

@@ -127,7 +127,7 @@ def from_arrow(table: Any) -> Source:
         return Source(ArrowNode(pa.table(table)))
     except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:
         raise UnsupportedData(
-            Where(), expected="columns of one length that Arrow has types for", found=str(error)
+            Where(), expected="columns of equal length and of types that Arrow supports", found=str(error)
         ) from error
 
 
@@ -241,7 +241,7 @@ def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indice
 
 
 def _make_writable(column: Any) -> Any:
-    """The column in memory of its own: a batch may be written to, a table may not."""
+    """A copy of the column: a batch may be written to, a table may not."""
     if isinstance(column, Ragged):
         return Ragged(_make_writable(column.values), column.offsets)
     if isinstance(column, Strings):  # never writable

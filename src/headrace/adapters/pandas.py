@@ -98,7 +98,7 @@ def _arrow_column(pa: Any, series: Any, name: str) -> Any:
     except (TypeError, ValueError, AttributeError, ArithmeticError, NotImplementedError) as error:
         raise UnsupportedData(
             Where(feature=name),
-            expected="a column of one type, which Arrow has",
+            expected="a column of one type that Arrow supports",
             found=str(error.args[0] if error.args else error),
             hint="Change the column, or leave it out: frame.drop(columns=[...]).",
         ) from error

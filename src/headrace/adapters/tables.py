@@ -122,7 +122,7 @@ def check_example(example: Any, number: int) -> None:
     if not isinstance(example, Mapping):
         raise SchemaMismatch(
             Where(record=number),
-            expected="an example, which is a dict of features",
+            expected="an example: a dict of features",
             found=f"{type(example).__name__} {example!r:.80}",
             hint="Pass columns, as {'name': array, ...}, or one dict for each example.",
         )
@@ -149,5 +149,5 @@ def _no_value(value: object, where: Where) -> SchemaMismatch:
     if value is None:
         hint = "Give a value in its place, such as NaN, or leave the feature out of every example."
         return SchemaMismatch(where, expected="a value", found="None", hint=hint)
-    hint = f"Give each value in it a name of its own: '{where.feature}/...'."
+    hint = f"Give each value in it a separate name: '{where.feature}/...'."
     return SchemaMismatch(where, expected="a value", found=f"a dict, {value!r:.80}", hint=hint)

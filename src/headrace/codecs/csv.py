@@ -115,7 +115,7 @@ class CsvCodec:
             rows: How many rows they hold together.
 
         Returns:
-            The same batch; ``None`` if any row has to be looked at more closely, to decode it or to tell what is wrong.
+            The same batch; ``None`` if a row needs the slow path, for its values or its error.
         """
         parts = self._decoder.decode_rows(stretches, rows)
         if parts is None:
@@ -271,9 +271,9 @@ def _kind(name: str, feature: Feature) -> int:
             return INT64
     raise UnsupportedData(
         Where(feature=name),
-        expected="one number, truth value or text, which is what a field holds",
+        expected="one number, truth value or text, as in every field",
         found=repr(feature),
-        hint="Dates stay text: read 'str', and turn them over with source.map or map_batch.",
+        hint="Dates stay text: read 'str', and convert them with source.map or map_batch.",
     )
 
 

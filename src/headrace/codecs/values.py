@@ -153,9 +153,9 @@ def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[An
     if must_be_exact and not np.array_equal(narrow.astype(np.float64), flat.astype(np.float64), equal_nan=True):
         raise UnsupportedData(
             Where(feature=name),
-            expected="numbers that float32 can hold, which is what an Example stores",
+            expected="numbers that float32 can hold, because an Example stores float32",
             found=f"{flat.dtype} values that it cannot",
-            hint="Round them yourself with astype(np.float32), or give a schema that says float32.",
+            hint="Round them with astype(np.float32), or pass a schema with float32.",
         )
     return narrow
 
@@ -179,7 +179,7 @@ def to_exact(flat: npt.NDArray[Any], wire: np.dtype[Any], name: str, *, per_reco
         position = int(bad[0])
         raise UnsupportedData(
             Where(record=position // per_record if per_record > 0 else None, feature=name),
-            expected=f"numbers that {wire} can hold, which is what the payload stores",
+            expected=f"numbers that {wire} can hold, as the payload stores them",
             found=f"{flat[position]} ({flat.dtype})",
         )
     return narrow

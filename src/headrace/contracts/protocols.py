@@ -185,7 +185,7 @@ class NeedsMultiple(Protocol):
 
 @runtime_checkable
 class BringsOrder(Protocol):
-    """A source with an order of its own."""
+    """A source that defines its own order."""
 
     def ordered(self, *, shuffle: bool, seed: int) -> tuple[ReadsBatches, Sampler]:
         """The source to read from, and the order to read it in."""

@@ -26,7 +26,7 @@ DOMAIN = 0x6865616472616365
 class RandomKeys:
     """What the random numbers of ``n`` examples are computed from.
 
-    Each example has a generator of its own: Philox4x64-10, as in :class:`numpy.random.Philox`, with key ``(seed, stream)`` and counter
+    Each example has its own generator: Philox4x64-10, as in :class:`numpy.random.Philox`, with key ``(seed, stream)`` and counter
     ``(0, position, epoch, DOMAIN)``. Each example has 2^66 numbers before its counter meets the next one's.
 
     Args:

@@ -250,7 +250,7 @@ def _check_compressible(found: Format, path: str, wrapper: str) -> Format:
 
 
 def _holds_rows(file: File, wrapper: Compression) -> bool:
-    """Whether a file contains rows of text, whatever its name. Its first bytes show whether it is binary."""
+    """Whether a file contains rows of text, with any name. Its first bytes show whether it is binary."""
     if wrapper == "none" and not is_text(bytes(file.read(0, HEAD_BYTES))):
         return False
     content = bytes(file.read(0, SNIFFED_BYTES))

@@ -65,7 +65,7 @@ _registered: dict[str, Format] = {}
 
 
 def register(format: Format, *, replace: bool = False) -> None:
-    """Add a format of your own. From then on this process opens, writes, converts, verifies and inspects its files.
+    """Add your own format. From then on this process opens, writes, converts, verifies and inspects its files.
 
     To add one to every process, a distribution declares an entry point in the group ``headrace.formats``.
 

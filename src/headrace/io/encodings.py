@@ -27,7 +27,7 @@ RARE = 0.1
 LIKELY = 0.6
 COMMON = 0.8  # score of a common Chinese or Japanese character
 OLD = ("cp866", "cp850", "mac-roman")
-"""Legacy encodings: suggested first only if no other fits as well."""
+"""Legacy encodings: suggested first only if no other fits equally well."""
 OLD_SHARE = 0.85
 
 SIMPLIFIED = frozenset(

@@ -69,7 +69,7 @@ def file_changed_error(
     first = "" if size is None else f" ({size} bytes)"
     return CorruptFile(
         Where(path=path),
-        expected=f"the {what} as it was when it was opened{first}",
+        expected=f"the same {what} as when it was opened{first}",
         found=f"another version ({found} bytes)" if isinstance(found, int) else found,
         hint=f"The {what} changed while it was in use: open it again.",
     )
@@ -130,12 +130,12 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
     status, code, reason = _parse_answer(error)
     where = Where(path=url)
     if status == 404 and code in ("NoSuchBucket", "ContainerNotFound"):
-        return NoFiles(where, expected="a bucket of this name", found=f"none (the server says 404, {code})")
+        return NoFiles(where, expected="a bucket of this name", found=f"none (the server returned 404, {code})")
     if isinstance(error, FileNotFoundError):
         hint = whole_set_hint(url)
-        return NoFiles(where, expected="an object at this URL", found="none (the server says 404)", hint=hint)
+        return NoFiles(where, expected="an object at this URL", found="none (the server returned 404)", hint=hint)
     if status == 404:
-        return NoFiles(where, expected="an object or a bucket of this name", found="none (the server says 404)")
+        return NoFiles(where, expected="an object or a bucket of this name", found="none (the server returned 404)")
     if (isinstance(error, kinds.NotSupportedError) and "ange" in text) or status == 416:
         return NoRanges(url)
     if METADATA in text:

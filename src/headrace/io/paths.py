@@ -146,7 +146,7 @@ def is_folder(path: str) -> bool:
     """Whether a folder of this name exists.
 
     Raises:
-        OSError: The system cannot tell. A folder must not be mistaken for a file, which is read differently.
+        OSError: The system call fails. A folder must not be mistaken for a file, which is read differently.
     """
     mode = _mode(path)
     return mode is not None and stat.S_ISDIR(mode)

@@ -24,7 +24,7 @@ class Staged(NamedTuple):
 
 
 class CudaStage:
-    """Copies tensors to a GPU from pinned memory, on a stream of its own: copies overlap with what the GPU computes.
+    """Copies tensors to a GPU from pinned memory, on a separate stream, so that copies overlap with computation.
 
     Args:
         torch: The module.

@@ -232,7 +232,7 @@ class PackedNode:
             self.parent.where(int(indices[at])).at(feature=name),
             expected=f"{expected[at]} values in example {indices[at]}, as when the lengths were read",
             found=f"{rows.lengths[at]}",
-            hint="Features that are packed together have the same lengths, and the data must not change.",
+            hint="Features packed together must have the same lengths, and the data must not change.",
         )
 
     def where(self, index: int, /) -> Where:

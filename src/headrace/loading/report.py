@@ -162,7 +162,7 @@ def _advise_reading(report: LoaderReport) -> str:
             + "The batches are so small that asking for them costs as much as reading them: a larger batch_size helps."
         )
     if not report.workers and report.batches_per_job == 1 and report.threads:
-        start += "(If a function of your own in plain Python is part of it, workers= runs it on all cores.) "
+        start += "(If your own function in plain Python is part of it, workers= runs it on all cores.) "
     return start + (
         _more_threads(report)
         or "All cores are busy: fewer columns, or plain files instead of compressed ones, would help."

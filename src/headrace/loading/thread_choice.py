@@ -1,9 +1,9 @@
 """Whether threads should make the batches of a loader, found by trying both ways.
 
-Threads pay if batches are dear, native and small enough for the caches. They do not pay if passing a batch from one core to another costs
-more than making it, if Python code makes the batches and holds the interpreter lock, or if other programs use the cores. Formats and sizes
-do not tell these cases apart, but the clock does: the time from one request of the consumer to the next, for each example, includes all of
-these costs, and the consumer's own work.
+Threads pay if batches are expensive, native and small enough for the caches. They do not pay if passing a batch from one core
+to another costs more than making it, if Python code makes the batches and holds the interpreter lock, or if other programs use
+the cores. Formats and sizes do not distinguish these cases, but the clock does: the time from one request of the consumer to
+the next, for each example, includes all of these costs, and the consumer's own work.
 
 So a loader whose ``threads`` were left out runs a *trial*. Segments of jobs made by threads take turns with segments that the consumer
 makes itself, as with ``threads=0``. The faster way is kept, and after a while it is tried again, because the consumer or the machine may

@@ -15,7 +15,7 @@ from headrace.errors import NoSuchFeature, UnsupportedData, Where
 from headrace.sources.node import Node, stream
 from headrace.sources.views import keep_features
 
-if TYPE_CHECKING:  # for editors: whoever calls these functions has the package
+if TYPE_CHECKING:  # for editors: callers of these functions have the package
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -157,7 +157,7 @@ def _only(names: list[str], schema: Schema, argument: str) -> str:
         return names[0]
     raise NoSuchFeature(
         Where(),
-        expected="one feature that might be meant",
+        expected="one possible feature",
         found=f"{names}" if names else f"none among {list(schema)}",
         hint=f"Name it: {argument}...",
     )

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 BLOCK = 256
-"""Examples read at a time by iteration, where the node has no order of its own."""
+"""Examples read at a time by iteration, if the node does not read in order."""
 
 
 class Node(Protocol):
@@ -109,7 +109,7 @@ class CutsBatches(Protocol):
     """A node that knows whether a batch of it can be cut."""
 
     def cuts_cleanly(self) -> bool:
-        """Whether columns have the same kind and dtype whatever the indices, so that a batch can be cut into smaller ones."""
+        """Whether columns have the same kind and dtype for all indices, so that a batch can be cut into smaller ones."""
 
 
 @runtime_checkable

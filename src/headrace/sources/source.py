@@ -322,7 +322,7 @@ class Source(Sequence[Example_co]):
             AttributeError: This source is a part or a combination of files, or in memory.
         """
         if not isinstance(self.node, OverFiles):
-            raise AttributeError(f"{self!r} has no records of its own")  # noqa: TRY004 - as for any attribute
+            raise AttributeError(f"{self!r} has no records")  # noqa: TRY004 - as for any attribute
         return self.node.records
 
     @property

@@ -40,7 +40,7 @@ def _as_column(column: Any, name: str) -> Any:
     if hasattr(column, "tocsr"):
         return _sparse_column(column, name)
     if isinstance(column, Mapping):
-        raise TypeError(f"column {name!r} is a dict: give the columns in it names of their own, as {name}/...")
+        raise TypeError(f"column {name!r} is a dict: give the columns in it separate names, as {name}/...")
     if isinstance(column, (list, tuple)):
         missing = next((at for at, value in enumerate(column) if value is None), None)
         if missing is not None:

@@ -110,7 +110,7 @@ class Chosen:
 
 
 class Selected:
-    """Some features of a node, under names of their own.
+    """Some features of a node, under other names.
 
     Args:
         parent: The node.

@@ -100,7 +100,7 @@ class Converted:
         return _hooks.to_html(self)
 
 
-def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a default
+def convert(  # noqa: PLR0913 - each is a separate choice with a default
     src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
     dst: str | os.PathLike[str],
     *,

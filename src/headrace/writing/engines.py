@@ -1,4 +1,4 @@
-"""Where pieces of work run: in threads of this process, or as tasks on a Ray cluster. An engine of your own needs two methods."""
+"""Where pieces of work run: in threads of this process, or as tasks on a Ray cluster. Your own engine needs two methods."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _codec_misfit(codec: Any, name: str, feature: Feature) -> Misfit | None:
     kind = "Examples" if isinstance(codec, ExampleCodec) else "Records"
     return Misfit(
         feature=name,
-        expected=f"values that {narrow.dtype} holds, which is what {kind} have",
+        expected=f"values that {narrow.dtype} holds, as {kind} have",
         found=repr(feature),
         instead=narrow,
         certain=False,
@@ -207,7 +207,7 @@ class CastNode:
                 self.parent.where(int(indices[row])).at(feature=name),
                 expected=f"values that {stored.dtype} holds exactly",
                 found=_first_value(column, cast, row),
-                hint=f"allow_loss=True (--allow-loss) stores them as {stored.dtype} all the same.",
+                hint=f"allow_loss=True (--allow-loss) stores them as {stored.dtype}.",
             )
         return cast
 

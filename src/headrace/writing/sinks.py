@@ -59,7 +59,7 @@ def _bytes_of(column: Any) -> int:
 
 
 class RowSizer:
-    """Finds how many examples to hold in memory at once: at most 1,024, and about 64 MiB as far as the ones before tell."""
+    """Finds how many examples to hold in memory at once: at most 1,024, and about 64 MiB by the size of earlier ones."""
 
     def __init__(self) -> None:
         self.rows: int = FIRST_ROWS

@@ -101,7 +101,7 @@ def test_every_cut_is_reported_as_truncation(sound, path):
         len(data) - 1,
     ]:
         path.write_bytes(data[:size])
-        with pytest.raises(CorruptFile, match="cut off") as caught:
+        with pytest.raises(CorruptFile, match="truncated") as caught:
             len(ArrayRecordRecords([str(path)]))
         assert "headrace verify --salvage OUT" in str(caught.value)
 

@@ -132,7 +132,7 @@ def test_damaged_pages(tmp_path):
 
 @pytest.mark.parametrize("options", [{"compression": "gzip"}, {"on_corrupt": "skip"}])
 def test_options_of_other_formats(options):
-    with pytest.raises(UnsupportedData, match="no compression round a Parquet file, and on_corrupt='raise'"):
+    with pytest.raises(UnsupportedData, match="no compression of the whole Parquet file, and on_corrupt='raise'"):
         ParquetPayloads(["x.parquet"], **options)
     assert ParquetPayloads(["x.parquet"], compression="none").paths == ("x.parquet",)
 

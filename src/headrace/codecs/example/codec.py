@@ -214,8 +214,8 @@ def _first_shared(columns: Sequence[Column | KeyedColumn]) -> UnsupportedData | 
             if first != column.name:
                 return UnsupportedData(
                     Where(feature=column.name),
-                    expected="features with keys of their own",
-                    found=f"{key!r}, which holds {first!r} as well",
+                    expected="a separate key for each feature",
+                    found=f"{key!r}, also used by {first!r}",
                     hint="Leave one of them out, with select(), or write it with other keys.",
                 )
     return None

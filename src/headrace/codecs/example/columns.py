@@ -56,7 +56,7 @@ def column_of(
     if feature.default is not None and not is_fixed:
         raise UnsupportedData(
             Where(feature=name),
-            expected="a default on a fixed shape; one of varying length is empty where it is missing",
+            expected="a default only with a fixed shape; a missing feature of varying length is empty",
             found=repr(feature),
         )
     if key is None:
@@ -75,7 +75,7 @@ def _kind(name: str, dtype: str, stored: np.dtype[Any]) -> int:
         return FLOAT
     raise UnsupportedData(
         Where(feature=name),
-        expected="bytes, text, integers or floats, which is what an Example holds",
+        expected="bytes, text, integers or floats, as in every Example",
         found=dtype,
         hint="Store the array's bytes (tobytes) as a bytes feature, or write a .npy.",
     )

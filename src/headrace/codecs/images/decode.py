@@ -256,11 +256,11 @@ class ImageDecoder:
         wanted = self.feature.shape[-IMAGE_AXES:]
         raise SchemaMismatch(
             Where(record=position),
-            expected=f"an image of {self.feature.dtype} with shape {wanted}, as the first ones or the schema say",
+            expected=f"an image of {self.feature.dtype} with shape {wanted}, like the first ones or the schema",
             found=f"one of {header.dtype} with shape {found}",
-            hint="decode=ImageOptions(channels=...) makes all alike."
+            hint="decode=ImageOptions(channels=...) converts all images."
             if fits_size
-            else "decode=ImageOptions(any_size=True) takes all sizes.",
+            else "decode=ImageOptions(any_size=True) accepts all sizes.",
         )
 
     def _damage_error(self, error: Exception, image: bytes, position: int) -> DataError:

@@ -220,9 +220,9 @@ class ViewDecoder(ImageDecoder):
         if out.shape != self._axes(size, channels):
             raise SchemaMismatch(
                 Where(record=position),
-                expected=f"an image that becomes one of shape {out.shape}, as the first ones or the schema say",
+                expected=f"an image that becomes one of shape {out.shape}, like the first ones or the schema",
                 found=f"one that becomes {self._axes(size, channels)}",
-                hint="decode=ImageOptions(any_size=True) takes all sizes.",
+                hint="decode=ImageOptions(any_size=True) accepts all sizes.",
             )
         pixels = np.empty((header.height, header.width, channels), np.uint8)
         try:
@@ -237,15 +237,15 @@ class ViewDecoder(ImageDecoder):
                 Where(record=position),
                 expected="an image of 8-bit samples",
                 found="one of 16 bits",
-                hint="decode=ImageOptions(dtype='uint8', ...) takes the upper 8 bits.",
+                hint="decode=ImageOptions(dtype='uint8', ...) keeps the upper 8 bits.",
             )
         channels = self.channels
         if channels is not None and not self.exact and common_channels({channels, header.channels}) != channels:
             raise SchemaMismatch(
                 Where(record=position),
-                expected=f"an image of {channels} channels, as the first ones or the schema say",
+                expected=f"an image of {channels} channels, like the first ones or the schema",
                 found=f"one of {header.channels}",
-                hint="decode=ImageOptions(channels=...) makes all alike.",
+                hint="decode=ImageOptions(channels=...) converts all images.",
             )
 
     def _axes(self, size: tuple[int, int], channels: int) -> tuple[int, int, int]:
@@ -278,7 +278,7 @@ class ViewDecoder(ImageDecoder):
                 Where(),
                 expected=f"images of {max(len(mean), len(std))} channels, as mean and std have",
                 found=f"{channels}",
-                hint="decode=ImageOptions(channels=...) makes all alike.",
+                hint="decode=ImageOptions(channels=...) converts all images.",
             )
         samples = np.arange(256) / 255.0
         values = (samples[None] - mean[:, None]) / std[:, None]

@@ -156,9 +156,7 @@ def _suits(kind: int | None, own: int, feature: Feature) -> bool:
 
 
 def _cannot_hold(name: str, feature: Feature, expected: str) -> UnsupportedData:
-    return UnsupportedData(
-        Where(feature=name), expected=f"{expected}, which is what a Record holds there", found=repr(feature)
-    )
+    return UnsupportedData(Where(feature=name), expected=f"{expected}, as in every Record", found=repr(feature))
 
 
 class RecordColumn(ABC):

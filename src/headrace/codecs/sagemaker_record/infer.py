@@ -129,7 +129,7 @@ def _text(facts: Facts) -> tuple[str, Any]:
 
 KINDS = ("no", "float32", "float64", "int32", "bytes")
 HINT = "Pass a schema= that says what the records hold."
-VARIES_HINT = "Where the number varies, the schema's shape needs None: Feature(dtype, (None,))."
+VARIES_HINT = "If the number varies, use None in the schema's shape: Feature(dtype, (None,))."
 WIDTH_HINT = "Where widths differ, the schema's shape needs None: Feature(dtype, (None,), sparse=True)."
 MISSING_HINT = "Give the feature a default=, or the shape (None,) if it may be absent."
 

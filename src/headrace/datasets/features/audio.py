@@ -22,7 +22,7 @@ FROM_WAV: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<i2"), 4: 
 
 
 class Audio(Tensor):
-    """The samples of a sound, ``(length,)`` or ``(length, channels)``.
+    """The samples of a recording, ``(length,)`` or ``(length, channels)``.
 
     Args:
         file_format: Format of the original files: ``"wav"``, ...

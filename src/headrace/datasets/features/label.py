@@ -73,7 +73,7 @@ class ClassLabel(Tensor):
         found = tuple(names)
         if len(set(found)) != len(found):
             raise ValueError(
-                f"each class has a name of its own, got {next(n for n in found if found.count(n) > 1)!r} twice"
+                f"each class needs a different name, got {next(n for n in found if found.count(n) > 1)!r} twice"
             )
         if self.num_classes not in (None, len(found)):
             raise CorruptFile(

@@ -201,7 +201,7 @@ def read_idx(path: Path, *, axes: int) -> npt.NDArray[np.uint8]:
         try:
             return _idx(file, axes, where)  # type: ignore[arg-type]
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise CorruptFile(where, expected="a whole gzip file", found=str(error)) from error
+            raise CorruptFile(where, expected="a complete gzip file", found=str(error)) from error
 
 
 def _idx(file: IO[bytes], axes: int, where: Where) -> npt.NDArray[np.uint8]:
@@ -217,5 +217,5 @@ def _idx(file: IO[bytes], axes: int, where: Where) -> npt.NDArray[np.uint8]:
         raise CorruptFile(where, expected=f"at most {MOST_BYTES:,} values", found=f"{size:,} announced")
     values = file.read(size)
     if len(values) != size or file.read(1):
-        raise CorruptFile(where, expected=f"{size} values, as its head says", found="fewer or more")
+        raise CorruptFile(where, expected=f"{size} values, as in its header", found="fewer or more")
     return np.frombuffer(values, np.uint8).reshape(shape)

@@ -109,7 +109,7 @@ def _check_size(file: HasBuffer) -> None:
     if file.size < LEAST_BYTES:
         raise _corrupt(file, f"at least {LEAST_BYTES} bytes, which every complete ArrayRecord file has", f"{file.size}")
     if file.size % BLOCK_BYTES:
-        blocks = f"a whole number of {BLOCK_BYTES}-byte blocks, which every complete ArrayRecord file is"
+        blocks = f"a multiple of {BLOCK_BYTES} bytes, as in every complete ArrayRecord file"
         raise _corrupt(file, blocks, f"{file.size} bytes")
 
 
@@ -129,7 +129,7 @@ def _corrupt(file: HasBuffer, expected: str, found: str, offset: int | None = No
         Where(path=file.path, offset=offset),
         expected=expected,
         found=found,
-        hint="The file was cut off, or is still being written, or its end is damaged. " + SALVAGE_HINT,
+        hint="The file is truncated, still being written, or damaged at its end. " + SALVAGE_HINT,
     )
 
 

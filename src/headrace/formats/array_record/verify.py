@@ -128,7 +128,7 @@ def _bad_block(file: MappedFile, offset: int) -> CorruptFile:
         Where(path=file.path, offset=offset),
         expected="a block header with a correct hash",
         found="a damaged one",
-        hint="No record is lost by that alone: block headers only help to find chunks after damage.",
+        hint="No record is lost: block headers only help to find chunks after damage.",
     )
 
 

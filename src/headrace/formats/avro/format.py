@@ -41,7 +41,7 @@ __all__ = ["FORMAT", "AvroTable"]
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
-# Corrupt data makes fastavro raise whatever its internals run into.
+# fastavro raises many kinds of errors on corrupt data.
 HEAD_BYTES = 64 << 20  # the longest header accepted
 DAMAGE = (Exception,)
 

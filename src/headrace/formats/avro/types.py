@@ -92,7 +92,9 @@ def fields_of(schema: Any, where: Where) -> Iterator[AvroField]:
 
 def too_deep_error(where: Where) -> UnsupportedData:
     """The error for types nested too deeply."""
-    return UnsupportedData(where, expected="types that end", found=f"more than {MOST_DEEP} types in each other")
+    return UnsupportedData(
+        where, expected="types that are not recursive", found=f"more than {MOST_DEEP} types in each other"
+    )
 
 
 def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) -> None:
@@ -107,7 +109,7 @@ def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) 
     name = kind if isinstance(kind, str) else kind.get("name", "") if isinstance(kind, dict) else ""
     if depth > MOST_DEEP or name in inside:
         raise (
-            UnsupportedData(where, expected="types that end", found=f"{name!r} in itself")
+            UnsupportedData(where, expected="types that are not recursive", found=f"{name!r} in itself")
             if name in inside
             else too_deep_error(where)
         )
@@ -126,7 +128,7 @@ def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) 
 
 def _fields(record: Any, keys: tuple[str, ...], known: dict[str, Any], where: Where, depth: int) -> Iterator[AvroField]:
     if depth > 16:
-        raise UnsupportedData(where, expected="records without end in themselves", found="/".join(keys))
+        raise UnsupportedData(where, expected="records nested at most 16 deep", found="/".join(keys))
     known[record.get("name", "")] = record
     for field in record["fields"]:
         path = (*keys, field["name"])

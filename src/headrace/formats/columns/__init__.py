@@ -1,1 +1,1 @@
-"""Columns of any kind in files of their own, for caches: no format to exchange data in."""
+"""Columns of any kind in files for caches, not for exchange."""

@@ -132,7 +132,7 @@ class FeatureWriter:
         return SchemaMismatch(where, expected=f"{before}, as before", found=found)
 
     def _check_kind(self, values: Any, axes: int, first: int) -> None:
-        """Compare dtype and number of axes with those before. Rows without values have no dtype of their own."""
+        """Compare dtype and number of axes with those before. Rows without values have no dtype."""
         if isinstance(values, Strings):
             dtype = "str" if values.is_text else "bytes"
         else:

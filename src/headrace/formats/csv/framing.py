@@ -28,9 +28,9 @@ __all__ = ["BOM", "QUOTE_HINT", "CsvFraming", "first_row", "preamble"]
 
 BOM = b"\xef\xbb\xbf"
 CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f")
-SKIP_HINT = "`headrace verify` lists every fault; on_corrupt='skip' goes on without the damaged rows."
+SKIP_HINT = "`headrace verify` lists every fault; on_corrupt='skip' leaves damaged rows out."
 QUOTE_HINT = "Where quotes are ordinary text, open with format=hr.CSV(quote=''). " + SKIP_HINT
-WIDTH_HINT = "Where the delimiter was taken wrongly, open with format=hr.CSV(delimiter=...). " + SKIP_HINT
+WIDTH_HINT = "If the delimiter is wrong, open with format=hr.CSV(delimiter=...). " + SKIP_HINT
 
 
 def preamble(buffer: memoryview) -> int:
@@ -121,7 +121,7 @@ class CsvFraming(RecordFraming):
             where,
             expected=f"the header of the first file, {_show_names(self.dialect.header or ())}",
             found=_show_names(names),
-            hint="Files that are opened together need one header; where they have none, say format=hr.CSV(header=False).",
+            hint="Files opened together need the same header. Without headers, pass format=hr.CSV(header=False).",
         )
 
     def scan(
@@ -224,7 +224,7 @@ class CsvFraming(RecordFraming):
                 Where(),
                 expected=f"{count} payloads that are a row of CSV each",
                 found=found,
-                hint="A row is not empty, and its line ends are quoted. Write examples, with hr.write, to have that done.",
+                hint="A row must not be empty, and its line ends must be quoted. hr.write does that for examples.",
             )
 
 

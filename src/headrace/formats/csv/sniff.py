@@ -136,7 +136,7 @@ def _check_text(head: bytes, path: str, options: CSV) -> None:
             Where(path=path, offset=head.index(0)),
             expected="text",
             found="NUL bytes",
-            hint="If it is UTF-16 without a byte order mark, say format=hr.CSV(encoding='utf-16-le').",
+            hint="If it is UTF-16 without a byte order mark, pass format=hr.CSV(encoding='utf-16-le').",
         )
 
 

@@ -244,7 +244,7 @@ def _check_there(path: str, listing: Listing, look: Lister, names: Sequence[str]
             missing.append(name)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise NoFiles(Where(path=path), expected="files of the names in the manifest", found=f"no {missing[0]}{more}")
+        raise NoFiles(Where(path=path), expected="the files named in the manifest", found=f"no {missing[0]}{more}")
 
 
 def _names_in(folder: str, look: Lister) -> frozenset[str]:

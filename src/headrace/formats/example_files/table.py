@@ -139,7 +139,7 @@ class FilesTable(FileTable):
                 raise SchemaMismatch(
                     Where(path=first_path, feature=name),
                     expected="every feature once",
-                    found="it in the files and beside them",
+                    found="it in both the files and the manifest",
                     hint="Rename the column of the manifest, or open a list of the files.",
                 )
         return Schema(features)
@@ -238,7 +238,7 @@ class FilesTable(FileTable):
                     Where(path=path, record=number, feature=name),
                     expected=f"{feature.dtype} with shape {feature.shape}, as {SAMPLED} of the files have it",
                     found=found,
-                    hint="Lengths that vary are None: open with schema={...: headrace.Feature(dtype, (None, ...))}.",
+                    hint="Use None for lengths that vary: open with schema={...: headrace.Feature(dtype, (None, ...))}.",
                 )
         return arrays
 
@@ -303,6 +303,6 @@ def _unreadable(path: str, number: int) -> Exception:
             Where(path=path),
             expected="a file",
             found="nothing of that name",
-            hint="It was there when the folder was opened.",
+            hint="It existed when the folder was opened.",
         )
     return error

@@ -33,9 +33,7 @@ FILE = "file"
 def npz_misfits(schema: Schema) -> list[Misfit]:
     """What a ``.npz`` per example cannot hold: text, bytes, sparse rows."""
     return [
-        Misfit(
-            feature=name, expected="numbers, which is what a .npz holds", found=repr(feature), hint="Select the others."
-        )
+        Misfit(feature=name, expected="numbers, as in every .npz", found=repr(feature), hint="Select the others.")
         for name, feature in schema.items()
         if not _is_array(feature)
     ]

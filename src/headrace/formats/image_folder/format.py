@@ -160,7 +160,7 @@ def _images_by_class(root: str, look: Lister) -> dict[str, list[str]]:
         raise UnsupportedData(
             Where(path=child_of(root, images[0])),
             expected="images in folders of classes, or in no folder",
-            found="both: this one beside folders with images",
+            found="this one beside folders with images",
             hint="Move it, or open the folders one by one.",
         )
     if CLASSES_NOTE not in listing.files:
@@ -174,7 +174,10 @@ def _below(folder: str, depth: int, look: Lister) -> Iterator[str]:
     """Every image in a folder and its sub-folders."""
     if depth > DEEPEST:
         raise UnsupportedData(
-            Where(path=folder), expected=f"folders at most {DEEPEST} deep", found="more", hint="Is a link a circle?"
+            Where(path=folder),
+            expected=f"folders at most {DEEPEST} deep",
+            found="more",
+            hint="Do symbolic links form a cycle?",
         )
     folders, images, _ = _sort_listing(look(folder))
     yield from images

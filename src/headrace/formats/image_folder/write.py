@@ -33,7 +33,7 @@ def misfits(schema: Schema) -> list[Misfit]:
     found = [
         Misfit(
             feature=name,
-            expected="one image, a label and a name, which is what a folder of images holds",
+            expected="one image, a label and a name, as in every folder of images",
             found=repr(feature),
             hint="Select the others, or write a format of records.",
         )
@@ -91,7 +91,7 @@ class ImageFolderSink:
         if classes and are_splits(classes):
             raise UnsupportedData(
                 Where(path=str(path), feature=LABEL),
-                expected="classes that are not called as splits are",
+                expected="classes without names of splits",
                 found=str(list(classes)),
                 hint="Folders of these names are read as splits. Rename a class, or leave the label out.",
             )
@@ -109,7 +109,7 @@ class ImageFolderSink:
             try:
                 self.folder.write(path, image)
             except FileExistsError as error:
-                raise self._refusal(NAME, "a name of its own for every image", repr(path)) from error
+                raise self._refusal(NAME, "a different name for every image", repr(path)) from error
             self.count += 1
 
     def _name(self, batch: Mapping[str, Any], row: int, image: Any) -> str:

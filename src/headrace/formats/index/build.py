@@ -303,7 +303,7 @@ class _Job:
         return self._found(starts, scan)
 
     def _sum(self, content: MappedFile, start: int, stop: int) -> None:
-        """Checksum the blocks that begin in a stretch while it is in memory, if the format has no checksums of its own."""
+        """Checksum the blocks that begin in a stretch while it is in memory, if the format has no checksums."""
         if self._framing.has_checksums:
             return
         first, stop_block = -(-start // SUMMED_BYTES), -(-stop // SUMMED_BYTES)

@@ -119,7 +119,7 @@ def _check_known(kind: Any, where: Where) -> Any:
             where,
             expected="a value in one of the first rows",
             found="only null or empty lists",
-            hint="Say what it is, or name the columns that you want: schema={...}.",
+            hint="Define its type, or list the columns that you want: schema={...}.",
         )
     return kind
 
@@ -302,7 +302,7 @@ def _mismatch(types: Any, error: Exception | None) -> SchemaMismatch:
         Where(),
         expected="the types of the rows before" if types is None else ", ".join(f"{f.name}: {f.type}" for f in types),
         found=str(error).splitlines()[0][:200] if error is not None else "other rows than lines",
-        hint="Say what types there are: schema={...}.",
+        hint="Pass the types: schema={...}.",
     )
 
 

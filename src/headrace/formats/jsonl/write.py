@@ -94,7 +94,7 @@ class JsonLinesWriter:
                 where = Where(path=self._path, feature=name)
                 raise UnsupportedData(
                     where,
-                    expected="points in time that have a text",
+                    expected="dates with a text form",
                     found=f"{point.astype(np.int64)} of {values.dtype}",
                 )
         return _or_null(texts, missing)

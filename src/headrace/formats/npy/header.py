@@ -133,7 +133,7 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
             Where(path=path, offset=min(size, offset + header.data_bytes)),
             expected=f"{header.data_bytes} bytes of {dtype} {shape} after the header",
             found=f"{size - offset}",
-            hint="The file was cut off while it was written or copied." if header.data_bytes > size - offset else "",
+            hint="The file was truncated while it was written or copied." if header.data_bytes > size - offset else "",
         )
     return header
 
@@ -342,7 +342,7 @@ def check_text(rows: npt.NDArray[Any], place: Callable[[int], Where]) -> None:
         if bad.any():
             row = int(np.flatnonzero(bad.any(axis=1))[0])
             found = int(codes.reshape(len(rows), -1)[row][bad[row]][0])
-            raise CorruptRecord(place(row), expected="text, whose characters end at 0x10ffff", found=f"{found:#x}")
+            raise CorruptRecord(place(row), expected="text with code points up to 0x10ffff", found=f"{found:#x}")
 
 
 def _texts(rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:

@@ -102,7 +102,7 @@ def misfits(schema: Schema) -> list[Misfit]:
     return sparse + [
         Misfit(
             feature=name,
-            expected="numbers of a fixed shape, which is what a .npy holds",
+            expected="numbers of a fixed shape, as in every .npy",
             found=repr(feature),
             hint="Write a .tfrecord, or select the other features.",
         )

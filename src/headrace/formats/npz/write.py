@@ -140,7 +140,7 @@ def misfits(schema: Schema) -> list[Misfit]:
     return [
         Misfit(
             feature=name,
-            expected="numbers of a fixed shape, which is what the arrays of a .npz hold",
+            expected="numbers of a fixed shape, as in every .npz",
             found=repr(feature),
             hint="Write one file per example (format='npz_folder'), a .tfrecord, or select the other features.",
         )

@@ -1,8 +1,8 @@
 """Row groups as blocks: small ones joined, large ones in parts; and their columns in parts for several threads.
 
-A row group may hold one row or all rows of a file. Reading one costs time of its own for each column, so small ones are read several at a
-time. A large one is read in parts, so that memory stays bounded and the first rows come soon. Parquet has no way into the middle of a row
-group that pyarrow offers, so its parts are read in order.
+A row group may hold one row or all rows of a file. Reading one has a cost per column, so small ones are read several at a time.
+A large one is read in parts, so that memory stays bounded and the first rows come soon. Parquet has no way into the middle of a
+row group that pyarrow offers, so its parts are read in order.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class ParquetPayloads:
         if compression not in (None, "none") or on_corrupt != "raise":
             raise UnsupportedData(
                 Where(path=paths[0]),
-                expected="no compression round a Parquet file, and on_corrupt='raise'",
+                expected="no compression of the whole Parquet file, and on_corrupt='raise'",
                 found=f"compression={compression!r}, on_corrupt={on_corrupt!r}",
             )
         self.paths: tuple[str, ...] = tuple(paths)

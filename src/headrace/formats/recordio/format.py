@@ -191,7 +191,7 @@ def _flag(flag: int) -> str:
 def _too_long(error: _native.FormatError) -> UnsupportedData:
     return UnsupportedData(
         Where(),
-        expected=f"payloads of up to {PAYLOAD_LIMIT - 1} bytes, which is what RecordIO's length can say",
+        expected=f"payloads of up to {PAYLOAD_LIMIT - 1} bytes, the limit of RecordIO's length field",
         found=f"one of {error.found} bytes",
     )
 

@@ -273,7 +273,7 @@ class BlockTable(RowBlocks, TypedTable):
 
 
 def _rows_of(column: Any, begin: int, end: int) -> Any:
-    """Rows of a block in memory of their own, because a batch may be written to. Text is read-only and stays a view."""
+    """Copies of a block's rows, because a batch may be written to. Text is read-only and stays a view."""
     if type(column) is np.ndarray:
         return column[begin:end].copy()
     if type(column) is Strings:

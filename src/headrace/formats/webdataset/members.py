@@ -145,7 +145,7 @@ def _check_end(file: MappedFile, end: int) -> None:
             Where(path=file.path, offset=end),
             expected="another member, or the zeros that end an archive",
             found="the end of the file" if len(rest) < 2 * BLOCK else "other bytes",
-            hint="The file was cut off while it was written or copied." if len(rest) < 2 * BLOCK else "",
+            hint="The file was truncated while it was written or copied." if len(rest) < 2 * BLOCK else "",
         )
 
 
@@ -231,7 +231,7 @@ def feature_of(ending: str, members: Sequence[bytes], place: Place) -> Feature:
             place(0),
             expected="plain arrays",
             found=f"the structured {first.dtype}",
-            hint="Save each field as a member of its own.",
+            hint="Save each field as a separate member.",
         )
     for row, header in enumerate(headers):
         if header.dtype != first.dtype or len(header.shape) != len(first.shape):

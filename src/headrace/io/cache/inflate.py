@@ -284,7 +284,7 @@ class Inflater:
                 if at + len(part) >= given and found != crc:
                     raise CorruptFile(
                         Where(path=self.path, offset=0),
-                        expected=f"the first {given} inflated bytes as they were when they were read before",
+                        expected=f"the first {given} inflated bytes as before",
                         found="others",
                         hint="The file was probably written while it was read. Read it again.",
                     )

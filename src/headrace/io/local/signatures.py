@@ -155,7 +155,7 @@ def wait_for_tick(signatures: Iterable[Signature]) -> None:
     """Wait until any further change of these files would show in their ``ctime``.
 
     File systems count that time in ticks. A file that changed within the last tick may change again without a new ``ctime``,
-    so whatever is kept under a signature must be read after this function returns.
+    so data kept under a signature must be read after this function returns.
     """
     now_ns, left_ns = time.time_ns(), 0
     for signature in signatures:

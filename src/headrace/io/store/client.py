@@ -134,7 +134,7 @@ def client_for(url: str) -> StoreClient:
         # The threads of obstore do not survive a fork: a request would wait forever.
         raise Unreachable(
             Where(path=url),
-            expected="a process that was not forked from one that had read URLs",
+            expected="a process that was not forked after URLs were read",
             found="a forked one",
             hint="Start workers by 'spawn' or 'forkserver' (torch: multiprocessing_context='spawn'; headrace.Loader does so "
             "itself), or open the URL only in the child.",

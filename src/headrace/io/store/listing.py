@@ -243,6 +243,6 @@ def _only_set(url: str, objects: list[str], stem: str, end: str) -> list[str]:
             Where(path=missing[0]),
             expected=f"all {int(count)} shards",
             found=f"{len(names) - len(missing)} of them, without {summarize_names(missing)}",
-            hint="To read an incomplete set, pass the list of the objects that are there.",
+            hint="To read an incomplete set, pass a list of the existing objects.",
         )
     return names

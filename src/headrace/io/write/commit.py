@@ -2,12 +2,13 @@
 
 A single file replaces the old one in one step of the file system. For several there is no such step, so :func:`give_names` does it in three:
 
-1. The journal says which names are to be given.
+1. The journal lists the names to give.
 2. All old files are moved into the folder.
 3. The new files get their names.
 
-A reader sees the old files, or the new ones, or that some are missing. An error takes everything back. After a kill the journal is there, and
-:func:`finish_names` does the rest: the next writer of the same files calls it, and so does whoever removes abandoned files there.
+A reader sees the old files, or the new ones, or that some are missing. An error takes everything back. After a kill the journal
+is there, and :func:`finish_names` does the rest. It is called by the next writer of the same files, and by the removal of
+abandoned files.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class FolderStaging:
                 Where(path=os.path.dirname(self.place)),
                 expected="a folder that every node of the cluster sees",
                 found=f"one without the files of this write on {machine}",
-                hint="Write to a shared folder or to a store (s3://, gs://, az://). After a failure of another task this is a consequence.",
+                hint="Write to a shared folder or to a store (s3://, gs://, az://). If another task failed, this is a consequence.",
             )
         return os.path.join(self.place, name)
 
@@ -148,7 +148,7 @@ def open_staging(first: str) -> Staging:
 def finish_interrupted(first: str) -> None:
     """Finish the copies of an owner that was killed while its files got their names, and remove what is too old.
 
-    In a folder, whoever writes a file there does so.
+    In a folder, the next writer of a file there does so.
     """
     if not is_uploaded(first):
         remove_abandoned(*os.path.split(absolute(first)))

@@ -41,7 +41,7 @@ def check_workers(workers: int, threads: int | None, start_method: StartMethod |
     """The number of workers of a loader.
 
     Raises:
-        ValueError, TypeError: It is no number, or threads are asked for as well.
+        ValueError, TypeError: It is not a number, or threads are requested, too.
         UnsupportedData: This system has no workers.
     """
     choice(start_method, "start_method", (*START_METHODS, None))

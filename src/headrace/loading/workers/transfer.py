@@ -263,7 +263,7 @@ def _not_transferable_error(batch: Any, error: Exception) -> UnsupportedData:
             break
     return UnsupportedData(
         Where(feature=feature),
-        expected="values that can be carried from a worker to the loop (by pickle)",
+        expected="values that can be pickled to leave a worker",
         found=f"{type(error).__name__}: {error}",
         hint="Make them in the loop, or use workers=0.",
     )

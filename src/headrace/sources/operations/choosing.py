@@ -192,7 +192,7 @@ def _flags(descending: bool | Sequence[bool], count: int) -> list[bool]:  # noqa
 def _check_sortable(name: str, feature: Feature) -> None:
     if feature.shape or feature.sparse or feature.dtype == "examples":
         raise UnsupportedData(
-            Where(feature=name), expected="a feature of one value an example to sort by", found=repr(feature)
+            Where(feature=name), expected="a feature with one value per example to sort by", found=repr(feature)
         )
 
 

@@ -112,7 +112,7 @@ class FlatMapped:
                 self.parent.where(index),
                 expected=f"{expected} examples of example {index}, as when they were counted",
                 found=str(len(made)),
-                hint="The function of flat_map gives the same number for the same example each time.",
+                hint="The function of flat_map must give the same number for the same example each time.",
             )
         return made
 
@@ -304,7 +304,7 @@ class FeatureWindows:
                 self.parent.where(int(wanted[at])).at(feature=name),
                 expected=f"{expected[at]} values in example {wanted[at]}, as when the lengths were read",
                 found=str(rows.lengths[at]),
-                hint="Features that are cut together have the same lengths, and the data must not change.",
+                hint="Features of one window must have the same lengths, and the data must not change.",
             )
         taken = ((rows.offsets[which] + begin)[:, None] + np.arange(self.size)).reshape(-1)
         values = rows.values[taken] if isinstance(rows.values, np.ndarray) else rows.values.take(taken)

@@ -80,9 +80,7 @@ def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Ite
         for number, example in enumerate(block, count):
             if not isinstance(example, Mapping):
                 found = f"{type(example).__name__} {example!r:.80}"
-                raise SchemaMismatch(
-                    Where(record=number), expected="an example, which is a dict of features", found=found
-                )
+                raise SchemaMismatch(Where(record=number), expected="an example: a dict of features", found=found)
             if schema is not None and set(example) != set(schema):
                 raise SchemaMismatch(
                     Where(record=number), expected=f"the features {list(schema)}", found=str(list(example))

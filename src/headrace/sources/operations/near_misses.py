@@ -169,7 +169,7 @@ FOR_LOADERS = MappingProxyType(
     {
         "take": _FIRST.format(call="take(n)") + ". itertools.islice(loader, n) takes batches",
         "head": _FIRST.format(call="head(n)"),
-        "skip": _FIRST.format(call="skip(n)") + ". load_state_dict(state) goes on where a loop stopped",
+        "skip": _FIRST.format(call="skip(n)") + ". load_state_dict(state) continues where a loop stopped",
         "map": "hr.Loader(source.map(function), ...) changes examples; hr.Loader(source, batch_size, map_batch=function) batches",
         "filter": _FIRST.format(call="filter(function)"),
         "select": _FIRST.format(call="select('feature')"),
@@ -181,7 +181,7 @@ FOR_LOADERS = MappingProxyType(
         "dataset": "loader.source is the source",
         "num_workers": "hr.Loader(source, batch_size, workers=4) has worker processes",
         "collate_fn": "hr.Loader(source, batch_size, map_batch=function) changes batches",
-        "set_epoch": "a loader goes on to the next epoch by itself; loader.epoch is its number",
+        "set_epoch": "a loader continues with the next epoch; loader.epoch is its number",
         "schema": "loader.source.schema has the types of examples",
         "as_numpy_iterator": "'for batch in loader' gives NumPy arrays",
         "next": "next(iter(loader)) is a batch",

@@ -91,7 +91,7 @@ def refuse_memory(source: Source) -> None:
             Where(),
             expected="a source of files, which other machines can open again",
             found="examples in memory",
-            hint="Write them with hr.write, or work with on='threads'.",
+            hint="Write them with hr.write, or pass on='threads'.",
         )
 
 

@@ -28,7 +28,7 @@ __all__ = ["UnitWriter", "check_folder", "write_units"]
 
 
 class UnitWriter:
-    """Writes units of a source into files of their own.
+    """Writes units of a source, a file each.
 
     A pickle of it has a :class:`SentSource`, and no ``advance``.
 
