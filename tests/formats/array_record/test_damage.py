@@ -112,8 +112,8 @@ def test_messages(sound, path):
     with pytest.raises(CorruptFile) as caught:
         len(ArrayRecordRecords([str(path)]))
     assert str(caught.value) == (
-        f"expected at least 131072 bytes, which every complete ArrayRecord file has, found 1000 - at {path}. The file was cut off, "
-        "or is still being written, or its end is damaged. `headrace verify --salvage OUT` recovers the chunks that are intact."
+        f"expected at least 131072 bytes, as in every complete ArrayRecord file, found 1000 - at {path}. The file is truncated, "
+        "still being written, or damaged at its end. `headrace verify --salvage OUT` recovers the chunks that are intact."
     )
     path.write_bytes(data[: 3 * BLOCK])
     with pytest.raises(

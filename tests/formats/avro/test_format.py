@@ -184,7 +184,7 @@ def test_records_in_themselves_are_refused_before_any_is_read(tmp_path, kind, co
     }
     levels = 500_000  # of which each takes a call
     (tmp_path / "x.avro").write_bytes(_avro(node, b"\x02\x02" * levels + b"\x02\x00" * levels, records=1))
-    with pytest.raises(UnsupportedData, match=r"types that end, found 'Node' in itself - at .*x.avro"):
+    with pytest.raises(UnsupportedData, match=r"types that are not recursive, found 'Node' in itself - at .*x.avro"):
         _ = hr.open(tmp_path / "x.avro", schema=columns)[0]
     assert not hr.verify(tmp_path / "x.avro").ok
 

@@ -107,7 +107,7 @@ def as_footer(file: HasBuffer, begin: int) -> Footer | None:
 
 def _check_size(file: HasBuffer) -> None:
     if file.size < LEAST_BYTES:
-        raise _corrupt(file, f"at least {LEAST_BYTES} bytes, which every complete ArrayRecord file has", f"{file.size}")
+        raise _corrupt(file, f"at least {LEAST_BYTES} bytes, as in every complete ArrayRecord file", f"{file.size}")
     if file.size % BLOCK_BYTES:
         blocks = f"a multiple of {BLOCK_BYTES} bytes, as in every complete ArrayRecord file"
         raise _corrupt(file, blocks, f"{file.size} bytes")
