@@ -66,7 +66,7 @@ def test_every_way_to_read_and_verify_finds_it(tmp_path, name, order):
     first = source.batch([33, 35])
     np.testing.assert_array_equal(next(iter(first.values())), good[[33, 35]])
     for indices in ([34], [1, 34, 0]):
-        with pytest.raises(CorruptRecord, match="characters end at 0x10ffff, found 0x110000"):
+        with pytest.raises(CorruptRecord, match="code points up to 0x10ffff, found 0x110000"):
             source.batch(indices)
     report = hr.verify(tmp_path / name, **given)
     assert [type(fault) for fault in report.faults] == [CorruptRecord]

@@ -146,7 +146,7 @@ def test_structured_arrays_are_refused_with_a_message(tmp_path):
         member = tarfile.TarInfo("0.x.npy")
         member.size = len(content.getvalue())
         archive.addfile(member, io.BytesIO(content.getvalue()))
-    with pytest.raises(SchemaMismatch, match=r"plain arrays, found the structured .*each field as a member"):
+    with pytest.raises(SchemaMismatch, match=r"plain arrays, found the structured .*each field as a separate member"):
         hr.open(tmp_path / "x.tar")
 
 

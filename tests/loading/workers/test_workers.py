@@ -268,7 +268,7 @@ def test_objects_that_cannot_be_carried():
     for _ in range(2):
         seen.append(next(batches)["i"][0])
     with pytest.raises(
-        hr.UnsupportedData, match=r"can be carried from a worker .*<lambda>.*feature 'maker'.*workers=0"
+        hr.UnsupportedData, match=r"can be pickled to leave a worker.*<lambda>.*feature 'maker'.*workers=0"
     ):
         next(batches)
     assert seen == [0, 10]

@@ -164,7 +164,7 @@ def test_sorting_reads_only_its_features():
 
 @pytest.mark.parametrize("name", ["vector", "ragged", "texts", "sparse", "nested"])
 def test_only_single_values_are_sorted_by(name):
-    with pytest.raises(hr.UnsupportedData, match=f"one value an example.*{name}"):
+    with pytest.raises(hr.UnsupportedData, match=f"one value per example.*{name}"):
         hr.ColumnSource(kinds_batch(5)).sort(name)
 
 
