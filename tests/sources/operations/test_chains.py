@@ -226,6 +226,15 @@ def check_loader(rng, source, rows, trail):
     second = hr.Loader(source, size, **options)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     assert found + [row for batch in second for row in rows_of(batch)] == whole, trail
+    state = json.loads(json.dumps(first.state_dict()))
+    world, size = rng.randint(1, 3), rng.randint(1, 4)
+    if len(found) < len(rows):
+        found = found.copy()
+        for rank in range(world):  # the rest, by other ranks with other batches
+            third = hr.Loader(source, size, shard=hr.Shard(rank, world), **options)
+            third.load_state_dict(state)
+            found += [row for batch in third for row in rows_of(batch)]
+        assert sorted(map(repr, found)) == sorted(map(repr, rows)), trail
 
 
 def rows_of(batch):
