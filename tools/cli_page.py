@@ -33,7 +33,7 @@ ENVIRONMENT = """
 | variable | meaning |
 | --- | --- |
 | `HEADRACE_CACHE_DIR` | folder for indexes and decompressed files, instead of `headrace` in the platform's cache folder |
-| `HEADRACE_CACHE_LIMIT` | largest total size of decompressed files, such as `20G` |
+| `HEADRACE_CACHE_LIMIT` | largest total size of decompressed files, such as `20G`; it does not count what [`cache` and `from_generator`](operations.md#stored-once) store |
 | `TFDS_DATA_DIR` | the folder of all prepared datasets, instead of `~/tensorflow_datasets` |
 | `HEADRACE_DOWNLOAD` | `0`: opening a known dataset does not download it |
 | `HEADRACE_MAPPED_BYTES` | how many bytes of files stay mapped for random access, instead of a quarter of the machine's memory |
