@@ -122,23 +122,27 @@ def waiting(cores):
         return time.perf_counter() - begun
 
 
+def hold(path):
+    """Occupy a worker, without work, until a file is there."""
+    while not os.path.exists(path):
+        time.sleep(0.02)
+
+
 @contextlib.contextmanager
-def one_worker(ray):
-    """Hold one of two cores."""
-
-    @ray.remote(num_cpus=1)
-    class Holder:
-        def wait(self):
-            pass
-
-    holder = Holder.remote()
+def one_worker(cluster, folder):
+    """Leave one of two workers to others. A task holds the other one, because the process of an actor would end with it."""
+    path = f"{folder}/released"
+    held = cluster.submit(hold, path)
+    while cluster.ray.available_resources().get("CPU", 0) > 1:
+        time.sleep(0.02)
     try:
-        ray.get(holder.wait.remote())
         yield
     finally:
-        ray.kill(holder)
-        while ray.available_resources().get("CPU", 0) < 2:
-            time.sleep(0.05)
+        Path(path).touch()
+        cluster.result(held)
+        Path(path).unlink()
+        while cluster.ray.available_resources().get("CPU", 0) < 2:
+            time.sleep(0.02)
 
 
 def measure(folder, megabytes, rounds, format="array_record", shards=1):
@@ -146,13 +150,13 @@ def measure(folder, megabytes, rounds, format="array_record", shards=1):
     source, target = f"{folder}/a.tfrecord", f"{folder}/b.{format}" + (f"@{shards}" if shards > 1 else "")
     hr.write(source, {"x": np.random.default_rng(0).random((count, WIDTH), np.float32)})
     begun = time.perf_counter()
-    with running(2) as ray:
+    with running(2) as ray, connect() as cluster:
         startup = time.perf_counter() - begun
         store = ObjectStore(ray)
         store.start()
 
         def run_one():
-            with one_worker(ray):
+            with one_worker(cluster, folder):
                 return convert(source, target, "ray")
 
         kinds = {
