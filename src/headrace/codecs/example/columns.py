@@ -103,7 +103,9 @@ class Column(ABC):
         self.spec: Spec = (key, kind, self.count, is_list, self._default(kind))
         self.specs: list[Spec] = [self.spec]
         is_one = feature.shape == () and not is_list
-        self.direct: bool = is_one and (kind in (BYTES, TEXT) or feature.dtype == WIRE_DTYPES[kind])
+        is_text = kind in (BYTES, TEXT)
+        self._is_stored = not is_text and feature.dtype == WIRE_DTYPES[kind]
+        self.direct: bool = is_one and (is_text or self._is_stored)
         """Whether the decoded values are the column: one of the stored dtype in each record."""
 
     def _default(self, kind: int) -> Any:
@@ -123,7 +125,7 @@ class Column(ABC):
             SchemaMismatch: A value does not fit the dtype, or values do not fill rows. The error names the first such record.
         """
         ((flat, steps, offsets),) = parts
-        column = self._to_dtype(flat, self._starts(steps, offsets))
+        column = flat if self._is_stored else self._to_dtype(flat, self._starts(steps, offsets))
         if steps is None and offsets is None:
             return column.reshape((n, *self.feature.shape))
         if steps is None:
