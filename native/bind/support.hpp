@@ -146,7 +146,10 @@ void raise_if_lost(GuardedRead& guard, GuardedRead::Look look = GuardedRead::Loo
 /// Registers the mapped files behind an argument of a call. Buffers register themselves.
 template <typename T> void touch_argument(GuardedRead& guard, const T& argument) {
     if constexpr (std::same_as<T, HeldSpans>) {
-        guard.touch(argument.mapped);
+        constexpr std::size_t many = 8; // files that take longer to look at than the checksums behind the payloads
+        if (argument.mapped.size() > many && argument.spans.seal == Seal::tfrecord)
+            guard.touch_stretches(argument.mapped, argument.spans.payloads);
+        else guard.touch(argument.mapped);
     } else if constexpr (std::same_as<T, HeldChunks>) {
         guard.touch(mapped_of(argument));
     }

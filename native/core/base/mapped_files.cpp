@@ -285,6 +285,13 @@ void GuardedRead::touch(std::span<const MappedFile* const> files) {
     for (const MappedFile* file : files) first_[count_++] = file;
 }
 
+void GuardedRead::touch_stretches(std::span<const MappedFile* const> files,
+                                  std::span<const std::span<const std::byte>> stretches) {
+    if (!stretches_.empty()) return touch(files);
+    of_stretches_ = files;
+    stretches_ = stretches;
+}
+
 const MappedFile* GuardedRead::touch(const std::byte* at) {
     if (last_.begin <= at && at < last_.end) return last_.file; // already noted
     last_ = MappedFile::find(at);
@@ -307,6 +314,7 @@ const MappedFile* GuardedRead::lost(Look look) noexcept {
     };
     std::for_each_n(first_.begin(), count_, restore);
     std::for_each(more_.begin(), more_.end(), restore);
+    std::for_each(of_stretches_.begin(), of_stretches_.end(), restore);
     if (hit != nullptr) MappedFiles::put_back(*hit);
     return found;
 }
@@ -336,6 +344,13 @@ const MappedFile* GuardedRead::find_shorter() const noexcept {
         prefetch_probe(i + ahead);
         look(more_[i]);
     }
+    const auto is_kept = [](std::span<const std::byte> stretch) {
+        std::uint32_t behind = 0;
+        std::memcpy(&behind, stretch.data() + stretch.size(), sizeof behind);
+        return behind != 0;
+    };
+    if (!std::all_of(stretches_.begin(), stretches_.end(), is_kept))
+        std::for_each(of_stretches_.begin(), of_stretches_.end(), look);
     return found;
 }
 
@@ -361,6 +376,7 @@ GuardedRead* GuardedRead::current() noexcept { return nullptr; }
 void GuardedRead::touch(const MappedFile*) {}
 const MappedFile* GuardedRead::touch(const std::byte*) { return nullptr; }
 void GuardedRead::touch(std::span<const MappedFile* const>) {}
+void GuardedRead::touch_stretches(std::span<const MappedFile* const>, std::span<const std::span<const std::byte>>) {}
 const MappedFile* GuardedRead::lost(Look) noexcept { return nullptr; }
 GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
 GuardedRead::Helper::~Helper() {}

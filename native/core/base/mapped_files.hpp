@@ -78,6 +78,12 @@ class GuardedRead {
     void touch(const MappedFile* file);
     void touch(std::span<const MappedFile* const> files);
 
+    /// The same where only these stretches of the files are read. Each has at least four more bytes behind it in its
+    /// file. If they are not zero after the read, no byte before them was lost. Unlike the last byte of a file they are
+    /// in the cache, which matters if every stretch is in another file. Both must outlive the guard.
+    void touch_stretches(std::span<const MappedFile* const> files,
+                         std::span<const std::span<const std::byte>> stretches);
+
     /// The same by address. Returns the file, or nullptr if the address is in none.
     const MappedFile* touch(const std::byte* at);
 
@@ -116,6 +122,8 @@ class GuardedRead {
     std::array<const MappedFile*, few> first_{};
     std::size_t count_ = 0;
     std::vector<const MappedFile*> more_;
+    std::span<const MappedFile* const> of_stretches_;
+    std::span<const std::span<const std::byte>> stretches_;
 };
 
 } // namespace headrace

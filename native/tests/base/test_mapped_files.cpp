@@ -95,6 +95,46 @@ void zeros_in_the_last_page_are_noticed() {
     check(guard.lost() == nullptr);
 }
 
+void bytes_behind_stretches_are_enough() {
+    const File first(4), second(4);
+    const MappedFile one(first.fd, first.size(), first.id(), "one", first.name);
+    const MappedFile other(second.fd, second.size(), second.id(), "other", second.name);
+    const MappedFile* const files[] = {&one, &other};
+    const std::span<const std::byte> stretches[] = {{one.data() + 10, 100}, {other.data() + 2 * page - 50, 200}};
+    const auto lost = [&] {
+        GuardedRead guard;
+        guard.touch_stretches(files, stretches);
+        return guard.lost();
+    };
+    check(lost() == nullptr);
+    second.cut(3 * page); // behind all that is read
+    check(lost() == nullptr);
+    for (const std::size_t size : {2 * page + 100, 2 * page + 1, 2 * page, 2 * page - 20, page, std::size_t{0}}) {
+        second.cut(size);
+        check(lost() == &other);
+    }
+    second.write();
+    check(lost() == nullptr);
+    first.cut(50);
+    check(lost() == &one);
+    GuardedRead guard;
+    guard.touch_stretches({}, std::span(stretches).last(1));
+    guard.touch_stretches(files, std::span(stretches).first(1)); // the second time, the files themselves
+    check(guard.lost() == &one);
+}
+
+void bytes_behind_stretches_may_be_zero() {
+    const File file(2, 0);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
+    const MappedFile* const files[] = {&mapped};
+    const std::span<const std::byte> stretches[] = {{mapped.data(), 100}};
+    GuardedRead guard;
+    guard.touch_stretches(files, stretches);
+    check(guard.lost() == nullptr);
+    file.cut(page);
+    check(guard.lost() == &mapped);
+}
+
 void files_of_zeros() {
     const File file(3, 0);
     const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
@@ -190,6 +230,8 @@ void without_a_guard_the_process_ends() {
 int main() {
     lost_pages_read_as_zeros();
     zeros_in_the_last_page_are_noticed();
+    bytes_behind_stretches_are_enough();
+    bytes_behind_stretches_may_be_zero();
     files_of_zeros();
     guards_within_guards();
     helpers_read_for_the_caller();
