@@ -81,7 +81,7 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
     """
     if type(indices) is np.ndarray and indices.dtype is INT64 and indices.ndim == 1 and len(indices):  # as loaders ask
         low, high = bounds(indices)
-        if 0 <= low and high < n:
+        if low >= 0 and high < n:
             return indices
     array = np.asarray(indices)
     if array.size == 0:
