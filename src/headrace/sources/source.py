@@ -65,8 +65,6 @@ from headrace.sources.views import (
 
 __all__ = ["ColumnSource", "Source", "as_indices"]
 
-INT64 = np.dtype(np.int64)
-
 Mask = npt.NDArray[np.bool_] | list[bool]
 """One flag for each example."""
 INT64 = np.dtype(np.int64)
@@ -79,10 +77,6 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
         IndexError: an index is outside ``[-n, n)``.
         TypeError: they are not integers in one dimension.
     """
-    if type(indices) is np.ndarray and indices.dtype is INT64 and indices.ndim == 1 and len(indices):  # as loaders ask
-        low, high = bounds(indices)
-        if low >= 0 and high < n:
-            return indices
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)
