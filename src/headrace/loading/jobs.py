@@ -64,11 +64,11 @@ def bytes_of(batch: Batch) -> int:
 def _check_and_measure(batch: Batch, rows: int) -> int:
     """:func:`bytes_of`, after :func:`check_rows`: in one loop, because for small batches two are noticeable."""
     size = 0
-    for column in batch.values():
+    for name, column in batch.items():
         if type(column) is np.ndarray and column.ndim and len(column) == rows:
             size += column.nbytes
         else:
-            check_rows(batch, rows)
+            check_rows({name: column}, rows)
             size += _bytes_of(column)
     return size
 
