@@ -232,6 +232,7 @@ void register_chunk_store(nb::module_& module);
 void register_read(nb::module_& module);
 void register_spans(nb::module_& module);
 void register_strings(nb::module_& module);
+void register_cut_batch(nb::module_& module);
 void register_tf_example(nb::module_& module);
 void register_tfrecord(nb::module_& module);
 void register_views(nb::module_& module);

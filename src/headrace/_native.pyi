@@ -116,9 +116,9 @@ def make_strings(values: list[Any], is_text: bool) -> tuple[numpy.typing.NDArray
     Data and offsets of a list of str, bytes or bytearray, and the position of the first value that is none of these, or not UTF-8 where text is wanted; -1: none.
     """
 
-def cut_batch(batch: dict[str, Any], strings: type, size: int, count: int) -> list[dict[str, Any]]:
+def cut_batch(batch: dict[str, Any], strings: type, ragged: type, size: int, count: int) -> list[dict[str, Any]]:
     """
-    `count` parts of `size` rows each: slices of the columns. `strings` is the class of columns of text, whose slices are made here.
+    `count` parts of `size` rows each: slices of the columns. `strings` and `ragged` are the classes of columns of text and of rows that vary in length, whose slices are made here.
     """
 
 class MappedFile:

@@ -63,6 +63,43 @@ def test_parts_of_text_are_views():
         cut_batch({"x": 5}, 1, 2)
 
 
+INNER = {
+    "numbers": np.arange(9.0),
+    "grids": np.arange(36).reshape(9, 2, 2),
+    "text": Strings.from_values(list("abcdefghi")),
+    "rows": Ragged(np.arange(5), np.array([0, 1, 1, 1, 2, 2, 3, 3, 4, 5])),
+}
+
+
+@pytest.mark.parametrize("kind", INNER)
+@given(cuts=st.lists(st.integers(0, 9), min_size=5, max_size=5), begin=st.integers(0, 2))
+def test_parts_of_rows_that_vary_are_slices(kind, cuts, begin):
+    whole = Ragged(INNER[kind], np.array([0, *sorted(cuts), 9]))[begin : begin + 4]
+    parts = cut_batch({"r": whole}, 2, 2)
+    for number, part in enumerate(parts):
+        column, alone = part["r"], whole[2 * number : 2 * number + 2]
+        assert type(column) is Ragged
+        assert type(column.values) is type(alone.values)
+        assert column.to_list() == alone.to_list()
+        assert column.offsets.tolist() == alone.offsets.tolist()
+        assert column.offsets.dtype == np.int64
+        column.__post_init__()
+    if kind == "numbers":
+        assert np.shares_memory(parts[0]["r"].values, INNER[kind]) or not len(parts[0]["r"].values)
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 1, 3], [0, 9, 1, 3], [0, -1, 2, 3], [0, 1, 2**63 - 1, 3]])
+def test_parts_of_offsets_that_fall_are_refused(offsets):
+    column = Ragged(np.arange(3), np.array(offsets))
+    with pytest.raises(ValueError, match="offsets must run"):
+        cut_batch({"r": column}, 1, 3)
+
+
+def test_parts_of_offsets_of_other_types():
+    column = Ragged(np.arange(3), np.array([0, 2, 3], np.int32))
+    assert [part["r"].to_list() for part in cut_batch({"r": column}, 1, 2)] == [[[0, 1]], [[2]]]
+
+
 def test_empty_parts_of_one():
     (part,) = cut_batch(Numbers(3).batch(np.zeros(0, np.int64)), 0, 1)
     assert len(part["i"]) == 0

@@ -19,6 +19,7 @@ from headrace import _native
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged
 
 shim = ctypes.PyDLL(sys.argv[1])
 files = [_native.frame_tfrecords([b"abc", b"", b"x" * 40]).tobytes()] * 2
@@ -333,7 +334,10 @@ CASES = {
     "compare_strings_with": lambda: _native.compare_strings_with(*strings, b"bc").tolist(),
     "hash_strings": lambda: _native.hash_strings(*strings, 100, 7).tolist(),
     "cut_batch": lambda: [
-        part["s"].tolist() for part in _native.cut_batch({"s": Strings.trust(*strings, True)}, Strings, 1, 2)
+        (part["s"].tolist(), part["r"].to_list())
+        for part in _native.cut_batch(
+            {"s": Strings.trust(*strings, True), "r": Ragged(np.arange(3), np.array([0, 2, 3]))}, Strings, Ragged, 1, 2
+        )
     ],
     "list_strings": lambda: _native.list_strings(*strings, True),
     "JsonDecoder": decode_json,

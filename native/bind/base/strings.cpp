@@ -1,4 +1,3 @@
-#include <array>
 #include <optional>
 #include <span>
 #include <utility>
@@ -141,61 +140,6 @@ nb::tuple from_list(nb::list values, bool is_text) {
 
 #define STRINGS "data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64]"
 
-nb::object owned(PyObject* made) {
-    if (made == nullptr) throw nb::python_error();
-    return nb::steal(made);
-}
-
-/// A column of a batch that is being cut.
-class CutColumn {
-  public:
-    CutColumn(nb::handle name, nb::handle column, nb::handle strings, Py_ssize_t size)
-        : name(nb::borrow(name)),
-          column_(nb::borrow(column)),
-          strings_(strings) {
-        if (!column.type().is(strings) || nb::len(nb::handle(nb::object(column.attr("shape")))) != 1) return;
-        const auto slots = nb::cast<nb::tuple>(strings.attr("__slots__")); // data, offsets, whether it is text, shape
-        for (std::size_t i = 0; i < slots_.size(); ++i) {
-            slots_[i] = nb::borrow(slots[i]);
-            values_[i] = nb::getattr(column, slots_[i]);
-        }
-        values_[3] = nb::make_tuple(size);
-    }
-
-    /// Rows `begin` to `end`. A column of strings is made as Strings.trust does: calling that takes longer than all
-    /// else.
-    [[nodiscard]] nb::object part(Py_ssize_t begin, Py_ssize_t end) const {
-        if (!slots_[0].is_valid()) return owned(PySequence_GetSlice(column_.ptr(), begin, end));
-        const nb::object made = owned(PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(strings_.ptr()), 0));
-        const nb::object offsets = owned(PySequence_GetSlice(values_[1].ptr(), begin, end + 1));
-        for (std::size_t i = 0; i < slots_.size(); ++i) {
-            const nb::object& value = i == 1 ? offsets : values_[i];
-            if (PyObject_GenericSetAttr(made.ptr(), slots_[i].ptr(), value.ptr()) != 0) throw nb::python_error();
-        }
-        return made;
-    }
-
-    nb::object name;
-
-  private:
-    nb::object column_;
-    nb::handle strings_;
-    std::array<nb::object, 4> slots_, values_; // of strings
-};
-
-nb::list cut(nb::dict batch, nb::handle strings, Py_ssize_t size, Py_ssize_t count) {
-    std::vector<CutColumn> columns;
-    columns.reserve(nb::len(batch));
-    for (const auto& [name, column] : batch) columns.emplace_back(name, column, strings, size);
-    nb::list parts;
-    for (Py_ssize_t k = 0; k < count; ++k) {
-        nb::dict part;
-        for (const CutColumn& column : columns) part[column.name] = column.part(k * size, (k + 1) * size);
-        parts.append(std::move(part));
-    }
-    return parts;
-}
-
 } // namespace
 
 void register_strings(nb::module_& module) {
@@ -227,12 +171,6 @@ void register_strings(nb::module_& module) {
                 "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]"),
         "Data and offsets of a list of str, bytes or bytearray, and the position of the first value that is none "
         "of these, or not UTF-8 where text is wanted; -1: none.");
-    module.def(
-        "cut_batch", &cut, nb::arg("batch"), nb::arg("strings"), nb::arg("size"), nb::arg("count"),
-        nb::sig("def cut_batch(batch: dict[str, typing.Any], strings: type, size: int, count: int) -> "
-                "list[dict[str, typing.Any]]"),
-        "`count` parts of `size` rows each: slices of the columns. `strings` is the class of columns of text, whose "
-        "slices are made here.");
 }
 
 } // namespace headrace::bind

@@ -33,7 +33,7 @@ def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
     >>> [part["x"].tolist() for part in cut_batch({"x": np.arange(6)}, 3, 2)]
     [[0, 1, 2], [3, 4, 5]]
     """
-    return [batch] if count == 1 else _native.cut_batch(batch, Strings, size, count)
+    return [batch] if count == 1 else _native.cut_batch(batch, Strings, Ragged, size, count)
 
 
 def check_rows(batch: Batch, rows: int) -> None:
