@@ -1,5 +1,4 @@
 #include <array>
-#include <optional>
 #include <utility>
 #include <vector>
 
