@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from headrace.contracts.protocols import Streams
+from headrace.contracts.protocols import Streams, class_defines
 from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
@@ -164,17 +164,17 @@ def encoded_node(node: Node) -> Node:
 
 def stream(node: Node, batch_size: int) -> Iterator[Batch] | None:
     """All batches in order, where that is cheaper than by index just now; else ``None``."""
-    return node.stream(batch_size) if isinstance(node, Streams) else None
+    return node.stream(batch_size) if class_defines(type(node), Streams) else None  # type: ignore[attr-defined]
 
 
 def cuts_cleanly(node: Node) -> bool:
     """Whether a batch can be cut into smaller ones; not so where the user's own function makes the values."""
-    return isinstance(node, CutsBatches) and node.cuts_cleanly()
+    return class_defines(type(node), CutsBatches) and node.cuts_cleanly()  # type: ignore[attr-defined]
 
 
 def random_streams(node: Node) -> int:
     """How many streams of random numbers a node and those below it use. 0: nothing that it reads is random."""
-    return sum(each.random_streams() for each in walk(node) if isinstance(each, HasRandomStreams))
+    return sum(each.random_streams() for each in walk(node) if class_defines(type(each), HasRandomStreams))  # type: ignore[attr-defined]
 
 
 @cache
@@ -207,7 +207,7 @@ def examples_by_index(node: Node) -> Iterator[Example]:
 
 def walk(node: Node) -> Iterator[Node]:
     """The node and all below it, each after those that it reads."""
-    for parent in node.below() if isinstance(node, OverNodes) else ():
+    for parent in node.below() if class_defines(type(node), OverNodes) else ():  # type: ignore[attr-defined]
         yield from walk(parent)
     yield node
 

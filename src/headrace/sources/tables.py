@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.protocols import CutsCleanly
+from headrace.contracts.protocols import CutsCleanly, defines
 from headrace.contracts.records import IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -59,7 +59,7 @@ class TableNode:
         return TableNode(self.records, names)
 
     def cuts_cleanly(self) -> bool:
-        return not isinstance(self.records, CutsCleanly) or self.records.cuts_cleanly
+        return not defines(self.records, CutsCleanly) or self.records.cuts_cleanly
 
 
 def table_node(records: Table, schema: Schema | None = None) -> Node:
