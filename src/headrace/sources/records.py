@@ -147,18 +147,24 @@ def _examine_heads(records: CsvRecords) -> list[list[Facts]] | None:
     """What the first rows look like, file by file; ``None`` if a scan has to find them, or to tell what is wrong with them."""
     found: list[list[Facts]] = []
     seen = 0
-    try:
-        for buffer, begin in records.heads():
-            head = examine_head(buffer, begin, (FIRST_RUN_BYTES, RUN_BYTES, CSV_SAMPLE_BYTES - seen), records.dialect)
-            if head is None:
-                return None
-            found.append(head[0])
-            seen += head[1] - begin
-            if seen >= CSV_SAMPLE_BYTES:
-                return found
-    except DataError:
-        return None
-    return found if len(found) == len(records.paths) else None
+    heads = records.heads()
+    while seen < CSV_SAMPLE_BYTES:
+        try:
+            place = next(heads, None)
+        except DataError:
+            if not found:
+                raise  # As a scan would. But if the file has just shrunk, a scan would take it for a shorter one.
+            return None
+        if place is None:
+            return found if len(found) == len(records.paths) else None
+        buffer, begin = place
+        runs = FIRST_RUN_BYTES, RUN_BYTES, CSV_SAMPLE_BYTES - seen
+        head = examine_head(buffer, begin, runs, records.dialect)
+        if head is None:
+            return None
+        found.append(head[0])
+        seen += head[1] - begin
+    return found
 
 
 def _examine_runs(records: CsvRecords) -> Iterator[list[Facts]]:

@@ -79,7 +79,8 @@ class Appender:
         self.size = write_pieces(pieces, self._fd, begun, self._path, threads=threads, durable=self._durable)
         self._written += self.size - begun
         self._written_back = self._written
-        os.lseek(self._fd, 0, os.SEEK_END)
+        with name_in_errors(self._path):
+            os.lseek(self._fd, 0, os.SEEK_END)
 
     def overwrite(self, offset: int, view: memoryview) -> None:
         """Overwrite bytes that were appended."""

@@ -134,7 +134,7 @@ def _copy(piece: FilePiece, fd: int, path: str, at: int) -> None:
     start, left = piece.start, piece.size
     with name_in_errors(piece.path):
         source = open(piece.path, "rb", buffering=0)  # noqa: SIM115 - closed below; errors name the file that is written
-    with source:
+    with name_in_errors(piece.path), source:
         while left and HAS_COPY:
             try:
                 with name_in_errors(path):
