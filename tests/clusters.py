@@ -54,6 +54,18 @@ def folder_for_sockets():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def address_files_in(folder):
+    """Ray 2.52 writes the address of a cluster to a file in its usual folder, which may not exist, and where another Ray would find it."""
+    before = os.environ.get("RAY_TMPDIR")
+    os.environ["RAY_TMPDIR"] = folder
+    os.makedirs(os.path.join(folder, "ray"))
+    try:
+        yield
+    finally:
+        os.environ.pop("RAY_TMPDIR") if before is None else os.environ.update(RAY_TMPDIR=before)
+
+
 class LocalRay:
     """One local Ray of this process, from the first test that needs it until a test of a cluster, or the end."""
 
@@ -150,7 +162,7 @@ def running_cluster(nodes=2, cpus=1, *, connected=True):
 
     local.close()
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
-    with folder_for_sockets() as folder, warnings.catch_warnings():
+    with folder_for_sockets() as folder, address_files_in(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         head = {"num_cpus": 0, "object_store_memory": 80 << 20, "include_dashboard": False, "temp_dir": folder}
         cluster = Cluster(initialize_head=True, head_node_args={**head, "_system_config": quick})

@@ -87,8 +87,9 @@ def requests_of(files: int, file_bytes: int, shards: int, shard_bytes: int) -> R
     # A batch of 64 MiB takes one request more than it has blocks; a shard lies in two files.
     reads = shards * (2 + -(-shard_bytes * 9 // (8 * BLOCK)))
     parts = shards * (1 if shard_bytes <= BLOCK else 2 + -(-shard_bytes // BLOCK))
-    # Of each shard: whether it is there, before and after its task, by a HEAD and a listing; its copy, and its size at the end.
-    return Requests(index + reads + 3 * shards, parts + 3 * shards + 2, shards + 2)
+    # Of each shard: whether it is there, before and after its task, by a HEAD and a listing; its copy, and its size at the end. For all of them,
+    # a journal is looked for, written and removed.
+    return Requests(index + reads + 3 * shards + 1, parts + 3 * shards + 3, shards + 3)
 
 
 def stream_blocks(size: int) -> int:

@@ -287,7 +287,7 @@ def _run_in_store(
     resumed = run.finished_examples()
     writer.report(resumed)
     try:
-        run.run(engine)
+        run.run(engine, overwrite=overwrite)
     except FINAL:
         run.discard()
         raise

@@ -1,5 +1,6 @@
 """Conversions into a store by other processes: complete or absent, resumed, and nothing left behind."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -88,6 +89,7 @@ def test_a_run_that_was_cut_off_is_resumed_and_readers_see_nothing_of_it(s3, tmp
 
 @pytest.mark.parametrize("at", ["copy", "joined", "remove"])
 def test_the_driver_is_killed_while_files_get_their_names(s3, tmp_path, monkeypatch, at):
+    from headrace.io.store import commit
     from headrace.writing.distributed import store as module
 
     hr.write(tmp_path / "a.tfrecord", columns())
@@ -108,10 +110,10 @@ def test_the_driver_is_killed_while_files_get_their_names(s3, tmp_path, monkeypa
         module.remove_objects([url for url in urls if not url.endswith("joined")][:4])
         raise KeyboardInterrupt
 
-    copy_objects, put = module.copy_objects, module.StoreRun._put
+    copy_objects, put = commit.copy_objects, module.StoreRun._put
     with monkeypatch.context() as patch:
         if at == "copy":
-            patch.setattr(module, "copy_objects", cut)
+            patch.setattr(commit, "copy_objects", cut)
         elif at == "joined":
             patch.setattr(module.StoreRun, "_put", cut_put)
         else:
@@ -186,6 +188,67 @@ def test_shards_that_the_store_does_not_copy_at_once(s3, tmp_path, monkeypatch):
     hr.convert(tmp_path / "a.tfrecord", tmp_path / f"b.tfrecord@{SHARDS}")
     hr.convert(tmp_path / "a.tfrecord", f"{s3.base}/out/b.tfrecord@{SHARDS}", on=OneCore())
     assert s3.objects == {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
+
+
+def test_old_shards_are_never_mixed_with_new_ones(s3, tmp_path):
+    """The driver is killed after each of its changes to the store. Readers see the old set, the new one, or an error; the same call goes on."""
+    hr.write(tmp_path / "old.tfrecord", {**columns(), "label": np.arange(N)})
+    hr.write(tmp_path / "new.tfrecord", {**columns(), "label": np.arange(N) + N})
+    target = f"{s3.base}/out/b.tfrecord@3"
+    hr.convert(tmp_path / "old.tfrecord", target, on=OneCore())
+    old = dict(s3.objects)
+    hr.convert(tmp_path / "new.tfrecord", target, on=OneCore(), overwrite=True)
+    new = dict(s3.objects)
+    seen, changes = set(), 0
+    is_finished = False
+    while not is_finished:
+        s3.objects.clear()
+        s3.objects |= old
+        is_finished = is_converted(s3, tmp_path / "new.tfrecord", target, changes)
+        seen |= {what_readers_see(f"{s3.base}/out", "b.tfrecord", 3)}
+        is_converted(s3, tmp_path / "new.tfrecord", target, changes // 2)  # killed once more
+        seen |= {what_readers_see(f"{s3.base}/out", "b.tfrecord", 3)}
+        assert hr.convert(tmp_path / "new.tfrecord", target, on=OneCore(), overwrite=True).examples == N
+        assert s3.objects == new
+        changes += 1
+    assert changes > 3 * 3  # uploads, removals, copies
+    refused = ("error", "error", "error")  # a listing shows the journal
+    assert seen == {("old",) * 4, ("old", *refused), ("error", *refused), ("new", *refused), ("new",) * 4}
+
+
+def is_converted(store, source, target, changes):
+    """Whether a conversion ends before its driver is killed: after so many changes to the store, all are refused."""
+    left = itertools.count(1)
+
+    def die(asked):
+        is_refused = asked.command in ("PUT", "POST", "DELETE") and next(left) > changes
+        if is_refused:
+            asked.refuse(403, "Killed")
+        return is_refused
+
+    store.fault = die
+    try:
+        hr.convert(source, target, on=OneCore(), overwrite=True)
+    except hr.Unreachable:
+        return False
+    finally:
+        store.fault = None
+    return True
+
+
+def what_readers_see(folder, name, count):
+    """What each way to name a set finds: the old examples, the new ones, or an error."""
+    kinds = {"old": np.arange(N), "new": np.arange(N) + N}
+    found = []
+    for path in (f"{name}@{count}", f"{name}@*", f"{name}-*", ""):
+        try:
+            source = hr.open(f"{folder}/{path}".rstrip("/"))
+            labels = source.batch(np.arange(len(source)))["label"]
+        except hr.NoFiles:
+            found.append("error")
+            continue
+        found.append(next((kind for kind, all in kinds.items() if np.array_equal(labels, all)), "mixture"))
+    return tuple(found)
 
 
 @pytest.mark.ray

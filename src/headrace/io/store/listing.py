@@ -6,6 +6,7 @@ Also expands a URL that matches several objects (a folder, a glob, a shard patte
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -15,12 +16,26 @@ from headrace.io.faults import as_headrace_error
 from headrace.io.names import COUNTED, as_shard, is_record_name, is_temporary, natural_key, shard_names, summarize_names
 from headrace.io.store.client import client_for, obstore_for, run_all, store_of
 from headrace.io.store.requests import fetch_version
-from headrace.io.urls import Url, base_name
+from headrace.io.urls import Url, base_name, child_of, parent_of
 
-__all__ = ["expand_url", "is_url_pattern", "list_below", "list_folder", "no_listing", "objects_exist", "size_below"]
+__all__ = [
+    "JOURNAL_ENDING",
+    "expand_url",
+    "is_url_pattern",
+    "list_below",
+    "list_folder",
+    "no_listing",
+    "objects_exist",
+    "read_journal",
+    "size_below",
+]
 
 
 PAGE = 1000  # keys per response, by the protocols
+JOURNAL_ENDING = ".headrace-names"
+"""Ends the hidden name of a journal: see :mod:`headrace.io.store.commit`."""
+JOURNAL_BYTES = 64 << 20
+"""A million names. A larger object is no journal."""
 
 
 def no_listing(url: str, found: str) -> UnsupportedData:
@@ -120,6 +135,66 @@ async def _object_exists(url: str) -> bool:
     return bool(await _list_below(url, 1))
 
 
+def read_journal(url: str) -> dict[str, str]:
+    """The objects that get their names, ``{from: to}``. Empty if there is no journal, or it is not one of ours.
+
+    All are beside the journal: it never names an object elsewhere.
+
+    Raises:
+        NoFiles: There is no such bucket.
+        Unreachable: The store does not answer.
+    """
+    content = run_all(url, [partial(_read_small, url)])[0]
+    try:
+        found = json.loads(content or b"{}")
+        below, names = found["from"], dict(found["names"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return {}
+    parts = below.split("/") if isinstance(below, str) else [""]
+    if parts[0][:1] != "." or not all(map(_is_plain, (*parts, *names, *names.values()))):
+        return {}
+    folder = parent_of(url)[0]
+    return {child_of(child_of(folder, below), name): child_of(folder, new) for name, new in names.items()}
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name
+
+
+async def _read_small(url: str) -> bytes:
+    """The content of an object; nothing if there is none, or it is large."""
+    place, client = Url.of(url), client_for(url)
+    async with client.slots:
+        try:
+            found = await obstore_for(url).get_async(store_of(client, place), place.key)
+            return bytes(await found.bytes_async()) if found.meta["size"] <= JOURNAL_BYTES else b""
+        except FileNotFoundError:
+            return b""
+        except Exception as error:
+            raise as_headrace_error(error, url) from error
+
+
+def _refuse_without_names(objects: Sequence[str], chosen: Sequence[str]) -> None:
+    """Refuse objects that are getting their names: some may be missing, or from before.
+
+    Args:
+        objects: All in these folders.
+        chosen: Those to read.
+    """
+    for journal in objects:
+        if not journal.endswith(JOURNAL_ENDING) or base_name(journal)[:1] != ".":
+            continue
+        among = sorted(set(chosen).intersection(read_journal(journal).values()))
+        if among:
+            raise NoFiles(
+                Where(path=among[0]),
+                expected="a set whose objects all have their names",
+                found="one that a write is giving its names",
+                hint="Wait until that write ends. If it was killed, the same call finishes it. "
+                f"If nobody will call it again, remove this note of it: {journal}",
+            )
+
+
 MAGIC = re.compile(r"[*?\[]")
 
 
@@ -177,6 +252,7 @@ def _object_or_folder(url: str) -> list[str]:
 def _expand_folder(url: str) -> list[str]:
     objects, folders = list_folder(url)
     files = sorted((each for each in objects if is_record_name(base_name(each))), key=natural_key)
+    _refuse_without_names(objects, files)
     if files:
         return files
     there = f"only the folders {summarize_names(folders)}" if folders else "nothing of that name"
@@ -199,6 +275,7 @@ def _expand_glob(url: str, place: Url, counted: re.Match[str] | None) -> list[st
     objects = _in_folders(place, folders)
     matching = re.compile(fnmatch.translate(pattern))
     found = sorted((each for each in objects if _matches(base_name(each), matching)), key=natural_key)
+    _refuse_without_names(objects, found)
     if not found:
         there = f"There are {summarize_names(objects)}." if objects else "The folder is empty, or there is none."
         raise NoFiles(Where(path=url), expected="objects that match", found="none", hint=there)
@@ -237,6 +314,7 @@ def _only_set(url: str, objects: list[str], stem: str, end: str) -> list[str]:
     count = counts.pop()
     folder = url.rpartition("/")[0]
     names = shard_names(f"{folder}/{stem}-", int(count), end, digits=len(count))
+    _refuse_without_names(objects, names)
     missing = sorted(set(names) - set(objects))
     if missing:
         raise NoFiles(

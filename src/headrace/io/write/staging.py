@@ -8,29 +8,27 @@ unique, and only the files that the owner lists are used.
           where the files wait                                      how they get their names
 ========  ========================================================  ==========================================================
 folder    a hidden folder beside the first file                     renamed, with a journal: :mod:`headrace.io.write.commit`
-store     ``.{name}.headrace-write/{time}-{random}/`` beside it     copied by the store; the list of copies is stored before
+store     ``.{name}.headrace-write/{time}-{random}/`` beside it     copied by the store, with a journal: :mod:`headrace.io.store.commit`
 ========  ========================================================  ==========================================================
 
 In a folder, the names appear within milliseconds. In a store, copies take as long as the store needs. If the owner is killed meanwhile, the
-next staging for the same file finishes from the journal or the list: see :func:`finish_interrupted`.
+next staging for the same file finishes from the journal: see :func:`finish_interrupted`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
 from headrace.io.faults import name_in_errors
-from headrace.io.folders import first_existing, remove
-from headrace.io.local.open import read_each
+from headrace.io.folders import remove
 from headrace.io.paths import absolute
+from headrace.io.store.commit import end_names, finish_object_names, give_object_names, keeps_journal
 from headrace.io.store.listing import list_below
-from headrace.io.store.upload import check_writable, copy_objects, is_uploaded, remove_objects, staging_folder, upload
+from headrace.io.store.upload import check_writable, is_uploaded, remove_objects, staging_folder, upload
 from headrace.io.system import discard_folder
 from headrace.io.urls import base_name, child_of, parent_of
 from headrace.io.write.commit import give_names, has_journal
@@ -38,7 +36,6 @@ from headrace.io.write.pending import remove_abandoned, temporary_name
 
 __all__ = ["FolderStaging", "Staging", "StoreStaging", "finish_interrupted", "open_staging"]
 
-LIST_NAME = "copies.json"
 FORGOTTEN_AFTER_S = 7 * 24 * 3600
 """After this, files of a killed owner in a store are removed."""
 
@@ -96,6 +93,8 @@ class StoreStaging:
 
     def __init__(self, first: str) -> None:
         check_writable(first)
+        self._first = first
+        self._is_kept = False
         self.place: str = child_of(_prefix_for(first), f"{int(time.time())}-{os.urandom(6).hex()}")
 
     def path(self, name: str) -> str:
@@ -111,26 +110,22 @@ class StoreStaging:
             remove(path)
 
     def commit(self, names: Mapping[str, str]) -> None:
-        """Give files their names: ``{name here: URL}``. Those given before an error are taken back."""
+        """Give files their names: ``{name here: URL}``. Those given before an error are taken back, unless old files are gone by then."""
         copies = {child_of(self.place, name): url for name, url in names.items()}
-        new = [url for url in copies.values() if first_existing([url]) is None]
-        listed = child_of(self.place, LIST_NAME)
-        local = self.path(LIST_NAME)
-        Path(local).write_text(json.dumps(copies), encoding="utf-8")
-        self.add(LIST_NAME)
         try:
-            copy_objects(copies)
+            give_object_names(self._first, copies, replaces=True)
         except BaseException:
-            with contextlib.suppress(NoFiles, Unreachable):
-                remove_objects([listed])  # first: without the list, no later call finishes the copies
-                remove_objects(new)
+            self._is_kept = len(copies) > 1 and keeps_journal(self._first)
             raise
         self.discard()
+        with contextlib.suppress(NoFiles, Unreachable):
+            end_names(self._first, copies)
 
     def discard(self) -> None:
-        """Remove everything here, the list of copies last."""
-        with contextlib.suppress(NoFiles, Unreachable):
-            _remove_run(list_below(self.place))
+        """Remove everything here, unless old files were removed for it: the next writer gives the names then."""
+        if not self._is_kept:
+            with contextlib.suppress(NoFiles, Unreachable):
+                remove_objects(list_below(self.place))
 
 
 Staging = FolderStaging | StoreStaging
@@ -153,24 +148,13 @@ def finish_interrupted(first: str) -> None:
     if not is_uploaded(first):
         remove_abandoned(*os.path.split(absolute(first)))
         return
+    finish_object_names(first)
     runs: dict[str, list[str]] = {}
     for url in list_below(_prefix_for(first)):
         runs.setdefault(url.rpartition("/")[0], []).append(url)
     for run, urls in runs.items():
-        listed = child_of(run, LIST_NAME)
-        if listed in urls:
-            copies = json.loads(read_each([listed])[0])
-            # Copies are removed only after all were made, so what is gone has its name.
-            copy_objects({source: url for source, url in copies.items() if source in urls})
-            _remove_run(urls)
-        elif _age(run) > FORGOTTEN_AFTER_S:
-            _remove_run(urls)
-
-
-def _remove_run(urls: list[str]) -> None:
-    listed = [url for url in urls if base_name(url) == LIST_NAME]
-    remove_objects([url for url in urls if url not in listed])
-    remove_objects(listed)
+        if _age(run) > FORGOTTEN_AFTER_S:
+            remove_objects(urls)
 
 
 def _age(run: str) -> float:

@@ -8,7 +8,7 @@ Files wait under a prefix whose name begins with a dot, so readers do not see th
 ``joined``       all files have their names; the rest of the prefix can be removed
 ===============  =====================================================================
 
-When all are there, the store copies them to their names. A process that finds ``joined`` only removes the rest. A task that was believed dead may
+When all are there, the store copies them to their names (:mod:`headrace.io.store.commit`). A process that finds ``joined`` only removes the rest. A task that was believed dead may
 upload a file once more: the same bytes, out of sight.
 """
 
@@ -23,8 +23,9 @@ from typing import Any
 from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_folder, cache_key
+from headrace.io.store.commit import end_names, give_object_names
 from headrace.io.store.listing import list_below, objects_exist
-from headrace.io.store.upload import check_writable, copy_objects, remove_objects, upload
+from headrace.io.store.upload import check_writable, remove_objects, upload
 from headrace.io.system import discard_folder
 from headrace.io.urls import base_name, child_of, parent_of
 from headrace.io.write.atomic import AtomicFile
@@ -81,13 +82,19 @@ class StoreRun:
         bounds = self._writer.target.bounds(self._files.n)
         return sum(stop - start for number, (start, stop) in enumerate(bounds) if _name(number) in self._found)
 
-    def run(self, engine: TaskEngine) -> None:
+    def run(self, engine: TaskEngine, *, overwrite: bool) -> None:
         """Make the files that are missing, give all their names, and remove what is left.
+
+        Args:
+            engine: Does the tasks.
+            overwrite: Whether there may be old files of these names.
 
         Raises:
             UnsupportedData: There are too few new files for the cores of a cluster.
         """
         paths = self._writer.target.paths
+        copies = {child_of(self._prefix, _name(number)): path for number, path in enumerate(paths)}
+        replaces = overwrite or not self.is_fresh  # this run may have given names before it was interrupted
         if JOINED not in self._found:
             self._begin(engine)
             for number in range(len(paths)):
@@ -95,8 +102,9 @@ class StoreRun:
                     engine.submit(EngineTask(_make_file, self._writer, (number, self._files.step, self._prefix)))
             for examples in engine.finished():
                 self._writer.report(examples)
-            copy_objects({child_of(self._prefix, _name(number)): path for number, path in enumerate(paths)})
+            give_object_names(paths[0], copies, replaces=replaces)
             self._put(JOINED, b"")
+        end_names(paths[0], copies)
         self.discard()
 
     def _begin(self, engine: TaskEngine) -> None:

@@ -1,0 +1,177 @@
+"""Names for several objects at once: what a journal says, what is taken from it, and what is there after errors."""
+
+import json
+
+import pytest
+from tests.io.store_server import KINDS, environment, serving_store
+
+import headrace as hr
+from headrace.io.store.commit import end_names, finish_object_names, give_object_names, keeps_journal
+from headrace.io.store.listing import read_journal
+
+FIRST = "x-00000-of-00002"
+SECOND = "x-00001-of-00002"
+JOURNAL = ".x.headrace-names"
+NEW = {f"out/{FIRST}": b"new 0", f"out/{SECOND}": b"new 1"}
+OLD = {f"out/{FIRST}": b"old 0", f"out/{SECOND}": b"old 1"}
+WAITING = {"out/.run/0": b"new 0", "out/.run/1": b"new 1"}
+
+
+@pytest.fixture(params=KINDS)
+def store(request, monkeypatch):
+    pytest.importorskip("obstore")
+    with serving_store() as store:
+        for name, value in environment(request.param, store.url).items():
+            monkeypatch.setenv(name, value)
+        store.base = f"{request.param}://bucket/out"
+        yield store
+
+
+def copies(store):
+    return {f"{store.base}/.run/0": f"{store.base}/{FIRST}", f"{store.base}/.run/1": f"{store.base}/{SECOND}"}
+
+
+def refuse(*kinds, keys=("",)):
+    """A fault: requests of these kinds (``copy``, ``put``, ``remove``) that name one of these keys are refused."""
+
+    def fault(asked):
+        is_copy = any("copy-source" in name.lower() for name in asked.headers)
+        is_removal = asked.command == "DELETE" or (
+            asked.command == "POST" and b"delete" in (asked.body + asked.path.encode()).lower()
+        )
+        kind = "copy" if is_copy else "remove" if is_removal else "put" if asked.command == "PUT" else ""
+        named = asked.key + asked.body.decode(errors="replace")
+        is_refused = kind in kinds and any(key in named for key in keys)
+        if is_refused:
+            asked.refuse(403, "AccessDenied")
+        return is_refused
+
+    return fault
+
+
+def test_all_get_their_names(store):
+    store.objects |= {**WAITING, **OLD}
+    give_object_names(f"{store.base}/{FIRST}", copies(store), replaces=True)
+    assert read_journal(f"{store.base}/{JOURNAL}") == copies(store)
+    assert keeps_journal(f"{store.base}/{FIRST}")
+    end_names(f"{store.base}/{FIRST}", copies(store))
+    assert store.objects == {**WAITING, **NEW}
+    assert not keeps_journal(f"{store.base}/{FIRST}")
+
+
+def test_one_object_needs_no_journal(store):
+    store.objects |= {**WAITING, **OLD}
+    one = dict([next(iter(copies(store).items()))])
+    with store.counting() as asked:
+        give_object_names(f"{store.base}/{FIRST}", one, replaces=True)
+        end_names(f"{store.base}/{FIRST}", one)
+    assert len(asked) == 1
+    assert store.objects == {**WAITING, **OLD, f"out/{FIRST}": b"new 0"}
+
+
+def test_new_names_are_taken_back(store):
+    store.objects |= WAITING
+    store.fault = refuse("copy", keys=[SECOND])
+    with pytest.raises(hr.Unreachable):
+        give_object_names(f"{store.base}/{FIRST}", copies(store), replaces=True)
+    assert store.objects == WAITING
+
+
+def test_old_objects_stay_if_they_cannot_be_removed(store):
+    store.objects |= {**WAITING, **OLD}
+    store.fault = refuse("remove")
+    with pytest.raises(hr.Unreachable) as raised:
+        give_object_names(f"{store.base}/{FIRST}", copies(store), replaces=True)
+    assert "unchanged" in raised.value.__notes__[-1]
+    assert store.objects == {**WAITING, **OLD, f"out/{JOURNAL}": b"{}"}
+
+
+def test_what_is_missing_after_an_error_is_added_by_the_next(store):
+    store.objects |= {**WAITING, **OLD}
+    store.fault = refuse("copy", keys=[SECOND])
+    with pytest.raises(hr.Unreachable) as raised:
+        give_object_names(f"{store.base}/{FIRST}", copies(store), replaces=True)
+    assert f"{store.base}/{JOURNAL}" in raised.value.__notes__[-1]
+    assert keeps_journal(f"{store.base}/{FIRST}")
+    store.fault = None
+    for _ in range(2):
+        finish_object_names(f"{store.base}/{FIRST}")
+        assert store.objects == NEW
+
+
+def test_another_write_finishes_the_one_before(store):
+    """Otherwise its objects would stay without the others of their set."""
+    store.objects |= {**WAITING, "out/.other/0": b"other 0", "out/.other/1": b"other 1"}
+    store.objects[f"out/{JOURNAL}"] = json.dumps({"from": ".run", "names": {"0": FIRST, "1": SECOND}}).encode()
+    names = ("x-00000-of-00003", "x-00001-of-00003")
+    others = {f"{store.base}/.other/{number}": f"{store.base}/{name}" for number, name in enumerate(names)}
+    give_object_names(f"{store.base}/{names[0]}", others, replaces=False)
+    end_names(f"{store.base}/{names[0]}", others)
+    seen = {name: content for name, content in store.objects.items() if "/." not in name}
+    assert seen == {**NEW, f"out/{names[0]}": b"other 0", f"out/{names[1]}": b"other 1"}
+    assert read_journal(f"{store.base}/{JOURNAL}") == {}
+
+
+def test_copied_objects_are_gone(store):
+    """Killed between the removal of what was copied and that of the journal; then with nothing left to copy."""
+    store.objects |= {**NEW, "out/.run/1": b"new 1"}
+    store.objects[f"out/{JOURNAL}"] = json.dumps({"from": ".run", "names": {"0": FIRST, "1": SECOND}}).encode()
+    finish_object_names(f"{store.base}/{FIRST}")
+    assert store.objects == NEW
+    store.objects[f"out/{JOURNAL}"] = json.dumps({"from": ".run", "names": {"0": FIRST, "1": "x-none"}}).encode()
+    finish_object_names(f"{store.base}/{FIRST}")
+    assert store.objects.items() >= NEW.items()
+    assert f"out/{JOURNAL}" in store.objects  # readers are still told
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"x",
+        b"[]",
+        b"null",
+        b"[" * 100_000,
+        json.dumps({"from": ".run"}).encode(),
+        json.dumps({"from": 3, "names": {"0": FIRST}}).encode(),
+        json.dumps({"from": "run", "names": {"0": FIRST}}).encode(),
+        json.dumps({"from": "../.run", "names": {"0": FIRST}}).encode(),
+        json.dumps({"from": ".run/../..", "names": {"0": FIRST}}).encode(),
+        json.dumps({"from": ".run", "names": {"../0": FIRST}}).encode(),
+        json.dumps({"from": ".run", "names": {"0": "../x"}}).encode(),
+        json.dumps({"from": ".run", "names": {"0": "/x"}}).encode(),
+        json.dumps({"from": ".run", "names": {"0": 7}}).encode(),
+        json.dumps({"from": ".run", "names": [1]}).encode(),
+    ],
+)
+def test_journals_of_others(store, content):
+    """Nothing is copied or removed for them, and readers do not mind."""
+    hr.write(f"{store.base}/x.tfrecord@2", {"i": [1, 2, 3]})
+    store.objects |= {**WAITING, f"out/{JOURNAL}": content, "out/.x.tfrecord.headrace-names": content}
+    before = dict(store.objects)
+    assert read_journal(f"{store.base}/{JOURNAL}") == {}
+    finish_object_names(f"{store.base}/{FIRST}")
+    assert store.objects == before
+    assert (
+        len(hr.open(store.base)) == len(hr.open(f"{store.base}/x*")) == len(hr.open(f"{store.base}/x.tfrecord@*")) == 3
+    )
+
+
+def test_readers_of_other_sets_do_not_mind(store):
+    hr.write(f"{store.base}/y.tfrecord@2", {"i": [1, 2, 3]})
+    store.objects[f"out/{JOURNAL}"] = json.dumps({"from": ".run", "names": {"0": FIRST, "1": SECOND}}).encode()
+    assert len(hr.open(f"{store.base}/y*")) == len(hr.open(store.base)) == 3
+    store.objects |= NEW
+    with pytest.raises(hr.NoFiles, match=rf"giving its names.*remove.*{JOURNAL}"):
+        hr.open(store.base)
+    assert len(hr.open(f"{store.base}/y*")) == 3
+
+
+def test_what_is_elsewhere_is_refused(store):
+    for bad in (
+        {f"{store.base}/.run/0": f"{store.base}/a", f"{store.base}/.other/1": f"{store.base}/b"},
+        {f"{store.base}/.run/0": f"{store.base}/a", f"{store.base}/.run/1": f"{store.base}/in/b"},
+    ):
+        with pytest.raises(ValueError, match="one prefix"):
+            give_object_names(f"{store.base}/a", bad, replaces=True)
+    assert store.objects == {}
