@@ -5,14 +5,19 @@ to another costs more than making it, if Python code makes the batches and holds
 the cores. Formats and sizes do not distinguish these cases, but the clock does: the time from one request of the consumer to
 the next, for each example, includes all of these costs, and the consumer's own work.
 
-So a loader whose ``threads`` were left out runs a *trial*. Segments of jobs made by threads take turns with segments that the consumer
-makes itself, as with ``threads=0``. The faster way is kept, and after a while it is tried again, because the consumer or the machine may
-have changed. The order, the contents of the batches and the state never depend on the choice.
+So a loader whose ``threads`` were left out begins with a *trial*. Segments of jobs made by threads take turns with segments that the
+consumer makes itself, as with ``threads=0``. Each segment is compared with the one before it, since both meet the same other programs, and
+the median of these comparisons decides. Then single segments go on testing the other way for as long as the loader runs: rarely where
+they agree with the choice, soon again where they do not. What they cost is a small share of the time. So a choice that a busy machine
+made, or that another consumer has made wrong, does not last. The order, the contents of the batches and the state never depend on the choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from statistics import median
+from time import process_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,35 +27,62 @@ from headrace.io.system import usable_cores
 __all__ = ["ThreadChoice", "count_threads", "remembered_choice"]
 
 MAX_THREADS = 16
-FIRST_NS = 20_000_000
-"""The first segment of threads: it also opens files and fills caches, and most loaders go on with threads."""
 SEGMENT_NS = {True: 2_000_000, False: 1_000_000}
-"""The least duration of a later segment, with threads and without. A trial costs little even where one way is much slower."""
+"""The least duration of a segment, with threads and without."""
 INLINE_JOBS = 2
 """The fewest jobs of a segment without threads."""
-ROUNDS = 3
-"""Segments of each way in a trial. The fastest of each counts, because other programs only ever make one slower."""
-DEAR_ROUNDS, DEAR_NS = 2, 50_000_000
-"""Fewer are enough once the consumer has made batches for this long, because chance delays are small beside that."""
+WARM_NS = 20_000_000
+"""The first segment of each way does not count unless it lasts as long as this, because it opens files, fills caches and starts threads."""
+LEAST, MOST = 3, 7
+"""Comparisons of a trial: the fewest, and the most, which a close one has. It costs little, as the ways cost nearly the same."""
+CLEAR = 0.67, 1.5
+"""Two comparisons are enough if both are beyond these ratios, or if the consumer has made batches for ``DEAR_NS``."""
+DEAR_NS = 50_000_000
 CLOSE = 0.85, 1.1
-"""Shares of the time between which a trial lasts longer, because chance could decide it. It costs little, as the ways cost nearly the same."""
-CLOSE_FACTOR = 3
-"""How many times as many segments such a trial has."""
+RECENT = 5
+"""The latest comparisons, whose median decides after the trial."""
 GAIN = 0.97
-"""Threads must take at most this share of the time: they also use a core that the consumer may need, and a trial is not exact."""
-PATIENCE_NS, MOST_PATIENCE_NS = 500_000_000, 30_000_000_000
-"""How long the first choice holds. Each later one holds twice as long, up to the limit."""
+"""Threads must take at most this share of the time: a comparison is not exact."""
+WORTH = 0.15
+"""How much time threads must save for each second of processor time that they use in addition, because other programs could use it."""
+LEAST_GAIN = 0.85
+"""The most that this asks for."""
+SLACK = 1.03
+"""A choice changes only if it is worse by this factor than the one that would just be made, so that chance does not change it back and forth."""
+TEST_SHARE = 0.02
+"""The share of the time that tests of the slower way may lose."""
+EARLY_SHARE = 0.04
+"""The same before there are ``RECENT`` comparisons."""
+LEAST_PAUSE = 4
+"""A pause between tests lasts at least as many times as long as a test. It doubles after each test that agrees with the choice;
+after one that does not, the next test follows at once."""
+MOST_PAUSE_NS = 5_000_000_000
+"""The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
+FIRST_PAUSE_NS = 20_000_000
+"""The pause before the first test of a choice that was taken over from another source."""
+CHANGE = 1.5
+"""If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, the next test comes as soon as
+``EARLY_SHARE`` allows."""
+CHANGED = 3
+MOST_KINDS = 256
+"""How many kinds of sources are remembered."""
 
 
 class Segment:
     """The cost of consecutive jobs made in one way."""
 
-    __slots__ = ("examples", "jobs", "ns")
+    __slots__ = ("cpu_ns", "examples", "jobs", "ns")
 
     def __init__(self) -> None:
         self.ns: int = 0
+        self.cpu_ns: int = 0
         self.examples: int = 0
         self.jobs: int = 0
+
+    @property
+    def costs(self) -> tuple[float, float]:
+        """Nanoseconds for each example: by the clock, and of all processors."""
+        return max(self.ns, 1) / self.examples, max(self.cpu_ns, 1) / self.examples
 
 
 class ThreadChoice:
@@ -59,20 +91,41 @@ class ThreadChoice:
     Args:
         ahead: How many jobs threads start in advance. A segment has at least twice as many, so that starting and draining threads
             hardly counts.
+        kept: The choice to begin with, made for another source; ``None``: a trial comes first.
+        cpu_clock: The processor time of this process in nanoseconds.
     """
 
-    def __init__(self, ahead: int) -> None:
-        self.uses_threads: bool = True
+    def __init__(self, ahead: int, *, kept: bool | None = None, cpu_clock: Callable[[], int] = process_time_ns) -> None:
+        self.uses_threads: bool = bool(kept)
         """Whether threads should make the next job."""
-        self.is_trying: bool = True
-        """Whether a trial is running."""
+        self.kept: bool | None = kept
+        """The choice; ``None`` in the trial."""
+        self._clock = cpu_clock
+        self._clocked_ns = cpu_clock()
         self._least_jobs = {True: 2 * ahead, False: INLINE_JOBS}
-        self._first_ns = FIRST_NS
-        self._patience_ns = PATIENCE_NS
-        self._held_ns = 0
-        self._inline_ns = 0
         self._segments = {True: Segment(), False: Segment()}
-        self._costs: dict[bool, list[float]] = {True: [], False: []}
+        self._warm = {True: False, False: False}
+        self._inline_ns = 0
+        self._ratios: deque[float] = deque(maxlen=MOST)
+        """Time with threads, as a share of the time without, in each comparison."""
+        self._efforts: deque[float] = deque(maxlen=MOST)
+        """The same of processor time."""
+        self._before: Segment | None = None
+        """The latest segment: in the trial of any way, later of the chosen one."""
+        self._test: Segment | None = None
+        """The latest test of the other way, until a segment of the chosen one follows it."""
+        self._usual = 0.0
+        """Nanoseconds for each example of the chosen way at the latest test."""
+        self._unusual = 0
+        """Segments since then that cost something else, in a row."""
+        self._pause = LEAST_PAUSE
+        self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS
+        self._held_ns = 0
+
+    @property
+    def is_trying(self) -> bool:
+        """Whether the trial or a test is running."""
+        return self.uses_threads is not self.kept
 
     def note(self, ns: int, examples: int, *, by_threads: bool) -> None:
         """Take a job into account.
@@ -82,56 +135,118 @@ class ThreadChoice:
             examples: Examples in it; 0 if only time is added to the job before.
             by_threads: Whether it was given to the threads.
         """
-        if not self.is_trying:
-            self._held_ns += ns
-            if self._held_ns >= self._patience_ns:
-                self._start_trial()
-            return
+        now = self._clock()
         segment = self._segments[by_threads]
         segment.ns += ns
+        segment.cpu_ns += now - self._clocked_ns
         segment.examples += examples
         segment.jobs += examples > 0
-        if not by_threads:
-            self._inline_ns += ns
+        self._clocked_ns = now
         if by_threads != self.uses_threads:
             return  # A job that was given before the last change of ways.
-        if self._finish(not by_threads):
+        if self._segments[not by_threads].examples:
+            self._finish(not by_threads)
+            if by_threads != self.uses_threads:
+                return
+        if segment.jobs >= self._least_jobs[by_threads] and segment.ns >= SEGMENT_NS[by_threads]:
+            if by_threads is self.kept:
+                self._finish(by_threads)
+            else:
+                self.uses_threads = not by_threads
+
+    def _finish(self, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
+        """Close a segment, all of whose jobs have been used."""
+        segment, self._segments[by_threads] = self._segments[by_threads], Segment()
+        if self.kept is None:
+            self._try(segment, by_threads)
+        elif by_threads is self.kept:
+            self._hold(segment)
+        else:
+            self._test = segment
+
+    def _try(self, segment: Segment, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
+        """Compare a segment of the trial with the one before, and choose if that is enough."""
+        if not by_threads:
+            self._inline_ns += segment.ns
+        if not self._warm[by_threads]:
+            self._warm[by_threads] = True
+            if segment.ns < WARM_NS:
+                return
+        before, self._before = self._before, segment
+        if before is None:
             return
-        if segment.jobs >= self._least_jobs[by_threads] and segment.ns >= self._least_ns(by_threads):
-            self.uses_threads = not by_threads
+        self._before = None  # Each segment counts once: one that another program delayed must not count twice.
+        self._compare(*((segment, before) if by_threads else (before, segment)))
+        count, share = len(self._ratios), median(self._ratios)
+        is_clear = max(self._ratios) < CLEAR[0] or min(self._ratios) > CLEAR[1] or self._inline_ns >= DEAR_NS
+        if count < (LEAST - 1 if is_clear else LEAST) or (count < MOST and CLOSE[0] < share < CLOSE[1]):
+            return
+        self._choose(share <= self._limit())
+        self._pause_after(segment if by_threads is not self.kept else before)
 
-    def _least_ns(self, by_threads: bool) -> int:  # noqa: FBT001 - it is a key
-        return max(SEGMENT_NS[by_threads], self._first_ns if by_threads else 0)
+    def _hold(self, segment: Segment) -> None:
+        """Take a segment of the chosen way into account, and the test before it, if there was one."""
+        before, self._before = self._before, segment
+        self._held_ns += segment.ns
+        if self._test is not None:
+            test, self._test = self._test, None
+            if before is not None:
+                self._take_test(test, before, segment)
+            return
+        cost = segment.costs[0]
+        usual = self._usual or cost
+        self._unusual = 0 if usual / CHANGE < cost < usual * CHANGE else self._unusual + 1
+        if self._unusual == CHANGED:
+            self._usual, self._unusual, self._pause = cost, 0, 1
+            self._pause_ns = min(self._pause_ns, self._least_pause_ns)
+        if self._held_ns >= self._pause_ns:
+            self.uses_threads = not self.kept
 
-    def _finish(self, by_threads: bool) -> bool:  # noqa: FBT001 - it is a key
-        """Close a segment, all of whose jobs have been used. Returns whether it was the last one of the trial."""
-        segment = self._segments[by_threads]
-        if not segment.examples:
-            return False
-        self._costs[by_threads].append(segment.ns / segment.examples)
-        self._segments[by_threads] = Segment()
-        if by_threads:
-            self._first_ns = 0
-        rounds = min(map(len, self._costs.values()))
-        least = DEAR_ROUNDS if self._inline_ns >= DEAR_NS else ROUNDS
-        if rounds < least:
-            return False
-        share = min(self._costs[True]) / min(self._costs[False])
-        if rounds < CLOSE_FACTOR * least and CLOSE[0] < share < CLOSE[1]:
-            return False
-        self.is_trying = False
-        self.uses_threads = share <= GAIN
-        return True
+    def _take_test(self, test: Segment, before: Segment, after: Segment) -> None:
+        """Compare a test with the segments of the chosen way around it."""
+        around = Segment()
+        for name in ("ns", "cpu_ns", "examples"):
+            setattr(around, name, getattr(before, name) + getattr(after, name))
+        self._compare(*((around, test) if self.kept else (test, around)))
+        while len(self._ratios) > RECENT:
+            self._ratios.popleft()
+            self._efforts.popleft()
+        limit = self._limit() * SLACK if self.kept else self._limit() / SLACK
+        agrees = (self._ratios[-1] <= limit) is self.kept
+        if not agrees:
+            self._pause = 1
+        else:
+            self._pause = max(2 * self._pause, LEAST_PAUSE)
+        self._usual, self._unusual = around.costs[0], 0
+        if len(self._ratios) >= LEAST and (median(self._ratios) <= limit) is not self.kept:
+            self._choose(not self.kept)
+        self._pause_after(test)
 
-    def _start_trial(self) -> None:
-        self.is_trying = True
-        self._held_ns = self._inline_ns = 0
-        self._patience_ns = min(2 * self._patience_ns, MOST_PATIENCE_NS)
-        self._segments = {True: Segment(), False: Segment()}
-        self._costs = {True: [], False: []}
+    def _compare(self, threads: Segment, inline: Segment) -> None:
+        (time, effort), (time_inline, effort_inline) = threads.costs, inline.costs
+        self._ratios.append(time / time_inline)
+        self._efforts.append(effort / effort_inline)
+
+    def _limit(self) -> float:
+        """The share of the time that threads may take."""
+        return min(GAIN, max(LEAST_GAIN, 1 - WORTH * (median(self._efforts) - 1)))
+
+    def _choose(self, kept: bool) -> None:  # noqa: FBT001 - it is what is chosen
+        self.kept = self.uses_threads = kept
+        self._before, self._pause, self._usual = None, LEAST_PAUSE, 0.0
+
+    def _pause_after(self, test: Segment) -> None:
+        ratio = median(self._ratios)
+        lost_ns = test.ns * (1 - (ratio if self.kept else 1 / ratio))
+        self._held_ns = 0
+        self._least_pause_ns = int(lost_ns / EARLY_SHARE)
+        share = TEST_SHARE if len(self._ratios) >= RECENT else EARLY_SHARE
+        self._pause_ns = int(max(min(self._pause * test.ns, MOST_PAUSE_NS), lost_ns / share))
 
 
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
+_latest: OrderedDict[Hashable, ThreadChoice] = OrderedDict()
+"""The latest choice for each kind of source and settings."""
 
 
 def count_threads(threads: int | None) -> int:
@@ -142,8 +257,21 @@ def count_threads(threads: int | None) -> int:
 
 
 def remembered_choice(source: object, settings: Hashable, ahead: int) -> ThreadChoice:
-    """The choice for a source under some settings: loaders made later continue with what earlier ones found."""
+    """The choice for a source under some settings: loaders made later continue with what earlier ones found.
+
+    A source that is new begins with the choice of the latest one of its kind, because some programs open the same files for each epoch.
+    """
+    kind = (type(source), type(getattr(source, "node", None)), settings, ahead)
     try:
-        return _remembered.setdefault(source, {}).setdefault((settings, ahead), ThreadChoice(ahead))
+        choices = _remembered.setdefault(source, {})
+        choice = choices.get((settings, ahead))
     except TypeError:  # a source that cannot be hashed or weakly referenced
-        return ThreadChoice(ahead)
+        choices, choice = {}, None
+    if choice is None:
+        earlier = _latest.get(kind)
+        choice = choices[settings, ahead] = ThreadChoice(ahead, kept=None if earlier is None else earlier.kept)
+    _latest[kind] = choice
+    _latest.move_to_end(kind)
+    if len(_latest) > MOST_KINDS:
+        _latest.popitem(last=False)
+    return choice
