@@ -19,6 +19,8 @@ from headrace.statistics.histogram import MOST_DISTINCT, Counts, ValueHistogram,
 from headrace.statistics.numbers import Numbers, Summary, Texts
 
 finite = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
+any_finite = st.floats(allow_nan=False, allow_infinity=False)
+wide_blocks = st.lists(hnp.arrays(np.float64, st.integers(0, 30), elements=any_finite), min_size=1, max_size=5)
 blocks = st.lists(hnp.arrays(np.float64, st.integers(0, 30), elements=finite), min_size=1, max_size=5)
 
 
@@ -31,14 +33,18 @@ def summary_of(parts, dtype=np.float64):
     return found
 
 
-@given(blocks)
+@given(wide_blocks)
 def test_every_number_is_in_one_bar(parts):
-    histogram = ValueHistogram()
+    histogram, merged = ValueHistogram(), ValueHistogram()
     for part in parts:
         histogram.add(part)
+        own = ValueHistogram()
+        own.add(part)
+        merged.merge(own)
     values = np.concatenate(parts)
-    if not len(values) or histogram.is_too_wide:
+    if not len(values):
         return
+    assert merged.bars(24, values.min(), values.max()) == histogram.bars(24, values.min(), values.max())
     bars = histogram.bars(24, values.min(), values.max())
     assert sum(bar.count for bar in bars) == len(values)
     assert len(bars) <= 24
@@ -95,9 +101,10 @@ def test_extreme_whole_numbers():
     assert [bar.count for bar in found.bars] == [1, 1]
 
 
-def test_too_wide_to_draw():
+def test_a_range_beyond_floats():
     found = summary_of([[-1.7e308, 1.7e308, 0.0]])
-    assert found.bars == []
+    assert [bar.count for bar in found.bars if bar.count] == [1, 1, 1]
+    assert (found.bars[0].start, found.bars[-1].stop) == (-1.7e308, 1.7e308)
     assert (found.minimum, found.maximum) == (-1.7e308, 1.7e308)
 
 
@@ -149,13 +156,13 @@ def test_edges_too_fine_for_a_float():
     assert round_bars({2.0**60: 1, 2.0**60 + 512: 1}, 24, whole=False) == []
 
 
-def test_a_range_beyond_floats_is_not_drawn():
-    histogram = ValueHistogram()
-    histogram.add(np.array([0.0, 1e306]))
-    histogram.add(np.array([1.7e308]))
-    assert histogram.is_too_wide
-    histogram.add(np.array([1.0]))
-    assert histogram.bars(24, 0.0, 1.7e308) == []
+def test_a_range_that_grows_to_the_largest_floats():
+    histogram, largest = ValueHistogram(), float(np.finfo(np.float64).max)
+    for value in (1e306, largest, 1.0, -largest):
+        histogram.add(np.array([0.0, value]))
+    bars = histogram.bars(24, -largest, largest)
+    assert sum(bar.count for bar in bars) == 8
+    assert (bars[0].count, bars[-1].count) == (1, 1)
 
 
 def test_texts():

@@ -111,21 +111,20 @@ class ValueHistogram:
         self._first = 0  # The number of the first bin: it begins at `first * 2**exponent`.
         self._low = math.inf
         self._high = -math.inf
-        self.is_too_wide: bool = False
-        """Whether the range exceeds a float64, so that nothing can be drawn."""
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
         """Count finite numbers."""
-        if not len(values) or not self._reach(float(values.min()), float(values.max())):
+        if not len(values):
             return
+        self._reach(float(values.min()), float(values.max()))
         bins = _bins_of(values, self._exponent) - self._first
         self.counts += np.bincount(bins, minlength=len(self.counts))
 
     def merge(self, other: ValueHistogram) -> None:
         """Count what another has counted."""
-        self.is_too_wide = self.is_too_wide or other.is_too_wide
-        if other._low > other._high or not self._reach(other._low, other._high):
+        if other._low > other._high:
             return
+        self._reach(other._low, other._high)
         apart = self._exponent - other._exponent
         bins = _halve(np.arange(len(other.counts)) + other._first, apart) - self._first
         np.add.at(self.counts, bins[other.counts > 0], other.counts[other.counts > 0])
@@ -135,13 +134,9 @@ class ValueHistogram:
         """Width of a bin."""
         return math.ldexp(1.0, self._exponent)
 
-    def _reach(self, low: float, high: float) -> bool:
-        """Widen the range to hold both; ``False`` if that is impossible."""
+    def _reach(self, low: float, high: float) -> None:
+        """Widen the range to hold both."""
         low, high = min(low, self._low), max(high, self._high)
-        if not math.isfinite((high - low) * 4):
-            self.is_too_wide = True
-        if self.is_too_wide:
-            return False
         exponent = _bin_exponent(low, high)
         first, last = _bins_of(np.array([low, high]), exponent).tolist()
         counts = np.zeros(last - first + 1, np.int64)
@@ -150,19 +145,18 @@ class ValueHistogram:
             np.add.at(counts, bins, self.counts)
         self.counts = counts
         self._exponent, self._first, self._low, self._high = exponent, first, low, high
-        return True
 
     def bars(self, most: int, low: float, high: float) -> list[Bar]:
         """Make at most ``most`` bars from ``low`` to ``high``, the extremes."""
         used = np.flatnonzero(self.counts)
-        if not len(used) or self.is_too_wide:
+        if not len(used):
             return []
         first, last = int(used[0]), int(used[-1])
         step = -(-(last - first + 1) // most)
         bars = []
         for at in range(first, last + 1, step):
             start = low if at == first else math.ldexp(self._first + at, self._exponent)
-            stop = min(high, math.ldexp(self._first + at + step, self._exponent)) if at + step <= last else high
+            stop = math.ldexp(self._first + at + step, self._exponent) if at + step <= last else high
             count = int(self.counts[at : min(at + step, last + 1)].sum())
             bars.append(Bar(f"{start:.4g} to {stop:.4g}", count, start, stop))
         return bars
@@ -172,7 +166,8 @@ def _bin_exponent(low: float, high: float) -> int:
     """The smallest power of two whose bins hold a range in :data:`BINS`, and whose numbers are exact."""
     largest = max(abs(low), abs(high))
     least = math.frexp(largest)[1] - FINEST if largest else -FINEST
-    narrowest = math.frexp((high - low) / BINS)[1] - 1 if high > low else LEAST_EXPONENT
+    # Each end is divided by itself, because their distance may be beyond float64.
+    narrowest = math.frexp(high / BINS - low / BINS)[1] - 1 if high > low else LEAST_EXPONENT
     exponent = max(least, narrowest, LEAST_EXPONENT)
     while True:
         first, last = _bins_of(np.array([low, high]), exponent).tolist()

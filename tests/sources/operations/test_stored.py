@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -44,6 +45,8 @@ def test_every_kind_is_stored(tmp_path, rows):
     assert_same(stored.select("texts", "points").batch([]), source.select("texts", "points").batch([]))
     some = np.random.default_rng(0).integers(0, rows, 40) if rows else []
     assert_same(stored.batch(some), source.batch(some))
+    for index in range(0, rows, 7):
+        assert_same(dict(stored[index]), dict(source[index]))
 
 
 ROWS = st.lists(
@@ -235,10 +238,13 @@ def test_damage_is_an_error_or_another_value_but_no_crash(tmp_path):
 def read_all(source, root):
     try:
         stored = source.cache(root, key="1")
-        for index in range(min(len(stored), 20)):
-            stored.batch([index, 0])
     except (hr.DataError, OSError):
-        pass
+        return
+    for index in range(min(len(stored), 20)):
+        with contextlib.suppress(hr.DataError, OSError):
+            stored.batch([index, 0])
+        with contextlib.suppress(hr.DataError, OSError):
+            _ = stored[index]
 
 
 def test_a_file_that_shrinks_while_it_is_read(tmp_path):
@@ -249,6 +255,9 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
         os.truncate(path, 10)
     with pytest.raises(hr.CorruptFile):
         stored.batch(range(99_000, 100_000))
+    for name in ("x", "text"):
+        with pytest.raises(hr.CorruptFile):
+            _ = stored.select(name)[99_000]
 
 
 def numbers(count=2500):

@@ -1,6 +1,7 @@
 """Text never becomes markup, and nothing invisible acts on a page."""
 
 import html
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -90,3 +91,11 @@ def test_a_page_without_script_still_reloads():
     assert html.escape("t<") in whole
     assert "<style" not in whole
     assert "onclick" not in whole
+
+
+def test_a_line_between_the_largest_floats():
+    assert ["1.0,22.0", "60.0,12.0", "119.0,2.0"] == _points(sparkline([-1.7e308, 0.0, 1.7e308], label="x"))
+
+
+def _points(shown):
+    return re.findall(r'points="([^"]*)"', shown)[0].split()

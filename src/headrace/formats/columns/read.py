@@ -91,6 +91,47 @@ class StoredFeature:
         with guard_reads(*(file.buffer for file in files.values() if file.size)):
             return self._read(indices)
 
+    def row(self, index: int) -> Any:
+        """The value of one example, as :meth:`rows` has it."""
+        files = self._files
+        with guard_reads(*(file.buffer for file in files.values() if file.size)):
+            if self._is_one_stretch:
+                return self._one_stretch(index)
+            return self._read(np.array([index], np.int64))[0]
+
+    @cached_property
+    def _is_one_stretch(self) -> bool:
+        """Whether the value of an example is a text, or numbers that are next to each other."""
+        if self.dtype is None:
+            return self.shape == ()
+        return not self.is_sparse and (None not in self.shape or self.shape == (None,))
+
+    def _one_stretch(self, index: int) -> Any:
+        """A text or numbers, for less than a batch of one."""
+        if self.dtype is None:
+            return self._text(index)
+        if self.shape == (None,):
+            start, stop = (int(mark) for mark in self._array("rows", LITTLE)[index : index + 2])
+        else:
+            size = math.prod(length or 0 for length in self.shape)
+            start, stop = index * size, (index + 1) * size
+        values = self._array("values", self.dtype)
+        if not 0 <= start <= stop <= len(values):
+            raise self._bad("values")
+        found = values[start:stop].astype(self.dtype.newbyteorder("="))
+        return found if self.shape == (None,) else found.reshape(self.shape)[()]
+
+    def _text(self, index: int) -> str | bytes:
+        begin, end = (int(mark) for mark in self._array("ends", LITTLE)[index : index + 2])
+        content = self._array("values", np.uint8)
+        if not 0 <= begin <= end <= len(content):
+            raise self._bad("ends")
+        found = content[begin:end].tobytes()
+        try:
+            return found.decode() if self.is_text else found
+        except UnicodeDecodeError as error:
+            raise self._bad("values") from error
+
     def _read(self, indices: Indices) -> Any:
         if self.is_sparse:
             return self._sparse_rows(indices)

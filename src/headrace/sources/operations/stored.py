@@ -17,7 +17,7 @@ from headrace import _optional
 from headrace._arguments import word
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Indices
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.columns.read import StoredFeature, describe_damage
 from headrace.formats.columns.write import FeatureWriter
@@ -224,6 +224,9 @@ class StoredNode:
         if not self._columns:  # without examples
             return {name: _no_rows(feature) for name, feature in self.schema.items()}
         return {name: column.rows(indices) for name, column in self._columns.items()}
+
+    def example(self, index: int, /) -> Example:
+        return {name: column.row(index) for name, column in self._columns.items()}
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
         kept = object.__new__(type(self))
