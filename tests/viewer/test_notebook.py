@@ -188,6 +188,29 @@ def test_batches_show_names_types_and_shapes(formatter):
     assert "and 1,988 more features" in formatter({f"f{number}": np.zeros(3) for number in range(2000)})
 
 
+@pytest.mark.parametrize("to", ["torch", "jax"])
+@pytest.mark.parametrize("name", ["flag", "int32", "float32", "vector", "ragged", "text", "sparse"])
+def test_batches_of_tensors_show_what_those_of_arrays_do(formatter, name, to):
+    pytest.importorskip(to)
+    source = hr.ColumnSource(kinds_batch(9, [name]))
+    batch = next(iter(hr.Loader(source, 7, to=to)))
+    found, wanted = formatter(batch), formatter(next(iter(hr.Loader(source, 7))))
+    assert found.partition("</p>")[0].startswith(f"<div><p>batch of 7 rows: {name} ")
+    assert html_rows(found) == 5
+    assert re.findall("<tbody>.*", found) == re.findall("<tbody>.*", wanted)
+    if isinstance(batch[name], hr.Ragged):
+        assert html_rows(shown(batch[name])) == 5
+
+
+def test_tensors_that_numpy_lacks(formatter):
+    torch = pytest.importorskip("torch")
+    html = formatter({"x": torch.ones(6, 2, dtype=torch.bfloat16, requires_grad=True), "y": torch.zeros(6)})
+    assert "batch of 6 rows: x torch.bfloat16 (6, 2), y torch.float32 (6)" in html
+    assert html_rows(html) == 5
+    assert formatter({"x": torch.zeros(())}) is None
+    assert formatter({"x": torch.zeros(3, device="meta")}) is None
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -98,11 +98,15 @@ class Endpoint:
         except (OSError, ValueError, KeyError) as error:
             return f"it does not answer: {error}"
 
+    @property
+    def stages(self) -> list[Stage]:
+        """Its containers, in order."""
+        return [Stage.from_json(plain) for plain in self._entry.read("spec").get("stages", ())]
+
     def describe(self) -> dict[str, Any]:
         """Its name, status, address, containers and so on, as JSON values."""
         state, spec = self._entry.read("state"), self._entry.read("spec")
-        stages = [Stage.from_json(plain) for plain in spec.get("stages", ())]
-        status = self.status
+        status, stages = self.status, self.stages
         return {
             "name": self.name,
             "status": status,

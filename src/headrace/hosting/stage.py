@@ -18,6 +18,7 @@ from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from headrace.io.archive.unpack import archive_names
 
 __all__ = [
+    "LINEAR_LEARNER",
     "SCRIPT",
     "Stage",
     "check_stages",

@@ -35,6 +35,8 @@ FEATURES = 30
 FAULTS = 10
 FACT_CHARACTERS = 400
 NAME_CHARACTERS = 60
+TENSOR_MODULES = ("torch", "torch.nn.parameter", "jaxlib._jax", "jaxlib.xla_extension")
+"""Modules of the classes of tensors. Tensors that are spread over processes have other classes."""
 MOST_HTML = 1 << 20
 """Characters of a table; a larger one is not shown as HTML."""
 
@@ -65,8 +67,9 @@ def _table_of(value: Any) -> Markup | None:
     if isinstance(value, (Endpoint, JobRecord)):
         return _facts_table(value.describe() if isinstance(value, Endpoint) else value.content)
     if isinstance(value, (Ragged, Strings)):
-        rows = [Row(index, {"": value[index]}) for index in range(min(len(value), ROWS))]
-        return _table(repr(value), schema_of({"": value}), rows)
+        first = _to_numpy(value[:ROWS])
+        rows = [Row(index, {"": first[index]}) for index in range(len(first))]
+        return _table(repr(value), schema_of({"": first}), rows)
     return _batch_table(value) if _is_batch(value) else None
 
 
@@ -80,19 +83,41 @@ def _is_batch(value: Any) -> bool:
 
 def _rows_of(column: Any) -> int | None:
     """How many rows a column has; ``None`` for what is no column."""
-    if isinstance(column, np.ndarray) or hasattr(column, "tocsr"):
+    if isinstance(column, np.ndarray) or hasattr(column, "tocsr") or _is_tensor(column):
         return int(column.shape[0]) if column.ndim else None
     is_column = isinstance(column, (Ragged, Strings)) or (
-        isinstance(column, list) and bool(column) and all(isinstance(each, np.ndarray) for each in column)
+        isinstance(column, list)
+        and bool(column)
+        and all(isinstance(each, np.ndarray) or _is_tensor(each) for each in column)
     )
     return len(column) if is_column else None
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether a value is a PyTorch tensor or a JAX array whose values this process can read by itself."""
+    return type(value).__module__ in TENSOR_MODULES and getattr(value, "is_fully_addressable", True)
+
+
+def _to_numpy(column: Any) -> Any:
+    """A column in NumPy. Floats that NumPy lacks become ``float32``."""
+    if isinstance(column, list):
+        return [_to_numpy(each) for each in column]
+    if isinstance(column, Ragged):
+        return Ragged(_to_numpy(column.values), _to_numpy(column.offsets))
+    if not _is_tensor(column):
+        return column
+    if hasattr(column, "detach"):  # PyTorch
+        column = column.detach().cpu()
+        column = column.float() if str(column.dtype) == "torch.bfloat16" else column
+    found = np.asarray(column)
+    return found if found.dtype.kind in "biufc" else found.astype(np.float32)
 
 
 def _batch_table(batch: dict[str, Any]) -> Markup:
     """The first rows of a batch, below the dtypes and shapes of its columns."""
     count = next(_rows_of(column) or 0 for column in batch.values())
     names = list(islice(batch, COLUMNS))
-    shown = {name: batch[name][:ROWS] for name in names}
+    shown = {name: _to_numpy(batch[name][:ROWS]) for name in names}
     rows = [Row(at, row(shown, at)) for at in range(min(count, ROWS))]
     kinds = ", ".join(f"{_short(name)} {_kind(batch[name])}" for name in names)
     return _table(f"batch of {count:,} rows: {kinds}", schema_of(shown), rows, more=len(batch) - len(names))

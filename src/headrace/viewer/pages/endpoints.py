@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shlex
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from headrace.containers.linear_learner.artifact import load_model
 from headrace.errors import HeadraceError
 from headrace.hosting.client import Client
 from headrace.hosting.endpoint import Endpoint, list_endpoints
+from headrace.hosting.prepare import unpack_models
+from headrace.hosting.stage import LINEAR_LEARNER, linear_learner_stage
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import json_value
 from headrace.viewer.display.markup import Markup, element, join
+from headrace.viewer.pages.order import is_class_label
 from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, table
 
 __all__ = ["endpoint_page", "endpoints_page", "request_body"]
 
 METRICS_TIMEOUT_S, ANSWER_TIMEOUT_S = 2.0, 20.0
 SHOWN_ANSWER = 20_000
+MOST_WRITTEN = 100_000
+"""The longest body that is written out; an argument of a command holds at most 128 KiB."""
 LOG_LINES = 40
 SAMPLE = re.compile(
     r'^(headrace_request(?:s_total|_seconds_sum|_seconds_count))(?:\{status="(\d+)"\})? ([\d.e+-]+)$', re.MULTILINE
@@ -125,7 +136,8 @@ def endpoint_page(name: str, datasets: list[ShownDataset], query: Query, base: s
     if endpoint is None:
         raise BadQuery(f"there is no endpoint named {name!r:.80} on this machine")
     known, figures = endpoint.describe(), _figures(endpoint)
-    answer = _answer(endpoint, datasets, query) if query.text("row") else None
+    sent = _row_to_send(datasets, query) if query.text("row") else None
+    answer = None if sent is None else _answer(endpoint, sent)
     facts = [
         (key, str(known[key]))
         for key in ("status", "address", "pid", "created", "containers", "reason")
@@ -142,14 +154,89 @@ def endpoint_page(name: str, datasets: list[ShownDataset], query: Query, base: s
             element("details", element("summary", f"The last {LOG_LINES} lines of its log"), element("pre", logs))
             if logs
             else None,
-            code_block(
-                python=f"endpoint = headrace.hosting.find_endpoint({name!r})\nprint(endpoint.invoke({answer['body'] if answer else '...'!r}, "
-                f"content_type={answer['content_type'] if answer else 'text/csv'!r}).body)",
-                command=f"headrace invoke {name} --help",
-            ),
+            _code(name, sent or _sample_request(endpoint, datasets)),
         ]
     )
     return Page(title=name, content=content, data={**known, **figures, "answer": answer})
+
+
+@dataclass(frozen=True, slots=True)
+class _RequestBody:
+    """A body and its content type.
+
+    Args:
+        body: All of it.
+        content_type: ``"text/csv"`` or ``"application/json"``.
+        dataset, row, names: Where it is from; ``None`` if it was made up.
+    """
+
+    body: str
+    content_type: str
+    dataset: ShownDataset | None = None
+    row: int = 0
+    names: tuple[str, ...] = ()
+
+
+def _sample_request(endpoint: Endpoint, datasets: list[ShownDataset]) -> _RequestBody:
+    """A request that fits what is known of the model: the first row of a dataset, or zeros."""
+    wanted = _count_inputs(endpoint)
+    for dataset in datasets:
+        if dataset.refusal is not None or not dataset.count():
+            continue
+        for names in _likely_inputs(dataset):
+            with contextlib.suppress(BadQuery):
+                body = request_body(dataset, 0, list(names), "csv")
+                if wanted is None or body.count(",") + 1 == wanted:
+                    return _RequestBody(body, KINDS["csv"], dataset, 0, names)
+        if wanted is None:
+            with contextlib.suppress(BadQuery):
+                body = request_body(dataset, 0, list(dataset.names), "json")
+                return _RequestBody(body, KINDS["json"], dataset, 0, dataset.names)
+    return _RequestBody(",".join(["0"] * (wanted or 1)), KINDS["csv"])
+
+
+def _likely_inputs(dataset: ShownDataset) -> list[tuple[str, ...]]:
+    """Features that a model may take: all, or all but one that looks like a label."""
+    labels = [name for name in dataset.label_features() if is_class_label(dataset.schema[name], name)]
+    without = [tuple(each for each in dataset.names if each != label) for label in labels]
+    return [*without, dataset.names]
+
+
+def _count_inputs(endpoint: Endpoint) -> int | None:
+    """How many numbers the first container takes; ``None`` where only the container itself knows."""
+    first = next(iter(endpoint.stages), None)
+    if first is None or first.factory != LINEAR_LEARNER or first.model_dir is None:
+        return None
+    try:
+        return _count_features(first.model_dir, Path(first.model_dir).stat().st_mtime_ns)
+    except (HeadraceError, OSError):
+        return None
+
+
+@lru_cache(16)
+def _count_features(model_dir: str, _: int) -> int:
+    """The features of a model of Linear Learner. The time of its last change is part of the key."""
+    with unpack_models([linear_learner_stage(model_dir)]) as [unpacked]:
+        return load_model(Path(unpacked.model_dir or "")).features
+
+
+def _code(name: str, sent: _RequestBody) -> Markup:
+    """What sends this body, in Python and as a command. A long body is read from its dataset again."""
+    found = f"endpoint = headrace.hosting.find_endpoint({name!r})\n"
+    end = f"print(endpoint.invoke(body, content_type={sent.content_type!r}).body.decode())"
+    if len(sent.body) <= MOST_WRITTEN:
+        kind = [] if sent.content_type == KINDS["csv"] else ["--content-type", sent.content_type]
+        # Two dashes, because a body may begin with the sign of a number.
+        command = shlex.join(["headrace", "invoke", *kind, *(["--"] if sent.body.startswith("-") else []), name, sent.body])
+        return code_block(python=f"{found}body = {sent.body!r}\n{end}", command=command)
+    assert sent.dataset is not None
+    lines = f"import numpy\n\nexample = {sent.dataset.code}[{sent.row}]\nnames = {list(sent.names)!r}\n"
+    if sent.content_type == KINDS["csv"]:
+        made = "body = ','.join(str(value) for name in names for value in numpy.ravel(example[name]).tolist())\n"
+    else:
+        lines = "import json\n" + lines
+        made = "body = json.dumps({'instances': [{name: numpy.asarray(example[name]).tolist() for name in names}]})\n"
+    return code_block(python=found + lines + made + end)
 
 
 def _form(name: str, datasets: list[ShownDataset], query: Query, base: str) -> Markup | None:
@@ -183,7 +270,7 @@ def _form(name: str, datasets: list[ShownDataset], query: Query, base: str) -> M
     )
 
 
-def _answer(endpoint: Endpoint, datasets: list[ShownDataset], query: Query) -> dict[str, Any]:
+def _row_to_send(datasets: list[ShownDataset], query: Query) -> _RequestBody:
     if not datasets:
         raise BadQuery("no dataset is shown, so there is no row to send")
     dataset = datasets[query.number("dataset", 0, most=len(datasets) - 1)]
@@ -196,10 +283,13 @@ def _answer(endpoint: Endpoint, datasets: list[ShownDataset], query: Query) -> d
         if each not in dataset.schema:
             raise BadQuery(f"features must be names of features, got {each!r:.60}")
     kind = query.choice("as", tuple(KINDS), "csv")
-    body = request_body(dataset, row, names, kind)
-    sent = {"row": row, "content_type": KINDS[kind], "body": body[:SHOWN_ANSWER]}
+    return _RequestBody(request_body(dataset, row, names, kind), KINDS[kind], dataset, row, tuple(names))
+
+
+def _answer(endpoint: Endpoint, given: _RequestBody) -> dict[str, Any]:
+    sent = {"row": given.row, "content_type": given.content_type, "body": given.body[:SHOWN_ANSWER]}
     try:
-        result = endpoint.invoke(body, content_type=KINDS[kind], timeout_s=ANSWER_TIMEOUT_S)
+        result = endpoint.invoke(given.body, content_type=given.content_type, timeout_s=ANSWER_TIMEOUT_S)
     except (HeadraceError, OSError) as error:
         return {**sent, "error": str(error)}
     return {**sent, "answer": result.body[:SHOWN_ANSWER].decode("utf-8", "replace"), "answer_type": result.content_type}

@@ -18,7 +18,7 @@ from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block
 from headrace.viewer.pages.rows import MOST_COLUMNS, command_for, row_table
 
-__all__ = ["grid_page", "order_page"]
+__all__ = ["grid_page", "is_class_label", "order_page"]
 
 GRID_IMAGES, MOST_GRID_IMAGES = 60, 240
 GRID_SAMPLE = 20_000
@@ -44,7 +44,7 @@ def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
         )
     if by is None and not query.flag("together"):
         labels = dataset.label_features()
-        by = labels[0] if labels and _is_grouping(dataset.schema[labels[0]], labels[0]) else None
+        by = labels[0] if labels and is_class_label(dataset.schema[labels[0]], labels[0]) else None
     seed = query.number("seed", 0, most=2**63)
     count = query.number("count", GRID_IMAGES, least=1, most=MOST_GRID_IMAGES)
     groups = _group_rows(dataset, by, seed, count)
@@ -110,7 +110,8 @@ def _grid_form(dataset: ShownDataset, links: Links, feature: str, by: str | None
     )
 
 
-def _is_grouping(feature: Feature, name: str) -> bool:
+def is_class_label(feature: Feature, name: str) -> bool:
+    """Whether a feature holds classes, by the names of its values or by its own."""
     return feature.names is not None or any(word in name.lower() for word in ("label", "class", "category"))
 
 
