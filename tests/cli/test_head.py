@@ -95,3 +95,20 @@ def test_a_condition_that_cannot_be_read(run, people):
     done = run("head", people, "--where", "aeg = 7")
     assert done.code == 2
     assert "'age'" in done.err
+
+
+def test_a_split_of_a_prepared_dataset(run, golden, monkeypatch, tmp_path):
+    folder = golden("tfds/array_record/mini/1.2.0")
+    [split, *_] = hr.data_source(folder)
+    ran = run("head", "--json", "-n", 1, f"{folder}:{split}")
+    assert ran.code == 0, ran.err
+    assert set(ran.json) == set(hr.data_source(folder, split=split).schema)
+    [name, *_] = ran.json
+    assert run("head", "--json", "-n", 1, "--columns", name, f"{folder}:{split}").json == {name: ran.json[name]}
+    assert len(run("head", "--json", f"{folder}:{split}[:2]").out.splitlines()) == 2
+    assert name in run("schema", "--json", f"{folder}:{split}").json["features"]
+    assert run("convert", f"{folder}:{split}", tmp_path / "copy.tfrecord").code == 0
+    assert len(hr.open(tmp_path / "copy.tfrecord")) == len(hr.data_source(folder, split=split))
+    refused = run("head", f"{folder}:nothing")
+    assert refused.code == run("head", "nothing:nothing").code == 2
+    assert split in refused.err

@@ -1,6 +1,8 @@
 """Datasets to show, and a client that has the cookie."""
 
+import html
 import io
+import re
 
 import numpy as np
 import pytest
@@ -87,3 +89,9 @@ def data(client, address):
     answer = client.get(address, headers={"accept": "application/json"})
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def code_of(page):
+    """The Python lines and the command of a page."""
+    found = [html.unescape(each) for each in re.findall(r"<pre><code>(.*?)</code></pre>", page.text, re.DOTALL)]
+    return found if len(found) > 1 else [*found, None]

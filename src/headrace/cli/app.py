@@ -88,7 +88,8 @@ def root(
     """Inspect, verify, convert and summarise training data, and train and serve models.
 
     A PATH is a file, a folder, a glob or a set of shards (x@8, x@*). Formats: TFRecord, RecordIO, ArrayRecord, npy, npz, CSV,
-    Parquet, JSON Lines, Avro, WebDataset, folders of images and of arrays. Results go to stdout, everything else to stderr. Exit
+    Parquet, JSON Lines, Avro, WebDataset, folders of images and of arrays. Commands that show, summarise or convert examples also take
+    a split of a prepared dataset, as in mnist:test. Results go to stdout, everything else to stderr. Exit
     codes: 0 for success, 1 for faults in the data, 2 for wrong usage.
     """
 

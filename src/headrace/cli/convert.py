@@ -21,16 +21,15 @@ from headrace.cli.options import (
     SchemaFile,
     SkipCorrupt,
     WhereOption,
-    as_path,
     connect_cluster,
     keep_matching,
     known_format,
     names_in,
     on_corrupt,
+    open_paths,
     schema_in,
 )
 from headrace.cli.terminal import count_of, note, print_json, print_line, printable, size_of
-from headrace.sources.open import open as open_source
 from headrace.writing.convert import Converted
 from headrace.writing.convert import convert as convert_files
 
@@ -110,8 +109,8 @@ def convert(
     begun = time.monotonic()
     try:
         typed, chosen = schema_in(schema), names_in(columns)
-        source = open_source(
-            as_path(paths[:-1]),
+        source = open_paths(
+            paths[:-1],
             format=source_format,
             schema=typed,
             columns=chosen if where is None else None,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,7 +15,8 @@ from headrace._ray.connection import connect
 from headrace.cli.terminal import count_of, note, size_of
 from headrace.contracts.records import OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
-from headrace.errors import DataError, UnknownFormat
+from headrace.datasets.opening import find_split
+from headrace.errors import DataError, NoFiles, UnknownFormat
 from headrace.formats import registry
 from headrace.formats.registry import format_named
 from headrace.sources.conditions.condition import condition
@@ -48,6 +49,7 @@ __all__ = [
     "names_in",
     "on_corrupt",
     "open_from_options",
+    "open_paths",
     "report_skipped",
     "rows_in",
     "schema_in",
@@ -268,6 +270,22 @@ def on_corrupt(skip: bool) -> OnCorrupt:
     return "skip" if skip else "raise"
 
 
+def open_paths(paths: Sequence[str], *, columns: Sequence[str] | None, decode: bool = True, **options: Any) -> Source:
+    """Open files, or a split of a prepared dataset that is named as in ``mnist:test``.
+
+    Raises:
+        NoFiles: There is neither, or the dataset has no such split.
+    """
+    try:
+        return open_source(as_path(paths), columns=columns, decode=decode, **options)
+    except NoFiles:
+        found = find_split(paths[0]) if len(paths) == 1 else None
+        if found is None:
+            raise
+    source: Source = found[2] if decode else found[2].encoded()
+    return source if columns is None else source.select(*columns)
+
+
 def open_from_options(
     paths: Sequence[str],
     *,
@@ -280,8 +298,8 @@ def open_from_options(
 ) -> Source:
     """Open the source that a command's arguments describe."""
     names = names_in(columns)
-    found = open_source(
-        as_path(paths),
+    found = open_paths(
+        paths,
         format=format,
         codec=codec,
         schema=schema_in(schema),

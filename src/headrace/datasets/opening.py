@@ -29,7 +29,7 @@ from headrace.sources.views import Chosen, concatenate
 if TYPE_CHECKING:
     from headrace.datasets.building.builder import DatasetBuilder
 
-__all__ = ["SWITCH", "data_source", "prepared_on_demand"]
+__all__ = ["SWITCH", "data_source", "find_split", "prepared_on_demand"]
 
 
 SWITCH = "HEADRACE_DOWNLOAD"
@@ -149,6 +149,27 @@ def data_source(
     _check_images(codec, images)
     splits = _Splits(prepared, codec, images)
     return _map_splits(dict.fromkeys(prepared.splits) if split is None else split, splits, all_names=split is None)
+
+
+def find_split(text: str) -> tuple[str, str, PreparedSource] | None:
+    """The split that ``"mnist:test"`` or ``"wiki/en:1.*.*:train[:10%]"`` names: dataset, split and source; ``None`` if no such dataset is prepared.
+
+    Raises:
+        NoFiles: The dataset has no such split.
+    """
+    for colon in reversed([match.start() for match in re.finditer(":", text)]):
+        name, split = text[:colon], text[colon + 1 :]
+        if not name or not split:
+            continue
+        try:
+            folder = find_prepared(name, None)
+        except (NoFiles, ValueError):
+            continue
+        try:
+            return name, split, data_source(folder, split=split, download=False)
+        except UnsupportedData as error:
+            raise NoFiles(error.where, expected=error.expected, found=error.found) from error
+    return None
 
 
 def _folder(

@@ -18,7 +18,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.records import files_of, is_table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
-from headrace.datasets.opening import data_source
+from headrace.datasets.opening import data_source, find_split
 from headrace.datasets.prepared import INFO_FILE
 from headrace.datasets.source import PreparedSource
 from headrace.errors import DataError, HeadraceError, NoFiles, UnknownFormat, Where
@@ -71,9 +71,10 @@ class ShownDataset:
         source: The source.
         name: What the user calls it.
         code: Python that opens it.
-        paths: The arguments of commands for the same data; empty where it has no files.
+        paths: The arguments of commands for the same data; empty where it has no name that they know.
         options: The options that it was opened with.
         refusal: Why it cannot be opened. It has no rows then, but its faults and bytes can be shown.
+        is_split: Whether ``paths`` names a split of a prepared dataset.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class ShownDataset:
         paths: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
         refusal: DataError | None = None,
+        is_split: bool = False,
     ) -> None:
         self.source = source
         self.name = name
@@ -92,6 +94,7 @@ class ShownDataset:
         self.paths: tuple[str, ...] = tuple(paths)
         self.options = {key: value for key, value in (options or {}).items() if value is not None}
         self.refusal = refusal
+        self._is_split = is_split
         self._counted = threading.Event()
         self._count: int | None = None
         self._failure: BaseException | None = None
@@ -135,6 +138,10 @@ class ShownDataset:
         found = [path for records in records_below(self.source.node) for path in files_of(records)]
         where = None if self.refusal is None else self.refusal.where.path
         return found or ([where] if where is not None else [])
+
+    def paths_of(self, command: str) -> list[str]:
+        """The arguments of a command or function; none where there are no files. ``verify`` takes files, other commands also names of splits."""
+        return self.files if command == "verify" and (self._is_split or not self.paths) else list(self.paths)
 
     def options_of(self, command: str) -> dict[str, Any]:
         """The options that a command or function takes, of those that it was opened with."""
@@ -319,7 +326,9 @@ def open_datasets(path: str, **options: Any) -> list[ShownDataset]:
     Raises:
         NoFiles, UnknownFormat: It is none of them.
     """
-    if not options and (Path(path) / INFO_FILE).is_file() and (splits := _open_prepared(path)):
+    columns = options.get("columns")
+    is_prepared = (Path(path) / INFO_FILE).is_file() and all(value is None for value in options.values())
+    if is_prepared and (splits := _open_prepared(path, columns)):
         return splits
     given = "".join(f", {name}={_plain(value)!r}" for name, value in options.items() if value is not None)
     shown: dict[str, Any] = {
@@ -331,12 +340,12 @@ def open_datasets(path: str, **options: Any) -> list[ShownDataset]:
     try:
         return [ShownDataset(open_source(path, **options), **shown)]
     except (NoFiles, UnknownFormat) as error:
-        splits = _open_prepared(path)
+        splits = _open_prepared(path, columns)
         if not splits:
             raise error from None
         return splits
     except DataError as error:
-        return _open_prepared(path) or [ShownDataset(ColumnSource({}), **shown, refusal=error)]
+        return _open_prepared(path, columns) or [ShownDataset(ColumnSource({}), **shown, refusal=error)]
 
 
 def _plain(value: Any) -> Any:
@@ -344,18 +353,16 @@ def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-def _open_prepared(path: str) -> list[ShownDataset]:
+def _open_prepared(path: str, columns: Sequence[str] | None) -> list[ShownDataset]:
     """The splits of a prepared dataset, or the one that is named."""
-    folder, _, split = path.rpartition(":")
-    for name, wanted in ((path, ""), (folder, split)):
-        if not name:
-            continue
-        with contextlib.suppress(HeadraceError, ValueError):
-            found = data_source(name, download=False)
-            keys = [wanted] if wanted else list(found)
-            return [
-                ShownDataset(found[key], name=f"{name}:{key}", code=f"headrace.data_source({name!r}, split={key!r})")
-                for key in keys
-                if key in found
-            ]
-    return []
+    with contextlib.suppress(HeadraceError, ValueError):
+        return [_show_split(path, each, found, columns) for each, found in data_source(path, download=False).items()]
+    found = find_split(path)
+    return [] if found is None else [_show_split(*found, columns)]
+
+
+def _show_split(name: str, split: str, source: Source, columns: Sequence[str] | None) -> ShownDataset:
+    shown, code = f"{name}:{split}", f"headrace.data_source({name!r}, split={split!r})"
+    if columns is not None:
+        source, code = source.select(*columns), f"{code}.select{(*columns,)!r}"
+    return ShownDataset(source, name=shown, code=code, paths=[shown], options={"columns": columns}, is_split=True)

@@ -1,8 +1,6 @@
 """Endpoints in the viewer, against a real one."""
 
-import html
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -10,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from tests.hosting.places import sample
-from tests.viewer.conftest import data
+from tests.viewer.conftest import code_of, data
 
 import headrace as hr
 from headrace.containers.linear_learner.artifact import Model, save_model
@@ -60,12 +58,6 @@ def test_a_row_is_sent_to_an_endpoint(client_for, state, shown):
         assert client.get("/endpoints/echo-one?dataset=5&row=1").status_code == 400
     finally:
         endpoint.delete()
-
-
-def code_of(page):
-    """The Python lines and the command of a page."""
-    found = [html.unescape(each) for each in re.findall(r"<pre><code>(.*?)</code></pre>", page.text, re.DOTALL)]
-    return found if len(found) > 1 else [*found, None]
 
 
 def run_code(page):

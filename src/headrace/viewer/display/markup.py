@@ -85,7 +85,11 @@ def sparkline(values: Any, *, label: str, width: int = 120, height: int = 24) ->
     with np.errstate(all="ignore"):
         # Quarters, because the distance of two numbers may be beyond float64.
         span = high / 4 - low / 4
-        y = height - 2 - (numbers / 4 - low / 4) / span * (height - 4) if span > 0 else np.full(len(numbers), height / 2)
+        y = (
+            height - 2 - (numbers / 4 - low / 4) / span * (height - 4)
+            if span > 0
+            else np.full(len(numbers), height / 2)
+        )
     x = np.linspace(1, width - 1, max(len(numbers), 2))[: len(numbers)]
     points, runs = [], []
     for px, py, is_drawn in zip(x.tolist(), y.tolist(), np.isfinite(numbers).tolist(), strict=True):

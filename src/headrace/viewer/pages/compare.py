@@ -206,7 +206,8 @@ def _commands(left: ShownDataset, right: ShownDataset) -> str | None:
         return None
     count = "--json --count 1000"
     sides = [f"<({command_for(each, 'head', count)})" for each in (left, right)]
-    return f"headrace view {shlex.join([*left.paths, *right.paths])}\ndiff {' '.join(sides)}"
+    # Options of a command are the same for both paths.
+    return f"headrace view {shlex.join([*left.paths, *right.paths, *left.flags('view')])}\ndiff {' '.join(sides)}"
 
 
 def _choice(datasets: list[ShownDataset], numbers: tuple[int, int], links: Links) -> Markup | None:

@@ -227,7 +227,9 @@ def _code(name: str, sent: _RequestBody) -> Markup:
     if len(sent.body) <= MOST_WRITTEN:
         kind = [] if sent.content_type == KINDS["csv"] else ["--content-type", sent.content_type]
         # Two dashes, because a body may begin with the sign of a number.
-        command = shlex.join(["headrace", "invoke", *kind, *(["--"] if sent.body.startswith("-") else []), name, sent.body])
+        command = shlex.join(
+            ["headrace", "invoke", *kind, *(["--"] if sent.body.startswith("-") else []), name, sent.body]
+        )
         return code_block(python=f"{found}body = {sent.body!r}\n{end}", command=command)
     assert sent.dataset is not None
     lines = f"import numpy\n\nexample = {sent.dataset.code}[{sent.row}]\nnames = {list(sent.names)!r}\n"

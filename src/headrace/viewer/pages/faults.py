@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import element, join
 from headrace.viewer.pages.page import Links, Page, Query, code_block, progress_note, table
@@ -13,12 +11,12 @@ from headrace.writing.verify import Report, verify
 
 __all__ = ["check_key", "faults_page", "refused_page"]
 
-SHOWN_FAULTS, SHOWN_PATHS = 500, 20
+SHOWN_FAULTS = 500
 
 
 def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works) -> Page:
     """Every fault that a check of all files finds."""
-    paths = list(dataset.paths or dataset.files)
+    paths = dataset.paths_of("verify")
     if not paths:
         content = join(
             [
@@ -59,11 +57,7 @@ def faults_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
                 python=f"report = headrace.verify({(paths[0] if len(paths) == 1 else paths)!r}"
                 + given
                 + (", images=True)" if images else ")"),
-                command=shlex.join(
-                    ["headrace", "verify", *paths, *dataset.flags("verify"), *(["--images"] if images else [])]
-                )
-                if len(paths) <= SHOWN_PATHS
-                else None,
+                command=command_for(dataset, "verify", "--images" if images else ""),
             ),
         ]
     )

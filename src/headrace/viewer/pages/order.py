@@ -35,7 +35,8 @@ def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
     images = dataset.image_features()
     feature = query.feature("feature", dataset) or (images[0] if images else None)
     if feature is None:
-        content = join([element("h1", "Images"), element("p", "No feature of this dataset is an image.")])
+        code = code_block(python=f"print({dataset.code}.schema)", command=command_for(dataset, "head"))
+        content = join([element("h1", "Images"), element("p", "No feature of this dataset is an image."), code])
         return Page(title="Images", content=content, data={"features": []})
     by = query.feature("by", dataset)
     if by is not None and by not in dataset.label_features():
@@ -60,8 +61,7 @@ def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
             _grid_form(dataset, links, feature, by, {"seed": seed, "count": count}),
             *shown,
             code_block(
-                python=f"source = {dataset.code}\norder = headrace.Shuffled(len(source), seed={seed})\n"
-                f"images = source.batch(order.indices(0, 0, {count}))[{feature!r}]",
+                python=f"source = {dataset.code}\n{_order_code(groups, seed)}\nimages = source.batch(rows)[{feature!r}]",
                 command=_command(dataset, [row for _, rows in groups for row in rows]),
             ),
         ]
@@ -73,6 +73,14 @@ def grid_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
         "groups": [{"value": json_value(v), "rows": rows} for v, rows in groups],
     }
     return Page(title=f"Images of {dataset.name}", content=content, data=data)
+
+
+def _order_code(groups: Sequence[tuple[Any, list[int]]], seed: int) -> str:
+    """Python for the rows that are shown: those of classes one by one, others by their order."""
+    rows = [row for _, part in groups for row in part]
+    if [value for value, _ in groups] == [None]:
+        return f"rows = headrace.Shuffled(len(source), seed={seed}).indices(0, 0, {len(rows)})"
+    return f"rows = {rows}"
 
 
 def _grid_form(dataset: ShownDataset, links: Links, feature: str, by: str | None, numbers: Mapping[str, int]) -> Markup:

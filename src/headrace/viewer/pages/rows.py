@@ -29,6 +29,7 @@ __all__ = [
 
 MOST_ROWS, USUAL_ROWS = 200, 50
 MOST_COLUMNS = 40
+SHOWN_PATHS = 20
 
 
 def rows_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
@@ -226,10 +227,11 @@ def _column_pager(dataset: ShownDataset, query: Query, links: Links) -> Markup |
 
 
 def command_for(dataset: ShownDataset, name: str, options: str = "") -> str | None:
-    """A command for the same data; ``None`` where it has no files."""
-    if not dataset.paths:
+    """A command for the same data; ``None`` where it has no files, or too many to name."""
+    paths = dataset.paths_of(name)
+    if not 0 < len(paths) <= SHOWN_PATHS:
         return None
-    return " ".join(["headrace", name, *map(shlex.quote, [*dataset.paths, *dataset.flags(name)]), options]).strip()
+    return " ".join(["headrace", name, *map(shlex.quote, [*paths, *dataset.flags(name)]), options]).strip()
 
 
 def row_json(each: Row) -> dict[str, Any]:
