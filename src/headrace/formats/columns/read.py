@@ -110,16 +110,17 @@ class StoredFeature:
         """A text or numbers, for less than a batch of one."""
         if self.dtype is None:
             return self._text(index)
-        if self.shape == (None,):
+        shape = None if None in self.shape else tuple(length or 0 for length in self.shape)
+        if shape is None:
             start, stop = (int(mark) for mark in self._array("rows", LITTLE)[index : index + 2])
         else:
-            size = math.prod(length or 0 for length in self.shape)
+            size = math.prod(shape)
             start, stop = index * size, (index + 1) * size
         values = self._array("values", self.dtype)
         if not 0 <= start <= stop <= len(values):
             raise self._bad("values")
         found = values[start:stop].astype(self.dtype.newbyteorder("="))
-        return found if self.shape == (None,) else found.reshape(self.shape)[()]
+        return found if shape is None else found.reshape(shape)[()]
 
     def _text(self, index: int) -> str | bytes:
         begin, end = (int(mark) for mark in self._array("ends", LITTLE)[index : index + 2])
