@@ -1,15 +1,21 @@
 """What Ray costs and what it gains in a conversion: one worker beside a local thread, two and four workers beside one.
 
-    python -m benchmarks.ray [--megabytes 256] [--rounds 4] [--format array_record] [--shards 1] [--write]
+    python -m benchmarks.ray [--megabytes 512] [--rounds 4] [--cases array_record@8 array_record npy@8 npy] [--write]
 
-The original is read once, and each kind of run is made once, before anything counts: pages, indexes and imports are warm. Then the kinds take
-turns in the order A B B A, so that a machine that becomes slower or faster treats both alike, and the fastest run of each counts. One and two
-workers are the same cluster of two cores, of which a task that sleeps holds one or none. Starting Ray is measured apart. ``--write`` puts the
-table into benchmarks/results/ray.md.
+``array_record@8`` is eight files, ``array_record`` a single one. The original is read once, and each kind of run is made once, before
+anything counts: pages, indexes and imports are warm. Then the kinds take turns in the order A B B A, so that a machine that becomes slower or
+faster treats both alike, and the fastest run of each counts. One and two workers are the same cluster of two cores, of which a task that
+sleeps holds one or none. Starting Ray is measured apart.
+
+What two workers can gain at most is measured too: the same examples, halved, are converted by one process without Ray, one half after the
+other, and by two such processes side by side. They make a file each, so they join nothing, and wait for nobody.
+
+``--write`` puts the table into benchmarks/results/ray.md.
 """
 
 import argparse
 import contextlib
+import multiprocessing
 import os
 import re
 import shutil
@@ -17,6 +23,7 @@ import tempfile
 import threading
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +35,7 @@ from headrace.writing.engines import EngineTask, RayTasks
 KEPT = Path(__file__).parent / "results" / "ray.md"
 WIDTH = 1024
 UNIT_MEGABYTES = 64
+CASES = ("array_record@8", "array_record", "npy@8", "npy")
 WAIT_S, WAITS, TASKS = 0.03, 10, 48
 SETTINGS = {
     "include_dashboard": False,
@@ -90,15 +98,38 @@ class ObjectStore(threading.Thread):
                 self.most = max(self.most, found.store_stats.object_store_bytes_used)
 
 
+def clear(folder):
+    """Remove what the run before has made. What it has written is not the next one's to wait for."""
+    for path in Path(folder).glob("b*.*"):
+        path.unlink()
+    os.sync()
+
+
+def codec_for(target):
+    return "example" if "record" in target else None
+
+
 def convert(source, target, on, threads=None):
     """Seconds and processor seconds of one conversion."""
-    for path in Path(target).parent.glob("b.*"):
-        path.unlink()
-    os.sync()  # what the run before has written is not this one's to wait for
-    codec = "example" if "record" in target else None
+    clear(Path(target).parent)
     wall, busy = time.perf_counter(), processor_time()
-    hr.convert(source, target, on=on, threads=threads, codec=codec)
+    hr.convert(source, target, on=on, threads=threads, codec=codec_for(target))
     return time.perf_counter() - wall, processor_time() - busy
+
+
+def convert_half(source, start, stop, target):
+    """One half of the work, by a process that is not Ray's. Returns its processor seconds."""
+    busy = time.process_time()
+    hr.convert(hr.open(source)[start:stop], target, threads=1, codec=codec_for(target))
+    return time.process_time() - busy
+
+
+def side_by_side(pool, halves):
+    """Seconds and processor seconds of both halves, by as many processes as a pool has."""
+    clear(Path(halves[0][-1]).parent)
+    wall = time.perf_counter()
+    busy = sum(pool.map(convert_half, *zip(*halves, strict=True)))
+    return time.perf_counter() - wall, busy
 
 
 def best(rounds):
@@ -145,62 +176,110 @@ def one_worker(cluster, folder):
             time.sleep(0.02)
 
 
-def measure(folder, megabytes, rounds, format="array_record", shards=1):
+def measure(folder, case, megabytes, rounds, cluster, pools):
+    """The ratios of one case, by the names of rows."""
     count = megabytes * (1 << 20) // (WIDTH * 4)
-    source, target = f"{folder}/a.tfrecord", f"{folder}/b.{format}" + (f"@{shards}" if shards > 1 else "")
-    hr.write(source, {"x": np.random.default_rng(0).random((count, WIDTH), np.float32)})
-    begun = time.perf_counter()
-    with running(2) as ray, connect() as cluster:
+    format, _, shards = case.partition("@")
+    source, target = f"{folder}/a.tfrecord", f"{folder}/b.{case}"
+    half = f"@{int(shards) // 2}" if int(shards or 1) > 3 else ""
+    bounds = [(0, count // 2), (count // 2, count)]
+    halves = [(source, *bound, f"{folder}/b{number}.{format}{half}") for number, bound in enumerate(bounds)]
+
+    def run_one():
+        with one_worker(cluster, folder):
+            return convert(source, target, "ray")
+
+    kinds = {
+        "local": lambda: convert(source, target, "threads", 1),
+        "one": run_one,
+        "two": lambda: convert(source, target, "ray"),
+        "alone": lambda: side_by_side(pools[0], halves),
+        "beside": lambda: side_by_side(pools[1], halves),
+    }
+    for run in kinds.values():
+        run()
+    found = {name: [] for name in kinds}
+    for number in range(rounds):
+        for name in kinds if number % 2 == 0 else reversed(kinds):
+            found[name].append(kinds[name]())
+    (local, local_cpu), (one, one_cpu), (two, two_cpu), (alone, _), (beside, _) = (best(found[name]) for name in kinds)
+    clear(folder)
+    return {
+        ONE: one / local,
+        ONE_CPU: one_cpu / local_cpu,
+        TWO: one / two,
+        TWO_CPU: two_cpu / one_cpu,
+        BOUND: alone / beside,
+        SECONDS: f"{local:.3g} / {one:.3g} / {two:.3g}",
+    }
+
+
+ONE = "one worker / one local thread, wall clock"
+ONE_CPU = "the same, processor time"
+TWO = "one worker / two workers, wall clock"
+TWO_CPU = "two workers / one worker, processor time"
+BOUND = "one process / two processes, each half of the work, without Ray"
+SECONDS = "seconds: one local thread / one worker / two workers"
+REQUIRED = {
+    ONE: "at most 1.15",
+    ONE_CPU: "at most 1.15",
+    TWO: "at least 1.6",
+    TWO_CPU: "at most 1.15",
+    BOUND: "the most to expect of the line with two workers",
+}
+
+
+def measure_all(folder, cases, megabytes, rounds):
+    """The table, a column for each case."""
+    count = megabytes * (1 << 20) // (WIDTH * 4)
+    hr.write(f"{folder}/a.tfrecord", {"x": np.random.default_rng(0).random((count, WIDTH), np.float32)})
+    spawn = multiprocessing.get_context("spawn")
+    with contextlib.ExitStack() as stack:
+        pools = [stack.enter_context(ProcessPoolExecutor(number, mp_context=spawn)) for number in (1, 2)]
+        begun = time.perf_counter()
+        ray = stack.enter_context(running(2))
+        cluster = stack.enter_context(connect())
         startup = time.perf_counter() - begun
         store = ObjectStore(ray)
         store.start()
-
-        def run_one():
-            with one_worker(cluster, folder):
-                return convert(source, target, "ray")
-
-        kinds = {
-            "local": lambda: convert(source, target, "threads", 1),
-            "one": run_one,
-            "two": lambda: convert(source, target, "ray"),
-        }
-        for run in kinds.values():
-            run()
-        found = {name: [] for name in kinds}
-        for number in range(rounds):
-            for name in kinds if number % 2 == 0 else reversed(kinds):
-                found[name].append(kinds[name]())
+        found = [measure(folder, case, megabytes, rounds, cluster, pools) for case in cases]
         store.ended.set()
         store.join()
-    (local, local_cpu), (one, one_cpu), (two, two_cpu) = (best(found[name]) for name in kinds)
-    return [
-        ("starting Ray and its workers, s", startup, ""),
-        ("one worker / one local thread, wall clock", one / local, "at most 1.15"),
-        ("the same, processor time", one_cpu / local_cpu, "at most 1.15"),
-        ("one worker / two workers, wall clock", one / two, "at least 1.6"),
-        ("two workers / one worker, processor time", two_cpu / one_cpu, "at most 1.15"),
-        (
-            f"one worker / four, each task waits {WAITS} x {WAIT_S * 1000:.0f} ms",
-            waiting(1) / waiting(4),
-            "at least 2.8",
-        ),
-        ("object store during the conversion, MB", store.most / 1e6, "below 10"),
+    lines = [
+        f"| figure | {' | '.join(map(described, cases))} | required |",
+        f"| --- |{' ---: |' * len(cases)} --- |",
     ]
+    for name in found[0]:
+        lines.append(f"| {name} | {' | '.join(shown(each[name]) for each in found)} | {REQUIRED.get(name, '')} |")
+    waits = f"one worker / four, each task waits {WAITS} x {WAIT_S * 1000:.0f} ms"
+    others = {
+        waits: (waiting(1) / waiting(4), "at least 2.8"),
+        "object store during all conversions, MB": (store.most / 1e6, "below 10"),
+        "starting Ray and its workers, s": (startup, ""),
+    }
+    lines += ["", "| figure | found | required |", "| --- | ---: | --- |"]
+    lines += [f"| {name} | {shown(value)} | {required} |" for name, (value, required) in others.items()]
+    return "\n".join(lines)
+
+
+def described(case):
+    format, _, shards = case.partition("@")
+    return f"{format}, {shards} files" if shards else f"{format}, one file"
+
+
+def shown(value):
+    return value if isinstance(value, str) else f"{value:.3g}"
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--megabytes", type=int, default=4 * UNIT_MEGABYTES)
+    options.add_argument("--megabytes", type=int, default=8 * UNIT_MEGABYTES)
     options.add_argument("--rounds", type=int, default=4)
-    options.add_argument("--format", default="array_record")
-    options.add_argument("--shards", type=int, default=1)
+    options.add_argument("--cases", nargs="+", default=CASES)
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="headrace-ray-") as folder:
-        rows = measure(folder, given.megabytes, given.rounds, given.format, given.shards)
-    lines = ["| figure | found | required |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {value:.3g} | {required} |" for name, value, required in rows]
-    table = "\n".join(lines)
+        table = measure_all(folder, given.cases, given.megabytes, given.rounds)
     print(table)
     if given.write:
         text = KEPT.read_text()

@@ -34,14 +34,22 @@ TARGETS = [
     "b.recordio",
     "b.npz",
     "b.jsonl",
+    "b.parquet@3",
+    "b.npy@3",
+    "b.csv@3",
+    "b.csv.gz@3",
+    "b.jsonl@3",
+    "b.recordio@3",
+    "b.tfrecord.gz@3",
 ]
 
 
 class Pickling:
     """An engine that does what one on other machines does: pickles the work, and does it in any order, some of it twice."""
 
-    def __init__(self, seed=0):
+    def __init__(self, seed=0, cores=2):
         self.random = random.Random(seed)
+        self.cores = cores
         self.waiting = []
         self.done = 0
 
@@ -86,17 +94,19 @@ def chosen(target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_bytes_are_those_of_a_local_conversion(tmp_path, original, small_units, target):
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_bytes_are_those_of_a_local_conversion(tmp_path, original, small_units, target, cores):
+    """With one core a task makes each file whole, with two cores each but the last of three, and with eight all are joined from units."""
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
     here = hr.convert(original, tmp_path / "here" / target, columns=chosen(target))
-    engine = Pickling()
+    engine = Pickling(cores=cores)
     assert isinstance(engine, TaskEngine)
     there = hr.convert(original, tmp_path / "there" / target, columns=chosen(target), on=engine)
     assert (there.examples, there.bytes, there.resumed) == (here.examples, here.bytes, 0)
     assert content(tmp_path / "there") == content(tmp_path / "here")
     assert not [name for name in os.listdir(tmp_path / "there") if name.startswith(".")]
-    assert engine.done > 5
+    assert engine.done > 5 or cores < 8
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -170,7 +180,7 @@ def test_the_result_of_one_engine_is_resumed_by_another(tmp_path, original, smal
                 yield value
 
     with pytest.raises(ConnectionError) as raised:
-        hr.convert(original, tmp_path / "b.tfrecord@2", on=Stops())
+        hr.convert(original, tmp_path / "b.tfrecord@2", on=Stops(cores=8))
     assert "resumes it" in raised.value.__notes__[-1]
     assert not [name for name in os.listdir(tmp_path) if name.startswith("b.")]
     again = hr.convert(original, tmp_path / "b.tfrecord@2")
@@ -193,7 +203,9 @@ def test_damage_stops_the_run_and_leaves_nothing(tmp_path, original, small_units
     assert sorted(os.listdir(tmp_path)) == sorted(path.name for path in tmp_path.glob("a.tfrecord-*"))
 
 
-def test_work_that_comes_after_the_end_does_no_harm(tmp_path, original, small_units):
+@pytest.mark.parametrize("cores", [2, 8])
+@pytest.mark.parametrize("format", ["parquet", "array_record", "tfrecord"])
+def test_work_that_comes_after_the_end_does_no_harm(tmp_path, original, small_units, format, cores):
     """A writer on a node that was declared dead goes on: when the files are there, and when another conversion has begun."""
     kept = []
 
@@ -202,7 +214,7 @@ def test_work_that_comes_after_the_end_does_no_harm(tmp_path, original, small_un
             super().submit(work)
             kept.append(self.waiting[-1])
 
-    hr.convert(original, tmp_path / "b.parquet@2", on=Keeps())
+    hr.convert(original, tmp_path / f"b.{format}@2", on=Keeps(cores=cores))
     before = content(tmp_path)
     for work in kept[3:]:  # after those that make indexes
         with pytest.raises(hr.UnsupportedData, match="all machines must see"):
@@ -214,15 +226,15 @@ def test_work_that_comes_after_the_end_does_no_harm(tmp_path, original, small_un
             yield from super().finished()
             raise ConnectionError
 
-    (tmp_path / "b.parquet-00000-of-00002").unlink()
-    (tmp_path / "b.parquet-00001-of-00002").unlink()
+    (tmp_path / f"b.{format}-00000-of-00002").unlink()
+    (tmp_path / f"b.{format}-00001-of-00002").unlink()
     with pytest.raises(ConnectionError):
-        hr.convert(hr.open(original)[:500], tmp_path / "b.parquet@2", on=Interrupted())
+        hr.convert(hr.open(original)[:500], tmp_path / f"b.{format}@2", on=Interrupted(cores=cores))
     for work in kept[3:]:
         with pytest.raises(hr.UnsupportedData):
             pickle.loads(work)()
-    hr.convert(hr.open(original)[:500], tmp_path / "b.parquet@2")
-    assert len(hr.open(tmp_path / "b.parquet@2")) == 500
+    hr.convert(hr.open(original)[:500], tmp_path / f"b.{format}@2")
+    assert len(hr.open(tmp_path / f"b.{format}@2")) == 500
 
 
 def test_no_file_is_scanned_twice(tmp_path, original, small_units, monkeypatch):

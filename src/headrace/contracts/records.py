@@ -184,6 +184,8 @@ class Format:
             given.
         pieces: ``pieces(parts)``: what the file that complete files are joined to consists of, where that can be said before it is written.
             Its pieces are then written by several threads.
+        joined_writer: As ``sink``, or ``writer`` where there is no sink: it gets the examples of several files, and makes the very bytes that
+            those files are joined to (uncompressed, where ``compressible``). ``None``: large files are written in parts and joined.
         verify: ``verify(records)``: every check of every file, with damage reported and not raised; ``None``: all rows are read.
         salvage: ``salvage(path, out)`` copies intact records; ``None``: they are read with damage skipped, and written again.
     """
@@ -203,6 +205,7 @@ class Format:
     compression_of: Callable[[Sequence[str]], str] | None = None
     join: Callable[[Sequence[str], str], None] | None = None
     pieces: Callable[[Sequence[str]], Sequence[Piece]] | None = None
+    joined_writer: Callable[..., Any] | None = None
     verify: Callable[[Any], Iterator[Checked]] | None = None
     salvage: Callable[[str, str], Salvaged] | None = None
 

@@ -114,7 +114,8 @@ def format_named(name: str | CSV) -> Format:
         )
     if options is None or found.sink is None:
         return found
-    return replace_fields(found, open=partial(found.open, options=options), sink=partial(found.sink, options=options))
+    sink = partial(found.sink, options=options)
+    return replace_fields(found, open=partial(found.open, options=options), sink=sink, joined_writer=sink)
 
 
 def _find(name: str) -> Format | None:

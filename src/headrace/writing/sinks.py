@@ -36,6 +36,7 @@ __all__ = [
     "rows_of",
     "slice_rows",
     "storable",
+    "writes_joined",
     "written_schema",
 ]
 
@@ -160,21 +161,30 @@ class RecordSink:
 
 
 def open_sink(
-    path: PathLike, format: str | CSV, compression: str, schema: Schema, *, codec: str | None = None, first: bool = True
+    path: PathLike,
+    format: str | CSV,
+    compression: str,
+    schema: Schema,
+    *,
+    codec: str | None = None,
+    first: bool = True,
+    joined: bool = False,
 ) -> BatchWriter:
     """The sink for one file: of records by a codec, or of columns.
 
     Pixels that the schema stores as images are encoded first. ``first=False`` is for a part to be appended to another file, where files
-    of the format can follow one another.
+    of the format can follow one another. ``joined=True`` is for all parts of a file at once, where :func:`writes_joined`.
     """
     found = format_named(format)
     if found.name not in PIXEL_FORMATS and (encoders := encoders_of(schema)):
         stored = Schema({name: feature.stored for name, feature in schema.items()})
-        return EncodingSink(open_sink(path, format, compression, stored, codec=codec, first=first), encoders)
-    sink = found.sink
+        inner = open_sink(path, format, compression, stored, codec=codec, first=first, joined=joined)
+        return EncodingSink(inner, encoders)
+    sink = found.joined_writer if joined and found.sink is not None else found.sink
     check_feature_names(schema, path, found.name)
     if sink is None or (codec == "raw" and found.writer is not None):
-        return RecordSink(open_writer(path, found.name, compression), codec_for(schema, codec, found.name))
+        writer = open_writer(path, found.name, compression, joined=joined)
+        return RecordSink(writer, codec_for(schema, codec, found.name))
     if codec is not None:
         raise UnsupportedData(
             Where(path=str(path)), expected="no codec for a format that holds columns", found=repr(codec)
@@ -216,13 +226,22 @@ def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:
     return ExampleCodec(schema)
 
 
-def open_writer(path: PathLike, format: str, compression: str) -> RecordWriter:
-    """The writer for one file of records.
+def writes_joined(format: str | CSV, compression: str, codec: str | None) -> bool:
+    """Whether one writer makes the bytes that parts of a file are joined to. Several compressed streams are not one."""
+    found = format_named(format)
+    if found.joined_writer is None or (found.compressible and compression != "none"):
+        return False
+    return found.sink is None or codec is None
+
+
+def open_writer(path: PathLike, format: str, compression: str, *, joined: bool = False) -> RecordWriter:
+    """The writer for one file of records; with ``joined=True`` for all parts of it at once.
 
     Raises:
         UnsupportedData: Records alone do not make a file of that format.
     """
-    writer = format_named(format).writer
+    found = format_named(format)
+    writer = found.joined_writer if joined else found.writer
     if writer is None:
         raise UnsupportedData(
             Where(path=str(path)), expected="a format of records", found=format, hint="Use headrace.write."

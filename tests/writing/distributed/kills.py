@@ -8,6 +8,7 @@ the same call finishes the work, the bytes are those of a local conversion, and 
 
 import argparse
 import contextlib
+import itertools
 import os
 import random
 import shutil
@@ -27,7 +28,8 @@ from headrace.writing import units
 
 N = 12_000
 UNIT = 250
-SHARDS = 6
+SHARDS = 7
+"""Into a folder, with two cores: a task makes each of the first six whole, and the last one is joined from units. A single file is, too."""
 FORMATS = ("tfrecord", "array_record", "parquet", "npy")
 PLACES = ("folder", "store")
 VICTIMS = ("worker", "node", "driver")
@@ -64,12 +66,12 @@ class Kills:
         self.original = self.folder / "a.tfrecord@3"
         hr.write(self.original, columns)
         self.expected = {}
-        for format in FORMATS:
-            here = self.folder / f"here-{format}"
+        for format, ending in itertools.product(FORMATS, ("", f"@{SHARDS}")):
+            here = self.folder / f"here-{format}{ending}"
             here.mkdir()
             chosen = ["image"] if format == "npy" else None
-            hr.convert(self.original, here / f"b.{format}@{SHARDS}", columns=chosen)
-            self.expected[format] = {path.name: path.read_bytes() for path in here.iterdir()}
+            hr.convert(self.original, here / f"b.{format}{ending}", columns=chosen)
+            self.expected[format + ending] = {path.name: path.read_bytes() for path in here.iterdir()}
         self.resumed = 0
 
     def run(self, seed):
@@ -77,10 +79,11 @@ class Kills:
         choose = random.Random(seed)
         format, place, victim = choose.choice(FORMATS), choose.choice(PLACES), choose.choice(VICTIMS)
         after = choose.randrange(7 if place == "folder" else 5)
+        format += choose.choice(("", f"@{SHARDS}")) if place == "folder" else f"@{SHARDS}"
         there = self.folder / f"there-{seed}"
         there.mkdir()
         base = str(there) if place == "folder" else f"s3://bucket/{seed}"
-        target = f"{base}/b.{format}@{SHARDS}"
+        target = f"{base}/b.{format}"
         found = ()
         for attempt in range(ATTEMPTS):
             code, found = self._convert(target, None if attempt else (victim, after, choose))

@@ -19,7 +19,8 @@ SHARDS = 8
 class OneCore(Pickling):
     """An engine of which the driver knows how many cores it has."""
 
-    cores = 1
+    def __init__(self, seed=0):
+        super().__init__(seed, cores=1)
 
 
 @pytest.fixture(params=KINDS)

@@ -20,7 +20,7 @@ from headrace.formats.array_record.footer import ChunkTable, Footer, chunk_ends,
 from headrace.formats.array_record.join import pieces_of_chunks
 from headrace.formats.array_record.scan import ScanResult, scan_file
 from headrace.formats.array_record.verify import salvage, verify_file
-from headrace.formats.array_record.write import ArrayRecordWriter
+from headrace.formats.array_record.write import ArrayRecordWriter, JoinedRecordWriter
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile
 
@@ -267,6 +267,7 @@ FORMAT = Format(
     compressions=("zstd", "none", "brotli", "snappy"),
     compression_of=compression_of,
     pieces=pieces_of_chunks,
+    joined_writer=JoinedRecordWriter,
     verify=verify_files,
     salvage=salvage,
 )

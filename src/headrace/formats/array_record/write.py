@@ -18,7 +18,7 @@ from headrace.io.paths import PathLike
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ArrayRecordWriter", "file_end"]
+__all__ = ["ArrayRecordWriter", "JoinedRecordWriter", "file_end"]
 
 
 COPIES = 3  # of the postscript record
@@ -145,12 +145,22 @@ class ArrayRecordWriter(FileWriter):
             _join_indices(self._decoded_sizes),
             _join_indices(self._counts),
         )
-        for part in file_end(footer, self.options.number, self._pack):
+        for part in self._parts_of_end(footer):
             self._put(part)
+
+    def _parts_of_end(self, footer: Footer) -> list[npt.NDArray[np.uint8]]:
+        return file_end(footer, self.options.number, self._pack)
 
     def _put(self, framed: npt.NDArray[np.uint8]) -> None:
         self._file.give(framed)
         self._position += len(framed)
+
+
+class JoinedRecordWriter(ArrayRecordWriter):
+    """Writes the bytes that the files of an :class:`ArrayRecordWriter` are joined to: the footer is not compressed."""
+
+    def _parts_of_end(self, footer: Footer) -> list[npt.NDArray[np.uint8]]:
+        return file_end(footer, NONE, _identity)
 
 
 def _join_indices(parts: list[Indices]) -> Indices:

@@ -197,6 +197,7 @@ FORMAT = Format(
     compression_of=compression_of,
     writer=CsvWriter,
     sink=CsvSink,
+    joined_writer=CsvSink,
     misfits=misfits,
     verify=verify_framed,
     salvage=salvage,

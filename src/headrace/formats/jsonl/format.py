@@ -254,6 +254,7 @@ FORMAT = Format(
     options=frozenset({"on_corrupt"}),
     compressible=True,
     sink=JsonLinesWriter,
+    joined_writer=JsonLinesWriter,
     misfits=misfits,
     verify=verify_jsonl,
 )

@@ -313,5 +313,6 @@ FORMAT = Format(
     sink=ArraySink,
     misfits=misfits,
     pieces=pieces_of_arrays,
+    joined_writer=ArraySink,
     verify=verify_npy,
 )

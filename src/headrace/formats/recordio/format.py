@@ -317,5 +317,6 @@ FORMAT = Format(
     compressible=True,
     codec="sagemaker_record",
     writer=RecordIOWriter,
+    joined_writer=RecordIOWriter,
     verify=verify_framed,
 )

@@ -175,5 +175,6 @@ FORMAT = Format(
     options=frozenset({"on_corrupt", "verify"}),
     compressible=True,
     writer=TFRecordWriter,
+    joined_writer=TFRecordWriter,
     verify=verify_framed,
 )

@@ -1,4 +1,8 @@
-"""A conversion whose units are written by other processes, on machines that share the folder of the new files."""
+"""A conversion whose units are written by other processes, on machines that share the folder of the new files.
+
+A file is written whole by one task where there are enough files for all cores. Its bytes are then written once. The rest is written in units,
+by several tasks, and joined.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from headrace.contracts.records import files_of
 from headrace.errors import NoFiles, UnsupportedData, Where
@@ -22,12 +28,14 @@ from headrace.writing.distributed.unit_writer import UnitWriter, check_folder, w
 from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of, free_cores_of_node
 from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
 
-__all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse_memory", "run_in_folder"]
+__all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse_memory", "run_in_folder", "tasks_of"]
 
 
 CHECKED_FILES = 64
+WHOLE_BYTES = 4 * UNIT_BYTES
+"""Larger files are written in units even where there are many: a task takes seconds, and a kill costs no more."""
 JOINED = ""
-"""Stands for the file in the result of a task that has written no unit."""
+"""Stands for the file in the result of a task after which no other task joins it."""
 MOST_JOINING = 4
 """Threads that join one file: more would wait for memory and disk."""
 SEEN_S = 10.0
@@ -70,18 +78,25 @@ def check_nodes(work: WorkFolder, source: Source, engine: TaskEngine) -> None:
     token = os.urandom(8).hex()
     for node, name in engine.cluster.on_each_node(_prove, work, token, paths[:CHECKED_FILES]):
         proof = work.path / name
-        ends = time.monotonic() + SEEN_S
-        while not proof.exists():
-            if time.monotonic() > ends:
-                raise UnsupportedData(
-                    Where(path=str(work.path)),
-                    expected="a folder that all nodes share",
-                    found=f"another folder of that path on the Ray node {node.name}",
-                    hint="Use a shared folder, or a store such as s3://.",
-                )
-            time.sleep(0.05)
+        if not _appears(proof):
+            raise UnsupportedData(
+                Where(path=str(work.path)),
+                expected="a folder that all nodes share",
+                found=f"another folder of that path on the Ray node {node.name}",
+                hint="Use a shared folder, or a store such as s3://.",
+            )
         with contextlib.suppress(OSError):
             proof.unlink()
+
+
+def _appears(path: Path) -> bool:
+    """Whether a file that another machine has made is seen here."""
+    ends = time.monotonic() + SEEN_S
+    while not path.exists():
+        if time.monotonic() > ends:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def refuse_memory(source: Source) -> None:
@@ -135,6 +150,61 @@ def groups_of(units: Sequence[Unit], unit_bytes: int, cores: int) -> list[tuple[
     return [tuple(group) for group in groups]
 
 
+@dataclass(frozen=True, slots=True)
+class WritingTask:
+    """What one task writes.
+
+    Args:
+        units: Of one new file, in order.
+        number: That file, where no other task writes a part of it: this one also joins it.
+    """
+
+    units: tuple[Unit, ...]
+    number: int | None = None
+
+
+def tasks_of(
+    files: Sequence[PlannedFile], missing: Sequence[Unit], writer: UnitWriter, each_bytes: int, cores: int
+) -> list[WritingTask]:
+    """The tasks that write the missing units.
+
+    Files are given out whole in full rounds, one file for each core. The units of the others are given out singly, so that all cores are busy to
+    the end.
+
+    Args:
+        files: The new files, in order.
+        missing: Their missing units, in order.
+        writer: Of the units.
+        each_bytes: About how many bytes an example has.
+        cores: How many tasks run at once.
+    """
+    left: dict[str, list[Unit]] = {file.path: [] for file in files}
+    for unit in missing:
+        left[unit.target].append(unit)
+    fitting = [file.path for file in files if left[file.path] and _bytes_in(file, each_bytes) <= WHOLE_BYTES]
+    whole = set(fitting[: len(fitting) // cores * cores])
+    groups = [tuple(left[path]) for path in fitting if path in whole]
+    step = max((unit.stop - unit.start for unit in missing), default=1)
+    groups += groups_of([unit for unit in missing if unit.target not in whole], each_bytes * step, cores)
+    groups_in = Counter(group[0].target for group in groups)
+    named = {file.path: file for file in files}
+    return [
+        WritingTask(group) if groups_in[group[0].target] > 1 else _task_of_file(group, named[group[0].target], writer)
+        for group in groups
+    ]
+
+
+def _bytes_in(file: PlannedFile, each_bytes: int) -> int:
+    return each_bytes * (file.units[-1].stop - file.units[0].start)
+
+
+def _task_of_file(group: tuple[Unit, ...], file: PlannedFile, writer: UnitWriter) -> WritingTask:
+    """The task that writes what a file lacks: at once if nothing is there, else what is missing, and joins it."""
+    if len(group) == len(file.units) and writer.writes_at_once(file):
+        return WritingTask((file.at_once(),), file.number)
+    return WritingTask(group, file.number)
+
+
 def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, each_bytes: int) -> None:
     """Do the missing units by an engine, join them by it, and give the files their names.
 
@@ -148,23 +218,33 @@ def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, each
     check_nodes(work, writer.source, engine)
     done = work.done()
     files = [file for file in work.files() if file.path not in done]
-    _make_files(engine, writer, files, groups_of(work.missing(), each_bytes * work.step, cores_of(engine)))
+    _make_files(engine, writer, files, tasks_of(files, work.missing(), writer, each_bytes, cores_of(engine)))
+    for file in files:
+        if not _appears(Path(file.whole)):
+            raise NoFiles(
+                Where(path=file.path),
+                expected="its content in the folder of this conversion, written by a task",
+                found=f"no file {file.whole} on this machine",
+                hint="Use a folder that all nodes share.",
+            )
     finish(work)
 
 
 def _make_files(
-    engine: TaskEngine, writer: UnitWriter, files: Sequence[PlannedFile], groups: Sequence[Sequence[Unit]]
+    engine: TaskEngine, writer: UnitWriter, files: Sequence[PlannedFile], tasks: Sequence[WritingTask]
 ) -> None:
-    """Write groups of units. A file is joined as soon as it has all of its own, while units of others are written."""
-    threads = max(1, min(MOST_JOINING, free_cores_of_node(engine) // max(len(files), 1)))
-    left = Counter(group[0].target for group in groups)
-    joins = {file.path: EngineTask(_join_there, writer, (file, threads)) for file in files}
-    for group in groups:
-        engine.submit(EngineTask(_write_there, writer, group))
+    """Write what is missing. A file of several tasks is joined as soon as it has all of its units, while those of others are written."""
+    left = Counter(task.units[0].target for task in tasks if task.number is None)
+    complete = {task.number for task in tasks}
+    apart = [file for file in files if file.number not in complete]
+    threads = max(1, min(MOST_JOINING, free_cores_of_node(engine) // max(len(apart), 1)))
+    joins = {file.path: EngineTask(_join_there, writer, (file.number, threads)) for file in apart}
+    for task in tasks:
+        engine.submit(EngineTask(_write_there, writer, task))
     for path in [path for path in joins if path not in left]:
         engine.submit(joins.pop(path))
     count = -1
-    while joins and count != len(joins):  # what is submitted meanwhile may belong to the next round of results
+    while count != len(joins):  # what is submitted meanwhile may belong to the next round of results
         count = len(joins)
         for path, examples in engine.finished():
             writer.report(examples)
@@ -176,13 +256,18 @@ def _make_files(
     assert not joins, "the engine has not yielded all results"
 
 
-def _write_there(writer: UnitWriter, units: Sequence[Unit]) -> tuple[str, int]:
-    return units[0].target, write_units(writer, units)
+def _write_there(writer: UnitWriter, task: WritingTask) -> tuple[str, int]:
+    examples = write_units(writer, task.units)
+    if task.number is None:
+        return task.units[0].target, examples
+    assert writer.work is not None
+    join_whole(writer.work.file(task.number))
+    return JOINED, examples
 
 
-def _join_there(writer: UnitWriter, part: tuple[PlannedFile, int]) -> tuple[str, int]:
-    file, threads = part
+def _join_there(writer: UnitWriter, part: tuple[int, int]) -> tuple[str, int]:
+    number, threads = part
     assert writer.work is not None
     check_folder(writer.work)
-    join_whole(file, threads=threads)
+    join_whole(writer.work.file(number), threads=threads)
     return JOINED, 0

@@ -157,9 +157,12 @@ def _make_file(writer: UnitWriter, part: tuple[int, int, str]) -> int:
     folder = _own_folder(f"{base_name(prefix)[1:]}-{_name(number)}")
     try:
         file = WorkFolder(folder, target, count, step=step, plan="", fresh=True).file(number)
-        for unit in file.units:
-            writer.write(unit)
-        join_whole(file)
+        if writer.writes_at_once(file):
+            writer.write(file.at_once())
+        else:
+            for unit in file.units:
+                writer.write(unit)
+            join_whole(file)
         upload(file.whole, url)
     finally:
         discard_folder(folder)

@@ -20,9 +20,9 @@ from headrace.io.folders import remove
 from headrace.sources.node import records_below
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
-from headrace.writing.sinks import RowSizer, batches_of, open_sink, open_writer
+from headrace.writing.sinks import RowSizer, batches_of, open_sink, open_writer, writes_joined
 from headrace.writing.target import Target
-from headrace.writing.units import Unit, WorkFolder
+from headrace.writing.units import PlannedFile, Unit, WorkFolder
 
 __all__ = ["UnitWriter", "check_folder", "write_units"]
 
@@ -78,6 +78,12 @@ class UnitWriter:
         if self.work is not None:
             _hand_over(path, unit.path, self.work)
 
+    def writes_at_once(self, file: PlannedFile) -> bool:
+        """Whether all units of a file can be written as one, with the bytes that they would be joined to."""
+        return len(file.units) == 1 or writes_joined(
+            self.target.csv or self.target.format, self.target.compression, self.codec
+        )
+
     def report(self, examples: int) -> None:
         """Count examples that are written."""
         if self.advance is not None:
@@ -87,7 +93,7 @@ class UnitWriter:
         node = self.source.node
         assert isinstance(node, RecordNode)
         records, chosen = node.records, node.codec
-        with open_writer(path, self.target.format, self.target.compression) as writer:
+        with open_writer(path, self.target.format, self.target.compression, joined=unit.joined) as writer:
             start, sizer = unit.start, RowSizer()
             while start < unit.stop:
                 stop = min(start + sizer.rows, unit.stop)
@@ -107,6 +113,7 @@ class UnitWriter:
             self.schema,
             codec=self.codec,
             first=unit.first,
+            joined=unit.joined,
         )
         with contextlib.ExitStack() as stack:
             stack.callback(sink.abort)
