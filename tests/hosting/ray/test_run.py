@@ -169,6 +169,11 @@ def test_a_running_cluster_is_used_and_left_running(monkeypatch):
         assert replicas(names[1]) != []
         second.delete()
         wait(lambda: replicas(names[1]) == [])
+        with Load(first.address, lambda body: {f"a:{body.decode()[::-1]}".encode()}, 5) as load:
+            load.wait_for(100)
+            kill_one(names[0], random.Random(5))
+        assert load.wrong == []  # refusals are 503, also of proxies that every endpoint shares
+        assert load.answered == 2000
         # The proxies of all nodes share one port here, so some connections end with the node.
         with Load(first.address, lambda body: {f"a:{body.decode()[::-1]}".encode()}, 3, reconnects=True) as load:
             load.wait_for(200)

@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 import time
+import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -68,7 +69,7 @@ class ServeApp:
         self._replicas = 0
         if self._is_own:
             bind(settings).close()  # A port that is taken is an error before Ray starts.
-            os.environ.setdefault(proxy.VARIABLE, GUARD)  # Ray 2.52 has no other way to tell its proxies.
+            os.environ.setdefault(proxy.VARIABLE, GUARD)  # for Ray 2.52; the cluster inherits it
         processors = max(usable_cores(), self._most_processors())
         cluster = stack.enter_context(connect(placement.address or "local", cpus=processors, shows_log=True))
         self._ray = cluster.ray
@@ -107,10 +108,23 @@ class ServeApp:
         options: dict[str, Any] = {"http_options": http_options}
         if "controller_options" in inspect.signature(self._serve.start).parameters:
             options["controller_options"] = {"runtime_env": {"env_vars": {proxy.VARIABLE: GUARD}}}
+        elif not self._is_own:
+            options["http_options"] = self._with_guard(http_options)
         with contextlib.suppress(ValueError):  # Another process has started it at this moment.
             self._serve.start(**options)
         http = context._get_global_client().http_config
         return (settings.host if self._is_own else self._reachable(str(http.host))), int(http.port)
+
+    def _with_guard(self, http_options: dict[str, Any]) -> dict[str, Any]:
+        """The options with the layers of proxies in them, as Ray 2.52 takes them. Releases that refuse these get none."""
+        guarded = {**http_options, "middlewares": proxy.middlewares()}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it says that they will go
+                self._serve.HTTPOptions(**guarded)
+        except ValueError:
+            return http_options
+        return guarded
 
     def _reachable(self, host: str) -> str:
         """A host at which a proxy can be reached from here.
