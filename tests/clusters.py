@@ -54,6 +54,16 @@ def folder_for_sockets():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def until_it_starts(start):
+    """What ``start`` returns. Ray gives its processes 30 seconds to start, which a busy machine may exceed."""
+    while True:
+        try:
+            return start()
+        except Exception as error:
+            if "timed out during startup" not in str(error):
+                raise
+
+
 @contextlib.contextmanager
 def address_files_in(folder):
     """Ray 2.52 writes the address of a cluster to a file in its usual folder, which may not exist, and where another Ray would find it."""
@@ -82,7 +92,7 @@ class LocalRay:
             folder = self.folder.enter_context(folder_for_sockets())
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ray.init(address="local", _temp_dir=folder, **LOCAL, **QUIET)
+                until_it_starts(lambda: ray.init(address="local", _temp_dir=folder, **LOCAL, **QUIET))
         return ray
 
     def close(self):
@@ -117,7 +127,8 @@ class Nodes:
 
     def add(self):
         """Add a node."""
-        node = self.cluster.add_node(num_cpus=self.cpus, object_store_memory=80 << 20, include_log_monitor=False)
+        options = {"num_cpus": self.cpus, "object_store_memory": 80 << 20, "include_log_monitor": False}
+        node = until_it_starts(lambda: self.cluster.add_node(**options))
         self.alive.append(node)
         return node
 
@@ -165,7 +176,8 @@ def running_cluster(nodes=2, cpus=1, *, connected=True):
     with folder_for_sockets() as folder, address_files_in(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         head = {"num_cpus": 0, "object_store_memory": 80 << 20, "include_dashboard": False, "temp_dir": folder}
-        cluster = Cluster(initialize_head=True, head_node_args={**head, "_system_config": quick})
+        arguments = {"initialize_head": True, "head_node_args": {**head, "_system_config": quick}}
+        cluster = until_it_starts(lambda: Cluster(**arguments))
         try:
             found = Nodes(cluster, nodes, cpus)
             if connected:

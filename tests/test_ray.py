@@ -57,6 +57,33 @@ def test_another_cluster_than_the_one_of_this_process(monkeypatch, address):
         connect(address)
 
 
+class SlowRay(ConnectedRay):
+    """A module whose processes do not start in time, for some attempts."""
+
+    def __init__(self, failures, message="The current node timed out during startup. This could happen because ..."):
+        self.failures, self.message, self.starts = failures, message, 0
+
+    def is_initialized(self):
+        return self.starts > self.failures
+
+    def init(self, **_):
+        self.starts += 1
+        if not self.is_initialized():
+            raise Exception(self.message)
+
+
+def test_a_busy_machine_starts_ray_once_more():
+    slow = SlowRay(failures=2)
+    connection._start(slow, "local", None, 1, shows_log=False)
+    assert slow.starts == 3
+    with pytest.raises(hr.Unreachable, match=r"starts within 30 s, found none in 4 attempts.*too busy"):
+        connection._start(SlowRay(failures=99), "local", None, 1, shows_log=False)
+    other = SlowRay(failures=99, message="no space left")
+    with pytest.raises(Exception, match="no space left"):
+        connection._start(other, "local", None, 1, shows_log=False)
+    assert other.starts == 1
+
+
 class NoRay:
     """A module that has no connection, and fails the test if one is tried."""
 

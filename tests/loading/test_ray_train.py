@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
 
 import numpy as np
 import pytest
+from tests.clusters import running_cluster
 
 import headrace as hr
 
@@ -22,6 +25,7 @@ def train_loop(config):
     """Reads batches, notes what it has read, and puts the loader's state into a checkpoint now and then."""
     import json
     import os
+    import time
 
     import ray.train
 
@@ -46,23 +50,28 @@ def train_loop(config):
         if step == config.get("dies_at") and rank == world - 1 and not os.path.exists(died):
             open(died, "w").close()
             os._exit(9)
+        if step == config.get("waits_at") and world == 3:
+            open(os.path.join(config["notes"], f"waits-{rank}"), "w").close()
+            while True:  # until its node is killed, or Ray ends it
+                time.sleep(0.1)
         read += [int(i) for i in batch["i"]]
         if step % 5 == 0 and step != config.get("stops_at"):
-            save(ray, config, loader, step, rank, read)
+            save(ray, config, loader, step, read)
             read = []
         if step == config.get("stops_at"):
             return  # what was read since the last checkpoint is lost, and will be read again
     if step % 5:
-        save(ray, config, loader, step, rank, read)
+        save(ray, config, loader, step, read)
 
 
-def save(ray, config, loader, step, rank, read):
+def save(ray, config, loader, step, read):
     """Report a checkpoint of the loader. What a rank has read counts once the checkpoint of its step is reported."""
     import json
     import os
     import tempfile
 
-    name = os.path.join(config["notes"], f"{step:05d}-{rank}.json")
+    rank = loader.shard.rank
+    name = os.path.join(config["notes"], f"{step:05d}-{loader.shard.world}-{rank}.json")
     with open(name + ".part", "w") as file:
         json.dump(read, file)
     os.replace(name + ".part", name)
@@ -114,11 +123,11 @@ def run(local_ray, tmp_path):
 
 
 def read_twice(notes):
-    """What the ranks have read, of the last attempt at each step."""
-    steps = {}
-    for path in sorted(notes.glob("*.json")):
-        steps.setdefault(path.name[:5], []).extend(json.loads(path.read_text()))
-    seen = [i for step in sorted(steps) for i in steps[step]]
+    """Whether all was read twice, in the last attempt at each step."""
+    worlds = {}  # by step: of the attempt that has written last
+    for path in sorted(notes.glob("*.json"), key=lambda path: path.stat().st_mtime_ns):
+        worlds[path.name[:5]] = path.name[:8]
+    seen = [i for start in worlds.values() for path in notes.glob(f"{start}*") for i in json.loads(path.read_text())]
     return sorted(seen) == sorted([*range(ROWS), *range(ROWS)])
 
 
@@ -140,6 +149,43 @@ def test_another_number_of_workers(run):
     assert not read_twice(run.notes)
     run(None, 2, name="two", checkpoint=checkpoint, batch_size=10)
     assert read_twice(run.notes)
+
+
+def test_a_node_leaves_and_fewer_workers_go_on(tmp_path):
+    """Elastic training: of three nodes one dies for ever, and two workers go on from the last checkpoint."""
+    import ray.train
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+    try:
+        scaling = ray.train.ScalingConfig(num_workers=(1, 3))
+    except TypeError:
+        pytest.skip("this Ray has no elastic training")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    hr.write(tmp_path / "x.tfrecord", {"i": np.arange(ROWS), "x": np.ones((ROWS, 4), np.float32)})
+    config = {"path": str(tmp_path / "x.tfrecord"), "notes": str(notes), "to": "numpy", "waits_at": 8}
+    with running_cluster(3) as nodes:
+
+        def kill():
+            while len(list(notes.glob("waits-*"))) < 3:
+                time.sleep(0.1)
+            nodes.kill(0)
+
+        thread = threading.Thread(target=kill, daemon=True)
+        thread.start()
+        DataParallelTrainer(
+            train_loop,
+            train_loop_config={"batch_size": 16, "seed": 7, **config},
+            scaling_config=scaling,
+            run_config=ray.train.RunConfig(
+                storage_path=str(tmp_path / "runs"), failure_config=ray.train.FailureConfig(max_failures=-1)
+            ),
+        ).fit()
+        thread.join()
+    assert list(notes.glob("00005-3-*"))
+    assert not list(notes.glob("00010-3-*"))
+    assert list(notes.glob("00010-2-*"))
+    assert read_twice(notes)
 
 
 def test_a_loader_from_the_driver(run, tmp_path):

@@ -21,6 +21,9 @@ OLDEST = (2, 52)
 ANSWER_S = 10.0
 """How long a cluster may take to answer. Ray itself waits two minutes, and then ends the process."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_TQDM_PATCH_PRINT": "0"}
+STARTS = 4
+"""How often a local Ray is started, if it is too slow: it gives its processes 30 seconds, which a busy machine may exceed."""
+SLOW_START = "timed out during startup"
 LEAST_STORE, MOST_STORE = 100 << 20, 1 << 30
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """How a gRPC client begins: the preface of HTTP/2 and empty settings, which a server answers with its own (RFC 9113, 3.4)."""
@@ -133,12 +136,25 @@ def _start(ray: ModuleType, address: str, object_store_bytes: int | None, cpus: 
         _check_answer(address)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about Ray's own future
-        try:
-            ray.init(address=address, **options)
-        except (ConnectionError, TimeoutError, RuntimeError, SystemExit) as error:
-            raise Unreachable(
-                Where(path=address), expected="a Ray cluster", found=str(error), hint="Look at `ray status` there."
-            ) from error
+        for is_last in (*[False] * (STARTS - 1), True):
+            try:
+                ray.init(address=address, **options)
+            except (ConnectionError, TimeoutError, RuntimeError, SystemExit) as error:
+                raise Unreachable(
+                    Where(path=address), expected="a Ray cluster", found=str(error), hint="Look at `ray status` there."
+                ) from error
+            except Exception as error:
+                if SLOW_START not in str(error):
+                    raise
+                if is_last:
+                    raise Unreachable(
+                        Where(path=address),
+                        expected="a local Ray that starts within 30 s",
+                        found=f"none in {STARTS} attempts",
+                        hint="The machine may be too busy, or have too little memory: see the logs of Ray.",
+                    ) from error
+            else:
+                return
 
 
 def _check_answer(address: str) -> None:
