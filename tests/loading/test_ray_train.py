@@ -156,10 +156,9 @@ def test_a_node_leaves_and_fewer_workers_go_on(tmp_path):
     import ray.train
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    try:
-        scaling = ray.train.ScalingConfig(num_workers=(1, 3))
-    except TypeError:
-        pytest.skip("this Ray has no elastic training")
+    scaling = ray.train.ScalingConfig(num_workers=(1, 3))
+    if not hasattr(scaling, "elasticity_enabled"):
+        pytest.skip("Ray 2.52 has no elastic training")
     notes = tmp_path / "notes"
     notes.mkdir()
     hr.write(tmp_path / "x.tfrecord", {"i": np.arange(ROWS), "x": np.ones((ROWS, 4), np.float32)})
