@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import shlex
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import resources
@@ -25,7 +24,7 @@ from headrace.viewer.pages.compare import compare_page
 from headrace.viewer.pages.endpoints import endpoint_page, endpoints_page
 from headrace.viewer.pages.faults import faults_page, refused_page
 from headrace.viewer.pages.order import grid_page, order_page
-from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line
 from headrace.viewer.pages.rows import row_page, rows_page
 from headrace.viewer.pages.schema import schema_page
 from headrace.viewer.pages.search import found_rows, searches
@@ -112,7 +111,7 @@ class Viewer:
         # Options of a command are the same for all its paths.
         words = [word for each in self.datasets for word in each.paths]
         is_whole = bool(self.datasets) and all(each.paths for each in self.datasets)
-        command = shlex.join(["headrace", "view", *words, *self.datasets[0].flags("view")]) if is_whole else None
+        command = command_line(["headrace", "view", *words, *self.datasets[0].flags("view")]) if is_whole else None
         code = code_block(python="\n".join(f"print({each.code})" for each in self.datasets), command=command)
         content = join([element("h1", "Datasets"), element("ul", *items), code])
         return Page(title="Datasets", content=content, data={"datasets": [each.name for each in self.datasets]})

@@ -4,10 +4,15 @@ import contextlib
 import io
 import os
 import shlex
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
-from tests.viewer.conftest import client_of, code_of, example
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.viewer import conftest
+from tests.viewer.conftest import client_of, code_of
 from typer.testing import CliRunner
 
 import headrace as hr
@@ -15,6 +20,8 @@ from headrace.cli.app import app
 from headrace.datasets.building.builder import DatasetBuilder
 from headrace.datasets.features import ClassLabel, Image, Text
 from headrace.viewer.dataset import ShownDataset, open_datasets
+from headrace.viewer.display.markup import visible
+from headrace.viewer.pages.page import command_line
 
 PAGES = ["", "?row=3", "schema", "grid", "grid?together=1", "order", "bytes?row=3", "faults", "?where=label%20%3D%201"]
 
@@ -23,7 +30,7 @@ PAGES = ["", "?row=3", "schema", "grid", "grid?together=1", "order", "bytes?row=
 def places(tmp_path_factory):
     """Files and a prepared dataset, by what a command calls them."""
     folder = tmp_path_factory.mktemp("it's here")
-    hr.write(folder / "rows.tfrecord", [example(row) for row in range(20)])
+    hr.write(folder / "rows.tfrecord", [conftest.example(row) for row in range(20)])
     hr.write(folder / "plain.csv", {"label": np.arange(9) % 3, "text": [f"a,'{row}'" for row in range(9)]})
     pictures = [np.full((9, 9, 3), row, np.uint8) for row in range(20)]
     DatasetBuilder(
@@ -101,3 +108,15 @@ def test_the_code_of_a_list_of_datasets_runs(places, run_code):
     ]
     in_memory = ShownDataset(hr.ColumnSource({"x": np.arange(3)}), name="made", code="source")
     assert code_of(client_of(*open_datasets(places["csv"]), in_memory).get("/"))[1] is None
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), max_size=5))
+@example(["it's", "a\nb", "\u202e'\\", "$(touch x)", "\U000e0001", "", "a\x01\x7f2"])
+def test_a_command_has_the_words_that_were_given(words):
+    line = command_line(words)
+    assert visible(line) == line
+    script = f"for word in {line}; do printf '%s\\0' \"$word\"; done"
+    bash = [shutil.which("bash"), "-c", script]
+    printed = subprocess.run(bash, env={"LC_ALL": "C.UTF-8"}, check=True, capture_output=True).stdout
+    assert printed.decode() == "".join(f"{word}\0" for word in words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ from headrace.sources.views import keep_features
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import CellPlace, small_cell
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, progress_note, table
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line, progress_note, table
 from headrace.viewer.pages.rows import command_for, describe_kind
 from headrace.viewer.work import Work, Works
 
@@ -207,7 +206,8 @@ def _commands(left: ShownDataset, right: ShownDataset) -> str | None:
     count = "--json --count 1000"
     sides = [f"<({command_for(each, 'head', count)})" for each in (left, right)]
     # Options of a command are the same for both paths.
-    return f"headrace view {shlex.join([*left.paths, *right.paths, *left.flags('view')])}\ndiff {' '.join(sides)}"
+    view = command_line(["headrace", "view", *left.paths, *right.paths, *left.flags("view")])
+    return f"{view}\ndiff {' '.join(sides)}"
 
 
 def _choice(datasets: list[ShownDataset], numbers: tuple[int, int], links: Links) -> Markup | None:

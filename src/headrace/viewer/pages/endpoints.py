@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shlex
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +20,7 @@ from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import json_value
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.order import is_class_label
-from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, table
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line, table
 
 __all__ = ["endpoint_page", "endpoints_page", "request_body"]
 
@@ -227,7 +226,7 @@ def _code(name: str, sent: _RequestBody) -> Markup:
     if len(sent.body) <= MOST_WRITTEN:
         kind = [] if sent.content_type == KINDS["csv"] else ["--content-type", sent.content_type]
         # Two dashes, because a body may begin with the sign of a number.
-        command = shlex.join(
+        command = command_line(
             ["headrace", "invoke", *kind, *(["--"] if sent.body.startswith("-") else []), name, sent.body]
         )
         return code_block(python=f"{found}body = {sent.body!r}\n{end}", command=command)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -11,7 +12,7 @@ from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, join, page
 from headrace.viewer.work import Work
 
-__all__ = ["BadQuery", "Links", "Page", "Query", "code_block", "progress_note", "table"]
+__all__ = ["BadQuery", "Links", "Page", "Query", "code_block", "command_line", "progress_note", "table"]
 
 
 class BadQuery(ValueError):
@@ -115,11 +116,28 @@ class Page:
     data: dict[str, Any]
     refresh: int | None = None
     status: int = 200
-    crumbs: Sequence[tuple[str, str]] = field(default_factory=list)
 
     def html(self, navigation: Markup, base: str) -> Markup:
         """The whole page."""
         return page(self.title, base=base, navigation=navigation, content=self.content, refresh=self.refresh)
+
+
+def command_line(words: Iterable[str]) -> str:
+    r"""Words as a line for a shell. Control and other invisible characters are written as escapes, so the line works as it is shown.
+
+    >>> print(command_line(["headrace", "head", "a b", "tab\t"]))
+    headrace head 'a b' $'tab\x09'
+    """
+    return " ".join(shlex.quote(word) if word.isprintable() else f"$'{_escape_word(word)}'" for word in words)
+
+
+def _escape_word(word: str) -> str:
+    known = {"'": "\\'", "\\": "\\\\"}
+    return "".join(known.get(char) or (char if char.isprintable() else _escape_character(ord(char))) for char in word)
+
+
+def _escape_character(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def table(heads: Sequence[object], rows: Sequence[Sequence[object]], *, caption: str, class_: str = "") -> Markup:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from headrace.io.urls import is_url
 from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.cells import CellPlace, json_value, large_cell, small_cell
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line
 
 __all__ = [
     "MOST_COLUMNS",
@@ -231,7 +230,7 @@ def command_for(dataset: ShownDataset, name: str, options: str = "") -> str | No
     paths = dataset.paths_of(name)
     if not 0 < len(paths) <= SHOWN_PATHS:
         return None
-    return " ".join(["headrace", name, *map(shlex.quote, [*paths, *dataset.flags(name)]), options]).strip()
+    return f"{command_line(['headrace', name, *paths, *dataset.flags(name)])} {options}".strip()
 
 
 def row_json(each: Row) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -11,7 +10,7 @@ from headrace.errors import HeadraceError
 from headrace.sources.conditions.condition import Condition, condition
 from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import Links, Query, code_block
+from headrace.viewer.pages.page import Links, Query, code_block, command_line
 from headrace.viewer.pages.rows import command_for, page_head, read_part, row_json, row_line, table_head
 
 __all__ = ["found_rows", "searches"]
@@ -93,7 +92,7 @@ def _found_html(
         note = element("p", str(error), class_="fault", role="alert")
     later = None if is_over or not shown else links.to(where=wanted.text, start=at, count=query.text("count"))
     python = f"source = {dataset.code}.filter(headrace.condition({wanted.text!r}))\nheadrace.convert(source, 'selection.tfrecord')"
-    condition = f"--where {shlex.quote(wanted.text)}"
+    condition = command_line(["--where", wanted.text])
     commands = [
         command_for(dataset, "head", condition),
         command_for(dataset, "convert", f"selection.tfrecord {condition}"),
