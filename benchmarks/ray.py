@@ -8,7 +8,7 @@ faster treats both alike, and the fastest run of each counts. One and two worker
 sleeps holds one or none. Starting Ray is measured apart.
 
 What two workers can gain at most is measured too: the same examples, halved, are converted by one process without Ray, one half after the
-other, and by two such processes side by side. They make a file each, so they join nothing, and wait for nobody.
+other, and by two such processes side by side. They make a file each, so they join nothing, and none waits for another.
 
 ``--write`` puts the table into benchmarks/results/ray.md.
 """

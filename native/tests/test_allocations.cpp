@@ -204,7 +204,7 @@ void read_examples() {
         spec.kind = example::Kind::int64;
         spec.count = count;
         example::Spec text;
-        text.name = "a feature with a long name that nobody has";
+        text.name = "a feature with a long name that no record has";
         text.kind = example::Kind::bytes;
         const auto columns = example::Decoder({spec, text}).decode(spans, pool);
         check(columns[0].number_count == 9);

@@ -8,7 +8,7 @@
 namespace headrace {
 
 /// A set of numbers below a limit that finds the smallest member from a number on: 64 numbers a word, and above each
-/// level of words one that tells which of them are not empty.
+/// level of words one that shows which of them are not empty.
 class SmallestFrom {
   public:
     static constexpr std::size_t none = SIZE_MAX;

@@ -106,11 +106,6 @@ class _PositiveWeight:
             raise ValueError("a number above 0, 'balanced' or 'auto'") from None
 
 
-class _String:
-    def parse(self, text: str) -> str:
-        return text
-
-
 COUNT = _Number(low=0, whole=True)
 AUTO_COUNT = _Number(low=0, whole=True, auto=True)
 POSITIVE = _Number(low=0)

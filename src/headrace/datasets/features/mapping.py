@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -120,8 +120,3 @@ class FeaturesDict(DatasetFeature, Mapping[str, DatasetFeature]):
     def __repr__(self) -> str:
         inner = ", ".join(f"{name!r}: {feature!r}" for name, feature in self.items())
         return f"{type(self).__name__}({{{inner}}})"
-
-
-def select_features(features: Mapping[str, DatasetFeature], names: Iterable[str]) -> FeaturesDict:
-    """Select some of the features."""
-    return FeaturesDict({name: features[name] for name in names})

@@ -110,7 +110,7 @@ def _numbers(array: Any) -> npt.NDArray[Any] | None:
     if not len(array):
         return np.zeros(0, dtype)
     found = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
-    found.flags.writeable = False  # A buffer that was computed could be written; whoever sees this copies.
+    found.flags.writeable = False  # A buffer that was computed could be written. Callers copy what is read-only.
     return found
 
 

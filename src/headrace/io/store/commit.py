@@ -116,7 +116,7 @@ def _take_back(journal: str, targets: list[str], old: list[str], error: BaseExce
         if old and not all(objects_exist(old)):
             error.add_note(
                 "Old objects are removed, and all new ones wait for their names. The next write to these names, or the same call, finishes. "
-                f"Until then, {journal} tells readers so."
+                f"Until then, {journal} records this for readers."
             )
             return
         if old:

@@ -191,7 +191,7 @@ def _refuse_without_names(objects: Sequence[str], chosen: Sequence[str]) -> None
                 expected="a set whose objects all have their names",
                 found="one that a write is giving its names",
                 hint="Wait until that write ends. If it was killed, the same call finishes it. "
-                f"If nobody will call it again, remove this note of it: {journal}",
+                f"If it will not be called again, remove its journal: {journal}",
             )
 
 

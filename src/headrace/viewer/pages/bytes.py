@@ -61,8 +61,10 @@ def bytes_page(dataset: ShownDataset, query: Query, links: Links, works: Works) 
     """
     where, title = _place(dataset, query, links, works)
     shift = query.number("shift", 0, least=-(2**60), most=2**60)
-    if where.path is None or is_url(where.path) or not Path(where.path).is_file():
+    if where.path is None or is_url(where.path):
         raise BadQuery("bytes are shown for files on this machine")
+    if not Path(where.path).is_file():
+        raise BadQuery(f"there is no file any more: {where.path}")
     format = _format_of(dataset, where.path)
     content = _open(where.path, format)
     at, fields = _fields(dataset, format, where, content)
