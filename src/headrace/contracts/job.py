@@ -1,4 +1,4 @@
-"""What training jobs ask of containers, and of the place where files lie."""
+"""What training jobs need of containers, and of the store of their files."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class StoredObject:
 
 @runtime_checkable
 class Store(Protocol):
-    """Where URIs point to."""
+    """Finds files by their URIs."""
 
     def resolve(self, uri: str, /) -> Path:
         """The file or folder of a URI, which need not exist.
 
         Raises:
-            ValueError: No URI of this store.
+            ValueError: It is not a URI of this store.
         """
         ...
 

@@ -39,12 +39,19 @@ __all__ = [
 ]
 
 
-SIGNATURE_BYTES = 8
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+SIGNATURE_BYTES = len(SIGNATURE)
 FRAME_BYTES = 12  # length, type and checksum around the content of a chunk
-DEPTH_AT, COLOUR_AT = 24, 25
+DEPTH_AT, COLOUR_AT, HEADER_END = 24, 25, 33
 HEADER = slice(SIGNATURE_BYTES, SIGNATURE_BYTES + FRAME_BYTES + 13)
 GREY, COLOURS, GREY_ALPHA, COLOURS_ALPHA = 0, 2, 4, 6
 CHANNELS = {GREY: 1, COLOURS: 3, GREY_ALPHA: 2, COLOURS_ALPHA: 4}
+MOST_SIDE = 1 << 31
+PLAIN_PIXELS = 1 << 20
+"""Larger images are left to a library, because here the decompressed stream is in memory beside the pixels."""
+_CHUNK = struct.Struct(">I4s")
+_IHDR = struct.Struct(">IIBBBBB")
+_CRC = struct.Struct(">I")
 
 
 def is_deep(image: bytes) -> bool:
@@ -128,18 +135,6 @@ def _one_half(pillow: Any, image: bytes, raw_mode: str) -> Pixels:
         return np.asarray(opened)
 
 
-PLAIN_PIXELS = 1 << 20
-"""Larger images are left to a library, because here the decompressed stream is in memory beside the pixels."""
-
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
-HEADER_END = 33
-CHANNELS_OF_COLOUR = {0: 1, 2: 3, 4: 2, 6: 4}
-MOST_SIDE = 1 << 31
-_CHUNK = struct.Struct(">I4s")
-_IHDR = struct.Struct(">IIBBBBB")
-_CRC = struct.Struct(">I")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PngHeader:
     """The header shared by all images of a call.
@@ -181,12 +176,12 @@ def _header_of(head: bytes) -> PngHeader | None:
     if len(head) < HEADER_END or not head.startswith(SIGNATURE + b"\0\0\0\rIHDR"):
         return None
     width, height, bits, colours, compression, filters, interlace = _IHDR.unpack_from(head, 16)
-    known = colours in CHANNELS_OF_COLOUR and bits in (8, 16) and (compression, filters, interlace) == (0, 0, 0)
+    known = colours in CHANNELS and bits in (8, 16) and (compression, filters, interlace) == (0, 0, 0)
     if not known or not 0 < width < MOST_SIDE or not 0 < height < MOST_SIDE:
         return None
     if zlib.crc32(head[12:29]) != _CRC.unpack_from(head, 29)[0]:
         return None
-    return PngHeader(width=width, height=height, bits=bits, channels=CHANNELS_OF_COLOUR[colours])
+    return PngHeader(width=width, height=height, bits=bits, channels=CHANNELS[colours])
 
 
 def has_colour_key(file: bytes) -> bool:
@@ -256,5 +251,5 @@ def _damage(error: _native.FormatError, size: int) -> CorruptRecord:
             "more of them" if error.found > error.expected else "fewer",
         ),
         "range": ("rows with a filter that PNG has", f"one with filter {error.found}"),
-    }.get(error.fault, ("compressed pixels", "a stream that is none"))
+    }.get(error.fault, ("compressed pixels", "other data"))
     return CorruptRecord(Where(record=error.record), expected=expected, found=found)

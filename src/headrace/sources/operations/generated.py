@@ -38,11 +38,12 @@ def from_generator(
     """A source of the examples that a generator yields. It is called once, now, and its examples are stored in the cache folder.
 
     Args:
-        function: Called without arguments; returns or yields examples as dicts.         schema: The features. By default
-        inferred from the first 1,024 examples, which all others must then match in dtype and number of axes. key: A name for
-        the data. Later calls with it, in any process, use the stored examples without calling
-            ``function``: choose another key when the data change. Without a key the files are deleted as soon as they are
-            mapped, and the source cannot be pickled.
+        function: Called without arguments; returns or yields examples as dicts.
+        schema: The features. By default inferred from the first 1,024 examples, which all others must then match in dtype and
+            number of axes.
+        key: A name for the data. Later calls with it, in any process, use the stored examples without calling ``function``:
+            choose another key when the data change. Without a key the files are deleted as soon as they are mapped, and the
+            source cannot be pickled.
 
     Raises:
         SchemaMismatch: An example does not fit the schema, or has other features than the first; nothing is left behind.
