@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -73,7 +73,7 @@ class CsvCodec:
         self._columns = [
             (numbers[column], column, feature, value)
             for name, feature in schema.items()
-            for value, column in enumerate(_columns_of(name, feature, dialect.names))
+            for value, column in enumerate(_columns_of(name, feature, numbers))
         ]
         specs = []
         for number, column, feature, value in self._columns:
@@ -234,23 +234,25 @@ class CsvCodec:
         return f"CsvCodec({list(self.schema)})"
 
 
-def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
+def _columns_of(name: str, feature: Feature, names: Mapping[str, int]) -> list[str]:
     """The columns that a feature is read from.
+
+    Args:
+        names: All columns by name, in order. A mapping, because a table of ten thousand columns would search a list too often.
 
     Raises:
         NoSuchFeature: There are no such columns.
     """
-    known = set(names)
     choices = [[name]] if not feature.shape else []
     if feature.shape and feature.is_fixed and feature.count <= len(names):
         choices = [[f"{name}{mark}{value}" for value in range(feature.count)] for mark in ("_", "")]
     for columns in choices or [[name]]:
-        if known.issuperset(columns):
+        if all(column in names for column in columns):
             return columns
     missing = (
         repr(name) if not feature.shape else f"{name!r}, nor {choices[0][0] if choices and choices[0] else name!r}, ..."
     )
-    hint = did_you_mean(name, names)
+    hint = did_you_mean(name, list(names))
     raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=missing, hint=hint)
 
 

@@ -82,7 +82,7 @@ class RunPlan:
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
         cuts_cleanly = defines(self.source, CutsCleanly) and self.source.cuts_cleanly
-        can_grow = bool(self.threads or self.workers) and cuts_cleanly
+        can_grow = cuts_cleanly
         return JobSizer(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else JobSizer(can_grow=can_grow)
 
     def runs(self, start: Cursor, stop_epoch: int | None, pace: JobSizer) -> Iterator[BatchRun]:

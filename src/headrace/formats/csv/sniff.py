@@ -251,7 +251,8 @@ def _is_counted(names: list[bytes]) -> bool:
 
 def _names(values: list[bytes], dialect: CsvDialect, path: str) -> tuple[str, ...]:
     """The names, stripped. Empty ones become ``c`` plus their number; repeated ones get ``.1``, ``.2``, ..."""
-    names: list[str] = []
+    names: dict[str, None] = {}  # in order; a list would be searched for every column
+    again: dict[str, int] = {}  # the last number that each repeated name got
     for number, value in enumerate(values):
         try:
             text = value.decode(dialect.encoding).strip() or f"c{number}"
@@ -262,11 +263,11 @@ def _names(values: list[bytes], dialect: CsvDialect, path: str) -> tuple[str, ..
                 found=repr(value[:40]),
                 hint=encoding_hint(value),
             ) from error
-        name, again = text, 0
+        name = text
         while name in names:
-            again += 1
-            name = f"{text}.{again}"
-        names.append(name)
+            again[text] = again.get(text, 0) + 1
+            name = f"{text}.{again[text]}"
+        names[name] = None
     return tuple(names)
 
 
