@@ -643,14 +643,14 @@ def find_line(data: Buffer, at: int) -> int:
 
 class JsonDecoder:
     """
-    Decodes lines of JSON into columns. Specs are (key, kind, is a list, least, most, exact, may miss), kinds 1 int64, 2 uint64, 3 float64, 4 bool, 5 text.
+    Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, exact, missing), kinds 1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the number that stands for a missing value; None: none may miss.
     """
 
-    def __init__(self, specs: list[tuple[str, int, bool, int, int, bool, bool]]) -> None: ...
+    def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]]) -> None: ...
 
-    def decode(self, buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[tuple[Any, Any]] | None:
+    def decode(self, buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[tuple[Any, list[Any]]] | None:
         """
-        For each spec its values (of texts, data and offsets) and, of lists, where each begins. The lines are the bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then another reader must look at it.
+        For each spec its values (of texts, data and offsets) and, for each level of lists, where each begins. The lines are the bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then another reader must look at it.
         """
 
 def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, int], Any, bool, tuple[int, ...], int]:

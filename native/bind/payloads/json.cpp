@@ -8,22 +8,29 @@
 namespace headrace::bind {
 namespace {
 
-/// (key, kind, is a list, least, most, exact, may miss)
+/// (path, kind, depth of lists, least, most, exact, what a missing value is)
 json::Spec spec_of(nb::handle item) {
     const auto parts = nb::cast<nb::tuple>(item);
     const int kind = nb::cast<int>(parts[1]);
     if (kind < 1 || kind > static_cast<int>(json::Kind::text))
         throw nb::value_error("kind is 1 (int64), 2 (uint64), 3 (float64), 4 (bool) or 5 (text)");
     json::Spec spec;
-    spec.key = nb::cast<std::string>(parts[0]);
+    for (nb::handle key : nb::cast<nb::tuple>(parts[0])) spec.path.push_back(nb::cast<std::string>(key));
     spec.kind = static_cast<json::Kind>(kind);
-    spec.is_list = nb::cast<bool>(parts[2]);
+    spec.depth = nb::cast<std::size_t>(parts[2]);
+    constexpr std::size_t most_depth = json::Decoder::most_depth;
+    if (spec.path.empty() || spec.path.size() > most_depth || spec.depth > most_depth)
+        throw nb::value_error("a path of no keys, or nested too deeply");
     spec.least = nb::cast<std::int64_t>(parts[3]);
     spec.most = nb::cast<std::uint64_t>(parts[4]);
     spec.exact = nb::cast<bool>(parts[5]);
-    spec.may_miss = nb::cast<bool>(parts[6]);
-    const bool can_miss = spec.is_list || spec.kind == json::Kind::float64;
-    if (spec.may_miss && !can_miss) throw nb::value_error("only lists and floats may miss");
+    spec.may_miss = !parts[6].is_none();
+    if (!spec.may_miss) return spec;
+    const auto fill = nb::cast<nb::bytes>(parts[6]);
+    if (spec.depth != 0) return spec;
+    if (spec.kind == json::Kind::text) spec.words.assign(fill.c_str(), fill.size());
+    else if (fill.size() <= sizeof spec.fill) std::memcpy(&spec.fill, fill.c_str(), fill.size());
+    else throw nb::value_error("a number of another size");
     return spec;
 }
 
@@ -67,8 +74,9 @@ nb::object decode(const json::Decoder& decoder, nb::object buffers, std::optiona
     for (std::size_t k = 0; k < columns->size(); ++k) {
         const json::Spec& spec = decoder.specs()[k];
         json::Column& column = (*columns)[k];
-        const nb::object offsets =
-            spec.is_list ? to_numpy(std::move(column.offsets), nb::dtype<std::int64_t>(), {count + 1}) : nb::none();
+        nb::list offsets;
+        for (json::Column::Offsets& level : column.offsets)
+            offsets.append(to_numpy(std::move(level.places), nb::dtype<std::int64_t>(), {level.count}));
         out.append(nb::make_tuple(values_of(column, spec.kind), offsets));
     }
     return out;
@@ -108,8 +116,9 @@ void register_json(nb::module_& module) {
                "Where the first line at or after `at` begins; the end of the data if there is none.");
     nb::class_<json::Decoder>(
         module, "JsonDecoder",
-        "Decodes lines of JSON into columns. Specs are (key, kind, is a list, least, most, exact, may miss), kinds 1 "
-        "int64, 2 uint64, 3 float64, 4 bool, 5 text.")
+        "Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, exact, missing), kinds "
+        "1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the number that stands for "
+        "a missing value; None: none may miss.")
         .def(
             "__init__",
             [](json::Decoder* self, nb::list specs) {
@@ -118,13 +127,13 @@ void register_json(nb::module_& module) {
                 new (self) json::Decoder(std::move(wanted));
             },
             nb::arg("specs"),
-            nb::sig("def __init__(self, specs: list[tuple[str, int, bool, int, int, bool, bool]]) -> None"))
+            nb::sig("def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]]) -> None"))
         .def(
             "decode", guarded(&decode), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::arg("ends"),
             nb::sig("def decode(self, buffers: Buffers | list[typing.Any], which: "
                     "numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: "
-                    "numpy.typing.NDArray[numpy.int64]) -> list[tuple[typing.Any, typing.Any]] | None"),
-            "For each spec its values (of texts, data and offsets) and, of lists, where each begins. The lines are the "
+                    "numpy.typing.NDArray[numpy.int64]) -> list[tuple[typing.Any, list[typing.Any]]] | None"),
+            "For each spec its values (of texts, data and offsets) and, for each level of lists, where each begins. The lines are the "
             "bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then "
             "another reader must look at it.");
 }

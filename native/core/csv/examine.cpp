@@ -96,6 +96,13 @@ class Examination {
 
     [[nodiscard]] const std::vector<ColumnFacts>& facts() const noexcept { return facts_; }
 
+    /// Whether no column is looked at any more.
+    [[nodiscard]] bool skips_all() const noexcept {
+        for (std::size_t k = 0; k < facts_.size(); ++k)
+            if (!is_skipped(k)) return false;
+        return true;
+    }
+
   private:
     [[nodiscard]] bool is_skipped(std::size_t k) const noexcept {
         return until_text_ && (facts_[k].text | facts_[k].padded) != 0;
@@ -269,21 +276,32 @@ std::optional<HeadFacts> examine_head(Bytes file, std::uint64_t begin, const Run
     // all pieces do, all of them began with a row.
     const std::vector<std::uint64_t> starts = cut_runs(file, begin, ends);
     std::atomic<bool> failed = false;
+    const auto examine_pieces = [&](Examination& examination, std::size_t first, std::size_t last) {
+        FieldGrid grid(layout.dialect, layout.width, cpu);
+        for (; first != last && !failed; ++first) { // Each end matters.
+            const std::uint64_t stop = starts[first + 1];
+            for (std::uint64_t at = starts[first]; at != stop;) {
+                const std::optional<std::uint64_t> next = grid.find(file, at, stop);
+                if (next) examination.rows(grid);
+                else failed = true;
+                at = next.value_or(stop);
+            }
+        }
+    };
     HeadFacts out;
     out.end = ends.back();
-    out.columns = examine_parts(starts.size() - 1, 1, layout, until_text, threads, cpu,
-                                [&](Examination& examination, std::size_t first, std::size_t last) {
-                                    FieldGrid grid(layout.dialect, layout.width, cpu);
-                                    for (; first != last && !failed; ++first) { // Each end matters.
-                                        const std::uint64_t stop = starts[first + 1];
-                                        for (std::uint64_t at = starts[first]; at != stop;) {
-                                            const std::optional<std::uint64_t> next = grid.find(file, at, stop);
-                                            if (next) examination.rows(grid);
-                                            else failed = true;
-                                            at = next.value_or(stop);
-                                        }
-                                    }
-                                });
+    const std::size_t pieces = starts.size() - 1;
+    Examination first_piece(layout, until_text, cpu);
+    examine_pieces(first_piece, 0, 1);
+    if (failed) return std::nullopt;
+    out.columns = first_piece.facts();
+    if (pieces == 1 || first_piece.skips_all()) return out; // What follows would not change the type of any column.
+    const std::vector<ColumnFacts> others =
+        examine_parts(pieces - 1, 1, layout, until_text, threads, cpu,
+                      [&](Examination& examination, std::size_t first, std::size_t last) {
+                          examine_pieces(examination, first + 1, last + 1);
+                      });
+    for (std::size_t k = 0; k < others.size(); ++k) add(others[k], out.columns[k]);
     if (failed) return std::nullopt;
     return out;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "core/text/marks.hpp"
 
@@ -22,13 +21,13 @@ struct State {
 };
 
 /// The ends of fields and of lines in a block; a line end that follows another one ends nothing. Returns false for a
-/// quote that is not where RFC 4180 puts it.
-bool take_block(std::uint64_t delimiters, std::uint64_t line_ends, std::uint64_t quotes, State& state,
-                std::uint64_t& ends, std::uint64_t& lines) noexcept {
+/// quote that is not where RFC 4180 puts it. `between`: between_marks of the quotes.
+bool take_block(std::uint64_t delimiters, std::uint64_t line_ends, std::uint64_t quotes, std::uint64_t between,
+                State& state, std::uint64_t& ends, std::uint64_t& lines) noexcept {
     constexpr unsigned top = block_bytes - 1;
     std::uint64_t quoted = state.inside;
     if ((quotes | state.after_quote) != 0) {
-        quoted ^= between_marks(quotes); // opening quotes included
+        quoted ^= between; // opening quotes included
         const std::uint64_t opening = quotes & quoted, closing = quotes & ~quoted;
         const std::uint64_t outside = (delimiters | line_ends) & ~quoted;
         const std::uint64_t after_closing = closing << 1 | state.after_quote; // a quote opens again: a doubled one
@@ -61,20 +60,23 @@ std::optional<Found> find_ends(const char* text, std::size_t size, bool is_last,
     const Marks marks{'\n', '\r', dialect.quote.value_or('\n'), dialect.delimiter};
     const std::uint64_t has_quotes = dialect.quote ? ~std::uint64_t{0} : 0;
     std::array<MarkMasks, together> masks;
-    std::array<std::uint64_t, together> ends;
+    std::array<std::uint64_t, together> ends, lines, quotes, between{};
     Found found;
     State state;
     std::uint64_t any_quote = 0;
     std::uint32_t* place = out;
     const auto take = [&](const char* from, std::size_t at, std::size_t blocks) {
         find_marks(from, blocks, marks, masks.data(), cpu);
+        std::uint64_t any = 0;
+        for (std::size_t k = 0; k < blocks; ++k) any |= quotes[k] = masks[k].of[2] & has_quotes;
+        if (any != 0) find_between(quotes.data(), blocks, between.data(), cpu);
+        any_quote |= any;
         for (std::size_t k = 0; k < blocks; ++k) {
-            std::uint64_t lines = 0;
             const auto& of = masks[k].of;
-            if (!take_block(of[3], of[0] | of[1], of[2] & has_quotes, state, ends[k], lines)) return false;
-            any_quote |= of[2] & has_quotes;
-            found.lines += static_cast<std::size_t>(std::popcount(lines));
+            if (!take_block(of[3], of[0] | of[1], quotes[k], any != 0 ? between[k] : 0, state, ends[k], lines[k]))
+                return false;
         }
+        found.lines += count_places(lines.data(), blocks, cpu);
         place = put_places(ends.data(), blocks, static_cast<std::uint32_t>(at), place, cpu);
         return true;
     };
@@ -113,7 +115,7 @@ std::optional<std::uint64_t> FieldGrid::find(Bytes file, std::uint64_t at, std::
         const bool is_last = left <= wanted_bytes_;
         const auto size = static_cast<std::size_t>(is_last ? left : wanted_bytes_);
         if (is_last && stop != file.size() && !is_line_end(text_[size - 1])) return std::nullopt;
-        if (ends_.size() < size + spare) ends_.resize(size + spare);
+        ends_.make_room(size + spare);
         const std::optional<Found> found = find_ends(text_, size, is_last, dialect_, ends_.data(), cpu_);
         if (!found || !cut_rows(found->ends, found->lines, size)) return std::nullopt;
         has_quotes_ = found->has_quotes;
@@ -136,7 +138,7 @@ std::optional<std::uint64_t> FieldGrid::find(Bytes file, std::uint64_t at, std::
 bool FieldGrid::cut_rows(std::size_t count, std::size_t lines, std::size_t size) {
     rows_ = count / width_;
     if (lines != rows_) return false; // Then, if every row ends with a line, all other fields end with a delimiter.
-    if (before_rows_.size() < rows_ + 1) before_rows_.resize(rows_ + 1);
+    before_rows_.make_room(rows_ + 1);
     std::uint32_t next = 0;
     for (std::size_t i = 0; i < rows_; ++i) {
         before_rows_[i] = next - 1U;

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <vector>
 
 #include "core/base/cpu.hpp"
 #include "core/csv/scan.hpp"
@@ -57,6 +57,23 @@ class FieldGrid {
     }
 
   private:
+    /// Positions in text, not initialised: clearing as many as a grid has room for takes longer than finding a few.
+    class Places {
+      public:
+        [[nodiscard]] std::uint32_t* data() noexcept { return places_.get(); }
+        [[nodiscard]] const std::uint32_t* data() const noexcept { return places_.get(); }
+        std::uint32_t& operator[](std::size_t i) noexcept { return places_[i]; }
+        void make_room(std::size_t count) {
+            if (count <= room_) return;
+            places_ = std::make_unique_for_overwrite<std::uint32_t[]>(count);
+            room_ = count;
+        }
+
+      private:
+        std::unique_ptr<std::uint32_t[]> places_;
+        std::size_t room_ = 0;
+    };
+
     [[nodiscard]] bool cut_rows(std::size_t count, std::size_t lines, std::size_t size);
 
     Dialect dialect_;
@@ -68,8 +85,8 @@ class FieldGrid {
     bool has_quotes_ = false;
     std::size_t rows_ = 0;
     std::size_t bytes_ = 0;
-    std::vector<std::uint32_t> ends_;        ///< Of all fields.
-    std::vector<std::uint32_t> before_rows_; ///< The position before each row.
+    Places ends_;        ///< Of all fields.
+    Places before_rows_; ///< The position before each row.
 };
 
 } // namespace headrace::csv

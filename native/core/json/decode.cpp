@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/csv/number.hpp"
 #include "core/json/reader.hpp"
@@ -62,19 +61,23 @@ class Run {
   public:
     Run(const Decoder& decoder, const std::shared_ptr<Pool>& pool, std::size_t lines, std::size_t bytes)
         : decoder_(decoder),
+          orders_(decoder.objects_.size()),
+          seen_objects_(decoder.objects_.size(), 0),
           seen_(decoder.specs_.size(), 0),
           numbers_(decoder.specs_.size()),
           texts_(decoder.specs_.size()),
           offsets_(decoder.specs_.size()) {
         constexpr std::size_t bytes_of_a_number = 8; // A guess: a few digits, a comma and a blank.
+        const std::size_t share = bytes / std::max<std::size_t>(decoder.specs_.size(), 1);
         for (std::size_t k = 0; k < decoder.specs_.size(); ++k) {
             const Spec& spec = decoder.specs_[k];
-            const std::size_t values = spec.is_list ? bytes / bytes_of_a_number : lines;
-            if (spec.kind == Kind::text) texts_[k] = StringsBuilder(pool, values, bytes / decoder.specs_.size());
+            const std::size_t values = spec.depth != 0 ? share / bytes_of_a_number : lines;
+            if (spec.kind == Kind::text) texts_[k] = StringsBuilder(pool, values, share);
             else numbers_[k] = Numbers(pool, spec.kind == Kind::boolean ? 1 : sizeof(std::int64_t), values);
-            if (!spec.is_list) continue;
-            offsets_[k] = Numbers(pool, sizeof(std::int64_t), lines + 1);
-            offsets_[k].add(std::int64_t{0});
+            for (std::size_t level = 0; level < spec.depth; ++level) {
+                offsets_[k].emplace_back(pool, sizeof(std::int64_t), (level == 0 ? lines : values) + 1);
+                offsets_[k].back().add(std::int64_t{0});
+            }
         }
     }
 
@@ -83,12 +86,7 @@ class Run {
         ++line_;
         Reader reader(text.data(), text.data() + text.size());
         reader.skip_blanks_and_ends();
-        if (!reader.take('{')) return false;
-        reader.skip_blanks();
-        if (!reader.take('}'))
-            for (bool ended = false; !ended; ++member_)
-                if (!member(reader) || !reader.next('}', ended)) return false;
-        member_ = 0;
+        if (!object(reader, 0)) return false;
         reader.skip_blanks_and_ends();
         return reader.done() && fill_missing();
     }
@@ -96,68 +94,104 @@ class Run {
     std::optional<std::vector<Column>> take() {
         std::vector<Column> columns(decoder_.specs_.size());
         for (std::size_t k = 0; k < columns.size(); ++k) {
-            const Spec& spec = decoder_.specs_[k];
             Column& column = columns[k];
             column.values = count_of(k);
-            if (spec.kind == Kind::text) {
+            if (decoder_.specs_[k].kind == Kind::text) {
                 column.texts = texts_[k].finish();
                 if (first_not_utf8(column.texts.view())) return std::nullopt;
             } else {
                 column.numbers = numbers_[k].finish();
             }
-            if (spec.is_list) column.offsets = offsets_[k].finish();
+            for (Numbers& offsets : offsets_[k]) {
+                const std::size_t count = offsets.count();
+                column.offsets.push_back({offsets.finish(), count});
+            }
         }
         return columns;
     }
 
   private:
-    static constexpr std::size_t unwanted = SIZE_MAX;
+    using Member = Decoder::Member;
 
     [[nodiscard]] std::size_t count_of(std::size_t k) const noexcept {
         return decoder_.specs_[k].kind == Kind::text ? texts_[k].count() : numbers_[k].count();
     }
 
-    /// A key and its value.
-    bool member(Reader& reader) {
+    // The nesting of wanted objects and lists is that of the specs, whatever the lines hold.
+
+    bool object(Reader& reader, std::size_t number) { // NOLINT(misc-no-recursion): see above
+        if (!reader.take('{')) return false;
+        reader.skip_blanks();
+        if (reader.take('}')) return true;
+        std::size_t position = 0;
+        for (bool ended = false; !ended; ++position)
+            if (!member(reader, number, position) || !reader.next('}', ended)) return false;
+        return true;
+    }
+
+    /// A key and its value: the `position`-th of the object.
+    bool member(Reader& reader, std::size_t object_number, std::size_t position) { // NOLINT(misc-no-recursion)
         std::string_view key;
         bool escaped = false;
         if (!reader.raw_text(key, escaped) || escaped) return false;
         reader.skip_blanks();
         if (!reader.take(':')) return false;
         reader.skip_blanks();
-        const std::size_t k = spec_of(key);
-        if (k == unwanted)
+        const Member* const wanted = find(key, object_number, position);
+        if (wanted == nullptr)
             return is_utf8(std::as_bytes(std::span(key))) && reader.skip_value(Decoder::most_depth, room_);
-        if (seen_[k] == line_) return false; // twice
-        seen_[k] = line_;
-        const Spec& spec = decoder_.specs_[k];
-        if (reader.front() == 'n') return spec.may_miss && reader.take("null") && put_missing(k);
-        if (!spec.is_list) return value(reader, k);
-        if (!list(reader, k)) return false;
-        offsets_[k].add(static_cast<std::int64_t>(count_of(k)));
-        return true;
-    }
-
-    /// The spec of a key. Keys mostly come in the order of the line before.
-    std::size_t spec_of(std::string_view key) {
-        if (member_ < order_.size()) {
-            const std::size_t guess = order_[member_];
-            if (guess != unwanted && decoder_.specs_[guess].key == key) return guess;
-        } else {
-            order_.resize(member_ + 1, unwanted);
+        const std::size_t k = wanted->number;
+        std::size_t& seen = wanted->is_object ? seen_objects_[k] : seen_[k];
+        if (seen == line_) return false; // twice
+        seen = line_;
+        if (wanted->is_object) {
+            if (reader.front() != 'n') return object(reader, k);
+            return reader.take("null"); // Without it, what is in it is missing, too.
         }
-        const auto found = decoder_.numbers_.find(key);
-        if (found == decoder_.numbers_.end()) return unwanted;
-        return order_[member_] = found->second;
+        const Spec& spec = decoder_.specs_[k];
+        if (reader.front() == 'n') {
+            if (!spec.may_miss || !reader.take("null")) return false;
+            put_missing(k);
+            return true;
+        }
+        return spec.depth == 0 ? value(reader, k) : list(reader, k, 0);
     }
 
-    bool list(Reader& reader, std::size_t k) {
+    /// The member of a key; nullptr if it is not wanted. Keys mostly come in the order of the line before.
+    const Member* find(std::string_view key, std::size_t object_number, std::size_t position) {
+        const Decoder::Object& known = decoder_.objects_[object_number];
+        std::vector<const Member*>& order = orders_[object_number];
+        if (position < order.size()) {
+            const Member* const guess = order[position];
+            if (guess != nullptr && guess->key == key) return guess;
+        } else {
+            order.resize(position + 1, nullptr);
+        }
+        room_.assign(key);
+        const auto found = known.places.find(room_);
+        if (found == known.places.end()) return nullptr;
+        return order[position] = &known.members[found->second];
+    }
+
+    bool list(Reader& reader, std::size_t k, std::size_t level) { // NOLINT(misc-no-recursion): see above
+        const bool holds_values = level + 1 == decoder_.specs_[k].depth;
         if (!reader.take('[')) return false;
         reader.skip_blanks();
-        if (reader.take(']')) return true;
-        for (bool ended = false; !ended;)
-            if (!value(reader, k) || !reader.next(']', ended)) return false;
+        if (!reader.take(']')) {
+            for (bool ended = false; !ended;) {
+                const bool is_good = holds_values ? value(reader, k) : list(reader, k, level + 1);
+                if (!is_good || !reader.next(']', ended)) return false;
+            }
+        }
+        end_list(k, level);
         return true;
+    }
+
+    /// A list ends after all that has been read for the spec.
+    void end_list(std::size_t k, std::size_t level) {
+        std::vector<Numbers>& offsets = offsets_[k];
+        const std::size_t end = level + 1 == offsets.size() ? count_of(k) : offsets[level + 1].count() - 1;
+        offsets[level].add(static_cast<std::int64_t>(end));
     }
 
     bool value(Reader& reader, std::size_t k) {
@@ -218,31 +252,52 @@ class Run {
     }
 
     bool fill_missing() {
-        for (std::size_t k = 0; k < seen_.size(); ++k)
-            if (seen_[k] != line_ && !(decoder_.specs_[k].may_miss && put_missing(k))) return false;
+        for (std::size_t k = 0; k < seen_.size(); ++k) {
+            if (seen_[k] == line_) continue;
+            if (!decoder_.specs_[k].may_miss) return false;
+            put_missing(k);
+        }
         return true;
     }
 
-    bool put_missing(std::size_t k) {
-        if (decoder_.specs_[k].is_list) offsets_[k].add(static_cast<std::int64_t>(count_of(k)));
-        else numbers_[k].add(std::numeric_limits<double>::quiet_NaN());
-        return true;
+    void put_missing(std::size_t k) {
+        const Spec& spec = decoder_.specs_[k];
+        if (spec.depth != 0) end_list(k, 0);
+        else if (spec.kind == Kind::text) texts_[k].add(std::as_bytes(std::span(spec.words)));
+        else if (spec.kind == Kind::boolean) numbers_[k].add(static_cast<std::uint8_t>(spec.fill));
+        else numbers_[k].add(spec.fill);
     }
 
     const Decoder& decoder_;
     std::size_t line_ = 0;
-    std::size_t member_ = 0;         ///< The number of the current member in its line.
-    std::vector<std::size_t> order_; ///< The spec that each member had last.
-    std::vector<std::size_t> seen_;  ///< The last line that had the key.
+    std::vector<std::vector<const Member*>> orders_; ///< For each object the member that each position had last.
+    std::vector<std::size_t> seen_objects_;          ///< The last line that had each object,
+    std::vector<std::size_t> seen_;                  ///< and each spec.
     std::vector<Numbers> numbers_;
     std::vector<StringsBuilder> texts_;
-    std::vector<Numbers> offsets_;
+    std::vector<std::vector<Numbers>> offsets_; ///< Outermost lists first.
     std::string room_;
 };
 
-Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)) {
-    for (std::size_t k = 0; k < specs_.size(); ++k)
-        if (!numbers_.emplace(specs_[k].key, k).second) throw FormatError(Fault::range, 0, specs_.size(), k);
+Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)), objects_(1) {
+    for (std::size_t k = 0; k < specs_.size(); ++k) add(k);
+}
+
+void Decoder::add(std::size_t spec) {
+    const std::vector<std::string>& path = specs_[spec].path;
+    if (path.empty()) throw FormatError(Fault::range, 0, specs_.size(), spec);
+    std::size_t at = 0;
+    for (std::size_t level = 0; level < path.size(); ++level) {
+        const bool is_object = level + 1 != path.size();
+        Object& object = objects_[at];
+        const auto [place, is_new] = object.places.emplace(path[level], object.members.size());
+        if (is_new) object.members.push_back({path[level], is_object, is_object ? objects_.size() : spec});
+        const Member& member = object.members[place->second];
+        if (member.is_object != is_object || (!is_new && !is_object))
+            throw FormatError(Fault::range, 0, specs_.size(), spec);
+        at = member.number;
+        if (is_new && is_object) objects_.emplace_back();
+    }
 }
 
 std::optional<std::vector<Column>> Decoder::decode(const std::vector<Bytes>& lines,

@@ -16,28 +16,36 @@ namespace headrace::json {
 
 enum class Kind : std::uint8_t { int64 = 1, uint64, float64, boolean, text };
 
-/// A key of the lines' objects, and the type of its values.
+/// A key of the lines' objects, or of objects in them, and the type of its values.
 struct Spec {
-    std::string key;
+    std::vector<std::string> path; ///< The keys that lead there, outermost first.
     Kind kind = Kind::text;
-    bool is_list = false;
+    std::size_t depth = 0;          ///< Of lists in lists; 0: no list.
     std::int64_t least = INT64_MIN; ///< int64: the range of values.
     std::uint64_t most = INT64_MAX; ///< int64 and uint64.
     bool exact = false;             ///< float64: a whole number must not be rounded.
-    bool may_miss = false;          ///< float64: a missing value is NaN. Lists: a missing list is empty.
+    bool may_miss = false;          ///< A missing list is empty; another missing value is the one below.
+    std::uint64_t fill = 0;         ///< The bits of that number,
+    std::string words;              ///< or that text.
 };
 
 struct Column {
     Pool::Block numbers; ///< int64, uint64 or float64; a boolean takes one byte.
     StringBlocks texts;
-    Pool::Block offsets;    ///< Lists: int64, one more than there are lines.
     std::size_t values = 0; ///< In all lines.
+
+    /// Where the lists of one depth begin and end: int64, one more than there are lists.
+    struct Offsets {
+        Pool::Block places;
+        std::size_t count = 0;
+    };
+    std::vector<Offsets> offsets; ///< Outermost first: there are as many of those lists as lines.
 };
 
 /// Decodes lines into columns. Immutable: one decoder serves many threads.
 class Decoder {
   public:
-    /// Throws FormatError{range} if two specs have the same key.
+    /// Throws FormatError{range} if a spec has no path, or if that is also the path of another one, or leads to it.
     explicit Decoder(std::vector<Spec> specs);
     Decoder(Decoder&&) = default;
     Decoder(const Decoder&) = delete;
@@ -49,8 +57,9 @@ class Decoder {
 
     /// The columns; nothing if any line is not plain. A plain line is one object in JSON (RFC 8259) without line ends
     /// inside, with each wanted key at most once and without escapes in keys, and every value as its spec says: null or
-    /// missing only where it may be, whole numbers in digits only, finite floats that are normal or zero, text in UTF-8
-    /// without NUL or lone surrogates, and nesting of other values of at most `most_depth`.
+    /// missing only where it may be (an object is missing with all that is in it), whole numbers in digits only, finite
+    /// floats that are normal or zero, text in UTF-8 without NUL or lone surrogates, no null in lists, and nesting of
+    /// other values of at most `most_depth`.
     [[nodiscard]] std::optional<std::vector<Column>> decode(const std::vector<Bytes>& lines,
                                                             const std::shared_ptr<Pool>& pool) const;
 
@@ -59,8 +68,23 @@ class Decoder {
   private:
     friend class Run;
 
+    /// A wanted key of an object.
+    struct Member {
+        std::string key;
+        bool is_object = false;
+        std::size_t number = 0; ///< Of the object, or of the spec.
+    };
+
+    /// The wanted keys of the objects at one place.
+    struct Object {
+        std::vector<Member> members;
+        std::unordered_map<std::string, std::size_t> places; ///< Of each key in `members`.
+    };
+
+    void add(std::size_t spec);
+
     std::vector<Spec> specs_;
-    std::unordered_map<std::string_view, std::size_t> numbers_; ///< The spec of each key.
+    std::vector<Object> objects_; ///< The first is a line.
 };
 
 } // namespace headrace::json

@@ -78,6 +78,21 @@ put_by_bmi2(const std::uint64_t* masks, std::size_t count, std::uint32_t first, 
     return out;
 }
 
+__attribute__((target("popcnt"))) std::size_t count_by_popcnt(const std::uint64_t* masks, std::size_t count) noexcept {
+    std::size_t sum = 0;
+    for (std::size_t k = 0; k < count; ++k) sum += static_cast<std::size_t>(_mm_popcnt_u64(masks[k]));
+    return sum;
+}
+
+/// A product without carries by all ones has at bit i the sum of bits 0 to i.
+__attribute__((target("sse4.2,pclmul"))) void between_by_pclmul(const std::uint64_t* marks, std::size_t count,
+                                                                std::uint64_t* out) noexcept {
+    const __m128i all = _mm_set1_epi8(-1);
+    for (std::size_t k = 0; k < count; ++k)
+        out[k] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(
+            _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<std::int64_t>(marks[k])), all, 0)));
+}
+
 #if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // GCC 12 has this complaint about its own header.
@@ -130,6 +145,26 @@ std::uint32_t* put_places(const std::uint64_t* masks, std::size_t count, std::ui
         for (std::uint64_t mask = masks[k]; mask != 0; mask &= mask - 1)
             *out++ = first + static_cast<std::uint32_t>(std::countr_zero(mask));
     return out;
+}
+
+std::size_t count_places(const std::uint64_t* masks, std::size_t count, const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (cpu.bmi2) return count_by_popcnt(masks, count);
+#else
+    (void)cpu;
+#endif
+    std::size_t sum = 0;
+    for (std::size_t k = 0; k < count; ++k) sum += static_cast<std::size_t>(std::popcount(masks[k]));
+    return sum;
+}
+
+void find_between(const std::uint64_t* marks, std::size_t count, std::uint64_t* out, const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (cpu.pclmul) return between_by_pclmul(marks, count, out);
+#else
+    (void)cpu;
+#endif
+    for (std::size_t k = 0; k < count; ++k) out[k] = between_marks(marks[k]);
 }
 
 } // namespace headrace

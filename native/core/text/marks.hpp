@@ -28,10 +28,18 @@ void find_marks(const char* text, std::size_t blocks, const Marks& marks, MarkMa
                                         std::uint32_t* out, const Cpu& cpu = this_cpu) noexcept;
 inline constexpr std::size_t spare_places = 16;
 
+/// How many bits are set in `count` masks.
+[[nodiscard]] std::size_t count_places(const std::uint64_t* masks, std::size_t count,
+                                       const Cpu& cpu = this_cpu) noexcept;
+
 /// Bit i is the parity of bits 0 to i: it is set from the first mark up to before the second, and so on.
 [[nodiscard]] constexpr std::uint64_t between_marks(std::uint64_t marks) noexcept {
     for (unsigned shift = 1; shift < block_bytes; shift *= 2) marks ^= marks << shift;
     return marks;
 }
+
+/// The same for `count` masks, each by itself.
+void find_between(const std::uint64_t* marks, std::size_t count, std::uint64_t* out,
+                  const Cpu& cpu = this_cpu) noexcept;
 
 } // namespace headrace

@@ -20,19 +20,23 @@ std::vector<json::Spec> specs() {
     const json::Kind kinds[] = {json::Kind::int64,   json::Kind::uint64, json::Kind::float64,
                                 json::Kind::boolean, json::Kind::text,   json::Kind::text};
     for (std::size_t k = 0; k < out.size(); ++k) {
-        out[k].key = std::string(1, "iuxbts"[k]);
+        out[k].path = {std::string(1, "iuxbts"[k])};
         out[k].kind = kinds[k];
-        out[k].is_list = k != 4;
-        out[k].may_miss = out[k].is_list;
+        out[k].depth = k == 4 ? 0 : 1;
+        out[k].may_miss = k != 4;
         if (kinds[k] == json::Kind::uint64) out[k].most = UINT64_MAX;
     }
     out[4].kind = json::Kind::float64;
     out[4].may_miss = true;
+    json::Spec deep = out[0];
+    deep.path = {"p", "m"};
+    deep.depth = 2;
+    out.push_back(deep);
     return out;
 }
 
 std::size_t offset_at(const json::Column& column, std::size_t i) {
-    return static_cast<std::size_t>(load_le<std::int64_t>(column.offsets.data() + i * sizeof(std::int64_t)));
+    return static_cast<std::size_t>(load_le<std::int64_t>(column.offsets[0].places.data() + i * sizeof(std::int64_t)));
 }
 
 } // namespace
@@ -55,11 +59,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (!alone || !together) continue;
         for (std::size_t k = 0; k < alone->size(); ++k) {
             const json::Column &one = (*alone)[k], &all = (*together)[k];
-            if (!decoder.specs()[k].is_list) {
+            if (decoder.specs()[k].depth == 0) {
                 require(std::memcmp(one.numbers.data(), all.numbers.data() + i * 8, 8) == 0);
                 continue;
             }
             const std::size_t begin = offset_at(all, i), end = offset_at(all, i + 1);
+            if (decoder.specs()[k].depth == 2) {
+                require(begin <= end && end < all.offsets[1].count && end - begin + 1 == one.offsets[1].count);
+                continue;
+            }
             require(begin <= end && end <= all.values && end - begin == one.values && offset_at(one, 1) == one.values);
             for (std::size_t v = 0; v < one.values; ++v) {
                 if (decoder.specs()[k].kind == json::Kind::text) {

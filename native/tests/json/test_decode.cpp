@@ -1,6 +1,7 @@
 #include "core/json/decode.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <tuple>
 
@@ -16,14 +17,19 @@ namespace {
 
 const std::shared_ptr<Pool> pool = std::make_shared<Pool>(1 << 20);
 
-json::Spec spec(std::string key, json::Kind kind, bool is_list = false) {
+json::Spec nested(std::vector<std::string> path, json::Kind kind, std::size_t depth = 0) {
     json::Spec out;
-    out.key = std::move(key);
+    out.path = std::move(path);
     out.kind = kind;
-    out.is_list = is_list;
+    out.depth = depth;
     if (kind == json::Kind::uint64) out.most = UINT64_MAX;
-    out.may_miss = is_list || kind == json::Kind::float64;
+    out.may_miss = depth != 0 || kind == json::Kind::float64;
+    if (kind == json::Kind::float64) out.fill = std::bit_cast<std::uint64_t>(std::nan(""));
     return out;
+}
+
+json::Spec spec(const std::string& key, json::Kind kind, std::size_t depth = 0) {
+    return nested({key}, kind, depth);
 }
 
 std::optional<std::vector<json::Column>> decode(const std::vector<json::Spec>& specs,
@@ -44,14 +50,23 @@ std::string text_at(const json::Column& column, std::size_t i) {
     return {reinterpret_cast<const char*>(value.data()), value.size()};
 }
 
-std::int64_t offset_at(const json::Column& column, std::size_t i) {
-    return load_le<std::int64_t>(column.offsets.data() + i * sizeof(std::int64_t));
+std::int64_t offset_at(const json::Column& column, std::size_t i, std::size_t level = 0) {
+    const json::Column::Offsets& offsets = column.offsets.at(level);
+    check(i < offsets.count);
+    return load_le<std::int64_t>(offsets.places.data() + i * sizeof(std::int64_t));
+}
+
+/// Offsets as a list.
+std::vector<std::int64_t> offsets_of(const json::Column& column, std::size_t level) {
+    std::vector<std::int64_t> out;
+    for (std::size_t i = 0; i < column.offsets.at(level).count; ++i) out.push_back(offset_at(column, i, level));
+    return out;
 }
 
 void test_values() {
     const auto columns =
         decode({spec("i", json::Kind::int64), spec("x", json::Kind::float64), spec("b", json::Kind::boolean),
-                spec("t", json::Kind::text), spec("l", json::Kind::uint64, true)},
+                spec("t", json::Kind::text), spec("l", json::Kind::uint64, 1)},
                {R"({"i": -5, "x": 1.5, "b": true, "t": "a\u00e9\ud83d\ude00\n", "l": [1, 18446744073709551615]})",
                 R"( {"l":[],"t":"","b":false,"i":9223372036854775807,"z":{"y":[1,{}]}} )"
                 "\r\n\n",
@@ -122,9 +137,57 @@ void test_lines_that_are_not_plain() {
     check(is_plain(small, R"({"i":-128})") && is_plain(small, R"({"i":127})"));
     check(!is_plain(small, R"({"i":-129})") && !is_plain(small, R"({"i":128})"));
     check(!is_plain(spec("t", json::Kind::text), "{\"t\":\"\xc3\"}"));
-    check(!is_plain(spec("t", json::Kind::text, true), "{\"t\":[\"\xc3\",\"\xa9\"]}"), "each value is text by itself");
+    check(!is_plain(spec("t", json::Kind::text, 1), "{\"t\":[\"\xc3\",\"\xa9\"]}"), "each value is text by itself");
     check(!is_plain(spec("u", json::Kind::uint64), R"({"u":-1})"));
     check(fault_of([&] { json::Decoder({whole, whole}); }).fault == Fault::range);
+}
+
+void test_nesting() {
+    using Places = std::vector<std::int64_t>;
+    const auto columns = decode({nested({"p", "x"}, json::Kind::float64), nested({"p", "q", "t"}, json::Kind::text, 1),
+                                 spec("m", json::Kind::int64, 2), spec("d", json::Kind::int64, 3)},
+                                {R"({"p": {"x": 1.5, "q": {"t": ["a", "b"], "z": {"x": 1}}}, "m": [[1, 2], [], [3]]})",
+                                 R"({"m": [], "d": [[[1], [2, 3]], []], "p": null, "x": 4})",
+                                 R"({"d": [[]], "m": [[4]], "p": {"q": {"t": []}, "y": {"t": 7}}})", R"({"p": {}})"});
+    check(columns.has_value());
+    const auto& [x, t, m, d] = std::tie((*columns)[0], (*columns)[1], (*columns)[2], (*columns)[3]);
+    check(number_at<double>(x, 0) == 1.5 && std::isnan(number_at<double>(x, 1)) && std::isnan(number_at<double>(x, 3)));
+    check(t.values == 2 && text_at(t, 1) == "b" && offsets_of(t, 0) == Places{0, 2, 2, 2, 2});
+    check(m.values == 4 && offsets_of(m, 0) == Places{0, 3, 3, 4, 4} && offsets_of(m, 1) == Places{0, 2, 2, 3, 4});
+    check(number_at<std::int64_t>(m, 3) == 4 && d.values == 3);
+    check(offsets_of(d, 0) == Places{0, 0, 2, 3, 3} && offsets_of(d, 1) == Places{0, 2, 2, 2});
+    check(offsets_of(d, 2) == Places{0, 1, 3});
+    const json::Spec inner = nested({"p", "i"}, json::Kind::int64), two = spec("m", json::Kind::int64, 2);
+    check(is_plain(inner, R"({"p":{"i":1}})") && is_plain(two, R"({"m":[[1]]})"));
+    for (const char* line :
+         {R"({"p":{}})", R"({"p":null})", R"({"p":1})", R"({"p":[{"i":1}]})", R"({"p":{"i":1},"p":{}})", R"({"i":1})",
+          R"({"p":{"i":1,"i":2}})", R"({"p":{"i":{}}})", R"({"p":{"i":1})", R"({"p":{"i":1},"p":null})"})
+        check(!is_plain(inner, line), line);
+    for (const char* line : {R"({"m":[1]})", R"({"m":[[[1]]]})", R"({"m":[null]})", R"({"m":[[null]]})",
+                             R"({"m":[[1],2]})", R"({"m":[[1]})", R"({"m":[[1]]]})"})
+        check(!is_plain(two, line), line);
+    const auto is_refused = [](const std::vector<json::Spec>& specs) {
+        return fault_of([&] { json::Decoder made{specs}; }).fault == Fault::range;
+    };
+    const json::Spec outer = spec("p", json::Kind::int64);
+    check(is_refused({inner, outer}) && is_refused({outer, inner}) && is_refused({inner, inner}));
+    check(is_refused({nested({}, json::Kind::int64)}));
+}
+
+void test_missing_values() {
+    json::Spec whole = spec("i", json::Kind::int64), text = spec("t", json::Kind::text),
+               truth = spec("b", json::Kind::boolean);
+    whole.may_miss = text.may_miss = truth.may_miss = true;
+    whole.fill = static_cast<std::uint64_t>(-7);
+    text.words = "none";
+    truth.fill = 1;
+    const auto columns = decode({whole, text, truth}, {R"({"i":1,"t":"a","b":false})", R"({"i":null,"b":null})",
+                                                       R"({"t":null})"});
+    check(columns.has_value());
+    const auto& [i, t, b] = std::tie((*columns)[0], (*columns)[1], (*columns)[2]);
+    check(number_at<std::int64_t>(i, 0) == 1 && number_at<std::int64_t>(i, 1) == -7 && number_at<std::int64_t>(i, 2) == -7);
+    check(text_at(t, 0) == "a" && text_at(t, 1) == "none" && text_at(t, 2) == "none");
+    check(number_at<std::uint8_t>(b, 0) == 0 && number_at<std::uint8_t>(b, 1) == 1 && number_at<std::uint8_t>(b, 2) == 1);
 }
 
 void test_depth() {
@@ -144,8 +207,8 @@ void test_changed_bytes() {
     std::mt19937 random(15);
     std::vector<json::Spec> specs = {spec("i", json::Kind::int64),     spec("u", json::Kind::uint64),
                                      spec("x", json::Kind::float64),   spec("b", json::Kind::boolean),
-                                     spec("t", json::Kind::text),      spec("l", json::Kind::int64, true),
-                                     spec("s", json::Kind::text, true)};
+                                     spec("t", json::Kind::text),      spec("l", json::Kind::int64, 1),
+                                     spec("s", json::Kind::text, 1)};
     for (int round = 0; round < 300; ++round) {
         std::vector<std::string> lines;
         for (int i = 0; i < 5; ++i) lines.push_back(headrace::testing::random_line(random));
@@ -164,7 +227,7 @@ void test_changed_bytes() {
             const auto columns = json::Decoder(specs).decode(views, pool);
             if (!columns) continue;
             for (std::size_t k = 0; k < specs.size(); ++k)
-                check(specs[k].is_list
+                check(specs[k].depth != 0
                           ? offset_at((*columns)[k], other.size()) == static_cast<std::int64_t>((*columns)[k].values)
                           : (*columns)[k].values == other.size());
         }
@@ -176,6 +239,8 @@ void test_changed_bytes() {
 int main() {
     test_values();
     test_lines_that_are_not_plain();
+    test_nesting();
+    test_missing_values();
     test_depth();
     test_changed_bytes();
 }

@@ -35,6 +35,17 @@ void test_between() {
     static_assert(between_marks(0) == 0 && between_marks(1) == ~std::uint64_t{0});
     static_assert(between_marks(0b100100) == 0b011100 && between_marks(0b11) == 1);
     check(between_marks(std::uint64_t{1} << 63) == std::uint64_t{1} << 63);
+    std::mt19937_64 random(5);
+    for (int round = 0; round < 1000; ++round) {
+        std::vector<std::uint64_t> marks(random() % 5);
+        for (std::uint64_t& mask : marks)
+            mask = random() % 4 == 0 ? random() : std::uint64_t{random() % 4 == 0} << random() % 64;
+        for (const Cpu& cpu : runnable_cpus()) {
+            std::vector<std::uint64_t> found(marks.size());
+            find_between(marks.data(), marks.size(), found.data(), cpu);
+            for (std::size_t k = 0; k < marks.size(); ++k) check(found[k] == between_marks(marks[k]));
+        }
+    }
 }
 
 void test_places() {
@@ -56,6 +67,7 @@ void test_places() {
             found.resize(static_cast<std::size_t>(put_places(masks.data(), masks.size(), first, found.data(), cpu) -
                                                   found.data()));
             check(found == expected);
+            check(count_places(masks.data(), masks.size(), cpu) == expected.size());
         }
     }
 }

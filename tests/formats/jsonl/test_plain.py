@@ -27,10 +27,15 @@ SCHEMA = {
     "lt": hr.Feature("str", (None,)),
     "lb": hr.Feature("bool", (None,)),
     "pair": hr.Feature("str", (2,)),
+    "lists": hr.Feature("int64", (None, None)),
+    "grid": hr.Feature("float32", (2, 2)),
+    "pairs": hr.Feature("str", (None, 2)),
+    "rows": hr.Feature("int64", (2, None)),
 }
 ROW = {
     "i": -(2**63), "small": -128, "u": 2**64 - 1, "x": -0.5, "half": 0.1, "b": True, "t": 'a "quoted" \n é 😀', "li": [1, -2],
     "lx": [1, 2.5], "lt": ["", "ü"], "lb": [True, False], "pair": ["k", "\\"],
+    "lists": [[1, 2], [], [3]], "grid": [[1, 2.5], [-3, 4]], "pairs": [["a", "b"], ["", "d"]], "rows": [[1], [2, 3]],
 }  # fmt: skip
 
 
@@ -84,6 +89,10 @@ def check_both(both, content, schema=None):
     return native
 
 
+def values_of(row):
+    return [values_of(item) for item in row] if isinstance(row, Ragged) else row.tolist()
+
+
 def lines_of(*rows):
     return b"".join(json.dumps(row, ensure_ascii=number % 2 == 0).encode() + b"\n" for number, row in enumerate(rows))
 
@@ -92,7 +101,7 @@ def test_every_kind_of_value(both):
     batch = check_both(both, lines_of(ROW, ROW), SCHEMA)
     for name, feature in SCHEMA.items():
         column = batch[name]
-        value = column[1].tolist() if feature.shape else column[1]
+        value = values_of(column[1]) if feature.shape else column[1]
         expected = ROW[name] if name != "half" else np.float32(0.1)
         assert value == expected, name
     assert isinstance(batch["t"], hr.Strings)
@@ -202,15 +211,56 @@ def test_keys_in_any_order_and_many(both):
     assert all(batch[name].tolist() == [number * row for row in range(30)] for number, name in enumerate(names))
 
 
+
+
+def test_objects_in_objects(both):
+    rows = (
+        {"p": {"x": 1.5, "q": {"t": "a", "n": [1, 2]}}, "m": [[1], [2, 3]]},
+        {"m": [[4, 5]], "p": {"q": {"n": [3], "t": "b"}, "x": 2}},
+    )
+    batch = check_both(both, lines_of(*rows))
+    assert batch["p/x"].tolist() == [1.5, 2]
+    assert batch["p/q/t"].tolist() == ["a", "b"]
+    assert [row.tolist() for row in batch["p/q/n"]] == [[1, 2], [3]]
+    assert [values_of(row) for row in batch["m"]] == [[[1], [2, 3]], [[4, 5]]]
+    for other in (b'{"p": 1}', b'{"p": null}', b'{"p": {}}', b'{"p": [1]}', b'{"p": {"x": null, "q": null}}', b'{"m": [null]}',
+                  b'{"m": [[null]]}', b'{"m": [1]}', b'{"m": [[[1]]]}', b'{"p": {"x": 1}, "p": {"x": 2}}', b'{"p": {"q": {"t": null}}}',
+                  b'{"p": {"x": 1, "x": 2}}', b'{"p": {"q": {"t": "\\u0000"}}}', b'{"p": {"q": {"t": 5}}}'):  # fmt: skip
+        check_both(both, lines_of(*rows) + other + b"\n")
+
+
+def test_defaults(both):
+    rows = ({"i": 1, "t": "a", "b": True, "x": 0.5, "u": 2}, {"i": None, "t": None, "b": None, "x": None, "u": None}, {})
+    schema = {
+        "i": hr.Feature("int8", default=-5),
+        "t": hr.Feature("str", default="é"),
+        "b": hr.Feature("bool", default=True),
+        "x": hr.Feature("float32", default=0.1),
+        "u": hr.Feature("uint64", default=2**64 - 1),
+    }
+    batch, used = both(lines_of(*rows), schema)
+    assert used != [None]
+    assert same(batch, check_both(both, lines_of(*rows), schema))
+    assert {name: column.tolist() for name, column in batch.items()} == {
+        "i": [1, -5, -5],
+        "t": ["a", "é", "é"],
+        "b": [True, True, True],
+        "x": [0.5, *[float(np.float32(0.1))] * 2],
+        "u": [2, 2**64 - 1, 2**64 - 1],
+    }
+
+
 def test_what_native_code_leaves_alone():
     flat = {"a": hr.Feature("int64"), "b": hr.Feature("str", (None,))}
     assert plain_decoder(hr.Schema(flat), ("b", "a"), {}, exact=True) is not None
     assert plain_decoder(hr.Schema(flat), (), {}, exact=True) is None
-    assert plain_decoder(hr.Schema(flat), ("a",), {"a": (("outer", "a"), flat["a"])}, exact=True) is None
+    for paths in ((("b", "x"), ("b",)), (("x",), ("x",)), (("x",) * 65, ("y",))):
+        found = {name: (path, flat[name]) for name, path in zip(flat, paths, strict=True)}
+        assert plain_decoder(hr.Schema(flat), ("a", "b"), found, exact=True) is None
+        assert plain_decoder(hr.Schema(flat), ("b", "a"), found, exact=True) is None
     others = (
-        hr.Feature("int64", (None, 2)),
         hr.Feature("datetime64[s]"),
-        hr.Feature("int64", default=1),
+        hr.Feature("int64", (1,), default=[1]),
         hr.Feature("bytes"),
     )
     for feature in others:
@@ -250,6 +300,8 @@ VALUES = st.one_of(
     st.text(max_size=12),
     st.lists(NUMBERS, max_size=4),
     st.lists(st.text(max_size=4), max_size=3),
+    st.lists(st.lists(st.one_of(NUMBERS, st.none()), max_size=3), max_size=3),
+    st.dictionaries(st.sampled_from(["a", "b"]), st.one_of(NUMBERS, st.none(), st.lists(NUMBERS, max_size=3)), max_size=2),
 )
 ROWS = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "é"]), VALUES, max_size=4), min_size=1, max_size=4)
 
@@ -260,6 +312,21 @@ ROWS = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "é"]), VALUES, 
 def test_any_rows(both, rows, ascii_only, marks):
     try:
         content = b"".join(json.dumps(row, ensure_ascii=ascii_only, separators=marks).encode() + b"\n" for row in rows)
+    except UnicodeEncodeError:
+        return
+    check_both(both, content)
+
+
+LISTS = st.lists(st.lists(st.integers(-9, 9), max_size=3), max_size=3)
+INNER = st.fixed_dictionaries({}, optional={"t": st.one_of(st.none(), st.text(max_size=4)), "n": st.lists(st.integers(), max_size=2)})
+OUTER = st.fixed_dictionaries({}, optional={"x": st.one_of(st.none(), st.floats(-5, 5)), "q": st.one_of(st.none(), INNER)})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.fixed_dictionaries({}, optional={"p": st.one_of(st.none(), OUTER), "m": st.one_of(st.none(), LISTS)}), min_size=1))
+def test_nested_rows_without_some_keys(both, rows):
+    try:
+        content = lines_of({"p": {"x": 1.5, "q": {"t": "a", "n": [1, 2]}}, "m": [[1], [2, 3]]}, *rows)
     except UnicodeEncodeError:
         return
     check_both(both, content)

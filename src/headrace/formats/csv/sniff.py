@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 from dataclasses import replace
 from typing import NamedTuple
@@ -235,11 +236,8 @@ def _is_headed(rows: _Rows, first: list[bytes]) -> bool:
     texts = [name.decode(rows.dialect.encoding, "replace") for name in names]
     if len(set(texts)) < len(texts) or not all(NAME.fullmatch(text) for text in texts):
         return False
-    return not any(names[k] == value.strip() for row in range(1, len(rows.spans)) for k, value in _row(rows, row))
-
-
-def _row(rows: _Rows, number: int) -> list[tuple[int, bytes]]:
-    return list(enumerate(_values(rows, number)[: rows.width]))
+    below_them = (map(bytes.strip, _values(rows, number)) for number in range(1, len(rows.spans)))
+    return not any(any(map(operator.eq, names, values)) for values in below_them)
 
 
 def _is_counted(names: list[bytes]) -> bool:

@@ -1,7 +1,7 @@
 """Plain lines of JSON, decoded by native code.
 
-Plain are lines whose wanted features are keys of the line's object with a number, a truth value, a text, or a list of
-those, each of the expected type. Whatever else a line may hold is left to pyarrow's reader, and all damage with it, so
+Plain are lines whose wanted features are keys of the line's object, or of objects in it, with a number, a truth value, a text, or
+lists of those, each of the expected type. Whatever else a line may hold is left to pyarrow's reader, and all damage with it, so
 errors come from one reader. Both give the same columns.
 """
 
@@ -25,20 +25,22 @@ __all__ = ["PlainDecoder", "as_strings", "plain_decoder"]
 
 INT64, UINT64, FLOAT64, BOOL, TEXT = 1, 2, 3, 4, 5
 NO_LIMITS = (-(1 << 63), (1 << 63) - 1)
+MOST_DEPTH = 64
+"""Of objects and lists that native code decodes."""
 
 
 class PlainDecoder:
     """Decodes plain lines.
 
     Args:
-        features: The features to decode, by name, each under a key of the same name or another.
-        keys: Their keys.
+        features: The features to decode, by name.
+        paths: The keys that lead to each, outermost first.
         exact: Whether an integer in a column of floats must not be rounded.
     """
 
-    def __init__(self, features: Mapping[str, Feature], keys: Sequence[str], *, exact: bool) -> None:
+    def __init__(self, features: Mapping[str, Feature], paths: Sequence[tuple[str, ...]], *, exact: bool) -> None:
         self._features = dict(features)
-        specs = [_spec(key, feature, exact=exact) for key, feature in zip(keys, features.values(), strict=True)]
+        specs = [_spec(path, feature, exact=exact) for path, feature in zip(paths, features.values(), strict=True)]
         self._decoder = _native.JsonDecoder(specs)
 
     def decode(self, buffers: Buffers, which: Any, begins: Indices, ends: Indices) -> Batch | None:
@@ -77,35 +79,53 @@ def plain_decoder(
     """
     paths = [found[name][0] if name in found else (name,) for name in names]
     features = {name: schema[name] for name in names}
-    is_flat = all(len(path) == 1 for path in paths) and len(set(paths)) == len(paths)
-    if not names or not is_flat or not all(map(_is_known, features.values())):
+    if not names or not _are_apart(paths) or not all(map(_is_known, features.values())):
         return None
-    return PlainDecoder(features, [path[0] for path in paths], exact=exact)
+    return PlainDecoder(features, paths, exact=exact)
+
+
+def _are_apart(paths: Sequence[tuple[str, ...]]) -> bool:
+    """Whether no path is or leads to another one, and none is too deep."""
+    ways = {path[:length] for path in paths for length in range(1, len(path))}
+    return len(set(paths)) == len(paths) and ways.isdisjoint(paths) and max(map(len, paths)) <= MOST_DEPTH
 
 
 def _is_known(feature: Feature) -> bool:
-    if feature.sparse or len(feature.shape) > 1 or feature.default is not None:
+    if feature.sparse or len(feature.shape) > MOST_DEPTH or (feature.default is not None and feature.shape):
         return False
     return feature.dtype == "str" or (not feature.is_text and np.dtype(feature.dtype).kind in "biuf")
 
 
-def _spec(key: str, feature: Feature, *, exact: bool) -> tuple[str, int, bool, int, int, bool, bool]:
-    is_list = feature.shape != ()
+def _spec(path: tuple[str, ...], feature: Feature, *, exact: bool) -> tuple[Any, ...]:
+    depth = len(feature.shape)
     least, most = NO_LIMITS
-    may_miss = feature.shape == (None,)
+    missing = _missing(feature)
     if feature.is_text:
-        return key, TEXT, is_list, least, most, False, may_miss
+        return path, TEXT, depth, least, most, False, missing
     dtype = np.dtype(feature.dtype)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         kind = UINT64 if dtype.kind == "u" else INT64
-        return key, kind, is_list, least if kind == UINT64 else int(limits.min), int(limits.max), False, may_miss
+        return path, kind, depth, least if kind == UINT64 else int(limits.min), int(limits.max), False, missing
     if dtype.kind == "b":
-        return key, BOOL, is_list, least, most, False, may_miss
-    return key, FLOAT64, is_list, least, most, exact, may_miss or not is_list
+        return path, BOOL, depth, least, most, False, missing
+    return path, FLOAT64, depth, least, most, exact, missing
 
 
-def _column(feature: Feature, values: Any, offsets: Any) -> Any:
+def _missing(feature: Feature) -> bytes | None:
+    """What stands for a missing value: its text, or its number in the type that native code decodes; ``None`` where that is an error."""
+    if feature.shape:
+        return b"" if feature.shape[0] is None else None
+    if feature.is_text:
+        return None if feature.default is None else str(feature.default).encode()
+    kind = np.dtype(feature.dtype).kind
+    if feature.default is None:
+        return np.float64(np.nan).tobytes() if kind == "f" else None
+    wide = {"i": np.int64, "u": np.uint64, "f": np.float64, "b": np.uint8}[kind]
+    return np.asarray(feature.default).astype(wide).tobytes()
+
+
+def _column(feature: Feature, values: Any, offsets: list[Any]) -> Any:
     """The batch column of decoded values; ``None`` if the feature cannot hold them."""
     column: Any
     if feature.is_text:
@@ -113,16 +133,14 @@ def _column(feature: Feature, values: Any, offsets: Any) -> Any:
         column = Strings.trust(data, text_offsets, is_text=True)
     else:
         column = _narrow(feature, values)
-        if column is None:
+    for length, places in zip(reversed(feature.shape), reversed(offsets), strict=True):
+        if column is None or (length is not None and not (np.diff(places) == length).all()):
             return None
-    if not feature.shape:
-        return column
-    length = feature.shape[0]
-    if length is None:
-        return Ragged(column, offsets)
-    if not (np.diff(offsets) == length).all():
-        return None
-    return column.reshape(len(offsets) - 1, length)
+        if length is None or isinstance(column, Ragged):
+            column = Ragged(column, places)
+        else:
+            column = column.reshape(len(places) - 1, length, *column.shape[1:])
+    return column
 
 
 def _narrow(feature: Feature, values: Any) -> Any:
