@@ -114,11 +114,12 @@ void register_json(nb::module_& module) {
                }),
                nb::arg("data"), nb::arg("at"), nb::sig("def find_line(data: collections.abc.Buffer, at: int) -> int"),
                "Where the first line at or after `at` begins; the end of the data if there is none.");
-    nb::class_<json::Decoder>(
-        module, "JsonDecoder",
-        "Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, exact, missing), kinds "
-        "1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the number that stands for "
-        "a missing value; None: none may miss.")
+    nb::class_<json::Decoder>(module, "JsonDecoder",
+                              "Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, "
+                              "exact, missing), kinds "
+                              "1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the "
+                              "number that stands for "
+                              "a missing value; None: none may miss.")
         .def(
             "__init__",
             [](json::Decoder* self, nb::list specs) {
@@ -127,15 +128,17 @@ void register_json(nb::module_& module) {
                 new (self) json::Decoder(std::move(wanted));
             },
             nb::arg("specs"),
-            nb::sig("def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]]) -> None"))
-        .def(
-            "decode", guarded(&decode), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::arg("ends"),
-            nb::sig("def decode(self, buffers: Buffers | list[typing.Any], which: "
-                    "numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: "
-                    "numpy.typing.NDArray[numpy.int64]) -> list[tuple[typing.Any, list[typing.Any]]] | None"),
-            "For each spec its values (of texts, data and offsets) and, for each level of lists, where each begins. The lines are the "
-            "bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then "
-            "another reader must look at it.");
+            nb::sig("def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]]) "
+                    "-> None"))
+        .def("decode", guarded(&decode), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"),
+             nb::arg("ends"),
+             nb::sig("def decode(self, buffers: Buffers | list[typing.Any], which: "
+                     "numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: "
+                     "numpy.typing.NDArray[numpy.int64]) -> list[tuple[typing.Any, list[typing.Any]]] | None"),
+             "For each spec its values (of texts, data and offsets) and, for each level of lists, where each begins. "
+             "The lines are the "
+             "bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then "
+             "another reader must look at it.");
 }
 
 } // namespace headrace::bind

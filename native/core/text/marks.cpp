@@ -89,8 +89,8 @@ __attribute__((target("sse4.2,pclmul"))) void between_by_pclmul(const std::uint6
                                                                 std::uint64_t* out) noexcept {
     const __m128i all = _mm_set1_epi8(-1);
     for (std::size_t k = 0; k < count; ++k)
-        out[k] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(
-            _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<std::int64_t>(marks[k])), all, 0)));
+        out[k] = static_cast<std::uint64_t>(
+            _mm_cvtsi128_si64(_mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<std::int64_t>(marks[k])), all, 0)));
 }
 
 #if !defined(__clang__)

@@ -28,9 +28,7 @@ json::Spec nested(std::vector<std::string> path, json::Kind kind, std::size_t de
     return out;
 }
 
-json::Spec spec(const std::string& key, json::Kind kind, std::size_t depth = 0) {
-    return nested({key}, kind, depth);
-}
+json::Spec spec(const std::string& key, json::Kind kind, std::size_t depth = 0) { return nested({key}, kind, depth); }
 
 std::optional<std::vector<json::Column>> decode(const std::vector<json::Spec>& specs,
                                                 const std::vector<std::string>& lines) {
@@ -181,13 +179,15 @@ void test_missing_values() {
     whole.fill = static_cast<std::uint64_t>(-7);
     text.words = "none";
     truth.fill = 1;
-    const auto columns = decode({whole, text, truth}, {R"({"i":1,"t":"a","b":false})", R"({"i":null,"b":null})",
-                                                       R"({"t":null})"});
+    const auto columns =
+        decode({whole, text, truth}, {R"({"i":1,"t":"a","b":false})", R"({"i":null,"b":null})", R"({"t":null})"});
     check(columns.has_value());
     const auto& [i, t, b] = std::tie((*columns)[0], (*columns)[1], (*columns)[2]);
-    check(number_at<std::int64_t>(i, 0) == 1 && number_at<std::int64_t>(i, 1) == -7 && number_at<std::int64_t>(i, 2) == -7);
+    check(number_at<std::int64_t>(i, 0) == 1 && number_at<std::int64_t>(i, 1) == -7 &&
+          number_at<std::int64_t>(i, 2) == -7);
     check(text_at(t, 0) == "a" && text_at(t, 1) == "none" && text_at(t, 2) == "none");
-    check(number_at<std::uint8_t>(b, 0) == 0 && number_at<std::uint8_t>(b, 1) == 1 && number_at<std::uint8_t>(b, 2) == 1);
+    check(number_at<std::uint8_t>(b, 0) == 0 && number_at<std::uint8_t>(b, 1) == 1 &&
+          number_at<std::uint8_t>(b, 2) == 1);
 }
 
 void test_depth() {
@@ -205,9 +205,9 @@ void test_depth() {
 /// A line with one changed byte is decoded or refused; bytes after it are not touched.
 void test_changed_bytes() {
     std::mt19937 random(15);
-    std::vector<json::Spec> specs = {spec("i", json::Kind::int64),     spec("u", json::Kind::uint64),
-                                     spec("x", json::Kind::float64),   spec("b", json::Kind::boolean),
-                                     spec("t", json::Kind::text),      spec("l", json::Kind::int64, 1),
+    std::vector<json::Spec> specs = {spec("i", json::Kind::int64),   spec("u", json::Kind::uint64),
+                                     spec("x", json::Kind::float64), spec("b", json::Kind::boolean),
+                                     spec("t", json::Kind::text),    spec("l", json::Kind::int64, 1),
                                      spec("s", json::Kind::text, 1)};
     for (int round = 0; round < 300; ++round) {
         std::vector<std::string> lines;

@@ -211,8 +211,6 @@ def test_keys_in_any_order_and_many(both):
     assert all(batch[name].tolist() == [number * row for row in range(30)] for number, name in enumerate(names))
 
 
-
-
 def test_objects_in_objects(both):
     rows = (
         {"p": {"x": 1.5, "q": {"t": "a", "n": [1, 2]}}, "m": [[1], [2, 3]]},
@@ -230,7 +228,11 @@ def test_objects_in_objects(both):
 
 
 def test_defaults(both):
-    rows = ({"i": 1, "t": "a", "b": True, "x": 0.5, "u": 2}, {"i": None, "t": None, "b": None, "x": None, "u": None}, {})
+    rows = (
+        {"i": 1, "t": "a", "b": True, "x": 0.5, "u": 2},
+        {"i": None, "t": None, "b": None, "x": None, "u": None},
+        {},
+    )
     schema = {
         "i": hr.Feature("int8", default=-5),
         "t": hr.Feature("str", default="é"),
@@ -301,7 +303,9 @@ VALUES = st.one_of(
     st.lists(NUMBERS, max_size=4),
     st.lists(st.text(max_size=4), max_size=3),
     st.lists(st.lists(st.one_of(NUMBERS, st.none()), max_size=3), max_size=3),
-    st.dictionaries(st.sampled_from(["a", "b"]), st.one_of(NUMBERS, st.none(), st.lists(NUMBERS, max_size=3)), max_size=2),
+    st.dictionaries(
+        st.sampled_from(["a", "b"]), st.one_of(NUMBERS, st.none(), st.lists(NUMBERS, max_size=3)), max_size=2
+    ),
 )
 ROWS = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "é"]), VALUES, max_size=4), min_size=1, max_size=4)
 
@@ -318,12 +322,21 @@ def test_any_rows(both, rows, ascii_only, marks):
 
 
 LISTS = st.lists(st.lists(st.integers(-9, 9), max_size=3), max_size=3)
-INNER = st.fixed_dictionaries({}, optional={"t": st.one_of(st.none(), st.text(max_size=4)), "n": st.lists(st.integers(), max_size=2)})
-OUTER = st.fixed_dictionaries({}, optional={"x": st.one_of(st.none(), st.floats(-5, 5)), "q": st.one_of(st.none(), INNER)})
+INNER = st.fixed_dictionaries(
+    {}, optional={"t": st.one_of(st.none(), st.text(max_size=4)), "n": st.lists(st.integers(), max_size=2)}
+)
+OUTER = st.fixed_dictionaries(
+    {}, optional={"x": st.one_of(st.none(), st.floats(-5, 5)), "q": st.one_of(st.none(), INNER)}
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.fixed_dictionaries({}, optional={"p": st.one_of(st.none(), OUTER), "m": st.one_of(st.none(), LISTS)}), min_size=1))
+@given(
+    st.lists(
+        st.fixed_dictionaries({}, optional={"p": st.one_of(st.none(), OUTER), "m": st.one_of(st.none(), LISTS)}),
+        min_size=1,
+    )
+)
 def test_nested_rows_without_some_keys(both, rows):
     try:
         content = lines_of({"p": {"x": 1.5, "q": {"t": "a", "n": [1, 2]}}, "m": [[1], [2, 3]]}, *rows)
