@@ -64,12 +64,15 @@ void ThreadTeam::run_call(Call call, unsigned threads) {
         call_number_.fetch_add(1, std::memory_order_release);
     }
     called_.notify_all();
-    take_parts(call, 0);
+    const auto begun = std::chrono::steady_clock::now();
+    const std::size_t taken = take_parts(call, 0);
+    const auto each =
+        (std::chrono::steady_clock::now() - begun) / static_cast<std::int64_t>(std::max<std::size_t>(1, taken));
     {
         const std::scoped_lock lock(mutex_);
         call_ = nullptr;
     }
-    wait_for_helpers();
+    wait_for_helpers(std::max<std::chrono::steady_clock::duration>(too_long, 2 * each));
     if (call.failure) std::rethrow_exception(call.failure);
 }
 
@@ -79,17 +82,17 @@ bool ThreadTeam::should_use_helpers() noexcept {
     return false;
 }
 
-// A helper finishes at most one part after the caller. One that takes much longer has lost its core to another program:
-// the next calls then run without helpers, twice as many each time.
-void ThreadTeam::wait_for_helpers() noexcept {
+// A helper finishes at most one part after the caller. One that takes longer than `patience` has lost its core to
+// another program: the next calls then run without helpers, twice as many each time.
+void ThreadTeam::wait_for_helpers(std::chrono::steady_clock::duration patience) noexcept {
     const auto begun = std::chrono::steady_clock::now();
     std::chrono::steady_clock::duration waited{};
     while (working_.load(std::memory_order_acquire) != 0) {
-        if (waited < too_long) pause();
+        if (waited < patience) pause();
         else std::this_thread::yield();
         waited = std::chrono::steady_clock::now() - begun;
     }
-    if (waited < too_long) {
+    if (waited < patience) {
         backoff_ -= (backoff_ + 7) / 8;
     } else {
         backoff_ = std::min(most_backoff, std::max(least_backoff, backoff_ * 2));
@@ -97,22 +100,25 @@ void ThreadTeam::wait_for_helpers() noexcept {
     }
 }
 
-void ThreadTeam::take_parts(Call& call, unsigned region) noexcept {
+std::size_t ThreadTeam::take_parts(Call& call, unsigned region) noexcept {
     try {
-        take_parts_or_throw(call, region);
+        return take_parts_or_throw(call, region);
     } catch (...) {
         const std::scoped_lock lock(mutex_);
         call.failure = std::current_exception();
+        return 0;
     }
 }
 
-void ThreadTeam::take_parts_or_throw(const Call& call, unsigned region) {
+std::size_t ThreadTeam::take_parts_or_throw(const Call& call, unsigned region) {
+    std::size_t taken = 0;
     for (unsigned left = call.regions; left != 0; --left, region = (region + 1) % call.regions) {
         std::atomic<std::size_t>& next = counters_[region].next;
         const std::size_t end = call.begin_of(region + 1);
-        for (std::size_t begin = 0; (begin = next.fetch_add(call.stretch, std::memory_order_relaxed)) < end;)
+        for (std::size_t begin = 0; (begin = next.fetch_add(call.stretch, std::memory_order_relaxed)) < end; ++taken)
             call.work(call.context, begin, std::min(begin + call.stretch, end));
     }
+    return taken;
 }
 
 void ThreadTeam::ensure_threads(unsigned helpers) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -57,11 +58,11 @@ class ThreadTeam {
     static constexpr unsigned most_helpers = 15;
 
     void run_call(Call call, unsigned threads);
-    void take_parts(Call& call, unsigned region) noexcept;
-    void take_parts_or_throw(const Call& call, unsigned region);
+    std::size_t take_parts(Call& call, unsigned region) noexcept; // Returns how many.
+    std::size_t take_parts_or_throw(const Call& call, unsigned region);
     void run_helper() noexcept;
     [[nodiscard]] bool should_use_helpers() noexcept;
-    void wait_for_helpers() noexcept;
+    void wait_for_helpers(std::chrono::steady_clock::duration patience) noexcept;
     void ensure_threads(unsigned helpers);
 
     std::mutex caller_;          // held by the caller that uses the helpers

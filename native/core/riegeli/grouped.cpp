@@ -30,7 +30,6 @@ struct Scratch {
     zstd::Decoder::Room room;
     std::vector<std::byte> joined;
     std::vector<std::byte> sizes;
-    std::vector<Bytes> pieces;
 
     void shrink() noexcept {
         if (joined.capacity() > kept_room) joined = {};
@@ -41,19 +40,6 @@ struct Scratch {
 Scratch& scratch() {
     thread_local Scratch found;
     return found;
-}
-
-std::uint64_t hash_of(Bytes file, const ChunkHeader& header) {
-    std::vector<Bytes>& pieces = scratch().pieces;
-    pieces.clear();
-    std::uint64_t at = header.data_begin;
-    for (std::uint64_t left = header.data_size; left != 0;) {
-        const std::uint64_t size = std::min(left, block_size - at % block_size);
-        pieces.push_back(file.subspan(at, size));
-        left -= size;
-        at += size + block_header_size; // used only if there are more
-    }
-    return pieces.size() == 1 ? riegeli_hash(pieces[0]) : riegeli_hash_pieces(pieces);
 }
 
 } // namespace
@@ -95,6 +81,7 @@ bool GroupedChunk::parse(Bytes file, std::uint64_t begin, std::uint64_t count, C
         return false;
     data_begin_ = header.data_begin;
     data_size_ = header.data_size;
+    data_hash_ = header.data_hash;
     file_end_ = header.end;
     decoded_size_ = header.decoded_size;
 
@@ -115,7 +102,20 @@ bool GroupedChunk::parse(Bytes file, std::uint64_t begin, std::uint64_t count, C
         stored_.push_back({direct_, values_at});
         if (direct_ != decoded_size_) return false;
     }
-    return !check.hash || hash_of(file, header) == header.data_hash;
+    if (!check.hash) return true;
+    std::vector<Bytes> pieces;
+    add_pieces(file, pieces);
+    return riegeli_hash_pieces(pieces) == data_hash_;
+}
+
+void GroupedChunk::add_pieces(Bytes file, std::vector<Bytes>& to) const {
+    std::uint64_t at = data_begin_;
+    for (std::uint64_t left = data_size_; left != 0;) {
+        const std::uint64_t size = std::min(left, block_size - at % block_size);
+        to.push_back(file.subspan(at, size));
+        left -= size;
+        at += size + block_header_size; // used only if there are more
+    }
 }
 
 bool GroupedChunk::parse_sizes(Bytes stored, Codec codec, std::uint64_t count) {

@@ -33,6 +33,10 @@ class GroupedChunk {
     [[nodiscard]] std::size_t size(std::size_t record) const noexcept { return end(record) - start(record); }
     [[nodiscard]] std::uint64_t decoded_size() const noexcept { return decoded_size_; }
 
+    /// Its data in the file, without the block headers between them, and the hash that its header gives for them.
+    void add_pieces(Bytes file, std::vector<Bytes>& to) const;
+    [[nodiscard]] std::uint64_t data_hash() const noexcept { return data_hash_; }
+
     /// Where the chunk ends in the file. A shorter file is not the same any more.
     [[nodiscard]] std::uint64_t file_end() const noexcept { return file_end_; }
 
@@ -97,7 +101,8 @@ class GroupedChunk {
     std::shared_ptr<Pool> pool_;
     std::uint64_t data_begin_ = 0; // in the file
     std::uint64_t data_size_ = 0;  // without block headers
-    std::uint64_t file_end_ = 0;   // A file that ends earlier has changed.
+    std::uint64_t data_hash_ = 0;
+    std::uint64_t file_end_ = 0; // A file that ends earlier has changed.
     std::uint64_t decoded_size_ = 0;
     std::vector<std::uint32_t> ends_; // of the records in the content
     std::vector<Stored> stored_;

@@ -33,6 +33,34 @@ void every_cpu_hashes_every_length() {
     }
 }
 
+// Inputs of all sizes, cut at all kinds of places, several at a time.
+void many_hash_like_each() {
+    std::vector<std::byte> data(700);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 91 + (i >> 1));
+    constexpr std::array<std::size_t, 9> sizes = {300, 0, 257, 31, 32, 33, 256, 288, 64};
+    std::vector<std::vector<Bytes>> cut;
+    std::vector<std::uint64_t> expected;
+    for (std::size_t round = 0; round < 300; ++round) {
+        const Bytes input = Bytes(data).subspan(round, sizes[round * (1 + round / 9) % sizes.size()]);
+        std::vector<Bytes>& pieces = cut.emplace_back();
+        for (std::size_t at = 0, step = round % 5 * 37; at < input.size(); at += pieces.back().size()) {
+            if (round % 7 == 0) pieces.push_back({});
+            pieces.push_back(input.subspan(at, std::min(step == 0 ? 400 : step + at % 11, input.size() - at)));
+        }
+        expected.push_back(riegeli_hash(input, Cpu{}));
+        if (cut.size() > 9) {
+            cut.erase(cut.begin());
+            expected.erase(expected.begin());
+        }
+        const std::vector<Pieces> inputs(cut.begin(), cut.end());
+        for (const Cpu& cpu : runnable_cpus()) {
+            std::vector<std::uint64_t> found(inputs.size());
+            riegeli_hash_many(inputs, found, cpu);
+            check(found == expected);
+        }
+    }
+}
+
 void pieces_hash_like_the_whole() {
     std::vector<std::byte> data(200);
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 59 + (i >> 2));
@@ -64,6 +92,7 @@ void every_bit_changes_the_hash() {
 int main() {
     test_constants_of_the_format();
     every_cpu_hashes_every_length();
+    many_hash_like_each();
     pieces_hash_like_the_whole();
     every_bit_changes_the_hash();
 }
