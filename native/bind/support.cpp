@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 
 #include <nanobind/stl/unique_ptr.h>
@@ -48,6 +49,18 @@ MappedFilesHeld HeldBuffers::mapped(const std::int32_t* which, std::size_t count
     }
     if (GuardedRead* const guard = GuardedRead::current()) guard->touch(found);
     return found;
+}
+
+void keep_heap([[maybe_unused]] std::size_t total) noexcept {
+#if defined(__GLIBC__)
+    constexpr std::size_t least = 256 << 10, most = 31 << 20; // Larger blocks do not count.
+    static std::atomic<std::size_t> freed{least};
+    const std::size_t size = std::min(total, most);
+    if (size <= freed.load(std::memory_order_relaxed)) return;
+    freed.store(size, std::memory_order_relaxed);
+    void* volatile block = std::malloc(size); // volatile: the compiler must not leave it out.
+    std::free(block);
+#endif
 }
 
 void add_files(MappedFilesHeld& to, const MappedFilesHeld& more) {

@@ -130,6 +130,11 @@ struct HeldSpans {
     MappedFilesHeld mapped; ///< Files that payloads are views of.
 };
 
+/// Call it before making bytes objects of `total` bytes together. The C library returns free memory at the end of the
+/// heap to the system until the process has once freed a block of that size (mallopt(3), M_TRIM_THRESHOLD). The objects
+/// of every batch would then be in new pages, and page faults take longer than copying.
+void keep_heap(std::size_t total) noexcept;
+
 /// Chunks of a Riegeli file, in riegeli/chunks.cpp.
 struct HeldChunks;
 [[nodiscard]] const MappedFile* mapped_of(const HeldChunks& chunks);

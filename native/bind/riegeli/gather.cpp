@@ -244,6 +244,8 @@ class Gathering {
         if (!makes_bytes_) {
             held.blocks.push_back(batch_pool()->take(total));
             to = held.blocks.back().data();
+        } else {
+            keep_heap(total);
         }
         for (Copy& one : copies) {
             if (makes_bytes_) {

@@ -12,6 +12,9 @@ using riegeli::Single;
 std::vector<nb::object> make_bytes(std::span<Single> singles) {
     std::vector<nb::object> made;
     made.reserve(singles.size());
+    std::size_t total = 0;
+    for (const Single& single : singles) total += single.header.decoded_size;
+    keep_heap(total);
     for (Single& single : singles) {
         const std::size_t size = single.header.decoded_size;
         made.push_back(nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size))));
