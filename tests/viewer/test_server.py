@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.viewer.server import _hosts, listen
+from headrace.hosting.http.server import bind
+from headrace.hosting.settings import Settings
+from headrace.viewer.server import _hosts, run_viewer
 
 
 def _get(url):
@@ -50,23 +52,19 @@ def test_paths_for_a_browser(shown_file):
 
 
 def test_only_this_machine_is_asked():
-    sock = listen("127.0.0.1", 0)
+    shown = hr.view(hr.ColumnSource({"x": np.arange(3)}), embedded=False)
     try:
-        assert sock.getsockname()[0] == "127.0.0.1"
+        assert shown._socket.getsockname()[0] == "127.0.0.1"
     finally:
-        sock.close()
+        shown.close()
     assert _hosts("127.0.0.1", 5) == {"127.0.0.1:5", "localhost:5", "[::1]:5"}
     assert "10.1.2.3:5" in _hosts("10.1.2.3", 5)
     assert f"{socket.gethostname()}:5" in _hosts("0.0.0.0", 5)
 
 
 def test_a_port_that_is_taken():
-    sock = listen("127.0.0.1", 0)
-    try:
-        with pytest.raises(OSError, match=r"cannot listen on 127.0.0.1:\d+"):
-            listen("127.0.0.1", sock.getsockname()[1])
-    finally:
-        sock.close()
+    with bind(Settings(port=0)) as sock, pytest.raises(OSError, match=r"cannot listen on 127.0.0.1:\d+"):
+        run_viewer([], port=sock.getsockname()[1], browser=False)
 
 
 def test_what_cannot_be_viewed():

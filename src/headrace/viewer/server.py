@@ -12,37 +12,21 @@ from typing import Any
 
 from headrace import _hooks, _optional
 from headrace.errors import UnsupportedData, Where
+from headrace.hosting.http.server import bind
+from headrace.hosting.settings import Settings
 from headrace.io.threads import start_thread
 from headrace.sources.source import Source
 from headrace.viewer.access import Access, loopback_hosts
 from headrace.viewer.app import Viewer, create_app
 from headrace.viewer.dataset import ShownDataset, open_datasets
 
-__all__ = ["View", "listen", "run_viewer", "view"]
+__all__ = ["View", "run_viewer", "view"]
 
 LOOPBACK = "127.0.0.1"
 START_S = 10.0
 HEIGHT = 640
 MOST_HEAD_BYTES = 1 << 16
 """The most bytes of a request's line and headers. There is no body."""
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes a free one.
-
-    Raises:
-        OSError: The address is not available; the message names it.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return listening
 
 
 def _hosts(host: str, port: int) -> frozenset[str]:
@@ -100,7 +84,7 @@ def run_viewer(
         OSError: The address is not available.
         MissingExtra: Starlette or uvicorn is not installed.
     """
-    with listen(host, port) as sock:
+    with bind(Settings(host=host, port=port)) as sock:
         bound = sock.getsockname()[1]
         app = create_app(Viewer(datasets), hosts=_hosts(host, bound), port=bound)
         server = _server(app)
@@ -121,7 +105,7 @@ class View:
     """
 
     def __init__(self, datasets: Sequence[ShownDataset], *, is_embedded: bool) -> None:
-        self._socket = listen(LOOPBACK, 0)
+        self._socket = bind(Settings(host=LOOPBACK, port=0))
         port = self._socket.getsockname()[1]
         app = create_app(Viewer(datasets), hosts=loopback_hosts(port), port=port, is_embedded=is_embedded)
         self._server = _server(app)
