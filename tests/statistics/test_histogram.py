@@ -156,6 +156,13 @@ def test_edges_too_fine_for_a_float():
     assert round_bars({2.0**60: 1, 2.0**60 + 512: 1}, 24, whole=False) == []
 
 
+def test_the_mean_of_numbers_near_the_ends_of_floats():
+    values = [-1.7e308] * 10 + [1.7e308] * 10 + [number * 1e306 for number in range(100)]
+    assert summary_of([values]).mean == pytest.approx(4950 / 120 * 1e306)
+    assert summary_of([values[:20], values[20:]]).mean == pytest.approx(4950 / 120 * 1e306)
+    assert summary_of([[1.7e308] * 3, [-1.7e308] * 3]).mean == 0
+
+
 def test_a_range_that_grows_to_the_largest_floats():
     histogram, largest = ValueHistogram(), float(np.finfo(np.float64).max)
     for value in (1e306, largest, 1.0, -largest):

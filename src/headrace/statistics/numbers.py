@@ -132,7 +132,9 @@ class Numbers:
         apart = mean - self._mean
         between = apart * apart * self._finite * count / total if self._finite else 0.0  # not infinity times zero
         self._squares += squares + between
-        self._mean += apart * count / total
+        moved = self._mean + apart * count / total
+        # Near the ends of float64 the product overflows, although the mean does not.
+        self._mean = moved if math.isfinite(moved) else self._mean * (self._finite / total) + mean * (count / total)
         self._finite = total
 
     @property

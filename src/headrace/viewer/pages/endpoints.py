@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ SAMPLE = re.compile(
     r'^(headrace_request(?:s_total|_seconds_sum|_seconds_count))(?:\{status="(\d+)"\})? ([\d.e+-]+)$', re.MULTILINE
 )
 OK, REDIRECTS = 200, 300
+SENDS = "Send such a request, in Python or as a command"
 KINDS = {"csv": "text/csv", "json": "application/json"}
 
 
@@ -137,12 +139,17 @@ def endpoint_page(name: str, datasets: list[ShownDataset], query: Query, base: s
     known, figures = endpoint.describe(), _figures(endpoint)
     sent = _row_to_send(datasets, query) if query.text("row") else None
     answer = None if sent is None else _answer(endpoint, sent)
-    facts = [
-        (key, str(known[key]))
-        for key in ("status", "address", "pid", "created", "containers", "reason")
-        if known.get(key) is not None
-    ]
-    facts += [(key.replace("_", " "), str(value)) for key, value in figures.items()]
+    created = known.get("created")
+    described = {
+        "status": known["status"],
+        "address": known["address"],
+        "process": known["pid"],
+        "created": None if created is None else datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "containers": ", ".join(known["containers"]) or None,
+        "reason": known["reason"],
+        **{name.replace("_", " "): value for name, value in figures.items()},
+    }
+    facts = [(key, str(value)) for key, value in described.items() if value is not None]
     logs = endpoint.logs(LOG_LINES)
     content = join(
         [
@@ -229,7 +236,7 @@ def _code(name: str, sent: _RequestBody) -> Markup:
         command = command_line(
             ["headrace", "invoke", *kind, *(["--"] if sent.body.startswith("-") else []), name, sent.body]
         )
-        return code_block(python=f"{found}body = {sent.body!r}\n{end}", command=command)
+        return code_block(python=f"{found}body = {sent.body!r}\n{end}", command=command, title=SENDS)
     assert sent.dataset is not None
     lines = f"import numpy\n\nexample = {sent.dataset.code}[{sent.row}]\nnames = {list(sent.names)!r}\n"
     if sent.content_type == KINDS["csv"]:
@@ -237,7 +244,7 @@ def _code(name: str, sent: _RequestBody) -> Markup:
     else:
         lines = "import json\n" + lines
         made = "body = json.dumps({'instances': [{name: numpy.asarray(example[name]).tolist() for name in names}]})\n"
-    return code_block(python=found + lines + made + end)
+    return code_block(python=found + lines + made + end, title=SENDS)
 
 
 def _form(name: str, datasets: list[ShownDataset], query: Query, base: str) -> Markup | None:
