@@ -61,9 +61,12 @@ HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets
 
     const nb::gil_scoped_release release;
     Joiner joiner(held, join == "plain" ? recordio::Join::plain : recordio::Join::magic, join == "auto");
+    const auto number_of = [in](std::size_t i) { return in != nullptr ? static_cast<std::size_t>(in[i]) : 0; };
     held.spans.payloads.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t number = in != nullptr ? static_cast<std::size_t>(in[i]) : 0;
+        if (i + headers_ahead < count)
+            prefetch_header(files, number_of(i + headers_ahead), static_cast<std::uint64_t>(at[i + headers_ahead]));
+        const std::size_t number = number_of(i);
         try {
             if (number >= files.size()) throw FormatError(Fault::range, 0, files.size(), number);
             if (at[i] < 0) throw FormatError(Fault::range, 0, INT64_MAX, static_cast<std::uint64_t>(at[i]));

@@ -54,6 +54,18 @@ class PayloadReader {
     std::size_t ahead_ = 0; ///< Bytes of those that were prefetched and are not read.
 };
 
+/// How many headers ahead of the one that is read to prefetch: they may be at random addresses.
+inline constexpr std::size_t headers_ahead = 16;
+
+/// Prefetches what is at an offset of a file. Nothing happens if there is no such file or place.
+inline void prefetch_header(std::span<const Bytes> files, std::size_t number, std::uint64_t offset) noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    if (number < files.size() && offset < files[number].size()) __builtin_prefetch(files[number].data() + offset);
+#else
+    (void)files, (void)number, (void)offset;
+#endif
+}
+
 /// Contiguous rows of equal size. `bytes` holds `count * size` bytes; the caller has checked that.
 struct Rows {
     Bytes bytes;

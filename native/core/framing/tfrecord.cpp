@@ -16,14 +16,6 @@ void check_payload(Bytes payload, std::uint64_t offset) {
     if (stored != computed) throw FormatError(Fault::payload_checksum, offset, stored, computed);
 }
 
-void prefetch(std::span<const Bytes> files, std::size_t number, std::uint64_t offset) {
-#if defined(__GNUC__) || defined(__clang__)
-    if (number < files.size() && offset < files[number].size()) __builtin_prefetch(files[number].data() + offset);
-#else
-    (void)files, (void)number, (void)offset;
-#endif
-}
-
 } // namespace
 
 Bytes payload_at(Bytes file, std::uint64_t offset, Checks checks) {
@@ -48,12 +40,12 @@ Bytes payload_at(Bytes file, std::uint64_t offset, Checks checks) {
 
 std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which,
                           std::span<const std::int64_t> offsets, Checks checks) {
-    constexpr std::size_t ahead = 16; // Headers are at random addresses: prefetch them long before they are read.
     const auto number_of = [which](std::size_t i) { return which.empty() ? 0 : static_cast<std::size_t>(which[i]); };
     std::vector<Bytes> payloads(offsets.size());
     for (std::size_t i = 0; i < offsets.size(); ++i) {
-        if (i + ahead < offsets.size())
-            prefetch(files, number_of(i + ahead), static_cast<std::uint64_t>(offsets[i + ahead]));
+        if (i + headers_ahead < offsets.size())
+            prefetch_header(files, number_of(i + headers_ahead),
+                            static_cast<std::uint64_t>(offsets[i + headers_ahead]));
         const std::size_t number = number_of(i); // Negative numbers and offsets become too large.
         try {
             if (number >= files.size()) throw FormatError(Fault::range, 0, files.size(), number);

@@ -58,6 +58,7 @@ class Rows {
     std::size_t key_item_ = 0; ///< Bytes per key.
     std::size_t room_ = 0;     ///< Allocated numbers (and keys).
     std::vector<std::uint64_t> shape_;
+    std::vector<std::uint64_t> wide_; ///< The keys of a row, as 64-bit integers.
 };
 
 /// Decoding the rows of one call in several parts, each on a thread of its own.

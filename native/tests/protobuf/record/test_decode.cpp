@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "check.hpp"
+#include "core/protobuf/record/rows.hpp"
 #include "core/protobuf/record/scan.hpp"
 #include "protobuf/record/samples.hpp"
 
@@ -160,9 +161,76 @@ void columns_grow_far_beyond_the_estimate() {
           std::count(all.begin(), all.end(), 8.0F) == 300);
 }
 
+void add_varint(std::vector<std::byte>& to, std::uint64_t number) {
+    for (; number >= 0x80; number >>= 7) to.push_back(static_cast<std::byte>(number | 0x80));
+    to.push_back(static_cast<std::byte>(number));
+}
+
+void add_field(std::vector<std::byte>& to, std::uint64_t field, const std::vector<std::byte>& content) {
+    add_varint(to, field << 3 | 2);
+    add_varint(to, content.size());
+    to.insert(to.end(), content.begin(), content.end());
+}
+
+// A record of a sparse tensor of this width whose keys are packed in one piece, or in two.
+std::vector<std::byte> with_keys(const std::vector<std::uint64_t>& keys, std::uint64_t width, bool whole) {
+    std::vector<std::byte> first, second, shape, tensor, value, entry, record;
+    for (std::size_t i = 0; i < keys.size(); ++i) add_varint(whole || i < keys.size() / 2 ? first : second, keys[i]);
+    add_varint(shape, width);
+    add_field(tensor, 1, std::vector<std::byte>(4 * keys.size()));
+    add_field(tensor, 2, first);
+    if (!whole) add_field(tensor, 2, second);
+    add_field(tensor, 3, shape);
+    add_field(value, 2, tensor);
+    add_field(entry, 1, from_hex("76616c756573"));
+    add_field(entry, 2, value);
+    add_field(record, 1, entry);
+    return record;
+}
+
+void check_keys(const std::vector<std::uint64_t>& keys, std::uint64_t width, std::int64_t count) {
+    const Spec spec = values(Kind::float32, Layout::sparse, count);
+    const auto plain = with_keys(keys, width, false), many = with_keys(keys, width, true);
+    std::vector<Column> expected;
+    try {
+        expected = decode({spec}, {plain});
+    } catch (const FormatError& fault) {
+        const FormatError found = fault_of([&] { (void)decode({spec}, {many}); });
+        check(found.fault == fault.fault && found.expected == fault.expected && found.found == fault.found);
+        return;
+    }
+    const std::vector<Column> columns = decode({spec}, {many, many});
+    const Column& column = columns[0];
+    const std::size_t item = size_of_key(column), size = keys.size() * item;
+    check(column.wide == expected[0].wide && column.number_count == 2 * keys.size());
+    for (const std::size_t from : {std::size_t{0}, size})
+        check(std::memcmp(column.keys.data() + from, expected[0].keys.data(), size) == 0);
+    for (std::size_t i = 0; i < keys.size(); ++i)
+        check((item == 8 ? load_le<std::uint64_t>(column.keys.data() + i * 8)
+                         : load_le<std::uint32_t>(column.keys.data() + i * 4)) == keys[i]);
+}
+
+void many_keys_match_single_ones() {
+    std::uint64_t state = 1;
+    for (std::size_t turn = 0; turn < 600; ++turn) {
+        const unsigned bits = 1 + turn % 63;
+        const std::uint64_t width = std::uint64_t{1} << bits;
+        std::vector<std::uint64_t> keys(2 + turn % 150);
+        for (std::uint64_t& key : keys) {
+            state = state * 6364136223846793005 + 1442695040888963407;
+            key = state >> (64 - bits) >> (state & 7);
+        }
+        check_keys(keys, width - 1, -1); // Some keys may be one too large.
+        check_keys(keys, width, bits < 31 ? static_cast<std::int64_t>(width) : -1);
+        keys[turn % keys.size()] = turn % 3 == 0 ? width : turn % 3 == 1 ? UINT64_MAX : std::uint64_t{1} << 63;
+        check_keys(keys, width, -1);
+    }
+}
+
 } // namespace
 
 int main() {
+    many_keys_match_single_ones();
     test_records_of_the_sdk();
     test_other_valid_encodings();
     test_faults();

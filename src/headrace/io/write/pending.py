@@ -14,7 +14,6 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import sys
 import time
 from concurrent.futures import Future
@@ -92,7 +91,13 @@ def _machine_id() -> str:
         numbers = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         numbers = 0
-    return cache_key(boot_id() or socket.gethostname(), numbers)[:10]
+    return cache_key(boot_id() or _host_name(), numbers)[:10]
+
+
+def _host_name() -> str:
+    import socket  # rarely needed, and takes longer to load than most modules of this package
+
+    return socket.gethostname()
 
 
 @lru_cache(maxsize=1)
