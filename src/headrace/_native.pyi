@@ -658,15 +658,17 @@ def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, 
     Version, descr, fortran_order, shape and data offset of the .npy file with this beginning.
     """
 
-def take_rows(data: Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
-    """Rows by index, copied into uint8 (n, row_bytes)."""
+def take_rows(data: Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: numpy.typing.NDArray[numpy.int64], swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]:
+    """
+    Rows by index, copied into uint8 (n, row_bytes). The bytes of each number of `swapped` bytes are reversed.
+    """
 
-def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]:
+def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], size: int, swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]:
     """
     `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).
     """
 
-def take_of_parts(buffers: Buffers | list[Any], firsts: numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], size: int, rows: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
+def take_of_parts(buffers: Buffers | list[Any], firsts: numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], size: int, rows: numpy.typing.NDArray[numpy.int64], swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]:
     """
     Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], end to end from begins[k] on.
     """

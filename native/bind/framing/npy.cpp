@@ -29,7 +29,14 @@ nb::tuple parse_header(nb::object data, std::size_t max_header) {
                           nb::tuple(shape), header.data_offset);
 }
 
-nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows, Indices indices) {
+void check_swapped(std::size_t swapped, std::size_t row_bytes) {
+    const bool is_size = swapped == 0 || swapped == 2 || swapped == 4 || swapped == 8;
+    if (!is_size || (swapped != 0 && row_bytes % swapped != 0)) throw nb::value_error("swapped is none of 0, 2, 4, 8");
+}
+
+nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows, Indices indices,
+                std::size_t swapped) {
+    check_swapped(swapped, row_bytes);
     const Buffer buffer(data);
     const Bytes file = buffer.bytes();
     const std::size_t left = file.size() - std::min(data_offset, file.size());
@@ -44,12 +51,15 @@ nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes,
         const std::int64_t* const rows = indices.data();
         const nb::gil_scoped_release release;
         block = batch_pool()->take(count * row_bytes);
-        take_rows({file.subspan(data_offset, n_rows * row_bytes), row_bytes, n_rows}, {rows, count}, block.data());
+        take_rows({file.subspan(data_offset, n_rows * row_bytes), row_bytes, n_rows}, {rows, count}, block.data(),
+                  swapped);
     }
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, row_bytes});
 }
 
-nb::object take_at(nb::object buffers, std::optional<Which> which, Indices offsets, std::size_t size) {
+nb::object take_at(nb::object buffers, std::optional<Which> which, Indices offsets, std::size_t size,
+                   std::size_t swapped) {
+    check_swapped(swapped, size);
     const nb::object held = hold_buffers(std::move(buffers));
     const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held).bytes;
     const std::size_t count = offsets.shape(0);
@@ -62,13 +72,15 @@ nb::object take_at(nb::object buffers, std::optional<Which> which, Indices offse
         const std::int64_t* const at = offsets.data();
         const nb::gil_scoped_release release;
         block = batch_pool()->take(count * size);
-        take_ranges(files, in, {at, count}, size, block.data());
+        take_ranges(files, in, {at, count}, size, block.data(), swapped);
     }
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, size});
 }
 
 // Rows of several files of equal rows: row r of file k is at begins[k] + r * size.
-nb::object take_of_parts(nb::object buffers, Indices firsts, Indices begins, std::size_t size, Indices rows) {
+nb::object take_of_parts(nb::object buffers, Indices firsts, Indices begins, std::size_t size, Indices rows,
+                         std::size_t swapped) {
+    check_swapped(swapped, size);
     const nb::object held = hold_buffers(std::move(buffers));
     const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held).bytes;
     const std::size_t count = rows.shape(0);
@@ -89,7 +101,7 @@ nb::object take_of_parts(nb::object buffers, Indices firsts, Indices begins, std
     {
         const nb::gil_scoped_release release;
         block = batch_pool()->take(count * size);
-        take_ranges(files, which.data(), offsets, size, block.data());
+        take_ranges(files, which.data(), offsets, size, block.data(), swapped);
     }
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, size});
 }
@@ -103,24 +115,25 @@ void register_npy(nb::module_& module) {
                "Version, descr, fortran_order, shape and data offset of the .npy file with this beginning.");
     module.def(
         "take_rows", guarded(&take), nb::arg("data"), nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"),
-        nb::arg("indices"),
+        nb::arg("indices"), nb::arg("swapped") = 0,
         nb::sig("def take_rows(data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: "
-                "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
-        "Rows by index, copied into uint8 (n, row_bytes).");
+                "numpy.typing.NDArray[numpy.int64], swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]"),
+        "Rows by index, copied into uint8 (n, row_bytes). The bytes of each number of `swapped` bytes are reversed.");
     module.def(
         "take_ranges", guarded(&take_at), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
-        nb::arg("size"),
+        nb::arg("size"), nb::arg("swapped") = 0,
         nb::sig("def take_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, "
                 "offsets: "
-                "numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]"),
+                "numpy.typing.NDArray[numpy.int64], size: int, swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]"),
         "`size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).");
-    module.def("take_of_parts", guarded(&take_of_parts), nb::arg("buffers"), nb::arg("firsts"), nb::arg("begins"),
-               nb::arg("size"), nb::arg("rows"),
-               nb::sig("def take_of_parts(buffers: Buffers | list[typing.Any], firsts: "
-                       "numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], size: int, "
-                       "rows: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
-               "Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], "
-               "end to end from begins[k] on.");
+    module.def(
+        "take_of_parts", guarded(&take_of_parts), nb::arg("buffers"), nb::arg("firsts"), nb::arg("begins"),
+        nb::arg("size"), nb::arg("rows"), nb::arg("swapped") = 0,
+        nb::sig("def take_of_parts(buffers: Buffers | list[typing.Any], firsts: "
+                "numpy.typing.NDArray[numpy.int64], begins: numpy.typing.NDArray[numpy.int64], size: int, "
+                "rows: numpy.typing.NDArray[numpy.int64], swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]"),
+        "Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], "
+        "end to end from begins[k] on.");
 }
 
 } // namespace headrace::bind

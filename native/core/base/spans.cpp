@@ -5,6 +5,10 @@
 #include "core/checksum/crc32c.hpp"
 #include "core/framing/tfrecord.hpp"
 
+#ifdef HEADRACE_X86
+#include <immintrin.h>
+#endif
+
 namespace headrace {
 namespace {
 
@@ -145,24 +149,75 @@ template <typename From> void copy_pieces(std::size_t count, std::size_t size, c
     }
 }
 
+template <typename Number> void swap_each(std::span<std::byte> numbers) noexcept {
+    for (std::size_t at = 0; at + sizeof(Number) <= numbers.size(); at += sizeof(Number)) {
+        std::byte* const number = numbers.data() + at;
+        std::reverse(number, number + sizeof(Number));
+    }
+}
+
+#ifdef HEADRACE_X86
+// Returns how many bytes it swapped: those of whole vectors.
+__attribute__((target("avx2"))) std::size_t swap_vectors(std::span<std::byte> numbers, std::size_t size) noexcept {
+    constexpr std::size_t vector = sizeof(__m256i);
+    alignas(vector) std::uint8_t order[vector];
+    for (std::size_t i = 0; i < vector; ++i)
+        order[i] = static_cast<std::uint8_t>(i % 16 / size * size + size - 1 - i % size);
+    const __m256i shuffle = _mm256_load_si256(reinterpret_cast<const __m256i*>(order));
+    std::size_t at = 0;
+    for (; at + vector <= numbers.size(); at += vector) {
+        auto* const part = reinterpret_cast<__m256i*>(numbers.data() + at);
+        _mm256_storeu_si256(part, _mm256_shuffle_epi8(_mm256_loadu_si256(part), shuffle));
+    }
+    return at;
+}
+#endif
+
+/// Copies pieces as above and swaps the bytes of their numbers while they are in the cache.
+template <typename From>
+void copy_swapped(std::size_t count, std::size_t size, const From& from, std::byte* out, std::size_t swapped) {
+    if (swapped == 0 || size == 0) return copy_pieces(count, size, from, out);
+    constexpr std::size_t at_once = 16 << 10; // bytes: half of the nearest cache
+    const std::size_t most = std::max<std::size_t>(at_once / size, 1);
+    for (std::size_t i = 0; i < count; i += most) {
+        const std::size_t pieces = std::min(most, count - i);
+        std::byte* const to = out + i * size;
+        copy_pieces(pieces, size, [&](std::size_t k) { return from(i + k); }, to);
+        swap_bytes({to, pieces * size}, swapped);
+    }
+}
+
 } // namespace
 
-void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out) {
+void swap_bytes(std::span<std::byte> numbers, std::size_t size, const Cpu& cpu) noexcept {
+#ifdef HEADRACE_X86
+    if (cpu.avx2) numbers = numbers.subspan(swap_vectors(numbers, size));
+#else
+    (void)cpu;
+#endif
+    switch (size) {
+    case 2: return swap_each<std::uint16_t>(numbers);
+    case 4: return swap_each<std::uint32_t>(numbers);
+    default: return swap_each<std::uint64_t>(numbers);
+    }
+}
+
+void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out, std::size_t swapped) {
     check_range(rows, indices);
     const auto from = [&](std::size_t i) {
         return rows.bytes.data() + static_cast<std::size_t>(indices[i]) * rows.size;
     };
-    copy_pieces(indices.size(), rows.size, from, out);
+    copy_swapped(indices.size(), rows.size, from, out, swapped);
 }
 
 void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,
-                 std::size_t size, std::byte* out) {
+                 std::size_t size, std::byte* out, std::size_t swapped) {
     check_places(files, which, offsets, size);
     const auto from = [&](std::size_t i) {
         const Bytes file = files[which != nullptr ? static_cast<std::size_t>(which[i]) : 0];
         return file.data() + offsets[i];
     };
-    copy_pieces(offsets.size(), size, from, out);
+    copy_swapped(offsets.size(), size, from, out, swapped);
 }
 
 // Parts are often of about the same size, so look where the position would be then. Halving takes ten times as long.

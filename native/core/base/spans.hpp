@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/cpu.hpp"
 #include "core/base/cursor.hpp"
 
 namespace headrace {
@@ -75,13 +76,17 @@ struct Rows {
 
 /// Copies rows to `out` in the order of `indices`, adjacent ones together. Throws FormatError{range} (record = position
 /// in `indices`) for an index out of range, before anything is written. `out` holds indices.size() * rows.size bytes.
-void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out);
+/// With `swapped` 2, 4 or 8, rows hold numbers of so many bytes, and the bytes of each are reversed.
+void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out, std::size_t swapped = 0);
 
 /// Copies `size` bytes from each place to `out`. Place i is at offsets[i] of files[which[i]], or of files[0] if `which`
 /// is null; otherwise `which` has one number per offset. Throws FormatError{range} with `record` set for a place
-/// outside its file, before anything is written. `out` holds offsets.size() * size bytes.
+/// outside its file, before anything is written. `out` holds offsets.size() * size bytes. `swapped` as above.
 void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,
-                 std::size_t size, std::byte* out);
+                 std::size_t size, std::byte* out, std::size_t swapped = 0);
+
+/// Reverses the bytes of each number of `size` bytes (2, 4 or 8). Bytes after the last whole number stay.
+void swap_bytes(std::span<std::byte> numbers, std::size_t size, const Cpu& cpu = this_cpu) noexcept;
 
 /// The part of each of these positions: part k holds positions firsts[k] up to firsts[k + 1]. `firsts` does not fall. A
 /// position before the first part gives -1, one behind the last part the number of parts. `out` has room for all.

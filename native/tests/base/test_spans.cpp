@@ -89,6 +89,25 @@ void alternatives_are_found_by_record() {
     check(spans.alternative(1) == &spans.alternatives[0] && spans.alternative(4) == &spans.alternatives[1]);
 }
 
+std::string swapped_plainly(std::string numbers, std::size_t size) {
+    for (std::size_t at = 0; at + size <= numbers.size(); at += size)
+        std::reverse(numbers.begin() + static_cast<std::ptrdiff_t>(at),
+                     numbers.begin() + static_cast<std::ptrdiff_t>(at + size));
+    return numbers;
+}
+
+void bytes_of_numbers_are_swapped() {
+    for (const Cpu& cpu : {Cpu{}, this_cpu})
+        for (const std::size_t size : {2UL, 4UL, 8UL})
+            for (std::size_t length = 0; length < 131; ++length) {
+                std::string numbers(length, '?');
+                for (std::size_t i = 0; i < length; ++i) numbers[i] = static_cast<char>(i * 7 + 1);
+                const std::string wanted = swapped_plainly(numbers, size);
+                swap_bytes({reinterpret_cast<std::byte*>(numbers.data()), length}, size, cpu);
+                check(numbers == wanted);
+            }
+}
+
 void rows_are_gathered() {
     const std::string_view rows = "aabbccddee";
     const auto take = [rows](std::vector<std::int64_t> indices) {
@@ -137,6 +156,12 @@ void rows_are_gathered() {
         take_rows({bytes_of(many), size, 300}, order, reinterpret_cast<std::byte*>(out.data()));
         for (std::size_t i = 0; i < order.size(); ++i)
             check(out.compare(i * size, size, many, static_cast<std::size_t>(order[i]) * size, size) == 0);
+        for (const std::size_t number : {2UL, 4UL, 8UL}) {
+            if (size % number != 0) continue;
+            std::string swapped(out.size(), '?');
+            take_rows({bytes_of(many), size, 300}, order, reinterpret_cast<std::byte*>(swapped.data()), number);
+            check(swapped == swapped_plainly(out, number));
+        }
     }
 }
 
@@ -165,6 +190,7 @@ void parts_are_found() {
 
 int main() {
     parts_are_found();
+    bytes_of_numbers_are_swapped();
     rows_are_gathered();
     alternatives_are_found_by_record();
     valid_records_pass();

@@ -132,17 +132,21 @@ def test_pillow_resizes_photographs_alike(interpolation, size):
         assert np.abs(found.astype(int) - wanted).max() <= 1
 
 
-@pytest.mark.parametrize(("interpolation", "most"), [("bilinear", 1), ("bicubic", 3)])
-def test_torch_resizes_photographs_alike(interpolation, most):
-    """torchvision calls this function for tensors. It does not round between rows and columns."""
+@pytest.mark.parametrize("size", [(224, 224), (100, 300), (256, 383), (500, 749)])
+@pytest.mark.parametrize(("interpolation", "most", "most_of_floats"), [("bilinear", 1, 1), ("bicubic", 2, 10)])
+def test_torch_resizes_photographs_alike(interpolation, most, most_of_floats, size):
+    """torchvision calls this function, `transforms.v2` with bytes, `transforms` with floats: those are not clipped between
+    rows and columns.
+    """
     torch = pytest.importorskip("torch")
     for pixels in photographs():
-        planes = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float()
-        resized = torch.nn.functional.interpolate(planes, (224, 224), mode=interpolation, antialias=True)
-        wanted = resized[0].permute(1, 2, 0).round().clamp(0, 255).numpy()
-        found = view(made(pixels), ImageOptions(resize=(224, 224), interpolation=interpolation))
-        assert np.abs(found - wanted).max() <= most
-        assert np.abs(found - wanted).mean() < 0.5
+        planes = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None]
+        found = view(made(pixels), ImageOptions(resize=size, interpolation=interpolation)).astype(int)
+        for image, limit in ((planes, most), (planes.float(), most_of_floats)):
+            resized = torch.nn.functional.interpolate(image, size, mode=interpolation, antialias=True)
+            wanted = resized[0].float().permute(1, 2, 0).round().clamp(0, 255).numpy()
+            assert np.abs(found - wanted).max() <= limit
+            assert np.abs(found - wanted).mean() < 0.5
 
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])

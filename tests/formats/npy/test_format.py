@@ -105,6 +105,22 @@ def shards(tmp_path):
     return array, [saved(tmp_path / f"{number}.npy", part) for number, part in enumerate(parts)]
 
 
+@pytest.mark.parametrize("dtype", [">i2", ">f4", ">i8", ">c8", ">c16", ">U3", ">M8[s]", ">f16"])
+@pytest.mark.parametrize("maps", [True, False])
+def test_shards_in_the_other_byte_order(tmp_path, monkeypatch, dtype, maps):
+    """Native code swaps numbers while it copies rows, whether it finds them in one file, in several or in read bytes."""
+    array = (np.arange(100 * 1000) % 251).reshape(100, 1000).astype(dtype)
+    paths = [saved(tmp_path / f"{number}.npy", array[number * 50 :][:50]) for number in range(2)]
+    monkeypatch.setattr("headrace.io.local.mapped.scattered_limit", lambda: 1 << 40 if maps else 0)
+    order = np.random.default_rng(1).permutation(50)
+    for records, rows in ((NpyRecords(paths[:1]), array[:50]), (NpyRecords(paths), array)):
+        for indices in (np.arange(50), order):
+            taken = records.take(indices)
+            assert taken.dtype.isnative
+            np.testing.assert_array_equal(taken, rows[indices])
+            assert records.spans(indices).to_bytes() == [row.tobytes() for row in rows[indices]]  # as in the file
+
+
 def test_shards_join(shards):
     array, paths = shards
     records = NpyRecords(paths)

@@ -101,10 +101,13 @@ class NpyRecords(FileTable):
     @cached_property
     def _layout(self) -> RowLayout:
         """Read on first use, so that :func:`headrace.verify` can still report damaged files."""
-        headers = [self._header(number) for number in range(len(self.paths))]
+        headers, signatures = [], []
+        for number in range(len(self.paths)):  # both at once: of many files, only the last remain open
+            headers.append(self._header(number))
+            signatures.append(self._files.signature(number))
         for path, header in zip(self.paths, headers, strict=True):
             check_alike(path, header, self.paths[0], headers[0])
-        self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
+        self._files.expect(signatures)
         return RowLayout.of(headers)
 
     def _header(self, number: int) -> NpyHeader:
@@ -175,7 +178,8 @@ class NpyRecords(FileTable):
             if layout.stored is None:
                 rows = self._taken_by_numpy(indices)
             else:
-                rows = np.ndarray((count, *layout.row_shape), layout.stored, self._bytes(layout, indices))
+                dtype = layout.dtype if layout.swapped else layout.stored
+                rows = np.ndarray((count, *layout.row_shape), dtype, self._bytes(layout, indices, layout.swapped))
         except (_native.FormatError, IndexError) as error:
             raise IndexError(f"rows {indices.min()} to {indices.max()} of {len(self)}") from error
         if layout.is_plain:
@@ -184,25 +188,28 @@ class NpyRecords(FileTable):
         check_text(rows, lambda row: self.where(int(indices[row])))
         return rows
 
-    def _bytes(self, layout: RowLayout, indices: Indices) -> npt.NDArray[np.uint8]:
-        """The bytes of these rows, concatenated."""
+    def _bytes(self, layout: RowLayout, indices: Indices, swapped: int = 0) -> npt.NDArray[np.uint8]:
+        """The bytes of these rows, concatenated; each number of `swapped` bytes in the other byte order."""
         # Also in order: rows need no decoding, and copying them from a warm map is three times as fast as reading them.
         fetches = self._files.worth_fetching()
         mapped = not fetches and self._files.worth_mapping(layout.rows * layout.row_bytes)
         if mapped and len(self.paths) == 1:
             buffer, header = self._files.content(0).buffer, layout.headers[0]
-            return _native.take_rows(buffer, header.data_offset, layout.row_bytes, header.rows, indices)
+            return _native.take_rows(buffer, header.data_offset, layout.row_bytes, header.rows, indices, swapped)
         if mapped and (every := self._files.all_buffers()) is not None:
-            return _native.take_of_parts(every, layout.firsts, layout.begins, layout.row_bytes, indices)
+            return _native.take_of_parts(every, layout.firsts, layout.begins, layout.row_bytes, indices, swapped)
         which = self._files_of(layout, indices)
         offsets = (indices - layout.firsts[which]) * layout.row_bytes + layout.begins[which]
         if mapped:
             buffers, which_buffer = self._files.buffers(which)
-            return _native.take_ranges(buffers, which_buffer, offsets, layout.row_bytes)
+            return _native.take_ranges(buffers, which_buffer, offsets, layout.row_bytes, swapped)
         sizes = np.full(len(indices), layout.row_bytes, np.int64)
         if fetches:
-            return _native.take_ranges(*self._files.fetched(which, offsets, sizes), layout.row_bytes)
-        return self._files.read(which, offsets, sizes)[0]
+            return _native.take_ranges(*self._files.fetched(which, offsets, sizes), layout.row_bytes, swapped)
+        rows = self._files.read(which, offsets, sizes)[0]
+        if swapped:
+            rows.view(f"u{swapped}").byteswap(inplace=True)
+        return rows
 
     def _files_of(self, layout: RowLayout, indices: Indices) -> npt.NDArray[np.int32]:
         low, high = _native.bounds(indices)

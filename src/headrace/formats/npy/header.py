@@ -220,8 +220,10 @@ class RowLayout(NamedTuple):
     row_shape: tuple[int, ...]
     row_bytes: int
     rows: int
+    swapped: int
+    """How many bytes the numbers have that native code swaps while it copies rows; 0 if it swaps none."""
     is_plain: bool
-    """Whether copied bytes are the values: neither text, which is checked, nor of another byte order."""
+    """Whether copied and swapped bytes are the values: neither text, which is checked, nor of mixed byte orders."""
 
     @classmethod
     def of(cls, headers: list[NpyHeader]) -> RowLayout:
@@ -229,6 +231,7 @@ class RowLayout(NamedTuple):
         alike = all(header.dtype == first.dtype and not header.is_fortran for header in headers)
         native = first.dtype.newbyteorder("=")
         rows = sum(header.rows for header in headers)
+        swapped = number_bytes(first.dtype) if alike and first.dtype != native else 0
         return cls(
             headers,
             np.cumsum([0, *(header.rows for header in headers)], dtype=np.int64),
@@ -238,7 +241,8 @@ class RowLayout(NamedTuple):
             first.row_shape,
             first.row_bytes,
             rows,
-            alike and first.row_bytes > 0 and first.dtype == native and not holds_text(native),
+            swapped,
+            alike and first.row_bytes > 0 and (swapped > 0 or first.dtype == native) and not holds_text(native),
         )
 
     @property
@@ -252,6 +256,16 @@ class RowLayout(NamedTuple):
     def fields(self) -> dict[str, ArrayField]:
         """The features of a structured array, and their locations."""
         return fields_of(self.dtype, self.row_shape)
+
+
+SWAPPED_BYTES = (2, 4, 8)
+
+
+def number_bytes(dtype: np.dtype[Any]) -> int:
+    """The bytes of each number in a value of this dtype; 0 if native code cannot swap them."""
+    parts = {"c": 2, "U": dtype.itemsize // 4}.get(dtype.kind, 1)
+    found = dtype.itemsize // parts if parts and dtype.names is None and dtype.subdtype is None else 0
+    return found if found in SWAPPED_BYTES else 0
 
 
 def native_endian(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
