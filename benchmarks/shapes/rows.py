@@ -223,17 +223,19 @@ def _random_shape(rng: random.Random) -> Shape:
     elif format == "array_record":
         columns = f"1{rng.choice('bd')}{_log(rng, 20, 200_000)}"
     elif format == "npy":
-        columns = _random_numbers(rng, 1, 20_000)
+        columns = (
+            _random_numbers(rng, 1, 20_000) if rng.random() < 0.7 else f"1{rng.choice('ut')}[{_log(rng, 1, 50_000)}]"
+        )
     else:
         columns = "+".join(_random_columns(rng, format))
     text = f"{format} {columns}"
-    most = max(1, min(4096, int(16e6 / Shape.parse(text).row_bytes)))
+    most = max(1, min(rng.choice((4096, 4096, 50_000)), int(16e6 / Shape.parse(text).row_bytes)))
     # Tables of text are beside libraries that return one whole table.
     text += f" batch={_log(rng, 64 if format in ('csv', 'jsonl') else 1, most)}"
     if format not in ("csv", "jsonl", "sequence") and rng.random() < 0.5:
         text += " shuffled"
     if format == "tfrecord" and rng.random() < 0.3:
-        text += f" shards={_log(rng, 2, 1000)}"
+        text += f" shards={_log(rng, 2, max(2, min(1000, int(64e6 / Shape.parse(text).row_bytes))))}"
     if format == "array_record":
         text += f" group={2 ** rng.randint(0, 8)}"
     return Shape.parse(text)
@@ -246,30 +248,34 @@ _SINGLE = ("tfrecord", "sequence")
 def _random_columns(rng: random.Random, format: str) -> Iterator[str]:
     for _ in range(rng.randint(1, 3)):
         if rng.random() < 0.5:
-            yield _random_numbers(rng, _log(rng, 1, 60), 200 if format != "csv" else 1, narrow=format in _SINGLE)
+            count = _log(rng, 1, rng.choice((60, 60, 500)))
+            yield _random_numbers(rng, count, 200 if format != "csv" else 1, narrow=format in _SINGLE)
         else:
-            yield _random_text(rng, _log(rng, 1, 30))
+            # pandas takes empty fields of CSV for missing ones.
+            yield _random_text(rng, _log(rng, 1, 30), least=0 if format != "csv" else 1)
     if format in ("tfrecord", "jsonl", "parquet", "sequence") and rng.random() < 0.5:
-        low = rng.randint(1, 30)
+        low = rng.choice((0, rng.randint(1, 30)))  # rows without values
         yield f"{rng.randint(1, 3)}{rng.choice(('i7', 'i16', 'i31', 'f32' if format in _SINGLE else 'f64'))}[{low}-{low + _log(rng, 1, 400)}]"
 
 
 def _random_numbers(rng: random.Random, count: int, longest: int, *, narrow: bool = True) -> str:
     kind = rng.choice(("f32" if narrow else "f64", "i1", "i7", "i14", "i31", "i63", "n31"))
     length = _log(rng, 1, max(1, longest // count)) if rng.random() < 0.5 else 1
-    return f"{count}{kind}{f'[{length}]' if length > 1 else ''}"
+    distinct = f"~{_log(rng, 1, 100)}" if rng.random() < 0.2 else ""  # one value for all rows, too
+    return f"{count}{kind}{f'[{length}]' if length > 1 else ''}{distinct}"
 
 
-def _random_text(rng: random.Random, count: int) -> str:
+def _random_text(rng: random.Random, count: int, least: int) -> str:
     low = _log(rng, 1, 2000 // count)
     high = low + _log(rng, 1, low)
-    distinct = f"~{_log(rng, 2, 10_000)}" if rng.random() < 0.4 else ""
+    low = rng.choice((low, low, low, least))
+    distinct = f"~{_log(rng, 1, 10_000)}" if rng.random() < 0.4 else ""
     return f"{count}{rng.choice('sw')}{low}-{high}{distinct}"
 
 
 def _random_image(rng: random.Random) -> str:
-    height = _log(rng, 24, 1200)
-    width = max(16, round(height * rng.choice((0.75, 1, 4 / 3, 1.5))))
+    height = _log(rng, 8, 2400)
+    width = max(8, round(height * rng.choice((0.75, 1, 4 / 3, 1.5))))
     kind = rng.choice(("j", "j", "j", "p", "g"))
     return f"1{kind}{'' if kind == 'g' else rng.randint(60, 97)}[{height}x{width}]+1k"
 
