@@ -117,7 +117,7 @@ def _prove(work: WorkFolder, token: str, paths: Sequence[str]) -> str:
     if missing is not None:
         raise NoFiles(
             Where(path=missing),
-            expected="the files that are read, under the same path on every node",
+            expected="a file that every node sees under the same path",
             found="nothing of that name",
             hint="Use a shared folder, or URLs.",
         )
