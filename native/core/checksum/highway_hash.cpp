@@ -220,6 +220,12 @@ __attribute__((target("avx2"))) void advance_two(Runs& runs) { advance_each<2>(r
 __attribute__((target("avx2"))) void advance_three(Runs& runs) { advance_each<3>(runs); }
 __attribute__((target("avx2"))) void advance_four(Runs& runs) { advance_each<4>(runs); }
 
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // GCC 12 has these complaints about its own header.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
 #define HEADRACE_AVX512 __attribute__((target("avx2,avx512f,avx512bw"), always_inline)) inline
 
 // The same parts of two states.
@@ -263,6 +269,10 @@ __attribute__((target("avx2,avx512f,avx512bw"))) void advance_four_wide(Runs& ru
     part(one, runs.states[0], runs.states[1]);
     part(other, runs.states[2], runs.states[3]);
 }
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 // An input whose pieces are cut into runs of packets. Bytes of a packet that spans pieces are held back.
 struct Cut {
