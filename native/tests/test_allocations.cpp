@@ -296,11 +296,11 @@ void read_csv() {
 
 void read_json() {
     std::vector<json::Spec> specs(3);
-    specs[0].key = "a key that is longer than a short string";
-    specs[0].is_list = true;
-    specs[1].key = "x";
+    specs[0].path = {"a key that is longer than a short string"};
+    specs[0].depth = 1;
+    specs[1].path = {"x"};
     specs[1].kind = json::Kind::float64;
-    specs[2].key = "t";
+    specs[2].path = {"t"};
     constexpr auto line =
         R"({"t": "an \u00e9scaped text of some length", "x": 1.5, "a key that is longer than a short string": ["b"]})"sv;
     const auto columns = json::Decoder(specs).decode({bytes_of(line), bytes_of(line)}, pool);
