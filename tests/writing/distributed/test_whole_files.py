@@ -219,3 +219,23 @@ def test_tasks_hold_every_unit_once(data):
     tasks_of_file = Counter(task.units[0].target for task in tasks)
     for task in tasks:
         assert (task.number is not None) == (tasks_of_file[task.units[0].target] == 1)
+
+
+@pytest.mark.parametrize("codec", ["example", "sagemaker_record", "raw"])
+@pytest.mark.parametrize("target", ["b.tfrecord@2", "b.array_record@2", "b.recordio@2", "b.csv@2"])
+def test_bytes_with_a_codec(tmp_path, small_units, target, codec):
+    """``raw`` writes what the bytes of a single feature are; CSV with it has no writer that makes joined bytes of columns."""
+    rows = [f"row {number}".encode() for number in range(500)]
+    hr.write(tmp_path / "a.tfrecord", {"record": rows} if codec == "raw" else columns(500))
+    source = hr.open(tmp_path / "a.tfrecord")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    try:
+        hr.convert(source, tmp_path / "here" / target, codec=codec)
+    except hr.UnsupportedData as error:
+        with pytest.raises(hr.UnsupportedData) as raised:
+            hr.convert(source, tmp_path / "there" / target, codec=codec, on=Pickling(cores=1))
+        assert (raised.value.expected, raised.value.found) == (error.expected, error.found)
+    else:
+        hr.convert(source, tmp_path / "there" / target, codec=codec, on=Pickling(cores=1))
+    assert content(tmp_path / "there") == content(tmp_path / "here")
