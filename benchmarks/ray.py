@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 import headrace as hr
+from benchmarks.machine import commit, machine
 from headrace._ray.connection import connect, require_ray
 from headrace.writing.engines import EngineTask, RayTasks
 
@@ -280,6 +281,8 @@ def main():
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="headrace-ray-") as folder:
         table = measure_all(folder, given.cases, given.megabytes, given.rounds)
+    run = f"{time.strftime('%Y-%m-%d')}, commit {commit()}, Ray {require_ray().__version__}, {machine()}; {given.megabytes} MB, {given.rounds} rounds."
+    table = f"{run}\n\n{table}"
     print(table)
     if given.write:
         text = KEPT.read_text()
