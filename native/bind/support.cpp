@@ -108,8 +108,33 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 
 } // namespace
 
-nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape) {
+namespace {
+
+const Numpy& numpy_types() {
     static const Numpy numpy; // Not freed at exit: other threads may still make arrays.
+    return numpy;
+}
+
+} // namespace
+
+nb::object to_numpy(Pool::Block block, std::size_t count, std::size_t row_bytes, nb::tuple row_shape,
+                    nb::handle dtype) {
+    const auto axes = static_cast<Py_ssize_t>(row_shape.size());
+    const nb::object lengths = nb::steal(PyTuple_New(axes + 1));
+    PyObject* const number = PyLong_FromSize_t(count);
+    if (!lengths.is_valid() || number == nullptr) {
+        Py_XDECREF(number);
+        throw nb::python_error();
+    }
+    PyTuple_SetItem(lengths.ptr(), 0, number);
+    for (Py_ssize_t axis = 0; axis < axes; ++axis)
+        PyTuple_SetItem(lengths.ptr(), axis + 1, row_shape[static_cast<std::size_t>(axis)].inc_ref().ptr());
+    const nb::object held = nb::cast(HeldBlock{std::move(block), count * row_bytes});
+    return numpy_types().ndarray(lengths, dtype, held);
+}
+
+nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape) {
+    const Numpy& numpy = numpy_types();
     std::size_t size = dtype.bits / 8U;
     const nb::object lengths = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
     if (!lengths.is_valid()) throw nb::python_error();

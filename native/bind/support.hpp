@@ -204,6 +204,10 @@ struct HeldBlock {
 /// A NumPy array of `dtype` and `shape` over `block`; the block goes back to its pool when the last view dies.
 [[nodiscard]] nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape);
 
+/// `count` rows of `row_bytes` bytes each, which `row_shape` and the NumPy dtype `dtype` describe.
+[[nodiscard]] nb::object to_numpy(Pool::Block block, std::size_t count, std::size_t row_bytes, nb::tuple row_shape,
+                                  nb::handle dtype);
+
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// The buffer of each record.

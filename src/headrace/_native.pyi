@@ -663,6 +663,14 @@ def take_rows(data: Buffer, data_offset: int, row_bytes: int, n_rows: int, indic
     Rows by index, copied into uint8 (n, row_bytes). The bytes of each number of `swapped` bytes are reversed.
     """
 
+class StoredRows:
+    """Rows of equal size, from `data_offset` of `data` on, as arrays."""
+
+    def __init__(self, data: Buffer, data_offset: int, row_bytes: int, n_rows: int, dtype: numpy.dtype[Any], row_shape: tuple[int, ...]) -> None: ...
+
+    def take(self, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[Any]:
+        """Rows by index, copied into an array (n, *row_shape) of the dtype."""
+
 def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], size: int, swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]:
     """
     `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).

@@ -394,7 +394,7 @@ def test_an_error_keeps_its_place(turns):
 
 
 def test_jobs_without_threads_stay_small():
-    """Both sizes follow the same measurement; that for the consumer's own jobs has lower limits."""
+    """Both sizes follow the same measurement. That for the consumer's own jobs has lower limits, unless it makes batches one by one."""
     sizer = JobSizer(can_grow=True)
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for _ in range(20):
@@ -402,7 +402,7 @@ def test_jobs_without_threads_stay_small():
     assert (sizer.batches, sizer.inline_batches) == (100, 30)
     for _ in range(20):
         sizer.note(Block(run, [{}], bytes=200 << 10, reading_ns=10_000))
-    assert (sizer.batches, sizer.inline_batches) == (10, 10)
+    assert (sizer.batches, sizer.inline_batches) == (10, 100)
     for _ in range(40):
         sizer.note(Block(run, [{}], bytes=10 << 20, reading_ns=10_000_000))
     assert (sizer.batches, sizer.inline_batches) == (1, 1)
@@ -412,13 +412,13 @@ def test_jobs_without_threads_stay_small():
 
 
 def test_large_batches_are_made_one_by_one_without_threads():
-    """So many in a row as keep a job short: none of them waits for another one."""
+    """Many in a row: none of them waits for another one."""
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for size, ns, cuts, most in (
-        (256 << 10, 15_000, True, 8),
-        (257 << 10, 15_000, False, 20),
+        (128 << 10, 15_000, True, 8),
+        (129 << 10, 15_000, False, 67),
         (1000, 75_000, True, 4),
-        (1000, 100_000, False, 3),
+        (1000, 100_000, False, 10),
     ):
         sizer = JobSizer(can_grow=True)
         for _ in range(20):

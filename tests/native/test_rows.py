@@ -60,3 +60,50 @@ def test_a_result_is_yours():
     first = take(b"abcd", 0, 2, 2, [1, 0])
     first[:] = 0
     assert take(b"abcd", 0, 2, 2, [1, 0]).tobytes() == b"cdab"
+
+
+def stored(data, offset, n_rows, dtype, shape):
+    dtype = np.dtype(dtype)
+    return _native.StoredRows(data, offset, dtype.itemsize * int(np.prod(shape)), n_rows, dtype, shape)
+
+
+@given(
+    st.sampled_from(["u1", "<f4", "<i8", [("a", "u1"), ("b", "<f8", (2,))]]),
+    st.lists(st.integers(1, 4), max_size=3).map(tuple),
+    st.integers(1, 30),
+    st.integers(0, 20),
+    st.lists(st.integers(0, 29), max_size=40),
+)
+def test_stored_rows_equal_numpys(dtype, shape, n_rows, offset, indices):
+    dtype = np.dtype(dtype)
+    size = dtype.itemsize * int(np.prod(shape))
+    blob = np.random.default_rng(n_rows).integers(0, 100, offset + n_rows * size + 7, np.uint8)
+    rows = np.ndarray((n_rows, *shape), dtype, blob.tobytes(), offset)
+    which = np.array([index % n_rows for index in indices], np.int64)
+    found = stored(blob.tobytes(), offset, n_rows, dtype, shape).take(which)
+    assert (found.dtype, found.shape) == (dtype, (len(which), *shape))
+    assert found.tobytes() == rows[which].tobytes()
+    assert found.flags.writeable
+    assert found.flags.c_contiguous
+
+
+@pytest.mark.parametrize("index", [5, -1, (1 << 63) - 1, -(1 << 63)])
+def test_an_index_outside_stored_rows_is_named(index):
+    rows = stored(bytes(40), 0, 5, "<i8", ())
+    with pytest.raises(_native.FormatError) as caught:
+        rows.take(np.array([0, 1, index]))
+    assert (caught.value.fault, caught.value.record, caught.value.expected) == ("range", 2, 5)
+
+
+def test_stored_rows_that_the_data_do_not_hold():
+    with pytest.raises(_native.FormatError, match="truncated|ends|bytes") as caught:
+        stored(bytes(39), 0, 5, "<i8", ())
+    assert (caught.value.fault, caught.value.expected, caught.value.found) == ("truncated", 40, 39)
+    for row_bytes, dtype, shape in [(7, "<i8", ()), (8, "<i8", (2,)), (8, "<i4", (1 << 62, 4)), (0, "<i8", (0,))]:
+        with pytest.raises(ValueError, match="another size"):
+            _native.StoredRows(bytes(40), 0, row_bytes, 1, np.dtype(dtype), shape)
+
+
+def test_stored_rows_keep_their_data():
+    rows = stored(bytearray(range(40)), 0, 5, "<i8", ())
+    assert rows.take(np.array([4])).tobytes() == bytes(range(32, 40))

@@ -34,28 +34,63 @@ void check_swapped(std::size_t swapped, std::size_t row_bytes) {
     if (!is_size || (swapped != 0 && row_bytes % swapped != 0)) throw nb::value_error("swapped is none of 0, 2, 4, 8");
 }
 
-nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows, Indices indices,
-                std::size_t swapped) {
-    check_swapped(swapped, row_bytes);
-    const Buffer buffer(data);
-    const Bytes file = buffer.bytes();
+// The rows from `data_offset` on. Throws FormatError{truncated} if the file is shorter.
+Rows rows_in(Bytes file, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows) {
     const std::size_t left = file.size() - std::min(data_offset, file.size());
     if (data_offset > file.size() || (row_bytes != 0 && n_rows > left / row_bytes)) {
         const bool huge = row_bytes != 0 && n_rows > SIZE_MAX / row_bytes;
         throw FormatError(Fault::truncated, data_offset, huge ? SIZE_MAX : n_rows * row_bytes, left);
     }
-    const std::size_t count = indices.shape(0);
-    if (row_bytes != 0 && count > SIZE_MAX / row_bytes) throw nb::value_error("more bytes than memory can hold");
-    Pool::Block block;
-    {
-        const std::int64_t* const rows = indices.data();
-        const nb::gil_scoped_release release;
-        block = batch_pool()->take(count * row_bytes);
-        take_rows({file.subspan(data_offset, n_rows * row_bytes), row_bytes, n_rows}, {rows, count}, block.data(),
-                  swapped);
-    }
-    return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, row_bytes});
+    return {file.subspan(data_offset, n_rows * row_bytes), row_bytes, n_rows};
 }
+
+Pool::Block copy_rows(const Rows& rows, const Indices& indices, std::size_t swapped) {
+    const std::size_t count = indices.shape(0);
+    if (rows.size != 0 && count > SIZE_MAX / rows.size) throw nb::value_error("more bytes than memory can hold");
+    const std::int64_t* const which = indices.data();
+    const nb::gil_scoped_release release;
+    Pool::Block block = batch_pool()->take(count * rows.size);
+    take_rows(rows, {which, count}, block.data(), swapped);
+    return block;
+}
+
+nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows, Indices indices,
+                std::size_t swapped) {
+    check_swapped(swapped, row_bytes);
+    const Buffer buffer(data);
+    Pool::Block block = copy_rows(rows_in(buffer.bytes(), data_offset, row_bytes, n_rows), indices, swapped);
+    return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {indices.shape(0), row_bytes});
+}
+
+// Rows of one file as arrays of one dtype. What is the same in every call is looked up once, because a small batch
+// takes little longer than that.
+class StoredRows {
+  public:
+    StoredRows(nb::object data, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows, nb::object dtype,
+               nb::tuple row_shape)
+        : buffer_(data),
+          rows_(rows_in(buffer_.bytes(), data_offset, row_bytes, n_rows)),
+          file_(MappedFile::find(buffer_.bytes().data()).file),
+          dtype_(std::move(dtype)),
+          row_shape_(std::move(row_shape)) {
+        std::size_t size = nb::cast<std::size_t>(dtype_.attr("itemsize"));
+        for (const nb::handle length : row_shape_) size *= nb::cast<std::size_t>(length);
+        if (size != row_bytes || row_bytes == 0) throw nb::value_error("rows of another size");
+    }
+
+    [[nodiscard]] nb::object take(Indices indices) const {
+        if (GuardedRead* const guard = GuardedRead::current()) guard->touch(file_);
+        Pool::Block block = copy_rows(rows_, indices, 0);
+        return to_numpy(std::move(block), indices.shape(0), rows_.size, row_shape_, dtype_);
+    }
+
+  private:
+    Buffer buffer_;
+    Rows rows_;
+    const MappedFile* file_;
+    nb::object dtype_;
+    nb::tuple row_shape_;
+};
 
 nb::object take_at(nb::object buffers, std::optional<Which> which, Indices offsets, std::size_t size,
                    std::size_t swapped) {
@@ -119,6 +154,15 @@ void register_npy(nb::module_& module) {
         nb::sig("def take_rows(data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: "
                 "numpy.typing.NDArray[numpy.int64], swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]"),
         "Rows by index, copied into uint8 (n, row_bytes). The bytes of each number of `swapped` bytes are reversed.");
+    nb::class_<StoredRows>(module, "StoredRows", "Rows of equal size, from `data_offset` of `data` on, as arrays.")
+        .def(nb::init<nb::object, std::size_t, std::size_t, std::size_t, nb::object, nb::tuple>(), nb::arg("data"),
+             nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"), nb::arg("dtype"), nb::arg("row_shape"),
+             nb::sig("def __init__(self, data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, "
+                     "dtype: numpy.dtype[typing.Any], row_shape: tuple[int, ...]) -> None"))
+        .def("take", guarded([](const StoredRows& rows, Indices indices) { return rows.take(std::move(indices)); }),
+             nb::arg("indices"),
+             nb::sig("def take(self, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[typing.Any]"),
+             "Rows by index, copied into an array (n, *row_shape) of the dtype.");
     module.def(
         "take_ranges", guarded(&take_at), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
         nb::arg("size"), nb::arg("swapped") = 0,

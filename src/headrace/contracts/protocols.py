@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import lru_cache
 from inspect import getattr_static
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
@@ -25,6 +25,7 @@ __all__ = [
     "NeedsMultiple",
     "Piece",
     "ReadsBatches",
+    "ReadsChecked",
     "Sampler",
     "SourceLike",
     "Streams",
@@ -114,6 +115,14 @@ class ReadsBatches(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...
     def batch(self, indices: Indices, /) -> Batch: ...
+
+
+class ReadsChecked(Protocol):
+    """A source that need not check indices again."""
+
+    def __len__(self) -> int: ...
+    def checked_reader(self) -> Callable[[Indices], Batch]:
+        """A function that equals ``batch`` for arrays of int64 indices from 0 to below the length."""
 
 
 class GivesArrow(Protocol):

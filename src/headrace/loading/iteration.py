@@ -185,12 +185,13 @@ class Batches(Iterator[Any]):
         return f"<Batches of {self._recipe.source!r}, epoch {self._progress.cursor.epoch}, position {self._progress.cursor.position}>"
 
     def __next__(self) -> Any:
-        if not self._ready:
-            if self._rest is None:
-                self._fetch()
-            else:
-                self._make_next(self._rest)
-        batch = self._ready.pop()
+        if self._ready:
+            batch = self._ready.pop()
+        elif self._rest is None:
+            self._fetch()
+            batch = self._ready.pop()
+        else:
+            batch = self._make_next(self._rest)
         self._progress.given += 1
         arrive = self._recipe.arrive
         return batch if arrive is None else arrive(batch)
@@ -212,12 +213,12 @@ class Batches(Iterator[Any]):
         assert times is not None
         times.waiting_ns += perf_counter_ns() - entered
 
-    def _make_next(self, rest: OpenRun) -> None:
+    def _make_next(self, rest: OpenRun) -> Any:
         """Make the next batch, or raise the error in place of it."""
-        times, begun = self._progress.running, perf_counter_ns()
+        times = self._progress.running
         assert times is not None
         try:
-            self._ready.append(rest.make(times))
+            batch = rest.make(times)
         except BaseException as error:
             self.close()
             if isinstance(error, StopIteration):
@@ -225,11 +226,11 @@ class Batches(Iterator[Any]):
             raise
         if not rest.left:
             self._rest = None
-        spent_ns = perf_counter_ns() - begun
         times.batches += 1
         times.examples += rest.size
-        times.waiting_ns += spent_ns
-        times.helping_ns += spent_ns
+        times.waiting_ns += rest.spent_ns
+        times.helping_ns += rest.spent_ns
+        return batch
 
     def _note(self, spent_ns: int, examples: int) -> None:
         """Note the cost of the block that the consumer has used up, or more time that it cost."""

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Locates, ReadsBatches, Sampler, offers
+from headrace.contracts.protocols import Locates, ReadsBatches, ReadsChecked, Sampler, defines, offers
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
@@ -100,6 +100,8 @@ MAX_BLOCK_BYTES = 2 << 20
 INLINE_NS = 300_000
 """The target duration of a job that the consumer makes itself. It only saves calls, and a shorter wait is worth more."""
 MAX_BATCHES = 256
+INLINE_BLOCK_BYTES = 1 << 20
+"""The most bytes in such a job: a larger block would leave the core's own cache before the consumer uses it."""
 LEAST_CUT = 8
 """The consumer cuts its batches from a larger one only if at least this many fit into it,"""
 MOST_CUT_NS = 80_000
@@ -160,13 +162,17 @@ class JobSizer:
         self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
         batch_bytes = max(block.bytes / count, 1.0)
         if self._can_grow:
-            self.batches = self._within(self._target_ns, batch_bytes, 2 * self.batches)
-            self.cuts = LEAST_CUT * batch_bytes <= MAX_BLOCK_BYTES and self._batch_ns <= MOST_CUT_NS
-        self.inline_batches = self._within(INLINE_NS, batch_bytes if self.cuts else 1.0, 2 * self.inline_batches)
+            self.batches = self._within(self._target_ns, MAX_BLOCK_BYTES / batch_bytes, 2 * self.batches)
+            self.cuts = LEAST_CUT * batch_bytes <= INLINE_BLOCK_BYTES and self._batch_ns <= MOST_CUT_NS
+        most = 2 * self.inline_batches
+        if self.cuts:
+            self.inline_batches = self._within(INLINE_NS, INLINE_BLOCK_BYTES / batch_bytes, most)
+        else:  # No batch waits for another one, however many there are.
+            self.inline_batches = self._within(TARGET_NS, MAX_BATCHES, most)
 
-    def _within(self, target_ns: int, batch_bytes: float, most: int) -> int:
+    def _within(self, target_ns: int, by_size: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))
-        return max(1, min(by_time, int(MAX_BLOCK_BYTES / batch_bytes), most, MAX_BATCHES))
+        return max(1, min(by_time, int(by_size), most, MAX_BATCHES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,22 +282,25 @@ class OpenRun:
         index_ns: The time that the indices of one batch took.
     """
 
-    __slots__ = ("_index_ns", "_indices", "_maker", "_number", "_run", "left", "size")
+    __slots__ = ("_index_ns", "_indices", "_maker", "_number", "_read", "_run", "left", "size", "spent_ns")
 
     def __init__(self, maker: BatchMaker, run: BatchRun, indices: Indices, index_ns: int) -> None:
         self._maker, self._run, self._indices, self._index_ns = maker, run, indices, index_ns
+        self._read = _reader_of(maker.source, indices)
         self._number = 0
         self.left: int = run.batches
         self.size: int = run.size
+        self.spent_ns: int = 0
+        """How long the latest batch took."""
 
     def make(self, clocks: Clocks) -> Any:
         """The next batch. Its size and times are added to ``clocks``."""
         maker, run, number = self._maker, self._run, self._number
         self._number, self.left = number + 1, self.left - 1
-        begun = perf_counter_ns()
+        begun = started = perf_counter_ns()
         indices = self._indices[number * run.size : (number + 1) * run.size]
         if maker.seed is None:
-            batch: Any = maker.source.batch(indices)
+            batch: Any = self._read(indices)
         else:
             keys = RandomKeys(maker.seed, run.epoch, _positions(run.only(number)))
             batch = read_batch(maker.source, indices, keys)
@@ -304,7 +313,10 @@ class OpenRun:
             clocks.transform_ns += done - begun
         if maker.convert is not None:
             batch = maker.convert(batch)
-            clocks.handover_ns += perf_counter_ns() - done
+            ended = perf_counter_ns()
+            clocks.handover_ns += ended - done
+            done = ended
+        self.spent_ns = done - started
         return batch
 
 
@@ -331,6 +343,15 @@ def _indices(sampler: Sampler, run: BatchRun) -> Indices:
         wanted = run.batches * run.size
         raise ValueError(f"{type(sampler).__name__}.indices gave {len(indices)} indices for {wanted} positions")
     return indices
+
+
+def _reader_of(source: ReadsBatches, indices: Indices) -> Callable[[Indices], Batch]:
+    """What reads parts of these indices: ``source.batch``, or its reader without a check, if all of them are in range."""
+    if defines(source, ReadsChecked):
+        low, high = _native.bounds(indices)
+        if 0 <= low <= high < len(source):
+            return source.checked_reader()
+    return source.batch
 
 
 def _positions(run: BatchRun) -> Indices:

@@ -135,6 +135,10 @@ class Source(Sequence[Example_co]):
         node = self.node
         return node.batch(as_indices(indices, len(node)))
 
+    def checked_reader(self) -> Callable[[Indices], Batch]:
+        """:meth:`batch` without its check: for ``int64`` indices from 0 to below the length. A loader checks many at once."""
+        return self.node.batch if type(self).batch is Source.batch else self.batch
+
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
         """As :meth:`batch`, with the random numbers that a loader gives: see ``map(..., seeded=True)``.
 
