@@ -244,6 +244,41 @@ def test_a_quiet_machine_loses_a_few_hundredths_at_most(seed, job_ns, ratio):
     assert (consumer.now - start) / (consumer.jobs - jobs) <= 1.06 * min(consumer.cost.values())
 
 
+def test_one_test_that_met_another_program_does_not_delay_the_next_for_long():
+    """A process may be stopped for minutes."""
+    stops = {"at": None}
+
+    def noise(now, by_threads):
+        if stops["at"] is not None and by_threads and now >= stops["at"]:
+            stops["at"] = None
+            return 500_000.0
+        return 1.0
+
+    consumer = Consumer(MS, 2 * MS, noise=noise)
+    consumer.settle()
+    consumer.run(2000 * MS)
+    stops["at"] = consumer.now
+    while stops["at"] is not None:
+        consumer.job()
+    while consumer.choice.is_trying:
+        consumer.job()
+    start = consumer.now
+    while not consumer.choice.is_trying:
+        consumer.job()
+    assert consumer.now - start <= MOST_PAUSE_NS + 10 * MS
+    assert consumer.choice.kept is False
+
+
+def test_processor_time_between_loops_does_not_count():
+    consumer = Consumer(MS, MS * 93 // 100)
+    for _ in range(400):
+        consumer.choice.begin()
+        for _ in range(5):
+            consumer.job()
+        consumer.cpu += 1000 * MS * consumer.choice.uses_threads
+    assert consumer.choice.kept is True
+
+
 def test_ending_threads_counts():
     """Threads that are faster for each job, but cost more to end after every loop of two jobs."""
     choice = ThreadChoice(1, cpu_clock=lambda: 0)

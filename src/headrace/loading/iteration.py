@@ -200,7 +200,10 @@ class Batches(Iterator[Any]):
         """Fetch the next batches, or raise the error in place of the next one."""
         entered = perf_counter_ns()
         self._end_epoch(entered)
-        self._note(entered - self._requested_ns, self._used)
+        if self._requested_ns:
+            self._note(entered - self._requested_ns, self._used)
+        elif self._recipe.choice is not None:
+            self._recipe.choice.begin()
         try:
             while not self._ready:
                 self._fetch_block(entered)

@@ -110,6 +110,8 @@ class ThreadChoice:
         """Time with threads, as a share of the time without, in each comparison."""
         self._efforts: deque[float] = deque(maxlen=MOST)
         """The same of processor time."""
+        self._costs = {True: deque[float](maxlen=RECENT), False: deque[float](maxlen=RECENT)}
+        """Nanoseconds for each example in the latest segments that were compared."""
         self._before: Segment | None = None
         """The latest segment: in the trial of any way, later of the chosen one."""
         self._test: Segment | None = None
@@ -126,6 +128,10 @@ class ThreadChoice:
     def is_trying(self) -> bool:
         """Whether the trial or a test is running."""
         return self.uses_threads is not self.kept
+
+    def begin(self) -> None:
+        """Start to measure processor time for a loop: what was used before its first request does not count."""
+        self._clocked_ns = self._clock()
 
     def note(self, ns: int, examples: int, *, by_threads: bool) -> None:
         """Take a job into account.
@@ -224,6 +230,8 @@ class ThreadChoice:
 
     def _compare(self, threads: Segment, inline: Segment) -> None:
         (time, effort), (time_inline, effort_inline) = threads.costs, inline.costs
+        self._costs[True].append(time)
+        self._costs[False].append(time_inline)
         self._ratios.append(time / time_inline)
         self._efforts.append(effort / effort_inline)
 
@@ -236,12 +244,17 @@ class ThreadChoice:
         self._before, self._pause, self._usual = None, LEAST_PAUSE, 0.0
 
     def _pause_after(self, test: Segment) -> None:
-        ratio = median(self._ratios)
-        lost_ns = test.ns * (1 - (ratio if self.kept else 1 / ratio))
+        """Pause so long that the test was a small share of the time, by what such tests lose as a rule. A single one may have lost more,
+        because another program took the processor or stopped this one: that makes a pause longer only up to a limit.
+        """
+        cost, ratio = median(self._costs[bool(self.kept)]), median(self._ratios)
+        usual_ns = test.examples * cost
+        lost_ns = usual_ns * ((1 / ratio if self.kept else ratio) - 1)
+        share = TEST_SHARE if len(self._ratios) >= RECENT else EARLY_SHARE
+        longer_ns = max(self._pause * test.ns, (test.ns - usual_ns) / share)
         self._held_ns = 0
         self._least_pause_ns = int(lost_ns / EARLY_SHARE)
-        share = TEST_SHARE if len(self._ratios) >= RECENT else EARLY_SHARE
-        self._pause_ns = int(max(min(self._pause * test.ns, MOST_PAUSE_NS), lost_ns / share))
+        self._pause_ns = int(max(min(longer_ns, MOST_PAUSE_NS), lost_ns / share))
 
 
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
