@@ -194,7 +194,7 @@ class NpyRecords(FileTable):
     def _stored_rows(self) -> _native.StoredRows | None:
         """The rows of a single mapped file that holds them as they are returned. Most files do, and this takes fewer calls."""
         layout, files = self._layout, self._files
-        if not layout.is_plain or len(self.paths) > 1 or files.worth_fetching():
+        if not layout.is_plain or layout.swapped or len(self.paths) > 1 or files.worth_fetching():
             return None
         if not files.worth_mapping(layout.rows * layout.row_bytes):
             return None
