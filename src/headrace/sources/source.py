@@ -336,10 +336,7 @@ class Source(Sequence[Example_co]):
 
     @property
     def cuts_cleanly(self) -> bool:
-        """Whether columns have the same kind and dtype for all indices, so that a batch can be cut into smaller ones.
-
-        False if a user's function gives the values.
-        """
+        """Whether a column has one kind and dtype for all indices, so that a batch can be cut. Not if your function gives the values."""
         return cuts_cleanly(self.node)
 
     @property
@@ -350,10 +347,7 @@ class Source(Sequence[Example_co]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the data: number of examples, schema, and the first and last example.
-
-        Does not change when files are moved, renamed, re-sharded or compressed.
-        """
+        """Identifies the data by length, schema, first and last example; the same for files moved, re-sharded or compressed."""
         return fingerprint_of(self.node)
 
     def filters(self) -> Iterator[Filtered]:
