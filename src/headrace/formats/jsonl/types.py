@@ -52,9 +52,11 @@ def infer(lines: Sequence[bytes]) -> Found:
         leaves = list(leaves_of(first.schema))
     except UnicodeDecodeError as error:
         raise _bad_key(lines, error) from error
+    inferred = first.schema
+    types = given = _without_times(inferred)
     # While inferring types, pyarrow drops leading nulls in lists. A second reading with explicit types gets the values right.
-    types = given = _without_times(first.schema)
-    table = parse(lines, types)
+    is_right = types is inferred and not any(arrow().types.is_list(leaf.type) for leaf in leaves)
+    table = first if is_right else parse(lines, types)
     faults: dict[str, DataError] = {}
     for leaf in leaves:
         keys = _keys(first.schema, leaf.path)
