@@ -78,11 +78,11 @@ import sys
 from headrace.cli import main
 from headrace.writing.distributed import unit_writer
 opened, begun = unit_writer.open_writer, []
-def held(*args):
+def held(*args, **options):
     begun.append(args)
     if len(begun) == 2:
         sys.stdin.readline()  # until the interrupt was sent
-    return opened(*args)
+    return opened(*args, **options)
 unit_writer.open_writer = held
 main()
 """

@@ -183,8 +183,8 @@ def open_sink(
     sink = found.joined_writer if joined and found.sink is not None else found.sink
     check_feature_names(schema, path, found.name)
     if sink is None or (codec == "raw" and found.writer is not None):
-        writer = open_writer(path, found.name, compression, joined=joined)
-        return RecordSink(writer, codec_for(schema, codec, found.name))
+        encoder = codec_for(schema, codec, found.name)  # first: what it refuses leaves no file
+        return RecordSink(open_writer(path, found.name, compression, joined=joined), encoder)
     if codec is not None:
         raise UnsupportedData(
             Where(path=str(path)), expected="no codec for a format that holds columns", found=repr(codec)
