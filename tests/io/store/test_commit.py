@@ -112,6 +112,17 @@ def test_another_write_finishes_the_one_before(store):
     assert read_journal(f"{store.base}/{JOURNAL}") == {}
 
 
+@pytest.mark.parametrize("waiting", [WAITING, {}])
+def test_a_write_of_the_same_names_ends_the_journal(store, waiting):
+    """Also one that nothing can finish. Otherwise readers would go on to refuse complete shards."""
+    store.objects |= waiting
+    names = {"0": "x.tfrecord-00000-of-00003", "1": "x.tfrecord-00001-of-00003"}
+    store.objects["out/.x.tfrecord.headrace-names"] = json.dumps({"from": ".run", "names": names}).encode()
+    hr.write(f"{store.base}/x.tfrecord@3", {"i": [1, 2, 3]})
+    assert [name for name in store.objects if "/." in name] == []
+    assert list(hr.open(store.base)["i"]) == [1, 2, 3]
+
+
 def test_copied_objects_are_gone(store):
     """Killed between the removal of what was copied and that of the journal; then with nothing left to copy."""
     store.objects |= {**NEW, "out/.run/1": b"new 1"}

@@ -19,7 +19,9 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.protocols import Piece
 from headrace.io.faults import close_quietly, name_in_errors
+from headrace.io.names import as_shard
 from headrace.io.paths import PathLike
+from headrace.io.store.commit import finish_object_names
 from headrace.io.store.upload import check_writable, is_uploaded, staging_folder, upload
 from headrace.io.system import lock, sync_folder
 from headrace.io.threads import BackgroundCalls
@@ -163,6 +165,8 @@ class AtomicFile(Closing):
         self._is_uploaded = is_uploaded(self.path)
         if self._is_uploaded:
             check_writable(self.path)
+            if _is_shard(self.path, at=0):
+                finish_object_names(self.path)  # what a killed run has left would make readers refuse the new shards
         self._durable = durable
         self._ended = False
         self._process = os.getpid()
@@ -264,6 +268,8 @@ class AtomicFile(Closing):
             if self._is_uploaded:
                 upload(self._temporary, self.path)
                 os.unlink(self._temporary)
+                if _is_shard(self.path, at=-1):
+                    finish_object_names(self.path)  # a journal that could not be finished before
             else:
                 os.replace(self._temporary, self._target)
         except BaseException:
@@ -325,6 +331,12 @@ class AtomicFile(Closing):
             return
         with contextlib.suppress(OSError):  # already gone, or its folder is
             os.unlink(self._temporary)
+
+
+def _is_shard(path: str, *, at: int) -> bool:
+    """Whether this is the name of the shard of this number; -1 is the last one."""
+    shard = as_shard(path)
+    return shard is not None and shard["number"].isdigit() and int(shard["number"]) == at % int(shard["count"])
 
 
 def write_atomic(path: PathLike, content: Buffer, *, durable: bool = True) -> None:
