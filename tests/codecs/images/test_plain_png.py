@@ -226,6 +226,16 @@ def test_pngs_of_many_sizes_and_kinds_are_decoded_one_by_one(monkeypatch):
     assert opened_by_pillow == [files[5]]
 
 
+def test_images_of_several_million_pixels_are_decoded_natively(monkeypatch):
+    y, x = np.mgrid[:1500, :1600]
+    pixels = np.stack([x + y * k for k in range(3)], -1).astype(np.uint8)
+    monkeypatch.setattr(opened, "_open", lambda image, kind: pytest.fail("Pillow opened it"))
+    for shape in ((1500, 1600, 3), (None, None, 3)):
+        decoder = ImageDecoder(Feature("uint8", shape, encoding="png"), ImageOptions(), exact=False)
+        (found,) = decoder.images([with_pillow(pixels, compress_level=1)])
+        np.testing.assert_array_equal(found, pixels)
+
+
 def test_a_transparent_colour_becomes_alpha():
     random = np.random.default_rng(4)
     pixels = random.integers(0, 256, (5, 7, 3), np.uint8)

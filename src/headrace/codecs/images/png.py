@@ -47,7 +47,7 @@ HEADER = slice(SIGNATURE_BYTES, SIGNATURE_BYTES + FRAME_BYTES + 13)
 GREY, COLOURS, GREY_ALPHA, COLOURS_ALPHA = 0, 2, 4, 6
 CHANNELS = {GREY: 1, COLOURS: 3, GREY_ALPHA: 2, COLOURS_ALPHA: 4}
 MOST_SIDE = 1 << 31
-PLAIN_PIXELS = 1 << 20
+PLAIN_PIXELS = 1 << 24
 """Larger images are left to a library, because here the decompressed stream is in memory beside the pixels."""
 _CHUNK = struct.Struct(">I4s")
 _IHDR = struct.Struct(">IIBBBBB")
