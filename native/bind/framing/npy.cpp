@@ -73,7 +73,7 @@ class StoredRows {
           file_(MappedFile::find(buffer_.bytes().data()).file),
           dtype_(std::move(dtype)),
           row_shape_(std::move(row_shape)) {
-        std::size_t size = nb::cast<std::size_t>(dtype_.attr("itemsize"));
+        auto size = nb::cast<std::size_t>(dtype_.attr("itemsize"));
         for (const nb::handle length : row_shape_) size *= nb::cast<std::size_t>(length);
         if (size != row_bytes || row_bytes == 0) throw nb::value_error("rows of another size");
     }
