@@ -169,6 +169,17 @@ def test_a_change_is_noticed(first, others_ns):
     assert consumer.choice.kept is first
 
 
+@pytest.mark.parametrize(("first", "then"), [(1.05, 0.5), (0.9, 2.0)])
+def test_a_lighter_consumer_is_noticed_soon(first, then):
+    """An epoch that checks every row, say, and then one that only counts them: the pauses of the first do not count."""
+    consumer = Consumer(80 * MS, int(80 * MS * first))
+    consumer.settle()
+    consumer.cost = {True: int(MS * then / 3), False: MS // 3}
+    consumer.cpu_cost = dict.fromkeys((True, False), MS // 3)
+    consumer.run(150 * MS)
+    assert consumer.choice.kept is (then < 1)
+
+
 def test_a_wrong_choice_does_not_last():
     """One that was made while another program had a core, or for a source of the same kind."""
     consumer = Consumer(MS, MS // 2, noise=lambda now, by_threads: 4.0 if by_threads and now < 200 * MS else 1.0)

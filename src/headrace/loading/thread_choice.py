@@ -61,8 +61,8 @@ MOST_PAUSE_NS = 5_000_000_000
 FIRST_PAUSE_NS = 20_000_000
 """The pause before the first test of a choice that was taken over from another source."""
 CHANGE = 1.5
-"""If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, the next test comes as soon as
-``EARLY_SHARE`` allows."""
+"""If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, only later comparisons count, and
+the next test comes as soon as ``EARLY_SHARE`` allows."""
 CHANGED = 3
 MOST_KINDS = 256
 """How many kinds of sources are remembered."""
@@ -117,7 +117,7 @@ class ThreadChoice:
         self._test: Segment | None = None
         """The latest test of the other way, until a segment of the chosen one follows it."""
         self._usual = 0.0
-        """Nanoseconds for each example of the chosen way at the latest test."""
+        """Nanoseconds for each example of the chosen way at the latest comparison."""
         self._unusual = 0
         """Segments since then that cost something else, in a row."""
         self._pause = LEAST_PAUSE
@@ -200,13 +200,22 @@ class ThreadChoice:
                 self._take_test(test, before, segment)
             return
         cost = segment.costs[0]
-        usual = self._usual or cost
-        self._unusual = 0 if usual / CHANGE < cost < usual * CHANGE else self._unusual + 1
+        if not self._usual:  # a choice that was taken over
+            self._usual = cost
+        self._unusual = 0 if self._usual / CHANGE < cost < self._usual * CHANGE else self._unusual + 1
         if self._unusual == CHANGED:
-            self._usual, self._unusual, self._pause = cost, 0, 1
-            self._pause_ns = min(self._pause_ns, self._least_pause_ns)
+            self._forget(cost)
         if self._held_ns >= self._pause_ns:
             self.uses_threads = not self.kept
+
+    def _forget(self, cost: float) -> None:
+        """The consumer or the machine has changed, so earlier comparisons do not count."""
+        self._pause_ns = min(self._pause_ns, int(self._least_pause_ns * cost / self._usual))
+        self._usual, self._unusual, self._pause = cost, 0, 1
+        self._ratios.clear()
+        self._efforts.clear()
+        for costs in self._costs.values():
+            costs.clear()
 
     def _take_test(self, test: Segment, before: Segment, after: Segment) -> None:
         """Compare a test with the segments of the chosen way around it."""
@@ -241,7 +250,7 @@ class ThreadChoice:
 
     def _choose(self, kept: bool) -> None:  # noqa: FBT001 - it is what is chosen
         self.kept = self.uses_threads = kept
-        self._before, self._pause, self._usual = None, LEAST_PAUSE, 0.0
+        self._before, self._pause, self._usual = None, LEAST_PAUSE, median(self._costs[kept])
 
     def _pause_after(self, test: Segment) -> None:
         """Pause so long that the test was a small share of the time, by what such tests lose as a rule. A single one may have lost more,
