@@ -18,7 +18,7 @@ from tests.writing.test_engines import Pickling, columns, content
 import headrace as hr
 from headrace.writing import units
 from headrace.writing.distributed import folder as distributed_folder
-from headrace.writing.distributed.folder import tasks_of
+from headrace.writing.distributed.folder import ROUNDS, WHOLE_BYTES, bundles_of, tasks_of
 from headrace.writing.distributed.unit_writer import UnitWriter
 from headrace.writing.target import Target
 from headrace.writing.units import WorkFolder
@@ -219,6 +219,21 @@ def test_tasks_hold_every_unit_once(data):
     tasks_of_file = Counter(task.units[0].target for task in tasks)
     for task in tasks:
         assert (task.number is not None) == (tasks_of_file[task.units[0].target] == 1)
+
+    bundles = bundles_of(tasks, files, each_bytes, cores)
+    assert sorted((task for bundle in bundles for task in bundle), key=tasks.index) == tasks
+    whole = [bundle for bundle in bundles if bundle[0].number is not None]
+    assert all(len(bundle) == 1 for bundle in bundles if bundle not in whole)
+    lengths = [len(bundle) for bundle in whole]
+    assert len(whole) >= min(ROUNDS * cores, sum(lengths))
+    assert lengths == sorted(lengths, reverse=True)
+    assert max(lengths, default=0) - min(lengths, default=0) <= 1
+    for bundle in whole:
+        rows = [
+            file.units[-1].stop - file.units[0].start for task in bundle for file in files if file.number == task.number
+        ]
+        assert len(rows) == len(bundle)
+        assert len(rows) == 1 or sum(rows) * each_bytes <= WHOLE_BYTES
 
 
 @pytest.mark.parametrize("codec", ["example", "sagemaker_record", "raw"])

@@ -12,7 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 from headrace.contracts.records import files_of
 from headrace.errors import NoFiles, UnsupportedData, Where
@@ -34,6 +36,8 @@ __all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse
 CHECKED_FILES = 64
 WHOLE_BYTES = 4 * UNIT_BYTES
 """Larger files are written in units even where there are many: a task takes seconds, and a kill costs no more."""
+ROUNDS = 2
+"""How many bundles of files each core writes at least, if there are enough: some cores are slower."""
 JOINED = ""
 """Stands for the file in the result of a task after which no other task joins it."""
 MOST_JOINING = 4
@@ -194,6 +198,30 @@ def tasks_of(
     ]
 
 
+def bundles_of(
+    tasks: Sequence[WritingTask], files: Sequence[PlannedFile], each_bytes: int, cores: int
+) -> list[tuple[WritingTask, ...]]:
+    """What is sent to a worker at once: several small files that are written whole, since sending takes as long as writing 20 MB. The rest singly.
+
+    Args:
+        tasks: All of them, in order.
+        files: The new files.
+        each_bytes: About how many bytes an example has.
+        cores: How many workers there are.
+    """
+    sizes = {file.number: max(1, _bytes_in(file, each_bytes)) for file in files}
+    whole = [task for task in tasks if task.number is not None]
+    bundles: list[tuple[WritingTask, ...]] = [(task,) for task in tasks if task.number is None]
+    if whole:
+        fitting = max(1, WHOLE_BYTES // max(sizes[cast("int", task.number)] for task in whole))
+        rounds = -(-len(whole) // cores)
+        count = min(len(whole), cores * max(min(ROUNDS, rounds), -(-rounds // fitting)))
+        each, more = divmod(len(whole), count)
+        bounds = [number * each + min(number, more) for number in range(count + 1)]  # larger ones first
+        bundles = [*(tuple(whole[start:stop]) for start, stop in pairwise(bounds)), *bundles]
+    return bundles
+
+
 def _bytes_in(file: PlannedFile, each_bytes: int) -> int:
     return each_bytes * (file.units[-1].stop - file.units[0].start)
 
@@ -218,7 +246,8 @@ def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, each
     check_nodes(work, writer.source, engine)
     done = work.done()
     files = [file for file in work.files() if file.path not in done]
-    _make_files(engine, writer, files, tasks_of(files, work.missing(), writer, each_bytes, cores_of(engine)))
+    tasks = tasks_of(files, work.missing(), writer, each_bytes, cores_of(engine))
+    _make_files(engine, writer, files, tasks, each_bytes)
     for file in files:
         if not _appears(Path(file.whole)):
             raise NoFiles(
@@ -231,7 +260,7 @@ def run_in_folder(work: WorkFolder, engine: TaskEngine, writer: UnitWriter, each
 
 
 def _make_files(
-    engine: TaskEngine, writer: UnitWriter, files: Sequence[PlannedFile], tasks: Sequence[WritingTask]
+    engine: TaskEngine, writer: UnitWriter, files: Sequence[PlannedFile], tasks: Sequence[WritingTask], each_bytes: int
 ) -> None:
     """Write what is missing. A file of several tasks is joined as soon as it has all of its units, while those of others are written."""
     left = Counter(task.units[0].target for task in tasks if task.number is None)
@@ -239,8 +268,8 @@ def _make_files(
     apart = [file for file in files if file.number not in complete]
     threads = max(1, min(MOST_JOINING, free_cores_of_node(engine) // max(len(apart), 1)))
     joins = {file.path: EngineTask(_join_there, writer, (file.number, threads)) for file in apart}
-    for task in tasks:
-        engine.submit(EngineTask(_write_there, writer, task))
+    for bundle in bundles_of(tasks, files, each_bytes, cores_of(engine)):
+        engine.submit(EngineTask(_write_there, writer, bundle))
     for path in [path for path in joins if path not in left]:
         engine.submit(joins.pop(path))
     count = -1
@@ -256,12 +285,15 @@ def _make_files(
     assert not joins, "the engine has not yielded all results"
 
 
-def _write_there(writer: UnitWriter, task: WritingTask) -> tuple[str, int]:
-    examples = write_units(writer, task.units)
-    if task.number is None:
-        return task.units[0].target, examples
-    assert writer.work is not None
-    join_whole(writer.work.file(task.number))
+def _write_there(writer: UnitWriter, bundle: tuple[WritingTask, ...]) -> tuple[str, int]:
+    if bundle[0].number is None:
+        return bundle[0].units[0].target, write_units(writer, bundle[0].units)
+    examples = 0
+    for task in bundle:
+        assert writer.work is not None
+        assert task.number is not None
+        examples += write_units(writer, task.units)
+        join_whole(writer.work.file(task.number))
     return JOINED, examples
 
 
