@@ -153,9 +153,9 @@ def _measure_all(
     with libraries(run) as open_libraries:
         for row in rows:
             systems = systems_of_row(row)
-            files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make()
+            files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make().warm()
             if any(system.start.endswith("_joined") for system in systems):
-                files.joined().make()
+                files.joined().make().warm()
             visit = lambda system, _, row=row: Visit(open_libraries.of(system), system.start, row.shape, run.size)  # noqa: E731
             tables[row.name] = measure_systems(row.name, systems, run, start=visit)
             say(row.name, tables[row.name])
