@@ -13,7 +13,8 @@
 namespace headrace::riegeli {
 namespace {
 
-constexpr std::size_t together = 2;            // chunks per stretch of a thread
+constexpr std::size_t together = 4;            // chunks, hashed in parallel
+constexpr std::size_t many = 16;               // chunks for each thread; fewer are shared out in pairs
 constexpr std::size_t worth_help = 32 << 10;   // bytes: about ten microseconds of work
 constexpr std::uint64_t most_joined = 1 << 20; // data bytes of a chunk that block headers interrupt
 constexpr std::size_t headers_together = 16;   // per stretch of a thread
@@ -43,14 +44,21 @@ bool size_fits(Part& sizes, std::uint64_t size) {
     return cursor.varint() == size && cursor.done();
 }
 
-// Reads two chunks at a time, and reuses its memory for the next ones.
+// Reads up to four chunks at a time, and reuses its memory for the next ones.
 class Reader {
   public:
     void read(std::span<Single> singles, bool verify) {
-        std::array<Bytes, 2> data;
+        std::array<Bytes, together> data;
         for (std::size_t i = 0; i < singles.size(); ++i)
             data[i] = data_of(singles[i].file, singles[i].header, joined_[i]);
         if (verify && !are_sound(singles, data)) return;
+        for (std::size_t at = 0; at < singles.size(); at += 2)
+            decompress(singles.subspan(at, std::min<std::size_t>(2, singles.size() - at)), data.data() + at);
+    }
+
+  private:
+    // One chunk or two.
+    void decompress(std::span<Single> singles, const Bytes* data) {
         std::array<Bytes, 2> frames;
         std::size_t packed = 0;
         for (std::size_t i = 0; i < singles.size(); ++i) {
@@ -70,7 +78,6 @@ class Reader {
         }
     }
 
-  private:
     // Empty if joining would take much memory. The hash then does not match, or parsing fails.
     static Bytes data_of(Bytes file, const ChunkHeader& header, std::vector<std::byte>& room) {
         if (header.interrupted()) {
@@ -80,10 +87,14 @@ class Reader {
         return read_chunk_data(file, header, room);
     }
 
-    static bool are_sound(std::span<const Single> singles, const std::array<Bytes, 2>& data) noexcept {
-        if (singles.size() == 1) return riegeli_hash(data[0]) == singles[0].header.data_hash;
-        const auto hashes = riegeli_hash_pair(data[0], data[1]);
-        return hashes[0] == singles[0].header.data_hash && hashes[1] == singles[1].header.data_hash;
+    static bool are_sound(std::span<const Single> singles, const std::array<Bytes, together>& data) noexcept {
+        std::array<Pieces, together> inputs;
+        std::array<std::uint64_t, together> hashes{};
+        for (std::size_t i = 0; i < singles.size(); ++i) inputs[i] = {&data[i], 1};
+        riegeli_hash_many(std::span(inputs).first(singles.size()), hashes);
+        for (std::size_t i = 0; i < singles.size(); ++i)
+            if (hashes[i] != singles[i].header.data_hash) return false;
+        return true;
     }
 
     // The frame to decompress. Empty if there is none: the record is ready, or something is wrong.
@@ -112,7 +123,7 @@ class Reader {
     }
 
     std::array<zstd::Decoder, 2> decoders_;
-    std::array<std::vector<std::byte>, 2> joined_;
+    std::array<std::vector<std::byte>, together> joined_;
 };
 
 } // namespace
@@ -135,20 +146,21 @@ void read_single_headers(std::span<Single> singles, unsigned threads) {
 void read_singles(std::span<Single> singles, bool verify, unsigned threads) {
     std::size_t total = 0;
     for (const Single& single : singles) total += single.target.size();
-    ThreadTeam::shared().run(
-        singles.size(), together, total < worth_help ? 1 : threads, [&](std::size_t at, std::size_t end) {
-            try {
-                thread_local const auto reader = std::make_unique<Reader>();
-                for (; at < end; at += 2) {
-                    for (std::size_t next = at + 2; next < std::min(at + 4, singles.size()); ++next) {
-                        const ChunkHeader& header = singles[next].header;
-                        prefetch(singles[next].file, header.data_begin, std::min(header.data_size, most_ahead));
-                    }
-                    reader->read(singles.subspan(at, std::min<std::size_t>(2, end - at)), verify);
+    if (total < worth_help) threads = 1;
+    const std::size_t stretch = singles.size() < many * threads ? 2 : together;
+    ThreadTeam::shared().run(singles.size(), stretch, threads, [&](std::size_t at, std::size_t end) {
+        try {
+            thread_local const auto reader = std::make_unique<Reader>();
+            for (; at < end; at += stretch) {
+                for (std::size_t next = at + stretch; next < std::min(at + 2 * stretch, singles.size()); ++next) {
+                    const ChunkHeader& header = singles[next].header;
+                    prefetch(singles[next].file, header.data_begin, std::min(header.data_size, most_ahead));
                 }
-            } catch (const std::bad_alloc&) { // The rest stays undone.
+                reader->read(singles.subspan(at, std::min(stretch, end - at)), verify);
             }
-        });
+        } catch (const std::bad_alloc&) { // The rest stays undone.
+        }
+    });
 }
 
 } // namespace headrace::riegeli

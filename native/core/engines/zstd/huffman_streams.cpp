@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "core/engines/zstd/sequences.hpp"
+
+#ifdef HEADRACE_X86
+#include <immintrin.h>
+#endif
 
 namespace headrace::zstd {
 namespace {
@@ -120,9 +125,96 @@ HEADRACE_FOR_BMI2 void four_bmi2(HuffmanTable::Four& four, std::size_t turns, co
     turns_of_four(four, turns, code);
 }
 
-HEADRACE_FOR_BMI2 bool eight_bmi2(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other,
+// Eight pointers to outputs would push the streams out of the registers. So the symbols go to lanes behind one pointer
+// first. They are written from back to front, each as a whole cell: the next symbol overwrites the length of its code,
+// which saves the shift. Four instructions remain for a symbol; compilers then keep all eight words in registers.
+constexpr std::size_t lane_count = 8;
+constexpr std::size_t lane_size = 1088; // no multiple of the size of a page
+
+template <typename Each, std::size_t... lane>
+HEADRACE_INLINE void for_each_lane(Each&& each, std::index_sequence<lane...> /*lanes*/) noexcept {
+    (each.template operator()<lane>(), ...);
+}
+
+#define HEADRACE_FOR_AVX2 __attribute__((target("bmi,bmi2,lzcnt,avx2")))
+
+HEADRACE_FOR_AVX2 void copy_reversed(std::byte* to, const std::byte* from_end, std::size_t size) noexcept {
+    const __m256i order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    constexpr std::size_t width = sizeof order;
+    for (; size >= width; size -= width, to += width) {
+        from_end -= width;
+        const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from_end));
+        constexpr int swap_halves = 0x4E;
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                            _mm256_permute4x64_epi64(_mm256_shuffle_epi8(bytes, order), swap_halves));
+    }
+    for (; size != 0; --size) *to++ = *--from_end;
+}
+
+HEADRACE_FOR_AVX2 bool eight_avx2(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other,
                                   const Code other_code) noexcept {
-    return all_eight(four, code, other, other_code);
+    if (code.shift != other_code.shift) return all_eight(four, code, other, other_code);
+    constexpr auto lanes = std::make_index_sequence<lane_count>();
+    const auto stream_of = [&](std::size_t lane) HEADRACE_INLINE_LAMBDA -> HuffmanStream& {
+        return lane < 4 ? four[lane] : other[lane - 4];
+    };
+    std::array<std::uint64_t, lane_count> bits;
+    std::array<const std::byte*, lane_count> at;
+    for_each_lane(
+        [&]<std::size_t lane>() HEADRACE_INLINE_LAMBDA {
+            bits[lane] = stream_of(lane).bits;
+            at[lane] = stream_of(lane).at;
+        },
+        lanes);
+    const std::uint64_t shift = code.shift;
+    // As in `safe_turns`, but by the length of the longest code.
+    const auto safe_turns_here = [&] {
+        std::ptrdiff_t least = at[0] - four[0].begin;
+        for (std::size_t lane = 1; lane < lane_count; ++lane) least = std::min(least, at[lane] - stream_of(lane).begin);
+        constexpr std::ptrdiff_t most_used = 7; // bits of a word after `refill`
+        const std::ptrdiff_t left = (least + readable_before) * 8 - most_used;
+        return left < 0 ? 0 : static_cast<std::size_t>(left) / (between_refills * (64 - shift));
+    };
+    std::array<std::byte, lane_count * lane_size + 1> decoded;
+    std::byte* const first = decoded.data() + lane_size;
+    std::byte* to = first;
+    std::size_t room = std::min({lane_size, static_cast<std::size_t>(four[3].end - four[3].to),
+                                 static_cast<std::size_t>(other[3].end - other[3].to)}) /
+                       between_refills;
+    while (std::size_t turns = std::min(room, safe_turns_here())) {
+        room -= turns;
+        for (; turns != 0; --turns, to -= between_refills) {
+            five_times([&]<int number>() HEADRACE_INLINE_LAMBDA {
+                for_each_lane(
+                    [&]<std::size_t lane>() HEADRACE_INLINE_LAMBDA {
+                        const std::uint16_t cell = (lane < 4 ? code : other_code).cells[bits[lane] >> shift];
+                        std::memcpy(to + lane * lane_size - number - 1, &cell, sizeof cell);
+                        bits[lane] <<= cell & 63;
+                    },
+                    lanes);
+            });
+            asm("" : "+m"(at)); // stays in memory: the registers are for `bits`
+            for_each_lane(
+                [&]<std::size_t lane>() HEADRACE_INLINE_LAMBDA {
+                    const auto used = static_cast<unsigned>(std::countr_zero(bits[lane]));
+                    at[lane] -= used >> 3;
+                    bits[lane] = (load_le<std::uint64_t>(at[lane]) | 1) << (used & 7);
+                },
+                lanes);
+        }
+    }
+    const auto size = static_cast<std::size_t>(first - to);
+    for_each_lane(
+        [&]<std::size_t lane>() HEADRACE_INLINE_LAMBDA {
+            HuffmanStream& stream = stream_of(lane);
+            stream.bits = bits[lane];
+            stream.at = at[lane];
+            copy_reversed(stream.to, first + lane * lane_size + 1, size);
+            stream.to += size;
+        },
+        lanes);
+    return size != 0;
 }
 
 #endif
@@ -175,7 +267,7 @@ void HuffmanTable::decode_eight(const HuffmanTable& table, Four& four, const Huf
     const Code code{table.cells_.data(), 64 - table.log_}, other_code{other_table.cells_.data(), 64 - other_table.log_};
     auto* decode = &eight_plain;
 #ifdef HEADRACE_X86
-    if (cpu.bmi2) decode = &eight_bmi2;
+    if (cpu.bmi2 && cpu.avx2) decode = &eight_avx2;
 #endif
     while (decode(four, code, other, other_code)) {}
 }
