@@ -18,7 +18,7 @@ from headrace.loading import thread_choice
 from headrace.loading.jobs import Block, JobSizer
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.rounds import BatchRun
-from headrace.loading.thread_choice import MOST, MOST_PAUSE_NS, ThreadChoice, remembered_choice
+from headrace.loading.thread_choice import MOST, MOST_PAUSE_NS, SEGMENT_NS, ThreadChoice, remembered_choice
 
 MS = 1_000_000
 
@@ -108,8 +108,8 @@ def test_a_trial_is_short():
     """A few segments of milliseconds, or of a few jobs."""
     quick = Consumer(MS // 10, MS // 20)
     quick.settle()
-    assert quick.spent[False] <= 4 * MS
-    assert quick.spent[True] <= 7 * MS
+    assert quick.spent[False] <= 13 * MS
+    assert quick.spent[True] <= 25 * MS
     dear = Consumer(300 * MS, 150 * MS)
     dear.settle()
     assert dear.spent[False] <= 5 * 300 * MS
@@ -119,8 +119,8 @@ def test_a_close_trial_is_longer():
     clear, close = Consumer(MS, MS // 2), Consumer(MS, MS * 9 // 10)
     clear.settle()
     close.settle()
-    assert close.spent[False] == (2 * (MOST + 1) + 1) * MS
-    assert clear.spent[False] == (2 * 3 + 1) * MS
+    assert close.spent[False] > 2 * clear.spent[False]
+    assert close.spent[False] <= (MOST + 2) * SEGMENT_NS
 
 
 @pytest.mark.parametrize("threads_ns", [MS // 10, MS * 9 // 10, 11 * MS // 10, 2 * MS, 10 * MS])
@@ -184,7 +184,7 @@ def test_a_wrong_choice_does_not_last():
     """One that was made while another program had a core, or for a source of the same kind."""
     consumer = Consumer(MS, MS // 2, noise=lambda now, by_threads: 4.0 if by_threads and now < 200 * MS else 1.0)
     assert consumer.settle() is False
-    consumer.run(700 * MS)
+    consumer.run(2000 * MS)
     assert consumer.choice.kept is True
     taken_over = Consumer(MS, MS // 2, kept=False)
     assert not taken_over.choice.is_trying

@@ -8,11 +8,14 @@ namespace {
 // Idle memory to keep per process: a few batches of a few megabytes. Loaders set it by the memory of the machine.
 std::size_t idle_limit = std::size_t{256} << 20;
 
+// Longer than loaders pause between two tests of threads, which need more blocks: each test would fault their pages in.
+constexpr std::chrono::seconds kept_idle{6};
+
 // One pool per process serves the arrays of every loader. A forked child must not touch a mutex that a thread of the
 // parent may hold, so it starts with its own pool (see `new_pool`). Never destroyed: threads may still run at process
 // exit.
 std::shared_ptr<Pool>& pool_slot() {
-    static auto* const pool = new std::shared_ptr<Pool>(std::make_shared<Pool>(idle_limit));
+    static auto* const pool = new std::shared_ptr<Pool>(std::make_shared<Pool>(idle_limit, kept_idle));
     return *pool;
 }
 
@@ -51,7 +54,7 @@ void register_pool(nb::module_& module) {
         "pool_after_fork",
         [] {
             // Leaked on purpose: blocks that the child inherited may still point to the old pool.
-            new std::shared_ptr<Pool>(std::exchange(pool_slot(), std::make_shared<Pool>(idle_limit)));
+            new std::shared_ptr<Pool>(std::exchange(pool_slot(), std::make_shared<Pool>(idle_limit, kept_idle)));
         },
         "Replace the pool by an empty one, in a forked child.");
 }

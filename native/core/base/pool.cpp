@@ -130,7 +130,10 @@ void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
         const std::scoped_lock lock(mutex_);
         used_bytes_ -= capacity;
         try {
-            if (taken_ - swept_ >= between_sweeps) freed = sweep();
+            if (taken_ - looked_ >= between_sweeps) {
+                looked_ = taken_;
+                if (Clock::now() - swept_ >= kept_) freed = sweep();
+            }
             if (idle_bytes_ + capacity <= idle_limit_) {
                 idle_[capacity].blocks.push_back(data);
                 idle_bytes_ += capacity;
@@ -156,7 +159,7 @@ std::vector<Pool::Unused> Pool::sweep() {
         idle_bytes_ -= capacity * idle.least;
         idle.least = idle.blocks.size();
     }
-    swept_ = taken_;
+    swept_ = Clock::now();
     return found;
 }
 

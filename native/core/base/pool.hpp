@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,11 +12,14 @@ namespace headrace {
 
 /// Recycled memory for batch columns: a page fault costs more than filling the page. A block belongs to its `Block`;
 /// after that, the next `take` of its size class may return it. Blocks that were not needed for a thousand calls of
-/// `take` are freed. Thread-safe.
+/// `take`, and for some time, are freed. Thread-safe.
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
-    /// Keeps at most `idle_limit` unused bytes, and frees the rest.
-    explicit Pool(std::size_t idle_limit) : idle_limit_(idle_limit) {}
+    using Clock = std::chrono::steady_clock;
+
+    /// Keeps at most `idle_limit` unused bytes, and frees the rest. Keeps no block longer than twice as long as `kept`
+    /// without using it, if there are calls of `take`.
+    explicit Pool(std::size_t idle_limit, Clock::duration kept = {}) : idle_limit_(idle_limit), kept_(kept) {}
     ~Pool();
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
@@ -80,7 +84,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::size_t used_bytes_ = 0;
     std::uint64_t taken_ = 0;
     std::uint64_t recycled_ = 0;
-    std::uint64_t swept_ = 0; // `taken_` at the last sweep
+    Clock::duration kept_;
+    std::uint64_t looked_ = 0; // `taken_` when a sweep was last considered
+    Clock::time_point swept_ = Clock::now();
 };
 
 } // namespace headrace

@@ -8,8 +8,9 @@ the next, for each example, includes all of these costs, and the consumer's own 
 So a loader whose ``threads`` were left out begins with a *trial*. Segments of jobs made by threads take turns with segments that the
 consumer makes itself, as with ``threads=0``. Each segment is compared with the one before it, since both meet the same other programs, and
 the median of these comparisons decides. Then single segments go on testing the other way for as long as the loader runs: rarely where
-they agree with the choice, soon again where they do not. What they cost is a small share of the time. So a choice that a busy machine
-made, or that another consumer has made wrong, does not last. The order, the contents of the batches and the state never depend on the choice.
+they agree with the choice, soon again where they do not. The first jobs of a test and after it are not compared, because threads in use
+again fill new memory. What tests cost is a small share of the time. So a choice that a busy machine made, or that another consumer has made wrong,
+does not last. The order, the contents of the batches and the state never depend on the choice.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from headrace.io.system import usable_cores
 __all__ = ["ThreadChoice", "count_threads", "remembered_choice"]
 
 MAX_THREADS = 16
-SEGMENT_NS = {True: 2_000_000, False: 1_000_000}
-"""The least duration of a segment, with threads and without."""
+SEGMENT_NS = 4_000_000
+"""The least duration of a segment. Linux adds the processor time of other cores at every tick, which is as long on most systems."""
 INLINE_JOBS = 2
 """The fewest jobs of a segment without threads."""
 WARM_NS = 20_000_000
@@ -41,6 +42,8 @@ DEAR_NS = 50_000_000
 CLOSE = 0.85, 1.1
 RECENT = 5
 """The latest comparisons, whose median decides after the trial."""
+EFFORTS = 16
+"""The latest comparisons of processor time, which are less exact."""
 GAIN = 0.97
 """Threads must take at most this share of the time: a comparison is not exact."""
 WORTH = 0.15
@@ -60,6 +63,8 @@ MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = 20_000_000
 """The pause before the first test of a choice that was taken over from another source."""
+TRIED_PAUSE_NS = 400_000_000
+"""The longest pause after a trial. Much happens for the first time in it, which makes both ways seem slower than they are."""
 CHANGE = 1.5
 """If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, only later comparisons count, and
 the next test comes as soon as ``EARLY_SHARE`` allows."""
@@ -108,12 +113,14 @@ class ThreadChoice:
         self._inline_ns = 0
         self._ratios: deque[float] = deque(maxlen=MOST)
         """Time with threads, as a share of the time without, in each comparison."""
-        self._efforts: deque[float] = deque(maxlen=MOST)
-        """The same of processor time."""
+        self._efforts: deque[tuple[float, float]] = deque(maxlen=EFFORTS)
+        """Processor time for each example, with threads and without."""
         self._costs = {True: deque[float](maxlen=RECENT), False: deque[float](maxlen=RECENT)}
         """Nanoseconds for each example in the latest segments that were compared."""
         self._before: Segment | None = None
         """The latest segment: in the trial of any way, later of the chosen one."""
+        self._settling: list[Segment] = []
+        """The first jobs of a test, and the first ones after it. They are not compared, because threads in use again fill new memory."""
         self._test: Segment | None = None
         """The latest test of the other way, until a segment of the chosen one follows it."""
         self._usual = 0.0
@@ -154,11 +161,20 @@ class ThreadChoice:
             self._finish(not by_threads)
             if by_threads != self.uses_threads:
                 return
-        if segment.jobs >= self._least_jobs[by_threads] and segment.ns >= SEGMENT_NS[by_threads]:
-            if by_threads is self.kept:
+        if segment.jobs >= self._least_jobs[by_threads] and segment.ns >= SEGMENT_NS:
+            if self._settles(by_threads):
+                self._settling.append(segment)
+                self._segments[by_threads] = Segment()
+            elif by_threads is self.kept:
                 self._finish(by_threads)
             else:
                 self.uses_threads = not by_threads
+
+    def _settles(self, by_threads: bool) -> bool:  # noqa: FBT001 - it is a key
+        """Whether the jobs since the last change of ways do not count."""
+        if self.kept is None:
+            return by_threads and not self._settling
+        return len(self._settling) < (1 if by_threads is not self.kept else 2 if self._test is not None else 0)
 
     def _finish(self, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
         """Close a segment, all of whose jobs have been used."""
@@ -172,6 +188,7 @@ class ThreadChoice:
 
     def _try(self, segment: Segment, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
         """Compare a segment of the trial with the one before, and choose if that is enough."""
+        self._settling.clear()
         if not by_threads:
             self._inline_ns += segment.ns
         if not self._warm[by_threads]:
@@ -189,6 +206,7 @@ class ThreadChoice:
             return
         self._choose(share <= self._limit())
         self._pause_after(segment if by_threads is not self.kept else before)
+        self._pause_ns = min(self._pause_ns, TRIED_PAUSE_NS)
 
     def _hold(self, segment: Segment) -> None:
         """Take a segment of the chosen way into account, and the test before it, if there was one."""
@@ -225,7 +243,6 @@ class ThreadChoice:
         self._compare(*((around, test) if self.kept else (test, around)))
         while len(self._ratios) > RECENT:
             self._ratios.popleft()
-            self._efforts.popleft()
         limit = self._limit() * SLACK if self.kept else self._limit() / SLACK
         agrees = (self._ratios[-1] <= limit) is self.kept
         if not agrees:
@@ -242,11 +259,16 @@ class ThreadChoice:
         self._costs[True].append(time)
         self._costs[False].append(time_inline)
         self._ratios.append(time / time_inline)
-        self._efforts.append(effort / effort_inline)
+        self._efforts.append((effort, effort_inline))
 
     def _limit(self) -> float:
-        """The share of the time that threads may take."""
-        return min(GAIN, max(LEAST_GAIN, 1 - WORTH * (median(self._efforts) - 1)))
+        """The share of the time that threads may take.
+
+        From sums, because systems add the time of the other cores in steps of some milliseconds: a single comparison may miss one. The
+        largest and the smallest do not count, because of what happens only once.
+        """
+        effort, effort_inline = (sum(sorted(of)[1:-1] or of) for of in zip(*self._efforts, strict=True))
+        return min(GAIN, max(LEAST_GAIN, 1 - WORTH * (effort / effort_inline - 1)))
 
     def _choose(self, kept: bool) -> None:  # noqa: FBT001 - it is what is chosen
         self.kept = self.uses_threads = kept
@@ -258,9 +280,12 @@ class ThreadChoice:
         """
         cost, ratio = median(self._costs[bool(self.kept)]), median(self._ratios)
         usual_ns = test.examples * cost
-        lost_ns = usual_ns * ((1 / ratio if self.kept else ratio) - 1)
+        led = self._settling[0].examples if self._settling else 0
+        lost_ns = (test.examples + led) * cost * ((1 / ratio if self.kept else ratio) - 1)
         share = TEST_SHARE if len(self._ratios) >= RECENT else EARLY_SHARE
-        longer_ns = max(self._pause * test.ns, (test.ns - usual_ns) / share)
+        settling_ns = sum(max(segment.ns - segment.examples * cost, 0) for segment in self._settling)
+        self._settling.clear()
+        longer_ns = max(self._pause * test.ns, (test.ns - usual_ns + settling_ns) / share)
         self._held_ns = 0
         self._least_pause_ns = int(lost_ns / EARLY_SHARE)
         self._pause_ns = int(max(min(longer_ns, MOST_PAUSE_NS), lost_ns / share))
