@@ -73,6 +73,11 @@ MOST_KINDS = 256
 """How many kinds of sources are remembered."""
 
 
+def sum_middle(values: list[float]) -> float:
+    """The sum without the largest and the smallest, if there are more than two."""
+    return sum(sorted(values)[1:-1]) if len(values) > 2 else sum(values)
+
+
 class Segment:
     """The cost of consecutive jobs made in one way."""
 
@@ -105,6 +110,8 @@ class ThreadChoice:
         """Whether threads should make the next job."""
         self.kept: bool | None = kept
         """The choice; ``None`` in the trial."""
+        self._holds = kept is not None
+        """Whether neither the trial nor a test is running."""
         self._clock = cpu_clock
         self._clocked_ns = cpu_clock()
         self._least_jobs = {True: 2 * ahead, False: INLINE_JOBS}
@@ -148,12 +155,14 @@ class ThreadChoice:
             examples: Examples in it; 0 if only time is added to the job before.
             by_threads: Whether it was given to the threads.
         """
-        now = self._clock()
         segment = self._segments[by_threads]
         segment.ns += ns
-        segment.cpu_ns += now - self._clocked_ns
         segment.examples += examples
         segment.jobs += examples > 0
+        if self._holds and by_threads is self.kept and examples and segment.ns < SEGMENT_NS:
+            return  # Reading the clock would take longer than all of this.
+        now = self._clock()
+        segment.cpu_ns += now - self._clocked_ns
         self._clocked_ns = now
         if by_threads != self.uses_threads:
             return  # A job that was given before the last change of ways.
@@ -214,6 +223,7 @@ class ThreadChoice:
         self._held_ns += segment.ns
         if self._test is not None:
             test, self._test = self._test, None
+            self._holds = True
             if before is not None:
                 self._take_test(test, before, segment)
             return
@@ -224,7 +234,7 @@ class ThreadChoice:
         if self._unusual == CHANGED:
             self._forget(cost)
         if self._held_ns >= self._pause_ns:
-            self.uses_threads = not self.kept
+            self.uses_threads, self._holds = not self.kept, False
 
     def _forget(self, cost: float) -> None:
         """The consumer or the machine has changed, so earlier comparisons do not count."""
@@ -267,11 +277,12 @@ class ThreadChoice:
         From sums, because systems add the time of the other cores in steps of some milliseconds: a single comparison may miss one. The
         largest and the smallest do not count, because of what happens only once.
         """
-        effort, effort_inline = (sum(sorted(of)[1:-1] or of) for of in zip(*self._efforts, strict=True))
+        effort, effort_inline = (sum_middle([pair[i] for pair in self._efforts]) for i in (0, 1))
         return min(GAIN, max(LEAST_GAIN, 1 - WORTH * (effort / effort_inline - 1)))
 
     def _choose(self, kept: bool) -> None:  # noqa: FBT001 - it is what is chosen
         self.kept = self.uses_threads = kept
+        self._holds = True
         self._before, self._pause, self._usual = None, LEAST_PAUSE, median(self._costs[kept])
 
     def _pause_after(self, test: Segment) -> None:
