@@ -641,6 +641,11 @@ def find_line(data: Buffer, at: int) -> int:
     Where the first line at or after `at` begins; the end of the data if there is none.
     """
 
+def encode_json_lines(columns: list[tuple[bytes, int, list[Any], Any]], rows: int) -> numpy.typing.NDArray[numpy.uint8] | None:
+    """
+    Columns as lines of JSON. They are (key in JSON, kind, lists, values), kinds 1 to 8 int8 to uint64, 9 float32, 10 float64, 11 bool, 12 text, 13 text that is JSON. `lists` has for each depth the length of the lists or their offsets, outermost first. Values are a flat array, or data and offsets of texts. None where a number is infinite, a text is not UTF-8, or a list or text is outside its column.
+    """
+
 class JsonDecoder:
     """
     Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, exact, missing), kinds 1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the number that stands for a missing value; None: none may miss.

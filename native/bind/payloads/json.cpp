@@ -4,6 +4,7 @@
 #include "core/framing/json_depth.hpp"
 #include "core/framing/lines.hpp"
 #include "core/json/decode.hpp"
+#include "core/json/encode.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -82,6 +83,60 @@ nb::object decode(const json::Decoder& decoder, nb::object buffers, std::optiona
     return out;
 }
 
+/// Columns to write, whose memory is held here.
+struct HeldSources {
+    std::vector<json::Source> sources;
+    std::vector<Buffer> buffers;
+    std::vector<Indices> offsets;
+
+    /// (key, kind, lists, numbers or (data, offsets)), where lists are lengths or offsets
+    void add(nb::handle item) {
+        const auto parts = nb::cast<nb::tuple>(item);
+        const int kind = nb::cast<int>(parts[1]);
+        if (kind < 1 || kind > static_cast<int>(json::Leaf::value)) throw nb::value_error("no such kind of values");
+        json::Source source;
+        const Bytes key = bytes_of(parts[0]);
+        source.key = {reinterpret_cast<const char*>(key.data()), key.size()};
+        source.leaf = static_cast<json::Leaf>(kind);
+        for (nb::handle lists : nb::cast<nb::list>(parts[2])) {
+            if (source.lists.size() == json::Decoder::most_depth) throw nb::value_error("lists nested too deeply");
+            if (nb::isinstance<nb::int_>(lists)) source.lists.push_back({nb::cast<std::size_t>(lists), nullptr, 0});
+            else {
+                const std::span<const std::int64_t> places = offsets_of(lists);
+                source.lists.push_back({0, places.data(), places.size() - 1});
+            }
+        }
+        if (source.leaf == json::Leaf::text || source.leaf == json::Leaf::value) {
+            const auto text = nb::cast<nb::tuple>(parts[3]);
+            source.texts = {bytes_of(text[0]), offsets_of(text[1])};
+        } else {
+            source.numbers = bytes_of(parts[3]);
+        }
+        sources.push_back(std::move(source));
+    }
+
+  private:
+    Bytes bytes_of(nb::handle object) { return buffers.emplace_back(object).bytes(); }
+
+    std::span<const std::int64_t> offsets_of(nb::handle object) {
+        const Indices& places = offsets.emplace_back(nb::cast<Indices>(object));
+        if (places.shape(0) == 0) throw nb::value_error("offsets are one more than there are values");
+        return {places.data(), places.shape(0)};
+    }
+};
+
+nb::object encode(nb::list columns, std::size_t rows) {
+    HeldSources held;
+    for (nb::handle item : columns) held.add(item);
+    std::optional<json::Lines> lines;
+    {
+        const nb::gil_scoped_release release;
+        lines = json::encode(held.sources, rows, batch_pool());
+    }
+    if (!lines) return nb::none();
+    return to_numpy(std::move(lines->block), nb::dtype<std::uint8_t>(), {lines->size});
+}
+
 } // namespace
 
 void register_json(nb::module_& module) {
@@ -114,6 +169,14 @@ void register_json(nb::module_& module) {
                }),
                nb::arg("data"), nb::arg("at"), nb::sig("def find_line(data: collections.abc.Buffer, at: int) -> int"),
                "Where the first line at or after `at` begins; the end of the data if there is none.");
+    module.def(
+        "encode_json_lines", guarded(&encode), nb::arg("columns"), nb::arg("rows"),
+        nb::sig("def encode_json_lines(columns: list[tuple[bytes, int, list[typing.Any], typing.Any]], rows: int) "
+                "-> numpy.typing.NDArray[numpy.uint8] | None"),
+        "Columns as lines of JSON. They are (key in JSON, kind, lists, values), kinds 1 to 8 int8 to uint64, "
+        "9 float32, 10 float64, 11 bool, 12 text, 13 text that is JSON. `lists` has for each depth the length of "
+        "the lists or their offsets, outermost first. Values are a flat array, or data and offsets of texts. "
+        "None where a number is infinite, a text is not UTF-8, or a list or text is outside its column.");
     nb::class_<json::Decoder>(module, "JsonDecoder",
                               "Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, "
                               "exact, missing), kinds "

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _native
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.jsonl.types import misfits
@@ -22,6 +24,15 @@ __all__ = ["JsonLinesWriter"]
 
 
 SHORT_UNITS = ("ps", "fs", "as")
+NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool")
+KINDS = {np.dtype(name): number for number, name in enumerate(NUMBERS, 1)}
+"""The numbers of these kinds of values in native code, and of the two below."""
+TEXT, JSON = 12, 13
+MOST_DEPTH = 64
+"""Of the lists that native code writes."""
+
+
+ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class JsonLinesWriter:
@@ -55,16 +66,57 @@ class JsonLinesWriter:
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Append rows."""
+        lines = self._fast_lines(batch, n)
+        self._file.give(self._plain_lines(batch, n) if lines is None else lines)
+        self.rows += n
+
+    def _plain_lines(self, batch: Mapping[str, Any], n: int) -> bytes:
+        """The rows as text, by way of Python values. Finds every fault."""
         names = list(self.schema)
         columns = [self._rows(batch[name], self.schema[name], name) for name in names]
-        encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-        lines = [encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)] or ["{}"] * n
+        lines = [ENCODE(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)] or ["{}"] * n
         try:
-            text = "\n".join([*lines, ""]).encode()
+            return "\n".join([*lines, ""]).encode()
         except UnicodeEncodeError as error:
             raise UnsupportedData(Where(path=self._path), expected="Unicode text", found=str(error)) from error
-        self._file.write(text)
-        self.rows += n
+
+    def _fast_lines(self, batch: Mapping[str, Any], n: int) -> npt.NDArray[np.uint8] | None:
+        """The same text by native code; ``None`` where :meth:`_plain_lines` has to look at the values."""
+        parts = []
+        try:
+            for name, feature in self.schema.items():
+                column = batch[name]
+                if len(column) != n:
+                    return None
+                parts.append((ENCODE(name).encode(), *self._native_column(column, feature, name)))
+        except (ValueError, TypeError, UnsupportedData):  # of any column, perhaps not of the first one at fault
+            return None
+        return _native.encode_json_lines(parts, n) if parts else None
+
+    def _native_column(self, column: Any, feature: Feature, name: str) -> tuple[int, list[Any], Any]:
+        """A column for native code: kind, lists, values. Those that it does not know are written as JSON here.
+
+        Raises:
+            ValueError, TypeError, UnsupportedData: A value has no JSON form.
+        """
+        lists: list[Any] = []
+        inner = column
+        while isinstance(inner, Ragged):
+            lists.append(inner.offsets)
+            inner = inner.values
+        lists += map(int, getattr(inner, "shape", ())[1:])
+        is_known = len(lists) <= MOST_DEPTH
+        if is_known and type(inner) is np.ndarray and not feature.is_text and inner.dtype == feature.numpy_dtype:
+            numbers = self._points(inner, name) if inner.dtype.kind == "M" and inner.size else _as_numbers(inner)
+            if numbers.dtype in KINDS:
+                return KINDS[numbers.dtype], lists, np.ascontiguousarray(numbers).reshape(-1)
+            texts = _of_one_length(numbers)
+        else:
+            texts = _as_texts(inner) if is_known and feature.dtype == "str" else None
+        if texts is not None:
+            return TEXT, lists, (texts.data, texts.offsets)
+        rows = Strings.from_values([ENCODE(row) for row in self._rows(column, feature, name)], is_text=True)
+        return JSON, [], (rows.data, rows.offsets)
 
     def _rows(self, column: Any, feature: Feature, name: str) -> list[Any]:
         kind = "O" if feature.is_text else feature.numpy_dtype.kind
@@ -116,6 +168,40 @@ class JsonLinesWriter:
     def abort(self) -> None:
         """Remove the unfinished file."""
         self._file.abort()
+
+
+def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Values in a dtype of native code that has the same text, where there is one."""
+    if values.dtype.kind == "m" and not np.isnat(values).any():
+        return values.view(np.int64)
+    if values.dtype == np.float16:
+        return _shortest(values)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def _of_one_length(values: npt.NDArray[Any]) -> Strings | None:
+    """A column of ASCII text, such as dates; ``None`` if it is another one, or if the lengths differ."""
+    if values.dtype.kind != "U" or not values.size:
+        return None
+    data = np.ascontiguousarray(values).astype("S").reshape(-1)
+    width = data.dtype.itemsize
+    if not (np.char.str_len(data) == width).all():
+        return None
+    return Strings.trust(data.view(np.uint8), np.arange(0, data.nbytes + 1, width), is_text=True)
+
+
+def _as_texts(values: Any) -> Strings | None:
+    """A column of text; ``None`` if it is another one.
+
+    Raises:
+        ValueError: A text has half a character.
+    """
+    if isinstance(values, Strings):
+        return values if values.is_text else None
+    if type(values) is not np.ndarray or values.dtype != object:
+        return None
+    flat = values.reshape(-1).tolist()
+    return Strings.from_values(flat, is_text=True) if set(map(type, flat)) <= {str} else None
 
 
 def _or_null(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:

@@ -207,6 +207,10 @@ class PackedFile:
         """Append bytes."""
         self.file.write(part if self._deflater is None else self._deflater.compress(part))
 
+    def give(self, part: Buffer) -> None:
+        """Append bytes that will not change. A background thread may write them."""
+        self.file.give(part if self._deflater is None else self._deflater.compress(part))
+
     def close(self) -> None:
         """Finish the file, which then appears under its name."""
         if not self.file.closed and self._deflater is not None:
