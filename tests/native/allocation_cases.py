@@ -260,6 +260,15 @@ CASES = {
         getattr(part, "tolist", lambda part=part: part)() for part in _native.scan_lines(table, 0, 12)
     ],
     "find_line": lambda: _native.find_line(table, 2),
+    "encode_json_lines": lambda: bytes(
+        _native.encode_json_lines(
+            [
+                (b'"a"', 4, [np.array([0, 2, 3])], np.arange(3)),
+                (b'"b"', 12, [], (np.frombuffer(b"ab", np.uint8), np.array([0, 1, 2]))),
+            ],
+            2,
+        )
+    ),
     "json_too_deep": lambda: _native.json_too_deep(b"[[[1]]]", 2),
     "decode_jpegs": lambda: [
         part.tolist() if hasattr(part, "tolist") else part for part in _native.decode_jpegs(jpegs, 16, 24, 3)
