@@ -20,6 +20,7 @@
 #include "core/framing/recordio.hpp"
 #include "core/framing/tfrecord.hpp"
 #include "core/json/decode.hpp"
+#include "core/json/encode.hpp"
 #include "core/protobuf/example/decode.hpp"
 #include "core/protobuf/example/encode.hpp"
 #include "core/protobuf/example/scan.hpp"
@@ -294,6 +295,16 @@ void read_csv() {
     check(csv::Decoder(layout, specs).decode(together, 2, pool).has_value());
 }
 
+void write_json() {
+    static const std::vector<std::int64_t> numbers{1, 2, 3}, places{0, 2, 3}, ends{0, 1, 2};
+    std::vector<json::Source> sources(2);
+    sources[0] = {"\"a\"", json::Leaf::int64, {{0, places.data(), 2}}, std::as_bytes(std::span(numbers)), {}};
+    sources[1] = {"\"b\"", json::Leaf::text, {}, {}, {bytes_of("xy"), ends}};
+    const auto lines = json::encode(sources, 2, pool);
+    check(lines && std::string_view(reinterpret_cast<const char*>(lines->block.data()), lines->size) ==
+                       "{\"a\":[1,2],\"b\":\"x\"}\n{\"a\":[3],\"b\":\"y\"}\n");
+}
+
 void read_json() {
     std::vector<json::Spec> specs(3);
     specs[0].path = {"a key that is longer than a short string"};
@@ -513,6 +524,7 @@ const std::vector<Use> uses = {
     {"sagemaker_record written", write_sagemaker_records},
     {"csv read", read_csv},
     {"json read", read_json},
+    {"json write", write_json},
     {"csv written", write_csv},
     {"npy header", read_npy_header},
     {"png", read_png},

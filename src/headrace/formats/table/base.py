@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace._native import bounds
 from headrace.contracts.records import Checked, Misfit, Skipped, Table
@@ -207,7 +208,7 @@ class PackedFile:
         """Append bytes."""
         self.file.write(part if self._deflater is None else self._deflater.compress(part))
 
-    def give(self, part: Buffer) -> None:
+    def give(self, part: Buffer | npt.NDArray[Any]) -> None:
         """Append bytes that will not change. A background thread may write them."""
         self.file.give(part if self._deflater is None else self._deflater.compress(part))
 
