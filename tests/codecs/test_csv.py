@@ -317,9 +317,10 @@ def test_columns_against_pandas(tmp_path):
 # ------------------------------------------------------------------------------------------------ rows decoded together
 
 FIELDS = {
-    "int64": st.integers(-(2**63), 2**63 - 1).map(str),
-    "float64": st.floats(width=64).map(repr) | st.sampled_from(["NA", "", " 1.5", '"2"', "007"]),
-    "bool": st.sampled_from(["true", "False", "TRUE", " true"]),
+    "int64": st.integers(-(2**63), 2**63 - 1).map(str) | st.sampled_from(["+5", '"7"', '" 8 "', " -9", "3.0", "007"]),
+    "float64": st.floats(width=64).map(repr)
+    | st.sampled_from(["NA", "", " 1.5", '"2"', "007", "-.5", "5.", "+.25", '"+3"', '" NA"', "  ", '""', "nan"]),
+    "bool": st.sampled_from(["true", "False", "TRUE", " true", '"False"', "1"]),
     "str": st.text(st.sampled_from('ab"é,\n \r'), max_size=40).map(lambda text: '"' + text.replace('"', '""') + '"'),
     "bytes": st.text(st.sampled_from("abé "), max_size=40),
 }

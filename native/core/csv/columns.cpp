@@ -27,6 +27,7 @@ Columns::Columns(const Layout& layout, const std::vector<Spec>& specs, std::shar
     : layout_(layout),
       specs_(specs),
       cpu_(cpu),
+      bare_(layout),
       pool_(std::move(pool)),
       numbers_may_miss_(layout.missing.has_number(layout.dialect.decimal)),
       truths_may_miss_(layout.missing.has_truth()),
@@ -76,9 +77,12 @@ void Columns::add_numbers(std::size_t k, const FieldGrid& grid) {
     const std::size_t item = size_of(spec.kind), rows = grid.rows();
     const bool may_miss = spec.kind == Kind::boolean ? truths_may_miss_ : numbers_may_miss_;
     std::byte* const to = places_[k];
-    for (std::size_t i = 0; i < rows; ++i) {
-        if (!may_miss) i = read_cells(column, i, rows, forms_[k], to + i * item, cpu_);
-        if (i != rows) store(to + i * item, spec.kind, slow_number(k, {column.begin(i), column.size(i)}));
+    CellRuns runs(bare_, column, rows, may_miss);
+    for (std::size_t i = 0; i < rows;) {
+        if (runs.readable()) i = read_cells(runs.cells(), i, runs.stop(), forms_[k], to + i * item, cpu_);
+        if (i == rows || runs.go_on(i)) continue;
+        store(to + i * item, spec.kind, slow_number(k, {column.begin(i), column.size(i)}));
+        ++i;
     }
     places_[k] = to + rows * item;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/pool.hpp"
+#include "core/csv/cells/bare.hpp"
 #include "core/csv/cells/numbers.hpp"
 #include "core/csv/grid.hpp"
 #include "core/csv/value.hpp"
@@ -53,6 +54,7 @@ class Columns {
     const Layout& layout_;
     const std::vector<Spec>& specs_;
     const Cpu& cpu_;
+    BareCells bare_;
     std::shared_ptr<Pool> pool_;
     bool numbers_may_miss_; ///< Whether a missing word could parse as a number,
     bool truths_may_miss_;  ///< or is a truth value.

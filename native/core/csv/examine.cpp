@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/thread_team.hpp"
+#include "core/csv/cells/bare.hpp"
 #include "core/csv/cells/counts.hpp"
 #include "core/csv/fields.hpp"
 #include "core/csv/grid.hpp"
@@ -72,6 +73,7 @@ class Examination {
     Examination(const Layout& layout, bool until_text, const Cpu& cpu)
         : layout_(layout),
           cpu_(cpu),
+          bare_(layout),
           until_text_(until_text),
           numbers_may_miss_(layout.missing.has_number(layout.dialect.decimal)),
           truths_may_miss_(layout.missing.has_truth()),
@@ -108,19 +110,26 @@ class Examination {
         return until_text_ && (facts_[k].text | facts_[k].padded) != 0;
     }
 
-    void column(const GridColumn& column, std::size_t rows, ColumnFacts& facts) const {
+    void column(const GridColumn& column, std::size_t rows, ColumnFacts& facts) {
         CellCounts counts;
-        for (std::size_t i = 0; i < rows;) {
-            if (!numbers_may_miss_) i = count_numbers(column, i, rows, layout_.dialect.decimal, counts, cpu_);
-            const std::size_t before = i;
-            if (!truths_may_miss_) i = count_truths(column, i, rows, counts, cpu_);
-            if (i == rows || i != before) continue;
+        CellRuns runs(bare_, column, rows, numbers_may_miss_ || truths_may_miss_);
+        std::size_t i = 0;
+        while (i < rows) {
+            if (runs.readable()) {
+                i = count_numbers(runs.cells(), i, runs.stop(), layout_.dialect.decimal, counts, cpu_);
+                const std::size_t before = i;
+                i = count_truths(runs.cells(), i, runs.stop(), counts, cpu_);
+                if (i != before && i != runs.stop()) continue;
+            }
+            if (i == rows || runs.go_on(i)) continue;
             const std::string_view field(column.begin(i), column.size(i));
             count(seen_field(field, field_at(field, 0, layout_.dialect), layout_), facts);
             if (until_text_ && (facts.text | facts.padded) != 0) break;
             ++i;
         }
-        facts.empty += counts.empty;
+        const std::size_t missing = runs.missing_before(i); // They were counted as empty ones.
+        facts.missing += missing;
+        facts.empty += counts.empty - missing;
         facts.whole += counts.whole;
         facts.real += counts.real;
         facts.boolean += counts.boolean;
@@ -165,6 +174,7 @@ class Examination {
 
     const Layout& layout_;
     const Cpu& cpu_;
+    BareCells bare_;
     bool until_text_;
     bool numbers_may_miss_;
     bool truths_may_miss_;

@@ -1,6 +1,7 @@
 #include "core/csv/layout.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/csv/number.hpp"
 
@@ -14,6 +15,23 @@ struct Truth {
 constexpr std::array<Truth, 6> truths{
     {{"True", true}, {"False", false}, {"true", true}, {"false", false}, {"TRUE", true}, {"FALSE", false}}};
 
+constexpr std::size_t most_short = 7;
+
+/// The bytes of a text of one to seven, and its size.
+std::uint64_t short_word(std::string_view text) noexcept {
+    const std::size_t size = text.size();
+    std::uint64_t word = std::uint64_t{size} << 56;
+    if (size >= 4) {
+        std::uint32_t low = 0, high = 0;
+        std::memcpy(&low, text.data(), sizeof low);
+        std::memcpy(&high, text.data() + size - sizeof high, sizeof high);
+        return word | low | std::uint64_t{high} << 8 * (size - sizeof high);
+    }
+    for (const std::size_t k : {std::size_t{0}, size / 2, size - 1})
+        word |= std::uint64_t{static_cast<unsigned char>(text[k])} << 8 * k;
+    return word;
+}
+
 } // namespace
 
 Words::Words(std::vector<std::string> words) : words_(std::move(words)) {
@@ -21,12 +39,19 @@ Words::Words(std::vector<std::string> words) : words_(std::move(words)) {
         longest_ = std::max(longest_, word.size());
         if (word.empty()) empty_ = true;
         else first_[static_cast<unsigned char>(word.front())] = true;
+        if (!word.empty() && word.size() <= most_short) short_.push_back(short_word(word));
     }
 }
 
 bool Words::has(std::string_view text) const noexcept {
     if (text.empty()) return empty_;
-    if (text.size() > longest_ || !first_[static_cast<unsigned char>(text.front())]) return false;
+    if (text.size() > longest_ || !begin_with(text.front())) return false;
+    if (text.size() <= most_short) { // without a branch for each word
+        const std::uint64_t wanted = short_word(text);
+        bool found = false;
+        for (const std::uint64_t word : short_) found |= word == wanted;
+        return found;
+    }
     return std::ranges::find(words_, text) != words_.end();
 }
 

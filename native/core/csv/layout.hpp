@@ -16,6 +16,9 @@ class Words {
     explicit Words(std::vector<std::string> words);
     [[nodiscard]] bool has(std::string_view text) const noexcept;
 
+    /// Whether any of them begins with this byte.
+    [[nodiscard]] bool begin_with(char byte) const noexcept { return first_[static_cast<unsigned char>(byte)]; }
+
     /// Whether any of them parses as a number.
     [[nodiscard]] bool has_number(char decimal) const noexcept;
 
@@ -23,6 +26,7 @@ class Words {
     [[nodiscard]] bool has_truth() const noexcept;
 
   private:
+    std::vector<std::uint64_t> short_; ///< Words of up to seven bytes, each with its size in the top byte.
     std::vector<std::string> words_;
     std::array<bool, 256> first_{};
     std::size_t longest_ = 0;

@@ -89,9 +89,10 @@ struct PlainDecimal {
             return size - 1 < 8 && plain::read_eight(at, size, mantissa);
         }
         fraction = size - whole - 1;
-        if (whole - 1 >= 7 || fraction - 1 >= plain::most_digits_read - whole) return false;
+        if (whole >= 8 || fraction - 1 >= plain::most_digits_read - whole) return false;
         std::uint64_t after = 0;
-        const bool good = plain::read_eight(at, whole, mantissa);
+        mantissa = 0;
+        const bool good = whole == 0 || plain::read_eight(at, whole, mantissa);
         if (!plain::read_all(at + whole + 1, fraction, after)) return false;
         mantissa = mantissa * plain::tens[fraction] + after;
         return good;

@@ -114,8 +114,9 @@ bool same(const csv::Decoded& one, const csv::Decoded& other, const std::vector<
     return true;
 }
 
-/// Values of each kind, plain and not. `odd`: how often one of another kind is among them.
-std::string random_value(std::mt19937& random, csv::Kind kind, unsigned odd) {
+/// Values of each kind, plain and not. `odd`: how often one of another kind is among them; `around`: how often a number
+/// has something around it.
+std::string random_value(std::mt19937& random, csv::Kind kind, unsigned odd, unsigned around) {
     static const std::string others[] = {"x", "\"1\"\"2\"", "1e400", "99999999999999999999", "a\"b", "\xff", "\"open"};
     static const std::string texts[] = {"",
                                         "plain",
@@ -144,8 +145,9 @@ std::string random_value(std::mt19937& random, csv::Kind kind, unsigned odd) {
     } else if (random() % 16 == 0) {
         number += ".0";
     }
-    if (random() % 16 == 0) number = random() % 2 == 0 ? " " + number + "\t" : '"' + number + '"';
-    return number;
+    if (random() % around != 0) return number;
+    if (random() % 4 == 0 && sign.empty()) number = "+" + number;
+    return random() % 2 == 0 ? " " + number + "\t" : '"' + number + '"';
 }
 
 /// Decoding adjacent rows by column must match decoding them one at a time.
@@ -167,18 +169,18 @@ void test_rows_together() {
             specs.back().is_bytes = random() % 2 == 0;
         }
         if (random() % 3 == 0) std::ranges::shuffle(specs, random);
-        const unsigned odd = random() % 2 == 0 ? 0 : 400;
+        const unsigned odd = random() % 2 == 0 ? 0 : 400, around = 1U << random() % 6;
         static const std::string ends[] = {"\n", "\r\n", "\r", "\n\n\r\n"};
         const std::string& end = ends[random() % std::size(ends)];
         std::string text;
         for (std::size_t row = 0; row < count; ++row) {
             std::string line;
-            for (std::size_t k = 0; k < width; ++k) line += (k == 0 ? "" : ",") + random_value(random, of[k], odd);
+            for (std::size_t k = 0; k < width; ++k)
+                line += (k == 0 ? "" : ",") + random_value(random, of[k], odd, around);
             text += (line.empty() ? "\"\"" : line) + (row + 1 == count && random() % 2 == 0 ? "" : end);
         }
-        const csv::Layout layout{plain, width,
-                                 csv::Words(random() % 10 == 0 ? std::vector<std::string>{"7", "TRUE"}
-                                                               : std::vector<std::string>{"", "NA"})};
+        static const std::vector<std::string> words[] = {{"7", "TRUE"}, {"", "7", "TRUE"}, {"", "NA"}};
+        const csv::Layout layout{plain, width, csv::Words(words[std::min<std::size_t>(random() % 10, 2)])};
         const csv::Decoder decoder(layout, specs);
         const Bytes file = bytes_of(text);
         const csv::Scan found = csv::scan(file, 0, text.size(), plain, {}, true, text.size());

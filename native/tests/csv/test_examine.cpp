@@ -116,6 +116,12 @@ void test_rows_together() {
                                           "00.5",
                                           "-0.5",
                                           "+5",
+                                          "\"8\"",
+                                          "\" +9 \"",
+                                          "\"NA\"",
+                                          "\"\"",
+                                          "5.",
+                                          "\"true\"",
                                           "1234567890123456789"};
     for (int round = 0; round < 300; ++round) {
         const std::size_t kinds = 1 + random() % std::size(numbers);

@@ -99,8 +99,8 @@ HEADRACE_FOR_CELLS_INLINE bool count_one(const char* at, std::size_t size, bool 
         number &= ~(letter | after);
     }
     const std::uint32_t own = digits & number, mine = marks & number;
-    const std::uint32_t around = own << 1 & own >> 1;
-    const std::uint32_t wrong = (mine & ~around) | (mine & (mine - 1)) | (zeros & leading & own >> 1);
+    const std::uint32_t beside = own << 1 | own >> 1;
+    const std::uint32_t wrong = (mine & ~beside) | (mine & (mine - 1)) | (zeros & leading & own >> 1);
     if (wrong != 0 || own == 0) return false;
     if (has_exponent || mine != 0) {
         ++counts.real;
@@ -154,7 +154,8 @@ std::size_t count_numbers(const GridColumn& column, std::size_t first, std::size
 #endif
     for (std::size_t i = first; i < rows; ++i) {
         const char* const at = column.begin(i);
-        if (column.stop - at < plain_readable || !count_plainly(at, column.size(i), decimal, counts)) return i;
+        const bool is_readable = column.size(i) == 0 || column.stop - at >= plain_readable;
+        if (!is_readable || !count_plainly(at, column.size(i), decimal, counts)) return i;
     }
     return rows;
 }

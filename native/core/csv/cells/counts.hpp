@@ -19,8 +19,8 @@ struct CellCounts {
 };
 
 /// Counts the empty cells and plain numbers of rows from `first` on. Returns the first row whose value is of another
-/// form, or too near the end of the file; the number of rows at the end. What is counted is what facts_of would find,
-/// and none of it is padded.
+/// form, or too near the end of the file (an empty one never is); the number of rows at the end. What is counted is
+/// what facts_of would find, and none of it is padded.
 [[nodiscard]] std::size_t count_numbers(const GridColumn& column, std::size_t first, std::size_t rows, char decimal,
                                         CellCounts& counts, const Cpu& cpu = this_cpu) noexcept;
 

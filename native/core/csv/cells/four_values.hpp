@@ -72,9 +72,9 @@ struct FourValues {
             marks = _mm512_mask_cmpeq_epi8_mask(all, bytes, mark);
             const std::uint64_t ended = marks | tops, lower = ended - lows;
             upto = ended ^ lower;
-            // One mark, with a digit on each side.
-            const std::uint64_t around = (digits << 1 & ~lows) & (digits >> 1 & ~tops);
-            wrong |= (rest & ~(marks & around)) | (ended & lower & marks);
+            // One mark, with a digit behind it.
+            const std::uint64_t before_digits = digits >> 1 & ~tops;
+            wrong |= (rest & ~(marks & before_digits)) | (ended & lower & marks);
         } else {
             wrong |= rest;
         }

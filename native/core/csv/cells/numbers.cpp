@@ -91,8 +91,8 @@ HEADRACE_FOR_CELLS_INLINE std::uint32_t find_digits(std::uint32_t all, std::uint
     out.sign = static_cast<std::uint64_t>(minus != 0);
     out.marks = marks;
     out.fraction = static_cast<unsigned>(lanes - 1) - _tzcnt_u32(marks | top);
-    // A digit on each side of the mark, and one mark.
-    out.wrong = (minuses ^ minus) | (marks & ~(digits << 1 & digits >> 1)) | (marks & (marks - 1)) |
+    // A digit behind the mark, or before it if it is the last byte, and one mark.
+    out.wrong = (minuses ^ minus) | (marks & ~(digits >> 1 | (digits << 1 & top))) | (marks & (marks - 1)) |
                 static_cast<std::uint32_t>(digits == 0);
     return digits;
 }
