@@ -538,6 +538,11 @@ def gather_singles(buffers: Buffers | list[Any], which: numpy.typing.NDArray[num
     The records of chunks of one record each, which begin at these offsets, and the numbers of the chunks that must be opened instead: damaged ones, those with another number of records or more than 128 KiB, and those of unusual kinds. Works with up to `threads` threads. With `bytes_wanted`, records are decoded into bytes objects.
     """
 
+def read_single(data: Buffer, begin: int, *, verify: bool) -> memoryview | None:
+    """
+    The record of a chunk of one record, which begins at this offset; nothing if the chunk must be opened instead. See `gather_singles`.
+    """
+
 class PinnedChunks:
     """Decoded chunks that stay in memory."""
 

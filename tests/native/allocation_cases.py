@@ -306,6 +306,7 @@ CASES = {
         .part(0, 3)
         .to_bytes()
     ),
+    "read_single": lambda: bytes(_native.read_single(singles, int(single_begins[0]), verify=True)),
     "ChunkStore": store_of_chunks,
     "pick_spans": lambda: _native.pick_spans(
         [_native.spans_of_buffers([b"a", b"b"])], which[:1], offsets[:1]

@@ -109,6 +109,35 @@ nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices
     return nb::make_tuple(std::move(held), numbers_of(singles->left));
 }
 
+// A record that is stored as it is becomes a view of the data.
+nb::object read_single(nb::object data, std::int64_t begin, bool verify) {
+    const Buffer buffer(data);
+    Single single{buffer.bytes(), static_cast<std::uint64_t>(begin)};
+    {
+        const nb::gil_scoped_release release;
+        riegeli::read_single_headers({&single, 1}, 1);
+    }
+    if (!riegeli::is_usual(single)) return nb::none();
+    const std::vector<nb::object> made = make_bytes({&single, 1});
+    {
+        const nb::gil_scoped_release release;
+        riegeli::read_singles({&single, 1}, verify, 1);
+    }
+    if (!single.done) return nb::none();
+    nb::object view;
+    if (single.record.data() == single.target.data()) {
+        view = nb::steal(PyMemoryView_FromObject(made[0].ptr()));
+    } else {
+        if (nb::object copy = copy_of_mapped(single.record, buffer.mapped())) return copy;
+        const nb::object whole = nb::steal(PyMemoryView_FromObject(data.ptr()));
+        if (!whole) throw nb::python_error();
+        const auto at = single.record.data() - buffer.bytes().data();
+        view = whole[nb::slice(at, at + static_cast<std::ptrdiff_t>(single.record.size()))];
+    }
+    if (!view) throw nb::python_error();
+    return view;
+}
+
 } // namespace
 
 void register_riegeli_single(nb::module_& module) {
@@ -125,6 +154,11 @@ void register_riegeli_single(nb::module_& module) {
                "that must be opened instead: damaged ones, those with another number of records or more than 128 KiB, "
                "and those of unusual kinds. Works with up to `threads` threads. With `bytes_wanted`, records are "
                "decoded into bytes objects.");
+    module.def(
+        "read_single", guarded(&read_single), nb::arg("data"), nb::arg("begin"), nb::kw_only(), nb::arg("verify"),
+        nb::sig("def read_single(data: collections.abc.Buffer, begin: int, *, verify: bool) -> memoryview | None"),
+        "The record of a chunk of one record, which begins at this offset; nothing if the chunk must be opened "
+        "instead. See `gather_singles`.");
 }
 
 } // namespace headrace::bind

@@ -88,6 +88,7 @@ class Reader {
     }
 
     static bool are_sound(std::span<const Single> singles, const std::array<Bytes, together>& data) noexcept {
+        if (singles.size() == 1) return riegeli_hash(data[0]) == singles[0].header.data_hash;
         std::array<Pieces, together> inputs;
         std::array<std::uint64_t, together> hashes{};
         for (std::size_t i = 0; i < singles.size(); ++i) inputs[i] = {&data[i], 1};
@@ -128,7 +129,14 @@ class Reader {
 
 } // namespace
 
+bool is_usual(const Single& single) noexcept {
+    if (single.header.num_records == 0 || single.header.data_begin >= single.file.size()) return false;
+    const auto codec = static_cast<Codec>(single.file[single.header.data_begin]);
+    return codec == Codec::none || codec == Codec::zstd;
+}
+
 void read_single_headers(std::span<Single> singles, unsigned threads) {
+    if (singles.size() == 1) prefetch(singles[0].file, singles[0].begin, most_ahead); // Its data are read next.
     ThreadTeam::shared().run(singles.size(), headers_together, threads, [&](std::size_t i, std::size_t end) {
         for (; i < end; ++i) {
             if (i + headers_ahead < singles.size())

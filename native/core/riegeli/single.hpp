@@ -29,6 +29,9 @@ struct Single {
 /// records.
 void read_single_headers(std::span<Single> singles, unsigned threads);
 
+/// Whether `read_singles` can read this chunk, unless it is damaged: the header was read, and the codec is usual.
+[[nodiscard]] bool is_usual(const Single& single) noexcept;
+
 /// Reads, checks and decompresses chunks one by one, each while it is in the cache, on up to `threads` threads. Damaged
 /// or unusual chunks are left undone; so may be a chunk that was read together with one.
 void read_singles(std::span<Single> singles, bool verify, unsigned threads);

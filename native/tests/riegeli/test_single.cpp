@@ -57,6 +57,25 @@ void records_are_views_or_copies() {
     }
 }
 
+void usual_chunks_are_known_by_their_codec() {
+    FileMaker maker;
+    std::vector<std::byte> brotli = packed();
+    brotli[0] = std::byte{'b'};
+    const std::vector<std::uint64_t> begins = {maker.put_records({"plain"}),
+                                               maker.put_data(ChunkType::simple, 1, 5, packed()),
+                                               maker.put_data(ChunkType::simple, 1, 5, brotli),
+                                               maker.put_records({"a", "b"}),
+                                               0,
+                                               UINT64_MAX};
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+        Single single{maker.file, begins[i]};
+        read_single_headers({&single, 1}, 1);
+        check(is_usual(single) == (i < 2));
+        single.file = Bytes(maker.file).first(begins[0]); // A file that ends before the data.
+        check(!is_usual(single));
+    }
+}
+
 void many_records_on_many_threads() {
     FileMaker maker;
     std::vector<std::uint64_t> begins;
@@ -105,6 +124,7 @@ void damaged_chunks_are_left() {
 
 int main() {
     records_are_views_or_copies();
+    usual_chunks_are_known_by_their_codec();
     many_records_on_many_threads();
     other_chunks_have_no_record();
     damaged_chunks_are_left();

@@ -70,3 +70,66 @@ def test_contradictions_are_refused():
             gather(BUFFER, np.full(2, number, np.int32), BEGINS)
     with pytest.raises(TypeError):
         _native.gather_singles(BUFFER, None, BEGINS, verify=True, threads=1, bytes_wanted=None)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("as_array", [True, False])
+def test_one_record_at_a_time(two, verify, as_array):
+    (buffer, _), (begins, _), (payloads, _) = two
+    data = np.frombuffer(buffer, np.uint8) if as_array else buffer
+    for begin, payload in zip(begins.tolist(), payloads, strict=True):
+        found = _native.read_single(data, begin, verify=verify)
+        if payload:
+            assert found.readonly
+            assert found.format == "B"
+            assert found == payload
+        else:
+            assert found is None
+
+
+def test_one_record_that_is_stored_is_a_view(tmp_path):
+    payloads = some_payloads(20, seed=3)
+    path = write(tmp_path / "a.array_record", payloads, group_size=1, compression="none")
+    data = np.frombuffer(bytearray(Path(path).read_bytes()), np.uint8)
+    begins = ArrayRecordRecords([path])._table.begins.tolist()
+    for begin, payload in zip(begins, payloads, strict=True):
+        found = _native.read_single(data, begin, verify=True)
+        assert (found or b"") == payload
+        assert found is None or np.shares_memory(np.frombuffer(found, np.uint8), data)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd", "brotli", "snappy"])
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_one_at_a_time_is_the_same_as_many(tmp_path, monkeypatch, compression, is_mapped):
+    payloads = [*some_payloads(30, seed=5, most=9000), b"", bytes(200_000), b"x"]
+    path = write(tmp_path / "a.array_record", payloads, group_size=1, compression=compression)
+    if not is_mapped:
+        monkeypatch.setenv("HEADRACE_MAPPED_BYTES", "0")
+    records = ArrayRecordRecords([path])
+    for _ in range(2):
+        views = [records[number] for number in range(len(payloads))]
+        assert views == payloads
+        assert all(view.readonly or not is_mapped for view in views)
+    assert records.spans(np.arange(len(payloads))).to_bytes() == payloads
+
+
+def test_each_damaged_byte_gives_the_record_or_the_error_of_the_general_path(tmp_path):
+    """Whatever byte of a chunk changes, one record is what many are, or nothing."""
+    payload = b"some text, some text, " * 9
+    path = write(tmp_path / "a.array_record", [payload], group_size=1, compression="zstd")
+    whole = Path(path).read_bytes()
+    begin = ArrayRecordRecords([path])._table.begins.item(0)
+    _, end, *_ = _native.scan_chunks(whole, begin, most=1, verify=True)[0][0].tolist()
+    for at in range(begin, end):
+        for flipped in (1, 128):
+            damaged = bytearray(whole)
+            damaged[at] ^= flipped
+            assert _native.read_single(bytes(damaged), begin, verify=True) is None, at
+            unchecked = _native.read_single(bytes(damaged), begin, verify=False)
+            assert unchecked is None or len(unchecked) == len(payload)
+    for stop in range(begin, end):
+        assert _native.read_single(whole[:stop], begin, verify=False) is None
+    for nowhere in (0, -1, 7, len(whole), 1 << 40):
+        assert _native.read_single(whole, nowhere, verify=True) is None
+    with pytest.raises(TypeError):
+        _native.read_single(3, 0, verify=True)

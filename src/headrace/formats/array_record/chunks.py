@@ -63,12 +63,12 @@ class ChunkReader:
         self._table = table
         self._verify = verify
         self._is_slow = False
-        self._is_usual = table.single and engines().zstd.is_own  # until proven otherwise
+        self._is_own = engines().zstd.is_own
+        self._is_usual = table.single and self._is_own  # until proven otherwise
         # The largest compressed chunks, in decoded bytes, to decompress natively. Taking part of one is faster natively, taking all of a
         # large one by the library.
-        is_own = engines().zstd.is_own
-        self._most_packed = 1 << 62 if is_own else 0
-        self._most_packed_in_order = most_own(is_own=is_own)
+        self._most_packed = 1 << 62 if self._is_own else 0
+        self._most_packed_in_order = most_own(is_own=self._is_own)
         self._chunk_bytes = HELD_BYTES  # of a decoded chunk, once one was decoded
         self._bytes_wanted = _native.BytesWanted()
 
@@ -180,9 +180,12 @@ class ChunkReader:
             return self.spans(np.array([index], np.int64)).view(0)
         if not self._table.single:
             return self._grouped_one(index)
-        file = 0 if len(self._files) == 1 else int(self._table.file_of[index])
+        number = 0 if len(self._table.paths) == 1 else self._table.file_of.item(index)
+        file, begin = self._files.content(number), self._table.begins.item(index)
+        if self._is_own and (found := _native.read_single(file.buffer, begin, verify=self._verify)) is not None:
+            return found
         try:
-            return read_record(self._files.content(file), self._table.begins.item(index), verify=self._verify)
+            return read_record(file, begin, verify=self._verify)
         except BadChunk as error:
             raise self._relocate(error, index) from error
 
