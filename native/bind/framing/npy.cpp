@@ -84,9 +84,16 @@ class StoredRows {
         return to_numpy(std::move(block), indices.shape(0), rows_.size, row_shape_, dtype_);
     }
 
+    [[nodiscard]] nb::dict batch(Indices indices) const {
+        nb::dict columns;
+        columns[name_] = take(std::move(indices));
+        return columns;
+    }
+
   private:
     Buffer buffer_;
     Rows rows_;
+    nb::str name_{"values"};
     const MappedFile* file_;
     nb::object dtype_;
     nb::tuple row_shape_;
@@ -162,7 +169,11 @@ void register_npy(nb::module_& module) {
         .def("take", guarded([](const StoredRows& rows, Indices indices) { return rows.take(std::move(indices)); }),
              nb::arg("indices"),
              nb::sig("def take(self, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[typing.Any]"),
-             "Rows by index, copied into an array (n, *row_shape) of the dtype.");
+             "Rows by index, copied into an array (n, *row_shape) of the dtype.")
+        .def("batch", guarded([](const StoredRows& rows, Indices indices) { return rows.batch(std::move(indices)); }),
+             nb::arg("indices"),
+             nb::sig("def batch(self, indices: numpy.typing.NDArray[numpy.int64]) -> dict[str, typing.Any]"),
+             "The same as the only feature of a batch, `values`.");
     module.def(
         "take_ranges", guarded(&take_at), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
         nb::arg("size"), nb::arg("swapped") = 0,

@@ -24,6 +24,7 @@ __all__ = [
     "Checked",
     "ChecksFiles",
     "Format",
+    "GivesReader",
     "IsUnnamed",
     "Misfit",
     "OfFolder",
@@ -214,7 +215,7 @@ class Table(Protocol):
     """The rows of some files, joined in order, as typed columns. Picklable; safe in threads and after fork.
 
     What a table may offer besides is one protocol each: :class:`TakesSchema`, :class:`TakesColumns`, :class:`ReadsBlocks`,
-    :class:`IsUnnamed`, :class:`OfFolder`, and :class:`~headrace.contracts.protocols.CutsCleanly`.
+    :class:`GivesReader`, :class:`IsUnnamed`, :class:`OfFolder`, and :class:`~headrace.contracts.protocols.CutsCleanly`.
     """
 
     format: str
@@ -237,6 +238,13 @@ class Table(Protocol):
 
     def where(self, index: int, /) -> Where:
         """Path, and number of the row in its file."""
+
+
+class GivesReader(Protocol):
+    """A table with a shorter way to many small batches."""
+
+    def reader(self, names: tuple[str, ...], /) -> Callable[[Indices], Batch]:
+        """A function that equals ``batch`` with these names, for arrays of int64 indices from 0 to below the length."""
 
 
 @runtime_checkable

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from headrace.contracts.protocols import CutsCleanly, defines
-from headrace.contracts.records import IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
+from headrace.contracts.records import GivesReader, IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged
@@ -42,6 +42,10 @@ class TableNode:
 
     def batch(self, indices: Indices, /) -> Batch:
         return self.records.batch(indices, self._names)
+
+    def checked_reader(self) -> Callable[[Indices], Batch]:
+        """:meth:`batch` for indices that were checked."""
+        return self.records.reader(self._names) if defines(self.records, GivesReader) else self.batch
 
     def where(self, index: int, /) -> Where:
         return self.records.where(index)

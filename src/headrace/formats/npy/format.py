@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,13 @@ class NpyRecords(FileTable):
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         """Some rows as features; see :attr:`schema`. Native code checks the range."""
         return self._rows(indices, names)
+
+    def reader(self, names: tuple[str, ...]) -> Callable[[Indices], Batch]:
+        """:meth:`batch` for indices in range. For the usual file it is one native call: in Python, the steps on the way to it take as
+        long as copying 20 KB.
+        """
+        rows = self._stored_rows if self.is_unnamed else None
+        return partial(self._rows, names=names) if rows is None else rows.batch
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         rows = self.take(indices)
