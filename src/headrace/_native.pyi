@@ -681,6 +681,9 @@ class StoredRows:
     def take(self, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[Any]:
         """Rows by index, copied into an array (n, *row_shape) of the dtype."""
 
+    def batch(self, indices: numpy.typing.NDArray[numpy.int64]) -> dict[str, Any]:
+        """The same as the only feature of a batch, `values`."""
+
 def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], size: int, swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]:
     """
     `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).

@@ -231,6 +231,10 @@ CASES = {
     "scan_csv": lambda: _native.scan_csv(table, 0, 12, marks, width=2, utf8=True, last=True, max_records=9),
     "gather_csv": lambda: _native.gather_csv([table], None, rows[:1], marks).to_bytes(),
     "StoredRows": lambda: _native.StoredRows(bytes(range(20)), 0, 4, 5, np.dtype("<i4"), ()).take(index).tobytes(),
+    "StoredRows.batch": lambda: [
+        column.tobytes()
+        for column in _native.StoredRows(bytes(range(20)), 0, 4, 5, np.dtype("<i4"), ()).batch(index).values()
+    ],
     "take_rows": lambda: _native.take_rows(bytes(range(20)), 0, 4, 5, index).tobytes(),
     "crc32c_blocks": lambda: _native.crc32c_blocks(files[0], 16).tolist(),
     "parse_npy_header": lambda: _native.parse_npy_header(header),

@@ -85,6 +85,10 @@ def test_stored_rows_equal_numpys(dtype, shape, n_rows, offset, indices):
     assert found.tobytes() == rows[which].tobytes()
     assert found.flags.writeable
     assert found.flags.c_contiguous
+    batch = stored(blob.tobytes(), offset, n_rows, dtype, shape).batch(which)
+    assert list(batch) == ["values"]
+    assert (batch["values"].dtype, batch["values"].shape) == (dtype, found.shape)
+    assert batch["values"].tobytes() == found.tobytes()
 
 
 @pytest.mark.parametrize("index", [5, -1, (1 << 63) - 1, -(1 << 63)])
@@ -92,6 +96,8 @@ def test_an_index_outside_stored_rows_is_named(index):
     rows = stored(bytes(40), 0, 5, "<i8", ())
     with pytest.raises(_native.FormatError) as caught:
         rows.take(np.array([0, 1, index]))
+    with pytest.raises(_native.FormatError):
+        rows.batch(np.array([index]))
     assert (caught.value.fault, caught.value.record, caught.value.expected) == ("range", 2, 5)
 
 

@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from tests.forks import exit_code, fork
 from tests.formats.golden import NPY
 
+import headrace as hr
 from headrace.contracts.records import Records, Skipped
 from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.format import NpyRecords, data_offset
@@ -46,6 +47,42 @@ def test_goldens_read_as_numpy_reads_them(path):
     assert records.spans(np.arange(len(rows))).to_bytes() == contents
     assert [record for _, spans in records.iter_spans(2) for record in spans.to_bytes()] == contents
     assert records.skipped == Skipped()
+
+
+@pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_reader_of_checked_indices_equals_batch(path, copies):
+    source = hr.open([str(path)] * copies)
+    read = source.checked_reader()
+    for indices in (
+        np.arange(len(source)),
+        np.arange(len(source))[::-1].copy(),
+        np.zeros(min(len(source), 1), np.int64),
+    ):
+        found, expected = read(indices), source.batch(indices)
+        assert list(found) == list(expected)
+        for name, column in expected.items():
+            assert (found[name].dtype, found[name].shape) == (column.dtype, column.shape)
+            assert found[name].tobytes() == column.tobytes()
+            assert found[name].flags.writeable
+
+
+def test_a_reader_of_another_name_or_a_function_is_not_passed_over(tmp_path):
+    """A source that changes its batches gives the reader of what it makes."""
+    rows = np.arange(12.0).reshape(6, 2)
+    source = hr.open(saved(tmp_path / "a.npy", rows))
+    named = hr.open(saved(tmp_path / "a.npy", rows), schema=hr.Schema({"x": hr.Feature(np.float64, (2,))}))
+    doubled = source.map(lambda example: {"twice": example["values"] * 2})
+    indices = np.array([5, 0, 3])
+    for each, name, expected in [
+        (source, "values", rows[indices]),
+        (named, "x", rows[indices]),
+        (doubled, "twice", 2 * rows[indices]),
+        (source[::-1], "values", rows[::-1][indices]),
+    ]:
+        batch = each.checked_reader()(indices)
+        assert list(batch) == [name]
+        np.testing.assert_array_equal(batch[name], expected)
 
 
 @pytest.mark.parametrize(
