@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from headrace.contracts.protocols import Streams, class_defines
+from headrace.contracts.protocols import ReadsChecked, Streams, class_defines
 from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
@@ -36,6 +36,7 @@ __all__ = [
     "ReadsInOrder",
     "ReadsOne",
     "SharesFingerprint",
+    "checked_reader",
     "cuts_cleanly",
     "describe_count",
     "encoded_node",
@@ -170,6 +171,11 @@ def stream(node: Node, batch_size: int) -> Iterator[Batch] | None:
 def cuts_cleanly(node: Node) -> bool:
     """Whether a batch can be cut into smaller ones; not so where the user's own function makes the values."""
     return class_defines(type(node), CutsBatches) and node.cuts_cleanly()  # type: ignore[attr-defined]
+
+
+def checked_reader(node: Node) -> Callable[[Indices], Batch]:
+    """``batch``, or a faster equal for arrays of int64 indices from 0 to below the length."""
+    return node.checked_reader() if class_defines(type(node), ReadsChecked) else node.batch  # type: ignore[attr-defined, no-any-return]
 
 
 def random_streams(node: Node) -> int:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from headrace import _hooks
 from headrace._arguments import flag
-from headrace.contracts.protocols import ReadsChecked, SourceLike, defines
+from headrace.contracts.protocols import SourceLike
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Shard, Skipped, Table
 from headrace.contracts.schema import Schema
@@ -25,6 +25,7 @@ from headrace.sources.matrices import to_arrow, to_csr, to_numpy, to_pandas, to_
 from headrace.sources.node import (
     Node,
     OverFiles,
+    checked_reader,
     cuts_cleanly,
     describe_count,
     encoded_node,
@@ -137,10 +138,7 @@ class Source(Sequence[Example_co]):
 
     def checked_reader(self) -> Callable[[Indices], Batch]:
         """:meth:`batch` without its check: for ``int64`` indices from 0 to below the length. A loader checks many at once."""
-        if type(self).batch is not Source.batch:
-            return self.batch
-        node = self.node
-        return node.checked_reader() if defines(node, ReadsChecked) else node.batch
+        return checked_reader(self.node) if type(self).batch is Source.batch else self.batch
 
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
         """As :meth:`batch`, with the random numbers that a loader gives: see ``map(..., seeded=True)``.
