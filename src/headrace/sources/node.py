@@ -175,7 +175,7 @@ def cuts_cleanly(node: Node) -> bool:
 
 def checked_reader(node: Node) -> Callable[[Indices], Batch]:
     """``batch``, or a faster equal for arrays of int64 indices from 0 to below the length."""
-    return node.checked_reader() if class_defines(type(node), ReadsChecked) else node.batch  # type: ignore[attr-defined, no-any-return]
+    return node.checked_reader() if class_defines(type(node), ReadsChecked) else node.batch  # type: ignore[attr-defined]
 
 
 def random_streams(node: Node) -> int:
@@ -192,7 +192,7 @@ def _reads_one(kind: type) -> bool:
 def example_at(node: Node, index: int) -> Example:
     """One example; ``index`` is checked and not negative."""
     if _reads_one(type(node)):
-        return node.example(index)  # type: ignore[attr-defined, no-any-return]
+        return node.example(index)  # type: ignore[attr-defined]
     return row(node.batch(np.array([index], np.int64)), 0)
 
 
