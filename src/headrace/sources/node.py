@@ -192,7 +192,7 @@ def _reads_one(kind: type) -> bool:
 def example_at(node: Node, index: int) -> Example:
     """One example; ``index`` is checked and not negative."""
     if _reads_one(type(node)):
-        return node.example(index)  # type: ignore[attr-defined]
+        return node.example(index)  # type: ignore[attr-defined, no-any-return]
     return row(node.batch(np.array([index], np.int64)), 0)
 
 
