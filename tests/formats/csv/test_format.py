@@ -220,6 +220,25 @@ def test_inference(text, delimiter, names):
     assert (found.delimiter, found.names) == (delimiter, names)
 
 
+@given(
+    st.lists(st.sampled_from(["ab", "b", "a b", "it's", "é", "b'"]), min_size=2, max_size=10, unique=True),
+    st.data(),
+    st.sampled_from("\"'"),
+)
+def test_a_header_does_not_recur_below(names, data, quote):
+    """In a table of texts, the first row is the header unless one of its fields stands below itself."""
+
+    def cell(text):
+        quoted = quote + text.replace(quote, 2 * quote) + quote
+        return data.draw(st.sampled_from([quoted, f" {text} " if quote not in text else quoted]))
+
+    texts = st.sampled_from([*names, "x", "abb", "xa b", "é b"])
+    table = data.draw(st.lists(st.tuples(*(texts for _ in names)), min_size=1, max_size=6))
+    text = "".join(",".join(map(cell, row)) + "\n" for row in [names, *table])
+    recurs = any(value == name for row in table for name, value in zip(names, row, strict=True))
+    assert (dialect(text, quote=quote, delimiter=",").header is None) == recurs
+
+
 def test_explicit_arguments_take_precedence(tmp_path):
     text = "a,b\n1,2\n"
     assert dialect(text, header=False).names == ("c0", "c1")

@@ -28,6 +28,7 @@ LEAST_COUNTED = 4  # pandas writes the header 0, 1, 2, 3 for unnamed columns; a 
 NAME = re.compile(r"[^\W\d][\w .:()\[\]%#@&+*'-]{0,63}")
 UTF_16_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 NUL_SHARE = 0.1
+MOST_SEARCHED = 8  # names that are looked for in the text of all rows, before rows are split
 
 
 class _Rows(NamedTuple):
@@ -152,7 +153,7 @@ def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bo
     tried: list[_Rows] = []
     for mark in known:
         with contextlib.suppress(DataError):  # Quotes may be broken under this delimiter but not under another.
-            tried.append(_rows(head, path, replace(dialect, delimiter=mark), whole=whole))
+            tried.append(_rows(head, path, replace(dialect, delimiter=mark), whole=whole, least=2))
     several = [rows for rows in tried if rows.width > 1]
     if not several:
         plain = "\t" if path.lower().endswith((".tsv", ".tab")) else ";" if options.decimal == "," else ","
@@ -168,15 +169,16 @@ def _find_stated_delimiter(head: bytes) -> str:
     return head[at + 4 : at + 5].decode("ascii", "ignore") if preamble(memoryview(head)) > at else ""
 
 
-def _rows(head: bytes, path: str, dialect: CsvDialect, *, whole: bool) -> _Rows:
+def _rows(head: bytes, path: str, dialect: CsvDialect, *, whole: bool, least: int = 0) -> _Rows:
+    """The first rows; none if the first one has fewer than ``least`` fields."""
     buffer = memoryview(head)
     try:
         at, end = first_row(buffer, dialect, last=whole)
     except _native.FormatError as error:
         at, end = _broken(error, buffer, path, dialect)
-    if at == end:
-        return _Rows(dialect, _native.gather_csv([head], None, np.zeros(0, np.int64), dialect.marks), 0, 0)
-    width = len(_native.values_of_csv(bytes(buffer[at:end]).rstrip(b"\r\n"), dialect.marks))
+    width = len(_native.values_of_csv(bytes(buffer[at:end]).rstrip(b"\r\n"), dialect.marks)) if at != end else 0
+    if at == end or width < least:
+        return _Rows(dialect, _native.gather_csv([head], None, np.zeros(0, np.int64), dialect.marks), width, 0)
     starts = _starts(head, at, dialect, 0, whole=whole)
     agreeing = len(_starts(head, at, dialect, width, whole=whole))
     return _Rows(dialect, _native.gather_csv([head], None, starts, dialect.marks), width, agreeing)
@@ -236,8 +238,19 @@ def _is_headed(rows: _Rows, first: list[bytes]) -> bool:
     texts = [name.decode(rows.dialect.encoding, "replace") for name in names]
     if len(set(texts)) < len(texts) or not all(NAME.fullmatch(text) for text in texts):
         return False
-    below_them = (map(bytes.strip, _values(rows, number)) for number in range(1, len(rows.spans)))
-    return not any(any(map(operator.eq, names, values)) for values in below_them)
+    return not _recur(rows, names)
+
+
+def _recur(rows: _Rows, names: list[bytes]) -> bool:
+    """Whether a field below the first row has the name of its column."""
+    others = rows.spans.part(1, len(rows.spans))
+    quote = rows.dialect.quote.encode()
+    if len(names) <= MOST_SEARCHED and not any(quote and quote in name for name in names):
+        text = b"\n".join(others.to_bytes())  # A name without quotes stands in the text as it is.
+        if not any(name in text for name in names):
+            return False
+    below = (map(bytes.strip, _values(rows, number)) for number in range(1, len(rows.spans)))
+    return any(any(map(operator.eq, names, values)) for values in below)
 
 
 def _is_counted(names: list[bytes]) -> bool:
