@@ -400,7 +400,7 @@ class CsvDecoder:
 
 def encode_csv(columns: list[tuple[int, int, Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes:
     """
-    Rows as text. Columns are (kind, values per row, flat array or list of bytes).
+    Rows as text. Columns are (kind, values per row, values): a flat array, and of texts a list of bytes, or their data and offsets.
     """
 
 class RecordDecoder:

@@ -260,6 +260,9 @@ CASES = {
     "CsvDecoder": decode_csv,
     "CsvDecoder.decode_rows": decode_csv_together,
     "encode_csv": lambda: _native.encode_csv([(6, 1, [b"a", b"b, c"])], 2, marks, "\n"),
+    "encode_csv_strings": lambda: _native.encode_csv(
+        [(6, 1, (np.frombuffer(b"ab", np.uint8), np.array([0, 1, 2])))], 2, marks, "\n"
+    ),
     "scan_lines": lambda: [
         getattr(part, "tolist", lambda part=part: part)() for part in _native.scan_lines(table, 0, 12)
     ],

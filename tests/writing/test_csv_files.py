@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import _native
+from headrace.contracts.strings import Strings
 from headrace.errors import SchemaMismatch, UnsupportedData
+from headrace.formats.csv.write import CsvRows
 from headrace.writing.convert import convert
 
 MARKS = (",", '"', ".")
@@ -58,6 +60,33 @@ def test_other_readers_agree(tmp_path):
     frame = pd.read_csv(tmp_path / "x.csv")
     np.testing.assert_array_equal(frame["f"], COLUMNS["f"])
     assert frame["b"].dtype == bool
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"])) | st.text('a,"\\n;', max_size=9), min_size=4, max_size=4
+    ),
+    st.sampled_from([hr.CSV(), hr.CSV(quote="'"), hr.CSV(delimiter=";"), hr.CSV(encoding="utf-16")]),
+    st.booleans(),
+)
+def test_columns_of_text_are_written_as_objects_are(values, options, is_wide):
+    shape = (2,) if is_wide else ()
+    rows = CsvRows(hr.Schema({"t": hr.Feature("str", shape), "n": hr.Feature("int64")}), options)
+    column = Strings.from_values(["left out", *values], is_text=True)[1:]
+    objects = np.array([*values, None], object)[:-1]
+    n = 4 // (2 if is_wide else 1)
+    batches = [{"t": part.reshape(n, *shape), "n": np.arange(n)} for part in (column, objects)]
+    assert rows.encode_rows(batches[0], n) == rows.encode_rows(batches[1], n)
+
+
+def test_columns_of_text_of_another_shape():
+    rows = CsvRows(hr.Schema({"t": hr.Feature("str")}))
+    with pytest.raises(SchemaMismatch, match="shape"):
+        rows.encode_rows({"t": Strings.from_values(["a", "b"])}, 3)
+    data = np.frombuffer(b"ab", np.uint8)
+    for places in ([0, 1], [0, 1, 3], [1, 0, 2], []):
+        with pytest.raises(Exception, match="length|range|outside|offset"):
+            _native.encode_csv([(6, 1, (data, np.array(places, np.int64)))], 2, MARKS, "\n")
 
 
 @given(st.lists(st.floats(), min_size=1, max_size=20))

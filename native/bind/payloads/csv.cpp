@@ -8,6 +8,7 @@
 #include "core/csv/decode.hpp"
 #include "core/csv/encode.hpp"
 #include "core/csv/examine.hpp"
+#include "core/text/strings.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -267,15 +268,26 @@ struct Inputs {
     std::vector<csv::Source> sources;
     std::vector<Numbers> numbers;
     std::vector<Buffer> buffers;
+    std::vector<Indices> places;
 
-    // (kind, values per row, a flat array or a list of bytes)
+    // (kind, values per row, a flat array, a list of bytes, or data and offsets of texts)
     void add(nb::handle item, std::size_t rows) {
         const auto parts = nb::cast<nb::tuple>(item);
         const int kind = nb::cast<int>(parts[0]);
         if (kind < 1 || kind > 6) throw nb::value_error("no such kind of values");
         csv::Source source{static_cast<csv::Values>(kind), nb::cast<std::size_t>(parts[1]), nullptr, {}};
         const std::size_t total = rows * source.count;
-        if (source.kind == csv::Values::text) {
+        if (source.kind == csv::Values::text && nb::isinstance<nb::tuple>(parts[2])) {
+            const auto strings = nb::cast<nb::tuple>(parts[2]);
+            const Indices& offsets = places.emplace_back(nb::cast<Indices>(strings[1]));
+            const StringsView view{buffers.emplace_back(strings[0]).bytes(), {offsets.data(), offsets.shape(0)}};
+            if (view.count() != total) throw nb::value_error("a column of another length");
+            source.texts.reserve(total);
+            for (std::size_t i = 0; i < total; ++i) {
+                const Bytes bytes = view.at(i);
+                source.texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            }
+        } else if (source.kind == csv::Values::text) {
             for (nb::handle text : nb::cast<nb::list>(parts[2])) {
                 const Bytes bytes = buffers.emplace_back(text).bytes();
                 source.texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -390,11 +402,12 @@ void register_csv(nb::module_& module) {
              "The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last "
              "one or start of the one after it). None if there are not `rows` of them, or if any is not as it should "
              "be: decode reports why, or decodes them.");
-    module.def("encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"),
-               nb::arg("line_end"),
-               nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, "
-                       "str], line_end: str) -> bytes"),
-               "Rows as text. Columns are (kind, values per row, flat array or list of bytes).");
+    module.def(
+        "encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"), nb::arg("line_end"),
+        nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, "
+                "str], line_end: str) -> bytes"),
+        "Rows as text. Columns are (kind, values per row, values): a flat array, and of texts a list of bytes, or "
+        "their data and offsets.");
 }
 
 } // namespace headrace::bind

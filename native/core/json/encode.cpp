@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "core/csv/number.hpp"
-#include "core/text/utf8.hpp"
 
 namespace headrace::json {
 namespace {
@@ -146,7 +146,7 @@ std::size_t size_of(Leaf leaf) noexcept {
     case Leaf::int64:
     case Leaf::uint64:
     case Leaf::float64: return 8;
-    default: return 0;
+    default: return 1;
     }
 }
 
@@ -264,8 +264,7 @@ char* write_float(char* to, double value) noexcept {
     if (std::signbit(value)) *to++ = '-';
     if (size < most_whole && size == std::floor(size)) { // Every such whole number is a float of its own.
         to = std::to_chars(to, to + most_float, static_cast<std::uint64_t>(size)).ptr;
-        std::memcpy(to, ".0", 2);
-        return to + 2;
+        return std::ranges::copy(std::string_view(".0"), to).out;
     }
     // Decimals of up to 15 digits are floats of their own, too, so one that is this float is its shortest text.
     const double scaled = size >= least && size < most * millionth ? std::nearbyint(size * million) : 0;
@@ -299,7 +298,7 @@ char* write_float(char* to, float value) noexcept {
     const int scale = static_cast<int>(count) - 1 - exponent; // the value is number / 10^scale
     constexpr std::array<double, 23> tens = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    if (exponent < -4 || exponent >= 16 || scale < 0 || scale >= static_cast<int>(tens.size())) {
+    if (exponent < -4 || exponent >= 16 || scale < 0 || std::cmp_greater_equal(scale, tens.size())) {
         double wide = 0;
         (void)csv::read_float64({text.data(), static_cast<std::size_t>(end - text.data())}, '.', wide);
         if (static_cast<float>(wide) != size) wide = static_cast<double>(size);
@@ -310,7 +309,7 @@ char* write_float(char* to, float value) noexcept {
         return write_float(to, static_cast<double>(value));
     if (std::signbit(value)) *to++ = '-';
     if (exponent < 0) {
-        std::memcpy(to, "0.0000", 6);
+        (void)std::ranges::copy(std::string_view("0.0000"), to);
         to += 1 - exponent;
         std::memcpy(to, digits.data(), count);
         return to + count;

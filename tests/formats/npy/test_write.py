@@ -89,3 +89,11 @@ def test_nothing_is_left_of_what_fails(tmp_path):
     with pytest.raises(UnsupportedData):
         NpyWriter(tmp_path / "y.npy", [("a", object)])
     assert os.listdir(tmp_path) == []
+
+
+def test_rows_in_any_order_of_memory(tmp_path):
+    array = np.arange(24, dtype=np.int16).reshape(4, 3, 2)
+    with NpyWriter(tmp_path / "x.npy", "i2", (3, 2)) as writer:
+        writer.write(np.asfortranarray(array[:1]))
+        writer.write(np.repeat(array[1:], 2, axis=1)[:, ::2])
+    assert (tmp_path / "x.npy").read_bytes() == saved(array)

@@ -13,6 +13,7 @@ from headrace.contracts.csv import CSV, CsvDialect, Marks
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.csv.framing import CsvFraming
@@ -24,6 +25,7 @@ __all__ = ["CsvRows", "CsvSink", "CsvWriter", "misfits", "refused_misfits"]
 
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
+UTF8 = ("utf-8", "utf-8-sig")
 SHOWN = 40
 MOST_COLUMNS = 1 << 24  # of one feature, each with its own name
 LOSS_HINT = (
@@ -101,7 +103,7 @@ class CsvRows:
 
     def _encode(self, text: bytes) -> bytes:
         """Transcode UTF-8 to the encoding of the file."""
-        if self._encoding in ("utf-8", "utf-8-sig"):
+        if self._encoding in UTF8:
             return text
         ordered = {
             "utf-16": "utf-16-le",
@@ -113,6 +115,9 @@ class CsvRows:
         if isinstance(column, Ragged) or hasattr(column, "tocsr"):
             expected = f"a column of shape {(n, *feature.shape)}"
             raise SchemaMismatch(Where(feature=name), expected=expected, found=type(column).__name__)
+        is_plain = isinstance(column, Strings) and column.is_text and bool(self.marks[1])
+        if is_plain and self._encoding in UTF8 and column.shape == (n, *feature.shape):
+            return TEXT, feature.count, (column.data, column.offsets)
         values = np.asarray(column, object if feature.is_text else None)
         if values.shape != (n, *feature.shape):
             raise SchemaMismatch(

@@ -62,16 +62,23 @@ class NpyWriter(Closing):
         Raises:
             SchemaMismatch: The shape differs, or the dtype does not convert.
         """
+        if type(rows) is np.ndarray and rows.dtype == self.dtype and rows.ndim and rows.shape[1:] == self.row_shape:
+            array = rows
+        else:
+            array = self._converted(rows)
+        if array.nbytes:
+            self._file.write(array.reshape(-1).view(np.uint8).data)  # in C order, of a copy where needed
+        self.rows += len(array)
+
+    def _converted(self, rows: npt.ArrayLike) -> npt.NDArray[Any]:
+        """The rows in the dtype of the file, checked."""
         array = np.asarray(rows)
         if array.shape[1:] != self.row_shape or array.ndim == 0:
             found = f"an array of shape {array.shape}"
             raise SchemaMismatch(self._place(), expected=f"rows of shape {self.row_shape}, n of them", found=found)
         if not np.can_cast(array.dtype, self.dtype, "safe"):
             raise SchemaMismatch(self._place(), expected=f"dtype {self.dtype}", found=f"{array.dtype}")
-        flat = np.ascontiguousarray(array, self.dtype).reshape(-1)
-        if flat.nbytes:
-            self._file.write(flat.view(np.uint8).data)
-        self.rows += len(array)
+        return np.ascontiguousarray(array, self.dtype)
 
     def _place(self) -> Where:
         return Where(path=self.path, record=self.rows)
