@@ -710,6 +710,9 @@ def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[nu
 def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]:
     """The smallest and the largest number."""
 
+def is_run(numbers: numpy.typing.NDArray[numpy.int64]) -> bool:
+    """Whether each number is the one before it plus one."""
+
 def parts_of(firsts: numpy.typing.NDArray[numpy.int64], positions: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int32]:
     """
     The part of each position, where part k begins at firsts[k]: as numpy.searchsorted(firsts, positions, side="right") - 1.

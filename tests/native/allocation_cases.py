@@ -338,6 +338,7 @@ CASES = {
     "permute": lambda: _native.permute(1000, 1, 2, 0, 50).tolist(),
     "permute_at": lambda: _native.permute_at(1000, 1, 2, index).tolist(),
     "bounds": lambda: _native.bounds(index),
+    "is_run": lambda: _native.is_run(index),
     "parts_of": lambda: _native.parts_of(np.array([0, 5, 9000]), index).tolist(),
     "take_of_parts": lambda: _native.take_of_parts(
         [text], np.array([0, 3]), np.array([4]), 50, np.array([2, 0])

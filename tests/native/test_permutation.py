@@ -190,3 +190,29 @@ def test_orders_are_fresh_arrays():
     assert order(10, 42).tolist() == [0, 1, 7, 3, 9, 8, 6, 5, 4, 2]
     assert first.dtype == np.int64
     assert _native.permute(10, 1, 0, 4, 4).tolist() == []
+
+
+@given(
+    first=st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-5, 5),
+    count=st.integers(0, 700),
+    changes=st.lists(st.tuples(st.integers(0, 699), st.integers(-(1 << 63), (1 << 63) - 1)), max_size=2),
+)
+def test_a_run_and_its_bounds(first, count, changes):
+    numbers = np.arange(count, dtype=np.uint64) + np.uint64(first % (1 << 64))  # begins anew after the largest number
+    numbers = numbers.view(np.int64)
+    for at, value in changes:
+        if at < count:
+            numbers[at] = value
+    plain = numbers.tolist()
+    assert _native.is_run(numbers) == all(after == before + 1 for before, after in itertools.pairwise(plain))
+    if count:
+        assert _native.bounds(numbers) == (min(plain), max(plain))
+
+
+@pytest.mark.parametrize("at", [1, 255, 256, 257, 511, 512, 599])
+def test_a_run_that_breaks_off(at):
+    numbers = np.arange(600)
+    assert _native.is_run(numbers)
+    numbers[at] -= 1
+    assert not _native.is_run(numbers)
+    assert _native.bounds(numbers) == (0, 599 - (at == 599))

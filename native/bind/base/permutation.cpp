@@ -43,6 +43,24 @@ nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, 
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
 }
 
+// Whether each number is the one before it plus one. Compares without branches, so that the compiler compares several at once.
+bool is_run(std::span<const std::int64_t> all) {
+    constexpr std::size_t at_once = 256;
+    for (std::size_t begin = 0; begin < all.size(); begin += at_once) {
+        const std::size_t end = std::min(begin + at_once, all.size());
+        const std::uint64_t first = static_cast<std::uint64_t>(all.front());
+        std::uint64_t others = 0;
+        for (std::size_t k = begin; k < end; ++k) others |= static_cast<std::uint64_t>(all[k]) ^ (first + k);
+        if (others != 0) return false;
+    }
+    return all.empty() || all.front() <= all.back(); // beyond the largest number it begins anew
+}
+
+bool run_of(Indices numbers) {
+    const nb::gil_scoped_release release;
+    return is_run({numbers.data(), numbers.shape(0)});
+}
+
 // NumPy takes some microseconds for each of the two, whatever the size.
 nb::tuple bounds(Indices numbers) {
     const std::span<const std::int64_t> all(numbers.data(), numbers.shape(0));
@@ -50,9 +68,13 @@ nb::tuple bounds(Indices numbers) {
     std::int64_t least = all.front(), largest = all.front();
     {
         const nb::gil_scoped_release release;
-        for (const std::int64_t number : all) {
-            least = std::min(least, number);
-            largest = std::max(largest, number);
+        if (is_run(all)) {
+            largest = all.back();
+        } else {
+            for (const std::int64_t number : all) {
+                least = std::min(least, number);
+                largest = std::max(largest, number);
+            }
         }
     }
     return nb::make_tuple(least, largest);
@@ -100,6 +122,9 @@ void register_permutation(nb::module_& module) {
     module.def("bounds", &bounds, nb::arg("numbers"),
                nb::sig("def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]"),
                "The smallest and the largest number.");
+    module.def("is_run", &run_of, nb::arg("numbers"),
+               nb::sig("def is_run(numbers: numpy.typing.NDArray[numpy.int64]) -> bool"),
+               "Whether each number is the one before it plus one.");
     module.def("parts_of", &parts_of, nb::arg("firsts"), nb::arg("positions"),
                nb::sig("def parts_of(firsts: numpy.typing.NDArray[numpy.int64], positions: "
                        "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int32]"),

@@ -234,7 +234,7 @@ class BatchMaker:
     def _read(self, run: BatchRun) -> Block:
         indices = _indices(self.sampler, run)
         if self.seed is None:
-            batch = self.source.batch(indices)
+            batch = _reader_of(self.source, indices)(indices)
         else:
             batch = read_batch(self.source, indices, RandomKeys(self.seed, run.epoch, _positions(run)))
         size = _check_and_measure(batch, len(indices))

@@ -72,7 +72,7 @@ def _find_images(node: TableNode) -> dict[str, Feature]:
     names = [name for name, feature in node.schema.items() if feature.dtype == "bytes" and feature.encoding is None]
     if not names:
         return {}
-    sample = _first(node, names, TABLE_SAMPLE)
+    sample = _first(TableNode(node.records, tuple(names)).examples(TABLE_SAMPLE), TABLE_SAMPLE)
     found = {}
     for name in names:
         encoding = encoding_of_all(image for example in sample for image in images_in(example[name]))
@@ -81,11 +81,11 @@ def _find_images(node: TableNode) -> dict[str, Feature]:
     return found
 
 
-def _first(node: Node, names: list[str], count: int) -> list[Example]:
+def _first(examples: Iterator[Example], count: int) -> list[Example]:
     """The first examples, up to one that cannot be read. Reading them reports that, with its place."""
     found: list[Example] = []
     with contextlib.suppress(DataError):
-        found.extend(islice(examples_of(keep_features(node, names)), count))  # examples before an error stay
+        found.extend(islice(examples, count))  # examples before an error stay
     return found
 
 
@@ -121,7 +121,7 @@ class DecodedNode:
     def _decoded(self) -> dict[str, Feature]:
         """The decoded features."""
         unknown = [name for name in self.stored if name not in self.given]
-        sample = _first(self.parent, unknown, SAMPLE) if unknown else []
+        sample = _first(examples_of(keep_features(self.parent, unknown)), SAMPLE) if unknown else []
         found = {}
         for name, stored in self.stored.items():
             images = [image for example in sample for image in images_in(example[name])] if name in unknown else []

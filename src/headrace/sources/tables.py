@@ -50,12 +50,12 @@ class TableNode:
     def where(self, index: int, /) -> Where:
         return self.records.where(index)
 
-    def examples(self) -> Iterator[Example]:
-        """All examples in order, without an index where the format needs none for that."""
+    def examples(self, at_once: int = BLOCK) -> Iterator[Example]:
+        """All examples in order, ``at_once`` read together, without an index where the format needs none for that."""
         if not isinstance(self.records, ReadsBlocks):
             yield from examples_by_index(self)
             return
-        for batch in self.records.blocks(self._names, BLOCK):
+        for batch in self.records.blocks(self._names, at_once):
             for position in range(_length(next(iter(batch.values()), ()))):
                 yield row(batch, position)
 

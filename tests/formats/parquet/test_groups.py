@@ -15,6 +15,8 @@ from headrace.errors import CorruptFile, SchemaMismatch
 from headrace.formats.parquet import format as parquet
 from headrace.formats.parquet import groups
 from headrace.formats.table import blocks, column_cache
+from headrace.formats.table.arrow import from_arrow
+from headrace.formats.table.values import BadValue
 
 
 def table_of(rows):
@@ -272,3 +274,82 @@ def test_shards_of_other_types_are_refused(tmp_path):
     assert hr.open([tmp_path / "0.parquet", tmp_path / "1.parquet"]).batch([1, 0])["x"].tolist() == [1, 0]
     with pytest.raises(SchemaMismatch, match=r"2\.parquet.*large_string|large_string.*2\.parquet"):
         hr.open(tmp_path / "*.parquet")
+
+
+def plan_one_by_one(sizes):
+    """Each row group after another, as (first group, groups, rows skipped, rows), and the first row by counting."""
+    found, grows, size = [], False, 0
+    for number, (rows, encoded) in enumerate(sizes):
+        most = max(min(groups.MOST_ROWS, groups.PART_BYTES * rows // max(encoded, 1)), rows // groups.MOST_BLOCKS, 1)
+        last = found[-1] if found else None
+        if grows and size + encoded <= groups.JOINED_BYTES and last[3] + rows <= groups.JOINED_ROWS:
+            found[-1], size = (last[0], last[1] + 1, 0, last[3] + rows), size + encoded
+        elif 2 * rows > 3 * most:
+            found += [(number, 1, at, min(most, rows - at)) for at in range(0, rows, most)]
+            grows = False
+        else:
+            found.append((number, 1, 0, rows))
+            grows, size = True, encoded
+    firsts = np.cumsum([0, *(rows for *_, rows in found)]).tolist()
+    return [groups.RowBlock(7, group, count, first, skipped, rows)
+            for (group, count, skipped, rows), first in zip(found, firsts[:-1], strict=True)]  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([0, 1, 50, 900, 5000])), max_size=30))
+def test_blocks_cover_each_row_once(sizes):
+    with pytest.MonkeyPatch.context() as patch:
+        limits = {"JOINED_ROWS": 60, "JOINED_BYTES": 1000, "PART_BYTES": 2000, "MOST_ROWS": 25, "MOST_BLOCKS": 16}
+        for name, value in limits.items():
+            patch.setattr(groups, name, value)
+        assert groups.plan_blocks(7, iter(sizes)) == plan_one_by_one(sizes)
+
+
+@given(
+    data=st.data(),
+    kind=st.sampled_from([pa.list_, pa.large_list, lambda inner: pa.list_(inner, 2)]),
+    inner=st.sampled_from([pa.int16(), pa.string(), pa.list_(pa.float32())]),
+    offset=st.integers(0, 3),
+    with_nulls=st.booleans(),
+)
+def test_lists_are_those_of_pyarrow(data, kind, inner, offset, with_nulls):
+    value = {pa.int16(): st.integers(-9, 9), pa.string(): st.text(max_size=3)}.get(
+        inner, st.lists(st.sampled_from([0.5, 2.0]), max_size=3)
+    )
+    fixed = pa.types.is_fixed_size_list(kind(inner))
+    rows = st.lists(value, min_size=2 * fixed, max_size=2 if fixed else 4)
+    rows = data.draw(st.lists(st.none() | rows if with_nulls and not fixed else rows, max_size=12))
+    array = pa.array(rows, kind(inner)).slice(offset)
+    shape = ((2 if fixed else None), *((None,) if pa.types.is_list(inner) else ()))
+    feature = hr.Feature({pa.int16(): "int16", pa.string(): "str"}.get(inner, "float32"), shape)
+    found = from_arrow(array, feature)
+    assert len(found) == len(array)
+    assert (found.to_list() if hasattr(found, "to_list") else found.tolist()) == [
+        row or [] for row in array.to_pylist()
+    ]
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), min_size=1, max_size=8), st.integers(0, 2))
+def test_a_list_of_another_length_is_named(rows, offset):
+    array = pa.array([[0], *rows], pa.list_(pa.int32())).slice(offset)
+    wrong = next((at for at, row in enumerate(array.to_pylist()) if len(row) != 2), None)
+    if wrong is None:
+        assert from_arrow(array, hr.Feature("int32", (2,))).tolist() == array.to_pylist()
+    else:
+        with pytest.raises(BadValue) as caught:
+            from_arrow(array, hr.Feature("int32", (2,)))
+        assert (caught.value.row, caught.value.found) == (wrong, str(len(array[wrong])))
+
+
+def test_a_bad_value_in_a_list_is_named():
+    rows = [[[1], [2, 3]], [], [[4, None]], [[5]]]
+    with pytest.raises(BadValue) as caught:
+        from_arrow(pa.array(rows, pa.list_(pa.list_(pa.int32()))), hr.Feature("int32", (None, None)))
+    assert caught.value.row == 2
+
+
+def test_few_values_are_read_to_look_for_images(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"raw": [b"%d" % k for k in range(5000)]}), tmp_path / "x.parquet")
+    asked, whole = [], parquet.ParquetTable.blocks
+    monkeypatch.setattr(parquet.ParquetTable, "blocks", lambda *given: (asked.append(given[1:]), whole(*given))[1])
+    hr.open(tmp_path / "x.parquet")
+    assert asked == [(("raw",), 16)]

@@ -149,18 +149,22 @@ class ParquetTable(BlockTable):
 
     @cached_property
     def _blocks(self) -> list[RowBlock]:
-        return [
-            block
-            for file, footer in enumerate(self._footers)
-            for block in plan_blocks(file, footer, [self._rows_of(file, at) for at in range(footer.num_row_groups)])
-        ]
+        return [block for file in range(len(self.paths)) for block in plan_blocks(file, self._sizes(file))]
+
+    def _sizes(self, file: int) -> Iterator[tuple[int, int]]:
+        """The rows and the encoded bytes of each row group. Each question to a footer takes a while where there are many."""
+        footer = self._footers[file]
+        most = footer.num_rows
+        for number in range(footer.num_row_groups):
+            group = footer.row_group(number)
+            rows = group.num_rows
+            if not 0 <= rows <= most:
+                where = Where(path=self.paths[file])
+                raise CorruptFile(where, expected=f"a count of rows in row group {number}", found=f"{rows}")
+            yield rows, max(0, group.total_byte_size)
 
     def _rows_of(self, file: int, group: int) -> int:
-        count = int(self._footers[file].row_group(group).num_rows)
-        if not 0 <= count <= self._footers[file].num_rows:
-            where = Where(path=self.paths[file])
-            raise CorruptFile(where, expected=f"a count of rows in row group {group}", found=f"{count}")
-        return count
+        return int(self._footers[file].row_group(group).num_rows)
 
     @cached_property
     def _firsts(self) -> Indices:

@@ -7,7 +7,7 @@ row group that pyarrow offers, so its parts are read in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from headrace.formats.table.arrow_types import Leaf, arrow
@@ -74,32 +74,32 @@ class PartReader:
         return arrow().Table.from_batches(parts) if parts else None
 
 
-def plan_blocks(file: int, footer: Any, counts: Sequence[int]) -> list[RowBlock]:
+def plan_blocks(file: int, sizes: Iterable[tuple[int, int]]) -> list[RowBlock]:
     """The blocks of a file.
 
     Args:
         file: Its number.
-        footer: Its metadata.
-        counts: The rows of each row group.
+        sizes: The rows and the encoded bytes of each row group.
     """
     blocks: list[RowBlock] = []
-    first = size = 0
-    joins = False  # whether the last block may grow
-    for number, rows in enumerate(counts):
-        encoded = _encoded_bytes(footer, number)
+    first = begin = groups = joined = size = (
+        0  # of the block that grows: its row, its group, how many, its rows, its bytes
+    )
+    for number, (rows, encoded) in enumerate(sizes):
+        if groups and size + encoded <= JOINED_BYTES and joined + rows <= JOINED_ROWS:
+            groups, joined, size = groups + 1, joined + rows, size + encoded
+            continue
+        if groups:
+            blocks.append(RowBlock(file, begin, groups, first, 0, joined))
+        first, begin, groups, joined, size = first + joined, number, 1, rows, encoded
         # At least so many rows that a damaged count does not make a list without end.
         most = max(min(MOST_ROWS, PART_BYTES * rows // max(encoded, 1)), rows // MOST_BLOCKS, 1)
-        size += encoded
-        if joins and size <= JOINED_BYTES and blocks[-1].rows + rows <= JOINED_ROWS:
-            blocks[-1] = blocks[-1]._replace(groups=blocks[-1].groups + 1, rows=blocks[-1].rows + rows)
-        elif 2 * rows > 3 * most:
+        if 2 * rows > 3 * most:
             starts = range(0, rows, most)
             blocks += [RowBlock(file, number, 1, first + at, at, min(most, rows - at)) for at in starts]
-            joins = False
-        else:
-            blocks.append(RowBlock(file, number, 1, first, 0, rows))
-            size, joins = encoded, True
-        first += rows
+            groups = 0
+    if groups:
+        blocks.append(RowBlock(file, begin, groups, first, 0, joined))
     return blocks
 
 

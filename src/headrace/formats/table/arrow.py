@@ -58,17 +58,17 @@ class _RowOrigins:
 
     Args:
         above: The rows of the lists that hold the values; ``None``: each value is a row.
-        lengths: Of those lists.
+        offsets: Of those lists.
     """
 
-    def __init__(self, above: _RowOrigins | None = None, lengths: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(self, above: _RowOrigins | None = None, offsets: npt.NDArray[np.int64] | None = None) -> None:
         self.above = above
-        self._lengths = lengths
+        self._offsets = offsets
 
     def __getitem__(self, position: int) -> int:
-        if self.above is None or self._lengths is None:
+        if self.above is None or self._offsets is None:
             return int(position)
-        return self.above[int(np.searchsorted(np.cumsum(self._lengths), position, side="right"))]
+        return self.above[int(np.searchsorted(self._offsets[1:], position, side="right"))]
 
 
 def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _RowOrigins) -> Any:
@@ -83,18 +83,17 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _
     fixed = types.is_fixed_size_list(array.type)
     if not (fixed or types.is_list(array.type) or types.is_large_list(array.type)):
         raise BadValue(rows[0] if len(array) else 0, f"lists for the shape {feature.shape}", str(array.type))
-    lengths = _lengths(array, fixed=fixed)
-    length = shape[0]
-    if length is not None and (wrong := np.flatnonzero(lengths != length)).size:
-        at = int(wrong[0])
-        if array[at].is_valid:
-            raise BadValue(rows[at], f"{length} values", f"{lengths[at]}")
-        return _column(_with_defaults(array, feature, rows, at), shape, feature, rows)
-    inner = _column(array.flatten(), shape[1:], feature, _RowOrigins(rows, lengths))
+    offsets, length = _offsets(array, fixed=fixed), shape[0]
+    if length is not None and not (fixed and array.type.list_size == length and array.null_count == 0):
+        lengths = np.diff(offsets)
+        if (wrong := np.flatnonzero(lengths != length)).size:
+            at = int(wrong[0])
+            if array[at].is_valid:
+                raise BadValue(rows[at], f"{length} values", f"{lengths[at]}")
+            return _column(_with_defaults(array, feature, rows, at), shape, feature, rows)
+    inner = _column(array.flatten(), shape[1:], feature, _RowOrigins(rows, offsets))
     if length is not None and not isinstance(inner, Ragged):
         return inner.reshape(len(array), length, *inner.shape[1:])
-    offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
     return Ragged(inner, offsets)
 
 
@@ -132,16 +131,23 @@ def _fold(array: Any, length: int) -> Any:
     return pa.FixedSizeListArray.from_arrays(inner, array.type.list_size // length)
 
 
-def _lengths(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
+def _offsets(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
+    """Where each list begins in the values of an array of lists, and where the last one ends. A null is an empty list."""
+    count = len(array)
+    if fixed and array.null_count == 0:
+        return np.arange(count + 1, dtype=np.int64) * array.type.list_size
+    if not fixed and array.null_count == 0 and count:
+        dtype = np.dtype(np.int64 if arrow().types.is_large_list(array.type) else np.int32)
+        found = np.frombuffer(array.buffers()[1], dtype, count + 1, array.offset * dtype.itemsize)
+        return np.subtract(found, found[0], dtype=np.int64)
+    offsets = np.zeros(count + 1, np.int64)
     if fixed:
-        lengths = np.full(len(array), array.type.list_size, np.int64)
-        if array.null_count:
-            lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0
-        return lengths
-    found = arrow_compute().list_value_length(array).fill_null(0)
-    numbers = _numbers(found)
-    assert numbers is not None
-    return np.asarray(numbers, np.int64)
+        lengths = np.full(count, array.type.list_size, np.int64)
+        lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0
+    else:
+        lengths = _numbers(arrow_compute().list_value_length(array).fill_null(0))
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 def _with_defaults(array: Any, feature: Feature, rows: _RowOrigins, at: int) -> Any:

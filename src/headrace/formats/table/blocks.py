@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace import _native
 from headrace.contracts.records import Checked
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
@@ -108,7 +109,7 @@ class RowBlocks(ABC):
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         first, count = int(indices[0]), len(indices)
-        if int(indices[-1]) - first == count - 1 and (count == 1 or bool((np.diff(indices) == 1).all())):
+        if int(indices[-1]) - first == count - 1 and (count == 1 or _native.is_run(indices)):
             return self._run(first, first + count, names)
         firsts = self._firsts
         which = np.searchsorted(firsts, indices, side="right") - 1
