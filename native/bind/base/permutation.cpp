@@ -43,7 +43,7 @@ nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, 
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
 }
 
-// Whether each number is the one before it plus one. Compares without branches, so that the compiler compares several at once.
+// Whether each number is the one before it plus one. Without branches in it, the compiler compares several at once.
 bool is_run(std::span<const std::int64_t> all) {
     constexpr std::size_t at_once = 256;
     for (std::size_t begin = 0; begin < all.size(); begin += at_once) {

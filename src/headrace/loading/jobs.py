@@ -347,7 +347,7 @@ def _indices(sampler: Sampler, run: BatchRun) -> Indices:
 
 def _reader_of(source: ReadsBatches, indices: Indices) -> Callable[[Indices], Batch]:
     """What reads parts of these indices: ``source.batch``, or its reader without a check, if all of them are in range."""
-    if defines(source, ReadsChecked):
+    if len(indices) and defines(source, ReadsChecked):
         low, high = _native.bounds(indices)
         if 0 <= low <= high < len(source):
             return source.checked_reader()
