@@ -134,18 +134,16 @@ def _fold(array: Any, length: int) -> Any:
 def _offsets(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
     """Where each list begins in the values of an array of lists, and where the last one ends. A null is an empty list."""
     count = len(array)
-    if fixed and array.null_count == 0:
-        return np.arange(count + 1, dtype=np.int64) * array.type.list_size
-    if not fixed and array.null_count == 0 and count:
+    if array.null_count == 0 and count and not fixed:
         dtype = np.dtype(np.int64 if arrow().types.is_large_list(array.type) else np.int32)
         found = np.frombuffer(array.buffers()[1], dtype, count + 1, array.offset * dtype.itemsize)
-        return np.subtract(found, found[0], dtype=np.int64)
+        return np.asarray(found - found[0], np.int64)
     offsets = np.zeros(count + 1, np.int64)
-    if fixed:
-        lengths = np.full(count, array.type.list_size, np.int64)
-        lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0
-    else:
+    lengths: Any = np.full(count, array.type.list_size, np.int64) if fixed else None
+    if lengths is None:
         lengths = _numbers(arrow_compute().list_value_length(array).fill_null(0))
+    elif array.null_count:
+        lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
