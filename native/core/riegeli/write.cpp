@@ -57,8 +57,10 @@ void write_chunk(const ChunkToWrite& chunk, std::uint64_t begin, std::byte* to) 
         std::memset(to + whole, 0, end - begin - whole);
         return;
     }
-    std::vector<std::byte> joined(whole);
-    write_whole(chunk, data_size, joined.data());
+    // Hashed in one piece, which is written to the end of the room. From there its parts move forward, never further
+    // than the block headers between them need. Memory of its own would take longer to get than to fill.
+    std::byte* const joined = to + (end - begin - whole);
+    write_whole(chunk, data_size, joined);
     std::uint64_t written = 0;
     for (std::uint64_t at = begin; at < end;) {
         if (at % block_size == 0) {
@@ -67,7 +69,7 @@ void write_chunk(const ChunkToWrite& chunk, std::uint64_t begin, std::byte* to) 
         }
         const std::uint64_t stop = std::min(end, at - at % block_size + block_size);
         const std::uint64_t piece = std::min(whole - written, stop - at);
-        if (piece != 0) std::memcpy(to + (at - begin), joined.data() + written, piece);
+        if (piece != 0) std::memmove(to + (at - begin), joined + written, piece);
         std::memset(to + (at - begin) + piece, 0, stop - at - piece);
         written += piece;
         at = stop;
