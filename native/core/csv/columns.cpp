@@ -77,14 +77,16 @@ void Columns::add_numbers(std::size_t k, const FieldGrid& grid) {
     const std::size_t item = size_of(spec.kind), rows = grid.rows();
     const bool may_miss = spec.kind == Kind::boolean ? truths_may_miss_ : numbers_may_miss_;
     std::byte* const to = places_[k];
+    places_[k] = to + rows * item;
+    std::size_t i = may_miss ? 0 : read_cells(column, 0, rows, forms_[k], to, cpu_);
+    if (i == rows) return;
     CellRuns runs(bare_, column, rows, may_miss);
-    for (std::size_t i = 0; i < rows;) {
-        if (runs.readable()) i = read_cells(runs.cells(), i, runs.stop(), forms_[k], to + i * item, cpu_);
+    for (bool is_read = !may_miss; i < rows; is_read = false) {
+        if (!is_read && runs.readable()) i = read_cells(runs.cells(), i, runs.stop(), forms_[k], to + i * item, cpu_);
         if (i == rows || runs.go_on(i)) continue;
         store(to + i * item, spec.kind, slow_number(k, {column.begin(i), column.size(i)}));
         ++i;
     }
-    places_[k] = to + rows * item;
 }
 
 void Columns::add_texts(std::size_t k, const FieldGrid& grid) {

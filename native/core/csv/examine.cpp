@@ -112,8 +112,22 @@ class Examination {
 
     void column(const GridColumn& column, std::size_t rows, ColumnFacts& facts) {
         CellCounts counts;
-        CellRuns runs(bare_, column, rows, numbers_may_miss_ || truths_may_miss_);
-        std::size_t i = 0;
+        const bool may_miss = numbers_may_miss_ || truths_may_miss_;
+        const std::size_t first = may_miss ? 0 : count_numbers(column, 0, rows, layout_.dialect.decimal, counts, cpu_);
+        if (first != rows) others(column, first, rows, may_miss, counts, facts);
+        facts.empty += counts.empty;
+        facts.whole += counts.whole;
+        facts.real += counts.real;
+        facts.boolean += counts.boolean;
+        facts.negative += counts.negative;
+        facts.wide += counts.wide;
+    }
+
+    /// From the first value that is not a plain number.
+    void others(const GridColumn& column, std::size_t first, std::size_t rows, bool may_miss, CellCounts& counts,
+                ColumnFacts& facts) {
+        CellRuns runs(bare_, column, rows, may_miss);
+        std::size_t i = first;
         while (i < rows) {
             if (runs.readable()) {
                 i = count_numbers(runs.cells(), i, runs.stop(), layout_.dialect.decimal, counts, cpu_);
@@ -129,12 +143,7 @@ class Examination {
         }
         const std::size_t missing = runs.missing_before(i); // They were counted as empty ones.
         facts.missing += missing;
-        facts.empty += counts.empty - missing;
-        facts.whole += counts.whole;
-        facts.real += counts.real;
-        facts.boolean += counts.boolean;
-        facts.negative += counts.negative;
-        facts.wide += counts.wide;
+        counts.empty -= missing;
     }
 
     /// Returns whether the row is as wide as wanted.

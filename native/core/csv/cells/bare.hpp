@@ -70,7 +70,7 @@ class CellRuns {
     }
 
   private:
-    static constexpr std::size_t least = 4, growth = 4, near = 16;
+    static constexpr std::size_t least = 4, growth = 4, near = 8;
 
     void strip(std::size_t row);
 
