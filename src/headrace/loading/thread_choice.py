@@ -30,6 +30,8 @@ __all__ = ["ThreadChoice", "count_threads", "remembered_choice"]
 MAX_THREADS = 16
 SEGMENT_NS = 4_000_000
 """The least duration of a segment. Linux adds the processor time of other cores at every tick, which is as long on most systems."""
+TRIAL_NS = {True: 2_000_000, False: 1_000_000}
+"""The same in the trial, with threads and without: some loops end soon after it."""
 INLINE_JOBS = 2
 """The fewest jobs of a segment without threads."""
 WARM_NS = 20_000_000
@@ -63,8 +65,8 @@ MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = 20_000_000
 """The pause before the first test of a choice that was taken over from another source."""
-TRIED_PAUSE_NS = 400_000_000
-"""The longest pause after a trial. Much happens for the first time in it, which makes both ways seem slower than they are."""
+TRIED_PAUSE_NS = 150_000_000, 400_000_000
+"""The shortest and the longest pause after a trial. Much happens for the first time in a trial, which makes ways seem slower than they are."""
 CHANGE = 1.5
 """If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, only later comparisons count, and
 the next test comes as soon as ``EARLY_SHARE`` allows."""
@@ -170,7 +172,8 @@ class ThreadChoice:
             self._finish(not by_threads)
             if by_threads != self.uses_threads:
                 return
-        if segment.jobs >= self._least_jobs[by_threads] and segment.ns >= SEGMENT_NS:
+        least_ns = TRIAL_NS[by_threads] if self.kept is None else SEGMENT_NS
+        if segment.jobs >= self._least_jobs[by_threads] and segment.ns >= least_ns:
             if self._settles(by_threads):
                 self._settling.append(segment)
                 self._segments[by_threads] = Segment()
@@ -181,9 +184,9 @@ class ThreadChoice:
 
     def _settles(self, by_threads: bool) -> bool:  # noqa: FBT001 - it is a key
         """Whether the jobs since the last change of ways do not count."""
-        if self.kept is None:
-            return by_threads and not self._settling
-        return len(self._settling) < (1 if by_threads is not self.kept else 2 if self._test is not None else 0)
+        return self.kept is not None and len(self._settling) < (
+            1 if by_threads is not self.kept else 2 if self._test is not None else 0
+        )
 
     def _finish(self, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
         """Close a segment, all of whose jobs have been used."""
@@ -197,7 +200,6 @@ class ThreadChoice:
 
     def _try(self, segment: Segment, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
         """Compare a segment of the trial with the one before, and choose if that is enough."""
-        self._settling.clear()
         if not by_threads:
             self._inline_ns += segment.ns
         if not self._warm[by_threads]:
@@ -215,7 +217,7 @@ class ThreadChoice:
             return
         self._choose(share <= self._limit())
         self._pause_after(segment if by_threads is not self.kept else before)
-        self._pause_ns = min(self._pause_ns, TRIED_PAUSE_NS)
+        self._pause_ns = min(max(self._pause_ns, TRIED_PAUSE_NS[0]), TRIED_PAUSE_NS[1])
 
     def _hold(self, segment: Segment) -> None:
         """Take a segment of the chosen way into account, and the test before it, if there was one."""
