@@ -48,7 +48,7 @@ bool is_run(std::span<const std::int64_t> all) {
     constexpr std::size_t at_once = 256;
     for (std::size_t begin = 0; begin < all.size(); begin += at_once) {
         const std::size_t end = std::min(begin + at_once, all.size());
-        const std::uint64_t first = static_cast<std::uint64_t>(all.front());
+        const auto first = static_cast<std::uint64_t>(all.front());
         std::uint64_t others = 0;
         for (std::size_t k = begin; k < end; ++k) others |= static_cast<std::uint64_t>(all[k]) ^ (first + k);
         if (others != 0) return false;

@@ -132,7 +132,7 @@ struct PlainDecimal {
     const auto is = [word](std::string_view text) { return static_cast<unsigned>(word == word_of(text)); };
     const unsigned yes = is("True") | is("true") | is("TRUE"), no = is("False") | is("false") | is("FALSE");
     bits = yes;
-    return (yes | no) != 0;
+    return (size == 4 ? yes : no) != 0; // A value that ends in a zero has the bytes of a shorter word.
 }
 
 } // namespace headrace::csv

@@ -126,7 +126,8 @@ std::string random_value(std::mt19937& random, csv::Kind kind, unsigned odd, uns
                                         "caf\xc3\xa9",
                                         "\"\"",
                                         "x y"};
-    static const std::string truths[] = {"true", "False", "TRUE", "0", "1", " true ", "\"false\""};
+    static const std::string truths[] = {"true", "False",  "TRUE",      "0",
+                                         "1",    " true ", "\"false\"", std::string("false\0", 6)};
     if (odd != 0 && random() % odd == 0) return others[random() % std::size(others)];
     const auto digits = [&](unsigned most) {
         std::string out;

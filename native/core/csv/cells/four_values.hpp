@@ -97,6 +97,7 @@ struct FourValues {
 class TruthWords {
   public:
     static constexpr unsigned yes = 0x0F; ///< Places of those that mean true.
+    static constexpr unsigned no = 0xF0;  ///< Of those that mean false.
 
     HEADRACE_FOR_CELLS TruthWords() noexcept {
         alignas(64) static constexpr std::uint64_t words[] = {word_of("True"),   word_of("true"),  word_of("TRUE"),
@@ -109,7 +110,9 @@ class TruthWords {
     [[nodiscard]] HEADRACE_FOR_CELLS_INLINE unsigned find(const char* at, std::size_t size) const noexcept {
         constexpr std::size_t longest = 5;
         const auto all = static_cast<__mmask16>(_bzhi_u32(0xFFFF, static_cast<unsigned>(std::min(size, longest + 1))));
-        return _mm512_cmpeq_epi64_mask(_mm512_broadcastq_epi64(_mm_maskz_loadu_epi8(all, at)), words_);
+        // A value that ends in zeros has the bytes of a shorter word.
+        const unsigned long_enough = size == longest ? unsigned{no} : size == longest - 1 ? unsigned{yes} : 0U;
+        return _mm512_cmpeq_epi64_mask(_mm512_broadcastq_epi64(_mm_maskz_loadu_epi8(all, at)), words_) & long_enough;
     }
 
   private:

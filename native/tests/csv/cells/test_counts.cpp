@@ -123,8 +123,20 @@ void test_numbers() {
 
 void test_truths() {
     std::mt19937_64 random(4);
-    static const std::string forms[] = {"True", "true",  "TRUE", "False", "false", "FALSE",
-                                        "tRUE", "Truex", "",     "1",     "Tru"};
+    static const std::string forms[] = {"True",
+                                        "true",
+                                        "TRUE",
+                                        "False",
+                                        "false",
+                                        "FALSE",
+                                        "tRUE",
+                                        "Truex",
+                                        "",
+                                        "1",
+                                        "Tru",
+                                        std::string("true\0", 5),
+                                        std::string("false\0", 6),
+                                        std::string("true\0\0", 6)};
     for (const Cpu& cpu : runnable_cpus()) {
         for (int round = 0; round < 200; ++round) {
             std::vector<std::string> values;

@@ -31,7 +31,7 @@ HEADRACE_FOR_CELLS bool load(csv::FourValues& four, const csv::GridColumn& colum
 bool is_plain(const std::string& value) {
     std::size_t at = value.starts_with('-') ? 1 : 0, digits = 0, marks = 0;
     for (; at < value.size(); ++at) {
-        if (value[at] == '.' && at + 1 < value.size() && digits != 0 && value[at + 1] != '.') ++marks;
+        if (value[at] == '.' && at + 1 < value.size() && value[at + 1] != '.') ++marks;
         else if (value[at] >= '0' && value[at] <= '9') ++digits;
         else return false;
     }
