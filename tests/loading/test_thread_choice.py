@@ -331,8 +331,11 @@ def test_a_new_source_begins_with_the_choice_of_the_last_one_of_its_kind(kept, m
     class Mine(Numbers):
         pass
 
-    remembered_choice(Mine(10), (32,), 4).kept = kept
+    first = Mine(10)
+    choice = remembered_choice(first, (32,), 4)
+    choice.kept = kept
     later = remembered_choice(Mine(10), (32,), 4)
+    assert later is not choice
     assert (later.kept, later.uses_threads) == (kept, bool(kept))
     assert remembered_choice(Mine(10), (33,), 4).kept is None
     assert remembered_choice(Numbers(10), (32, "of this test"), 4).kept is None
@@ -341,6 +344,23 @@ def test_a_new_source_begins_with_the_choice_of_the_last_one_of_its_kind(kept, m
         remembered_choice(Mine(10), (size,), 4)
     assert remembered_choice(Mine(10), (32,), 4).kept is None
     assert len(thread_choice._latest) <= thread_choice.MOST_KINDS
+
+
+def test_a_new_source_continues_with_the_choice_of_one_that_is_gone():
+    class Mine(Numbers):
+        pass
+
+    source = Mine(10)
+    choice = remembered_choice(source, (32,), 4)
+    other = Mine(20)
+    assert remembered_choice(other, (32,), 4) is not choice
+    del source, other
+    gc.collect()
+    last = thread_choice._latest[Mine, type(None), (32,), 4][0]
+    again = Mine(10)
+    assert remembered_choice(again, (32,), 4) is last
+    assert remembered_choice(again, (32,), 4) is last
+    assert remembered_choice(Mine(10), (32,), 4) is not last
 
 
 def loader_with_its_source_in_map_batch():

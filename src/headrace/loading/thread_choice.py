@@ -20,7 +20,7 @@ from collections.abc import Callable, Hashable
 from statistics import median
 from time import process_time_ns
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from headrace._arguments import whole
 from headrace.io.system import usable_cores
@@ -64,7 +64,7 @@ after one that does not, the next test follows at once."""
 MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = 20_000_000
-"""The pause before the first test of a choice that was taken over from another source."""
+"""The pause before the first test of a choice that begins with that of another source."""
 TRIED_PAUSE_NS = 150_000_000, 400_000_000
 """The shortest and the longest pause after a trial. Much happens for the first time in a trial, which makes ways seem slower than they are."""
 CHANGE = 1.5
@@ -305,8 +305,8 @@ class ThreadChoice:
 
 
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
-_latest: OrderedDict[Hashable, ThreadChoice] = OrderedDict()
-"""The latest choice for each kind of source and settings."""
+_latest: OrderedDict[Hashable, tuple[ThreadChoice, ref[Any] | None]] = OrderedDict()
+"""The latest choice for each kind of source and settings, and its source."""
 
 
 def count_threads(threads: int | None) -> int:
@@ -319,18 +319,25 @@ def count_threads(threads: int | None) -> int:
 def remembered_choice(source: object, settings: Hashable, ahead: int) -> ThreadChoice:
     """The choice for a source under some settings: loaders made later continue with what earlier ones found.
 
-    A source that is new begins with the choice of the latest one of its kind, because some programs open the same files for each epoch.
+    Some programs open the same files for each epoch. So a source that is new continues with the choice of the latest one of its kind, if that
+    one is gone; else it begins with the same choice.
     """
     kind = (type(source), type(getattr(source, "node", None)), settings, ahead)
+    held: ref[Any] | None = None
     try:
         choices = _remembered.setdefault(source, {})
         choice = choices.get((settings, ahead))
+        held = ref(source)
     except TypeError:  # a source that cannot be hashed or weakly referenced
         choices, choice = {}, None
     if choice is None:
-        earlier = _latest.get(kind)
-        choice = choices[settings, ahead] = ThreadChoice(ahead, kept=None if earlier is None else earlier.kept)
-    _latest[kind] = choice
+        earlier, owner = _latest.get(kind, (None, None))
+        if earlier is None or owner is None or owner() is not None:
+            choice = ThreadChoice(ahead, kept=None if earlier is None else earlier.kept)
+        else:
+            choice = earlier
+        choices[settings, ahead] = choice
+    _latest[kind] = choice, held
     _latest.move_to_end(kind)
     if len(_latest) > MOST_KINDS:
         _latest.popitem(last=False)
