@@ -38,8 +38,9 @@ WARM_NS = 20_000_000
 """The first segment of each way does not count unless it lasts as long as this, because it opens files, fills caches and starts threads."""
 LEAST, MOST = 3, 7
 """Comparisons of a trial: the fewest, and the most, which a close one has. It costs little, as the ways cost nearly the same."""
-CLEAR = 0.67, 1.5
-"""Two comparisons are enough if both are beyond these ratios, or if the consumer has made batches for ``DEAR_NS``."""
+CLEAR = 0.67
+"""Two comparisons are enough if both are below this ratio, or if the consumer has made batches for ``DEAR_NS``. Two slow ones are not: they may
+have waited for the disk."""
 DEAR_NS = 50_000_000
 CLOSE = 0.85, 1.1
 RECENT = 5
@@ -212,7 +213,7 @@ class ThreadChoice:
         self._before = None  # Each segment counts once: one that another program delayed must not count twice.
         self._compare(*((segment, before) if by_threads else (before, segment)))
         count, share = len(self._ratios), median(self._ratios)
-        is_clear = max(self._ratios) < CLEAR[0] or min(self._ratios) > CLEAR[1] or self._inline_ns >= DEAR_NS
+        is_clear = max(self._ratios) < CLEAR or self._inline_ns >= DEAR_NS
         if count < (LEAST - 1 if is_clear else LEAST) or (count < MOST and CLOSE[0] < share < CLOSE[1]):
             return
         self._choose(share <= self._limit())
@@ -240,8 +241,11 @@ class ThreadChoice:
 
     def _forget(self, cost: float) -> None:
         """The consumer or the machine has changed, so earlier comparisons do not count."""
-        self._pause_ns = min(self._pause_ns, int(self._least_pause_ns * cost / self._usual))
+        self._pause_ns = min(self._pause_ns, int(self._least_pause_ns * cost / self._usual), TRIED_PAUSE_NS[0])
         self._usual, self._unusual, self._pause = cost, 0, 1
+        self._clear()
+
+    def _clear(self) -> None:
         self._ratios.clear()
         self._efforts.clear()
         for costs in self._costs.values():
@@ -252,6 +256,9 @@ class ThreadChoice:
         around = Segment()
         for name in ("ns", "cpu_ns", "examples"):
             setattr(around, name, getattr(before, name) + getattr(after, name))
+        known = self._costs[not self.kept]
+        if known and test.costs[0] * CHANGE < median(known):
+            self._clear()  # The other way waited then: for the disk, or for another program.
         self._compare(*((around, test) if self.kept else (test, around)))
         while len(self._ratios) > RECENT:
             self._ratios.popleft()
