@@ -141,13 +141,16 @@ def _lines(path: Path) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(errors="surrogateescape").strip()
+        with path.open("rb", buffering=0) as file:
+            return file.readall().decode(errors="surrogateescape").strip()
     except OSError:
         return ""
 
 
 def _unescape(field: str) -> str:
     """Decode a field of mountinfo, which writes spaces and the like as three octal digits."""
+    if "\\" not in field:
+        return field  # without compiling the pattern, which takes longer than all of the rest
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 

@@ -5,12 +5,13 @@ to another costs more than making it, if Python code makes the batches and holds
 the cores. Formats and sizes do not distinguish these cases, but the clock does: the time from one request of the consumer to
 the next, for each example, includes all of these costs, and the consumer's own work.
 
-So a loader whose ``threads`` were left out begins with a *trial*. Segments of jobs made by threads take turns with segments that the
-consumer makes itself, as with ``threads=0``. Each segment is compared with the one before it, since both meet the same other programs, and
-the median of these comparisons decides. Then single segments go on testing the other way for as long as the loader runs: rarely where
-they agree with the choice, soon again where they do not. The first jobs of a test and after it are not compared, because threads in use
-again fill new memory. What tests cost is a small share of the time. So a choice that a busy machine made, or that another consumer has made wrong,
-does not last. The order, the contents of the batches and the state never depend on the choice.
+So a loader whose ``threads`` were left out uses them for a moment, in which they open files and fill new memory, and then begins a
+*trial*. Segments of jobs made by threads take turns with segments that the consumer makes itself, as with ``threads=0``. Each segment is
+compared with the one before it, since both meet the same other programs, and the median of these comparisons decides. Then single
+segments go on testing the other way for as long as the loader runs: rarely where they agree with the choice, soon again where they do
+not. The first jobs of a test and after it are not compared, because threads in use again fill new memory. What tests cost is a small
+share of the time. So a choice that a busy machine made, or that another consumer has made wrong, does not last. The order, the contents
+of the batches and the state never depend on the choice.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ TRIAL_NS = {True: 2_000_000, False: 1_000_000}
 """The same in the trial, with threads and without: some loops end soon after it."""
 INLINE_JOBS = 2
 """The fewest jobs of a segment without threads."""
-WARM_NS = 20_000_000
-"""The first segment of each way does not count unless it lasts as long as this, because it opens files, fills caches and starts threads."""
+WARM_NS = 40_000_000
+"""The first segment of the threads lasts as long as this: it opens files, fills caches and new memory. Loops that are over by then lose nothing."""
+COUNTED_NS = 80_000_000
+"""The first segment of a way counts only if it lasts as long as this. Without threads it is a single job."""
 LEAST, MOST = 3, 7
 """Comparisons of a trial: the fewest, and the most, which a close one has. It costs little, as the ways cost nearly the same."""
 CLEAR = 0.67
@@ -173,8 +176,7 @@ class ThreadChoice:
             self._finish(not by_threads)
             if by_threads != self.uses_threads:
                 return
-        least_ns = TRIAL_NS[by_threads] if self.kept is None else SEGMENT_NS
-        if segment.jobs >= self._least_jobs[by_threads] and segment.ns >= least_ns:
+        if self._is_complete(segment, by_threads):
             if self._settles(by_threads):
                 self._settling.append(segment)
                 self._segments[by_threads] = Segment()
@@ -182,6 +184,13 @@ class ThreadChoice:
                 self._finish(by_threads)
             else:
                 self.uses_threads = not by_threads
+
+    def _is_complete(self, segment: Segment, by_threads: bool) -> bool:  # noqa: FBT001 - it is a key
+        """Whether a segment is long enough to be compared, or to warm up."""
+        if self.kept is None and not self._warm[by_threads]:
+            return segment.ns >= WARM_NS and segment.jobs >= self._least_jobs[True] if by_threads else segment.jobs > 0
+        least_ns = SEGMENT_NS if self.kept is not None else TRIAL_NS[by_threads]
+        return segment.ns >= least_ns and segment.jobs >= self._least_jobs[by_threads]
 
     def _settles(self, by_threads: bool) -> bool:  # noqa: FBT001 - it is a key
         """Whether the jobs since the last change of ways do not count."""
@@ -205,7 +214,7 @@ class ThreadChoice:
             self._inline_ns += segment.ns
         if not self._warm[by_threads]:
             self._warm[by_threads] = True
-            if segment.ns < WARM_NS:
+            if segment.ns < COUNTED_NS:
                 return
         before, self._before = self._before, segment
         if before is None:

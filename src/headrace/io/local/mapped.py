@@ -48,6 +48,7 @@ IN_ORDER_MAPPED_BYTES = 256 << 20
 PASSED_BYTES = 64 << 20
 """How much of a larger set stays mapped behind a sequential reader."""
 SCATTERED_MEMORY_SHARE = 0.25
+MAPPED_BYTES = "HEADRACE_MAPPED_BYTES"
 WINDOW_BYTES = 64 << 10
 """What the kernel maps for one page fault."""
 CAN_READ = hasattr(_native, "read_ranges")
@@ -56,7 +57,7 @@ CAN_READ = hasattr(_native, "read_ranges")
 @cache
 def scattered_limit() -> int:
     """The most bytes in total to map for random access. ``HEADRACE_MAPPED_BYTES`` overrides it."""
-    given = os.environ.get("HEADRACE_MAPPED_BYTES")
+    given = os.environ.get(MAPPED_BYTES)
     if given is not None:
         return int(given)
     memory = usable_memory()
@@ -67,7 +68,8 @@ def gives_views() -> bool:
     """Whether users get views of mapped bytes. With ``HEADRACE_MAPPED_BYTES=0`` they get copies, because reading a view of a
     truncated file ends the process.
     """
-    return scattered_limit() > 0
+    given = os.environ.get(MAPPED_BYTES)
+    return given is None or int(given) > 0
 
 
 _native.on_lost_file(file_shrank_error)
