@@ -17,7 +17,7 @@ from tests.reference import csv_rows as reference
 
 import headrace as hr
 from headrace import _native
-from headrace.codecs.csv import examine_rows, infer_csv
+from headrace.codecs.csv import examine_head, examine_rows, infer_csv
 from headrace.contracts.csv import MISSING
 from headrace.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
 
@@ -370,6 +370,40 @@ def test_rows_together_as_one_by_one(tmp_path_factory, table):
         one_by_one = [outcome(lambda row=row: source.batch([row])) for row in range(start, start + 8)]
         faults = [row for row in one_by_one if isinstance(row, tuple)]
         assert part == (faults[0] if faults else {name: [row[name][0] for row in one_by_one] for name in types})
+
+
+@st.composite
+def columns_of_numbers(draw):
+    """Numbers that mostly have the same around them, or a word instead of them."""
+    fronts = draw(st.lists(st.sampled_from(["", " ", "   ", "\t", "+", " +"]), min_size=1, max_size=2))
+    words = draw(st.lists(st.sampled_from(["NA", " NA", "nan", "null", "", "NULL", "n/a"]), max_size=3))
+    number = st.integers(0, 10 ** draw(st.integers(1, 17))).map(str) | st.decimals(0, 9999, places=3).map(str)
+    usual = st.builds(str.__add__, st.sampled_from(fronts), number)
+    odd = st.sampled_from(["x", "++1", "+-1", "+", "-", " ", "007", " -5", "1 ", "\0NA", "N", "NAN", '"3"', "1e5"])
+    cell = st.one_of(usual, usual, st.sampled_from(words) if words else usual)
+    cells = draw(st.lists(cell, min_size=8, max_size=60))
+    if draw(st.booleans()):
+        cells[draw(st.integers(0, len(cells) - 1))] = draw(odd)
+    return cells
+
+
+@given(columns_of_numbers(), st.sampled_from(["int64", "float64", "uint64", "float32"]))
+def test_what_is_around_numbers_together_as_one_by_one(tmp_path_factory, cells, kind):
+    path = tmp_path_factory.mktemp("around") / "x.csv"
+    path.write_text("a,b\n" + "".join(f"{cell},t\n" for cell in cells))
+    given = hr.open(path, format=hr.CSV(types={"a": kind}, header=True, delimiter=","))
+    n = len(given)
+    one_by_one = outcome(lambda: given.node.codec.decode_batch(given.node.records.spans(np.arange(n))))
+    together = outcome(lambda: given.batch(range(n)))
+    assert together == one_by_one or (isinstance(together, tuple) and isinstance(one_by_one, tuple))
+    records = given.node.records
+    ((buffer, begin),) = records.heads()
+    head = examine_head(buffer, begin, (1 << 16, 1 << 20, 1 << 20), records.dialect)
+    dialect = records.dialect
+    rows = _native.examine_csv(records.spans(np.arange(n)), dialect.marks, dialect.width, list(dialect.missing))
+    assert head is not None
+    if not rows[0]["text"] and not rows[0]["padded"]:  # These end the counting.
+        assert head[0][0] == rows[0]
 
 
 def test_rows_of_several_files_together(tmp_path):

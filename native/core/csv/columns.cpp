@@ -34,9 +34,12 @@ Columns::Columns(const Layout& layout, const std::vector<Spec>& specs, std::shar
       bytes_(bytes),
       places_(specs.size()),
       texts_(specs.size()) {
+    around_.reserve(specs.size()); // They stay where they are.
     for (std::size_t k = 0; k < specs.size(); ++k) {
         Column& column = out_.columns.emplace_back();
-        forms_.push_back({specs[k].kind, layout.dialect.decimal, bits_of_empty(specs[k], layout)});
+        const std::optional<std::uint64_t> empty = bits_of_empty(specs[k], layout);
+        Around& around = around_.emplace_back(empty ? &layout.missing : nullptr);
+        forms_.push_back({specs[k].kind, layout.dialect.decimal, empty, numbers_may_miss_ ? nullptr : &around});
         if (specs[k].kind == Kind::text) {
             texts_[k] = StringsBuilder(pool_, rows, text_bytes);
         } else {

@@ -59,6 +59,7 @@ class Columns {
     bool numbers_may_miss_; ///< Whether a missing word could parse as a number,
     bool truths_may_miss_;  ///< or is a truth value.
     std::size_t bytes_;
+    std::vector<Around> around_;        ///< What was seen around the numbers of each column.
     std::vector<NumberForm> forms_;     ///< How the numbers of each column are read.
     std::vector<std::byte*> places_;    ///< Where the next number of each column goes.
     std::vector<StringsBuilder> texts_; ///< Those of columns of numbers are empty.

@@ -78,6 +78,7 @@ class Examination {
           numbers_may_miss_(layout.missing.has_number(layout.dialect.decimal)),
           truths_may_miss_(layout.missing.has_truth()),
           facts_(layout.width),
+          around_(layout.width, Around(&layout.missing)),
           row_(layout.width) {}
 
     /// Counts the values of a row; none if it is broken or of another width.
@@ -93,7 +94,7 @@ class Examination {
     /// Counts the values of rows, which are all as they should be.
     void rows(const FieldGrid& grid) {
         for (std::size_t k = 0; k < facts_.size(); ++k)
-            if (!is_skipped(k)) column(grid.column(k), grid.rows(), facts_[k]);
+            if (!is_skipped(k)) column(grid.column(k), grid.rows(), facts_[k], around_[k]);
     }
 
     [[nodiscard]] const std::vector<ColumnFacts>& facts() const noexcept { return facts_; }
@@ -110,12 +111,14 @@ class Examination {
         return until_text_ && (facts_[k].text | facts_[k].padded) != 0;
     }
 
-    void column(const GridColumn& column, std::size_t rows, ColumnFacts& facts) {
+    void column(const GridColumn& column, std::size_t rows, ColumnFacts& facts, Around& around) {
         CellCounts counts;
         const bool may_miss = numbers_may_miss_ || truths_may_miss_;
-        const std::size_t first = may_miss ? 0 : count_numbers(column, 0, rows, layout_.dialect.decimal, counts, cpu_);
-        if (first != rows) others(column, first, rows, may_miss, counts, facts);
+        const std::size_t first =
+            may_miss ? 0 : count_numbers(column, 0, rows, layout_.dialect.decimal, counts, &around, cpu_);
+        if (first != rows) others(column, first, rows, may_miss ? nullptr : &around, counts, facts);
         facts.empty += counts.empty;
+        facts.missing += counts.missing;
         facts.whole += counts.whole;
         facts.real += counts.real;
         facts.boolean += counts.boolean;
@@ -124,13 +127,13 @@ class Examination {
     }
 
     /// From the first value that is not a plain number.
-    void others(const GridColumn& column, std::size_t first, std::size_t rows, bool may_miss, CellCounts& counts,
+    void others(const GridColumn& column, std::size_t first, std::size_t rows, Around* around, CellCounts& counts,
                 ColumnFacts& facts) {
-        CellRuns runs(bare_, column, rows, may_miss);
+        CellRuns runs(bare_, column, rows, around == nullptr); // None where a missing word may be another value.
         std::size_t i = first;
         while (i < rows) {
             if (runs.readable()) {
-                i = count_numbers(runs.cells(), i, runs.stop(), layout_.dialect.decimal, counts, cpu_);
+                i = count_numbers(runs.cells(), i, runs.stop(), layout_.dialect.decimal, counts, around, cpu_);
                 const std::size_t before = i;
                 i = count_truths(runs.cells(), i, runs.stop(), counts, cpu_);
                 if (i != before && i != runs.stop()) continue;
@@ -188,6 +191,7 @@ class Examination {
     bool numbers_may_miss_;
     bool truths_may_miss_;
     std::vector<ColumnFacts> facts_;
+    std::vector<Around> around_;
     std::vector<Seen> row_;
 };
 

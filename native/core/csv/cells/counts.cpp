@@ -45,11 +45,12 @@ bool count_plainly(const char* at, std::size_t size, char decimal, CellCounts& c
 
 #if defined(HEADRACE_X86)
 /// Counts four values. Returns false if one of them takes another way.
-HEADRACE_FOR_CELLS_INLINE bool count_four(const GridColumn& column, std::size_t row, __m512i mark,
+HEADRACE_FOR_CELLS_INLINE bool count_four(const GridColumn& column, std::size_t row, __m512i mark, const Around* around,
                                           CellCounts& counts) noexcept {
     constexpr std::uint64_t tops = FourValues::tops;
     FourValues four;
     if (!four.load(column, row)) return false;
+    if (around != nullptr) four.strip(*around);
     four.split<true>(mark);
     const std::uint64_t zeros = _mm512_mask_cmpeq_epi8_mask(four.digits, four.bytes, _mm512_set1_epi8('0'));
     const std::uint64_t leading = (four.first & ~four.minuses) | four.minuses << 1;
@@ -59,7 +60,9 @@ HEADRACE_FOR_CELLS_INLINE bool count_four(const GridColumn& column, std::size_t 
     const auto empty = static_cast<std::uint64_t>(_mm_popcnt_u64(four.empty()));
     const auto real = static_cast<std::uint64_t>(_mm_popcnt_u64(four.real()));
     const std::uint64_t negative = FourValues::flags_of(four.minuses) & ~four.real();
-    counts.empty += empty;
+    const auto missing = static_cast<std::uint64_t>(_mm_popcnt_u64(four.missing));
+    counts.empty += empty - missing;
+    counts.missing += missing;
     counts.real += real;
     counts.whole += FourValues::count - empty - real;
     counts.negative += static_cast<std::uint64_t>(_mm_popcnt_u64(negative));
@@ -114,15 +117,20 @@ HEADRACE_FOR_CELLS_INLINE bool count_one(const char* at, std::size_t size, bool 
 }
 
 HEADRACE_FOR_CELLS std::size_t count_by_vbmi(const GridColumn& column, std::size_t first, std::size_t rows,
-                                             char decimal, CellCounts& counts) noexcept {
+                                             char decimal, CellCounts& counts, Around* seen) noexcept {
     constexpr unsigned most_failures = 4;
+    const Around* around = seen != nullptr && seen->any() ? seen : nullptr;
     const __m512i mark = _mm512_set1_epi8(decimal);
     unsigned failures = 0;
     for (std::size_t i = first; i < rows;) {
         if (failures != most_failures && rows - i >= FourValues::count) {
-            if (count_four(column, i, mark, counts)) {
+            if (count_four(column, i, mark, around, counts)) {
                 i += FourValues::count;
                 continue;
+            }
+            if (seen != nullptr && seen->look(column, i, FourValues::count)) {
+                around = seen;
+                continue; // Each time, something else was seen.
             }
             ++failures;
         }
@@ -148,9 +156,10 @@ HEADRACE_FOR_CELLS std::size_t count_truths_by_vbmi(const GridColumn& column, st
 } // namespace
 
 std::size_t count_numbers(const GridColumn& column, std::size_t first, std::size_t rows, char decimal,
-                          CellCounts& counts, [[maybe_unused]] const Cpu& cpu) noexcept {
+                          CellCounts& counts, [[maybe_unused]] Around* around,
+                          [[maybe_unused]] const Cpu& cpu) noexcept {
 #if defined(HEADRACE_X86)
-    if (has_vectors(cpu)) return count_by_vbmi(column, first, rows, decimal, counts);
+    if (has_vectors(cpu)) return count_by_vbmi(column, first, rows, decimal, counts, around);
 #endif
     for (std::size_t i = first; i < rows; ++i) {
         const char* const at = column.begin(i);

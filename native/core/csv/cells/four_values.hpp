@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/base/cpu.hpp"
+#include "core/csv/cells/around.hpp"
 #include "core/csv/grid.hpp"
 #include "core/csv/plain_number.hpp"
 
@@ -37,6 +38,8 @@ struct FourValues {
     std::uint64_t minuses = 0;
     std::uint64_t first = 0;                ///< The first byte of each value.
     std::uint64_t upto = ~std::uint64_t{0}; ///< The bits up to the mark of each value; all 16 if it has none.
+    std::uint64_t pluses = 0;               ///< Taken away by `strip`.
+    std::uint64_t missing = 0;              ///< Flags of the values that were words, and are empty now.
     std::uint64_t wrong = 0;                ///< Not 0: one of them is neither a plain number nor empty.
 
     /// The values of rows from `row` on. Returns false if one is longer, or too near the start of the text.
@@ -60,13 +63,31 @@ struct FourValues {
         return true;
     }
 
+    /// Takes away what is around the values: after `load`, before `split`. What has other things around it is wrong.
+    HEADRACE_FOR_CELLS_INLINE void strip(const Around& around) noexcept {
+        const std::uint64_t blanks = _mm512_mask_cmpeq_epi8_mask(all, bytes, _mm512_set1_epi8(' ')) |
+                                     _mm512_mask_cmpeq_epi8_mask(all, bytes, _mm512_set1_epi8('\t'));
+        const std::uint64_t inner = blanks & ~tops; // The sum carries through the blanks from the first byte on.
+        all &= ~(inner & ~(inner + (all & ~(all << 1 & ~lows))));
+        for (std::size_t k = 0; k < around.word_count(); ++k) {
+            const Around::Word& word = around.word(k);
+            const __m512i wanted =
+                _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(word.bytes.data())));
+            const std::uint64_t same = _mm512_cmpeq_epi8_mask(bytes, wanted) & word.places;
+            missing |= tops & ~flags_of((same ^ all) | (all ^ word.places));
+        }
+        all &= ~((missing - (missing >> 15)) | missing);
+        pluses = _mm512_mask_cmpeq_epi8_mask(all & ~(all << 1 & ~lows) & ~tops, bytes, _mm512_set1_epi8('+'));
+        all &= ~pluses;
+    }
+
     /// Finds the parts of the numbers.
     template <bool has_mark> HEADRACE_FOR_CELLS_INLINE void split(__m512i mark) noexcept {
         const __m512i values = _mm512_sub_epi8(bytes, _mm512_set1_epi8('0'));
         digits = _mm512_mask_cmple_epu8_mask(all, values, _mm512_set1_epi8(9));
         first = all & ~(all << 1 & ~lows);
         minuses = _mm512_mask_cmpeq_epi8_mask(first, bytes, _mm512_set1_epi8('-'));
-        wrong = tops & all & ~flags_of(digits);
+        wrong = (tops & all & ~flags_of(digits)) | (minuses & pluses << 1);
         const std::uint64_t rest = all & ~(digits | minuses);
         if constexpr (has_mark) {
             marks = _mm512_mask_cmpeq_epi8_mask(all, bytes, mark);

@@ -254,11 +254,15 @@ HEADRACE_FOR_CELLS_INLINE __m512i mantissas_of(const FourValues& four, bool has_
 /// Reads eight values of at most 16 bytes. Returns false if any of them takes another way.
 template <Kind kind, bool has_empty>
 HEADRACE_FOR_CELLS_INLINE bool read_eight(const GridColumn& column, std::size_t row, __m512i mark, std::uint64_t empty,
-                                          std::byte* to) noexcept {
+                                          const Around* around, std::byte* to) noexcept {
     constexpr bool has_mark = kind == Kind::float64;
     constexpr std::uint64_t tops = FourValues::tops;
     FourValues low, high;
     if (!low.load(column, row) || !high.load(column, row + FourValues::count)) return false;
+    if (around != nullptr) {
+        low.strip(*around);
+        high.strip(*around);
+    }
     low.split<has_mark>(mark);
     high.split<has_mark>(mark);
     const auto joined = [](std::uint64_t a, std::uint64_t b) HEADRACE_FOR_CELLS {
@@ -352,13 +356,22 @@ HEADRACE_FOR_CELLS std::size_t read_by_vbmi(const GridColumn& column, std::size_
     [[maybe_unused]] const __m512i mark = _mm512_set1_epi8(form.decimal);
     Reader<kind, has_empty> reader(form);
     unsigned failures = 0;
+    const Around* around = form.around != nullptr && form.around->any() ? form.around : nullptr;
     for (std::size_t i = first; i < rows;) {
         if constexpr (kind != Kind::float32) {
+            if (around != nullptr && rows - i < together && rows - first >= together) { // The last ones, some again.
+                to -= (together - (rows - i)) * item_of<kind>();
+                i = rows - together;
+            }
             if (failures != most_failures && rows - i >= together) {
-                if (read_eight<kind, has_empty>(column, i, mark, form.empty.value_or(0), to)) {
+                if (read_eight<kind, has_empty>(column, i, mark, form.empty.value_or(0), around, to)) {
                     i += together;
                     to += together * item_of<kind>();
                     continue;
+                }
+                if (form.around != nullptr && form.around->look(column, i, together)) {
+                    around = form.around;
+                    continue; // Each time, something else was seen.
                 }
                 ++failures;
             }

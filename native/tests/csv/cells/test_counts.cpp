@@ -34,7 +34,7 @@ bool count_slowly(const std::string& value, char decimal, csv::CellCounts& count
 
 bool are_equal(const csv::CellCounts& a, const csv::CellCounts& b) {
     return a.empty == b.empty && a.whole == b.whole && a.real == b.real && a.boolean == b.boolean &&
-           a.negative == b.negative && a.wide == b.wide;
+           a.negative == b.negative && a.wide == b.wide && a.missing == b.missing;
 }
 
 /// Counts a column to its end, by leaving out what is not plain. Returns how many values are.
@@ -43,7 +43,7 @@ std::size_t compare_counts(const std::vector<std::string>& values, char decimal,
     csv::CellCounts counts, expected;
     std::size_t plain = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::size_t next = csv::count_numbers(table.column(), i, values.size(), decimal, counts, cpu);
+        const std::size_t next = csv::count_numbers(table.column(), i, values.size(), decimal, counts, nullptr, cpu);
         check(next >= i && next <= values.size());
         for (; i < next; ++i, ++plain) check(count_slowly(values[i], decimal, expected), values[i]);
         check(are_equal(counts, expected));
@@ -121,6 +121,46 @@ void test_numbers() {
     }
 }
 
+/// Columns whose values have blanks, plus signs or missing words.
+void test_what_is_around() {
+    std::mt19937_64 random(5);
+    const std::vector<std::string> words{"NA", "null", "-NA", "n/a", "missing", "sixteen bytes ok", "+NA", "."};
+    const csv::Words missing(words);
+    static const std::string before[] = {"", "", " ", "  ", "\t ", "      ", "+", " +", "++", "+ ", "+-"};
+    std::size_t by_vectors = 0, plainly = 0;
+    for (int round = 0; round < 2000; ++round) {
+        const std::size_t forms = 1 + random() % 3, shift = random(), rare = 1 + random() % 20;
+        std::vector<std::string> values;
+        for (std::size_t i = 0, rows = random() % 60; i < rows; ++i) {
+            const bool is_odd = random() % rare == 0;
+            const std::string& front = before[is_odd ? random() % std::size(before) : (shift + i % forms) % 8];
+            const std::uint64_t what = random();
+            values.push_back(front + (what % 3 == 0 ? words[(shift + what / 3 % forms) % words.size()]
+                                      : is_odd      ? "007"
+                                                    : std::to_string(what >> (44 + what % 20)) + (i % 2 ? ".5" : "")));
+        }
+        const CellTable table(values);
+        for (const Cpu& cpu : runnable_cpus()) {
+            std::size_t& read = cpu.vbmi && cpu.pclmul ? by_vectors : plainly;
+            csv::Around around(&missing);
+            csv::CellCounts counts, expected;
+            for (std::size_t i = 0; i < values.size(); ++i) {
+                const std::size_t next =
+                    csv::count_numbers(table.column(), i, values.size(), '.', counts, &around, cpu);
+                check(next >= i && next <= values.size());
+                for (; i < next; ++i, ++read) {
+                    const std::string text(csv::trimmed(values[i]));
+                    if (missing.has(text)) ++expected.missing;
+                    else check(count_slowly(text, '.', expected), values[i]);
+                }
+                check(are_equal(counts, expected));
+            }
+        }
+    }
+    // Up to ten ways have no vectors.
+    check(by_vectors == 0 || by_vectors > plainly / 6);
+}
+
 void test_truths() {
     std::mt19937_64 random(4);
     static const std::string forms[] = {"True",
@@ -160,5 +200,6 @@ void test_truths() {
 
 int main() {
     test_numbers();
+    test_what_is_around();
     test_truths();
 }

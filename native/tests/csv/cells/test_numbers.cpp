@@ -10,6 +10,7 @@
 #include "base/cpus.hpp"
 #include "check.hpp"
 #include "core/csv/number.hpp"
+#include "core/csv/value.hpp"
 #include "csv/cells/table.hpp"
 
 using namespace headrace;
@@ -189,6 +190,49 @@ void test_columns_of_one_form() {
     }
 }
 
+/// Columns whose values have blanks, plus signs or missing words.
+void test_what_is_around() {
+    std::mt19937_64 random(15);
+    const std::vector<std::string> words{"", "NA", "null", "-NA", "n/a", "missing", "sixteen bytes ok", "+NA", "."};
+    const csv::Layout layout{{}, 2, csv::Words(words)};
+    static const std::string before[] = {"", "", " ", "  ", "\t ", "      ", "+", " +", "++", "+ ", " -", "+-", "-+"};
+    static const std::string values[] = {"1",  "-2",      "12.5", "007", "",      ".5",
+                                         "5.", "1234567", "1e5",  "x",   "\"3\"", "1 "};
+    std::size_t by_vectors = 0, plainly = 0;
+    for (int round = 0; round < 2000; ++round) {
+        const std::size_t forms = 1 + random() % 3, shift = random(), rare = 1 + random() % 20;
+        std::vector<std::string> column;
+        for (std::size_t i = 0, rows = random() % 60; i < rows; ++i) {
+            const bool is_odd = random() % rare == 0;
+            const std::string& front = before[is_odd ? random() % std::size(before) : (shift + i % forms) % 8];
+            const std::uint64_t what = random();
+            column.push_back(front + (is_odd && what % 2 == 0 ? values[what / 2 % std::size(values)]
+                                      : what % 3 == 0         ? words[(shift + what / 3 % forms) % words.size()]
+                                                              : std::to_string(what >> (44 + what % 20))));
+        }
+        const CellTable table(column);
+        for (const Cpu& cpu : runnable_cpus()) {
+            std::size_t& read = cpu.vbmi && cpu.pclmul ? by_vectors : plainly;
+            for (const csv::Kind kind : {csv::Kind::int64, csv::Kind::uint64, csv::Kind::float64, csv::Kind::float32}) {
+                csv::Around around(&layout.missing);
+                const csv::Spec spec{0, kind, true, 7, {}, true};
+                const csv::NumberForm form{kind, '.', 7, &around};
+                std::vector<std::byte> out(column.size() * csv::size_of(kind));
+                for (std::size_t i = 0; i < column.size(); ++i) {
+                    const std::size_t first = i;
+                    const std::size_t next = csv::read_cells(table.column(), first, column.size(), form,
+                                                             out.data() + first * csv::size_of(kind), cpu);
+                    check(next >= first && next <= column.size());
+                    for (; i < next; ++i, ++read)
+                        check(csv::number_in(column[i], spec, layout, 0, 0) == bits_at(out, i, kind), column[i]);
+                }
+            }
+        }
+    }
+    // Up to ten ways have no vectors.
+    check(by_vectors == 0 || by_vectors > plainly / 6);
+}
+
 /// Values in their plainest form are all read, except the last ones of the file.
 void test_all_plain() {
     std::mt19937_64 random(4);
@@ -215,5 +259,6 @@ void test_all_plain() {
 int main() {
     test_numbers();
     test_columns_of_one_form();
+    test_what_is_around();
     test_all_plain();
 }
