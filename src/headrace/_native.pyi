@@ -171,6 +171,9 @@ def on_lost_file(function: Any) -> None:
 
 HAS_MAPPED_FILE: bool = True
 
+def count_mapped() -> int:
+    """How many files this process has mapped by `MappedFile` now."""
+
 def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]:
     """
     For an open file: size, mtime in nanoseconds, CRC-32C of its first and last block, and ctime in nanoseconds. Its position does not change.

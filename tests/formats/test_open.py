@@ -13,11 +13,13 @@ from tests.reference import tfrecord as reference
 
 import headrace as hr
 from headrace.errors import CorruptRecord, NoFiles, UnknownFormat, UnsupportedData
+from headrace.formats import open as opening
 from headrace.formats import registry
 from headrace.formats.npy.format import NpyRecords
 from headrace.formats.open import detect, open_records
 from headrace.formats.registry import format_named, format_of_name
 from headrace.formats.tfrecord.format import TFRecordRecords
+from headrace.io.folders import Listing
 
 
 @pytest.fixture
@@ -38,6 +40,22 @@ def test_golden_tfrecords_are_known_under_any_name(path, file):
 
 def test_golden_arrays_are_known_under_any_name(file):
     assert detect(file("x.tfrecord", (NPY / "f4.npy").read_bytes())).name == "npy"
+
+
+def test_a_folder_of_shards_is_listed_once_and_asks_for_one_name(tmp_path, monkeypatch):
+    for number in range(30):
+        (tmp_path / f"x.tfrecord-{number:05d}-of-00030").write_bytes(reference.framed(b"%d" % number))
+    listed, asked = [], []
+    of = Listing.of
+    monkeypatch.setattr(Listing, "of", lambda folder: listed.append(folder) or of(folder))
+    name_of = opening.format_of_name
+    monkeypatch.setattr(opening, "format_of_name", lambda path, **given: asked.append(path) or name_of(path, **given))
+    assert [bytes(record) for record in open_records(tmp_path)] == [b"%d" % number for number in range(30)]
+    assert len(listed) == 1
+    assert len(asked) <= 2
+    (tmp_path / "y.npy-00000-of-00001").write_bytes((NPY / "f4.npy").read_bytes())
+    with pytest.raises(UnsupportedData, match="a npy file"):
+        open_records(tmp_path)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])

@@ -168,6 +168,7 @@ def test_values_that_are_not_paths():
 
 def test_natural_order():
     assert sorted(["a10b2", "a9", "a10b10", "a"], key=natural_key) == ["a", "a9", "a10b2", "a10b10"]
+    assert natural_key("x007-of-12.y") == ("x", 7, "-of-", 12, ".y")
 
 
 def test_absolute_survives_a_change_of_folder(folder, tmp_path_factory, monkeypatch):

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -193,6 +194,9 @@ void check_block_bytes(std::size_t block_bytes) {
     if (block_bytes == 0 || block_bytes > most) throw nb::value_error("blocks of no bytes, or of more than a megabyte");
 }
 
+/// How many files are mapped now.
+std::atomic<std::size_t> mapped_now{0};
+
 /// A file's bytes as memory. Closes the file descriptor, so that thousands of files can be mapped.
 class Mapping {
   public:
@@ -215,7 +219,14 @@ class Mapping {
             }
         }
         if (error != 0) raise_errno(error);
+        mapped_now.fetch_add(1, std::memory_order_relaxed);
     }
+
+    ~Mapping() {
+        if (file_) mapped_now.fetch_sub(1, std::memory_order_relaxed);
+    }
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
 
     /// The same as `read_signature`, for the whole file at the time of mapping. The checksum comes from the mapping.
     [[nodiscard]] nb::tuple signature(std::size_t block_bytes) const {
@@ -367,6 +378,9 @@ void register_files(nb::module_& module) {
             nb::arg("scattered"), "Whether a missing page is read alone, without its neighbours.");
     register_guards(module);
     module.attr("HAS_MAPPED_FILE") = true;
+    module.def(
+        "count_mapped", [] { return mapped_now.load(std::memory_order_relaxed); },
+        "How many files this process has mapped by `MappedFile` now.");
     module.def("read_signature", &read_signature, nb::arg("fd"), nb::arg("block_bytes"),
                nb::sig("def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]"),
                "For an open file: size, mtime in nanoseconds, CRC-32C of its first and last block, and ctime in "
@@ -379,6 +393,7 @@ void register_files(nb::module_& module) {
 void register_files(nb::module_& module) {
     register_guards(module);
     module.attr("HAS_MAPPED_FILE") = false;
+    module.def("count_mapped", [] { return std::size_t{0}; });
     module.def(
         "start_writing_back", [](int, std::int64_t, std::int64_t) { return false; }, nb::arg("fd"), nb::arg("offset"),
         nb::arg("size"));

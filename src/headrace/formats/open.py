@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from headrace._arguments import choice, flag, word
@@ -21,6 +22,7 @@ from headrace.formats.registry import (
     format_of_content,
     format_of_name,
     names,
+    without_number,
 )
 from headrace.formats.table.base import verify_rows
 from headrace.io.cache.inflate import Compression, head_of, wrapper_of
@@ -164,7 +166,7 @@ def _folders(given: list[PathLike]) -> list[tuple[str, Lister]]:
 def _look_into(path: str) -> Lister | None:
     """A listing of a folder; ``None`` if the path is not one. In a store, only some objects are listed."""
     if "://" not in path or not is_listing(path):
-        return Listing.of if is_folder(path) else None
+        return cache(Listing.of) if is_folder(path) else None  # several formats ask for the same one
     if is_url_pattern(path) or format_of_name(path, installed=False) is not None:
         return None
     try:
@@ -198,7 +200,7 @@ def _check_alike(paths: list[str], first: Format) -> None:
     """
     endings: dict[str, str] = {}
     for path in paths:
-        endings.setdefault(os.path.splitext(base_name(path))[1], path)
+        endings.setdefault(os.path.splitext(without_number(base_name(path)))[1], path)
     for path in endings.values():
         if path == paths[0] or format_of_name(path, installed=False) in (None, first.name):
             continue

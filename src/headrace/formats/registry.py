@@ -35,6 +35,7 @@ __all__ = [
     "format_of_name",
     "names",
     "register",
+    "without_number",
 ]
 
 
@@ -246,6 +247,15 @@ def format_of_name(path: str | os.PathLike[str], *, installed: bool = True) -> s
         if any(candidate.endswith(found.suffixes) for candidate in candidates):
             return found.name
     return None
+
+
+def without_number(name: str) -> str:
+    """A file name without the number of its shard.
+
+    >>> without_number("train.tfrecord-00000-of-00008"), without_number("part.csv.3"), without_number("sound.mp3")
+    ('train.tfrecord', 'part.csv', 'sound.mp3')
+    """
+    return NUMBER_END.sub("", SHARD_END.sub("", name))
 
 
 def endings() -> list[str]:

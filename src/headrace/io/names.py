@@ -33,6 +33,7 @@ SIDECARS = frozenset(
 TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
 COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
 SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
+DIGITS = re.compile(r"(\d+)")
 SCHEME = re.compile(r"https?://")  # an HTTP server cannot list its files
 MANY = 5  # the most names that a message lists
 
@@ -75,7 +76,9 @@ def is_temporary(name: str) -> bool:
 
 def natural_key(path: str) -> tuple[str | int, ...]:
     """A sort key by which ``part-10`` comes after ``part-9``."""
-    return tuple(int(part) if number % 2 else part for number, part in enumerate(re.split(r"(\d+)", path)))
+    parts: list[str | int] = [*DIGITS.split(path)]
+    parts[1::2] = map(int, parts[1::2])
+    return tuple(parts)
 
 
 def summarize_names(names: Sequence[str]) -> str:

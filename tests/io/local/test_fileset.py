@@ -1,6 +1,8 @@
 """Many files, mapped or read."""
 
+import gc
 import gzip
+import io
 import os
 import pickle
 import threading
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 from tests.forks import exit_code, fork
 
+from headrace import _native
 from headrace.errors import CorruptFile, NoFiles
 from headrace.io.cache.inflated import InflatedStream
 from headrace.io.local import fileset
@@ -51,11 +54,41 @@ def test_buffers_are_those_that_are_needed(paths):
 
 def test_a_bounded_number_stays_mapped(paths, monkeypatch):
     monkeypatch.setattr(fileset, "MOST_MAPPED", 8)
+    monkeypatch.setattr(mapping_limits, "can_map_more", lambda: False)
     files = FileSet(paths)
     views = [files.content(number).buffer for number in range(20)]
     assert len(files._mapped) <= 8
     assert [view[0] for view in views] == list(range(20))
     assert [files.content(number).buffer[0] for number in range(20)] == list(range(20))
+
+
+@pytest.mark.skipif(not _native.HAS_MAPPED_FILE, reason="files are mapped by Python here")
+def test_all_stay_mapped_while_the_process_has_few_mappings(paths, monkeypatch):
+    monkeypatch.setattr(fileset, "MOST_MAPPED", 8)
+    gc.collect()
+    before = _native.count_mapped()
+    monkeypatch.setattr(mapping_limits, "most_mapped", lambda: before + 16)
+    files = FileSet(paths)
+    for number in range(15):
+        files.content(number)
+    assert len(files._mapped) == _native.count_mapped() - before == 15
+    files.content(15)
+    assert _native.count_mapped() - before == 14
+    other = FileSet(paths)
+    for number in range(20):  # however many the first set has
+        assert other.content(number).buffer[0] == number
+    assert len(other._mapped) <= 8
+    del files, other
+    gc.collect()
+    assert _native.count_mapped() == before
+
+
+def test_half_of_the_mappings_that_the_system_allows(monkeypatch):
+    assert mapping_limits.most_mapped() >= 1000
+    monkeypatch.setattr("builtins.open", lambda *_, **__: io.StringIO("1000\n"))
+    assert mapping_limits.most_mapped.__wrapped__() == 500
+    monkeypatch.setattr("builtins.open", lambda *_, **__: io.StringIO("no number\n"))
+    assert mapping_limits.most_mapped.__wrapped__() == 32_765
 
 
 def test_pages_are_released(paths, monkeypatch):

@@ -28,7 +28,7 @@ __all__ = ["Buffers", "FileSet"]
 
 Buffers: TypeAlias = "_native.Buffers | list[Any]"
 
-MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
+MOST_MAPPED = 4096  # of one set, whatever others have mapped; it has more while the process can map more
 HEAD_BYTES = 64
 HEADS_AT_ONCE = 256
 NEIGHBOURS = 4  # this many consecutive files are passed without checking which ones are needed
@@ -352,7 +352,7 @@ class FileSet:
         return "none" if wrapper != "none" and self._is_plain is not None and self._is_plain(head) else wrapper
 
     def _keep(self, number: int, file: MappedFile) -> MappedFile:
-        if len(self._mapped) >= MOST_MAPPED:
+        if len(self._mapped) >= MOST_MAPPED and not mapping_limits.can_map_more():
             for oldest in list(self._mapped)[: MOST_MAPPED // 4]:
                 self._mapped.pop(oldest, None)
         return self._mapped.setdefault(number, file)  # another thread may have been faster

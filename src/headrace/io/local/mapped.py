@@ -35,6 +35,7 @@ __all__ = [
     "Descriptor",
     "Descriptors",
     "MappedFile",
+    "can_map_more",
     "gives_views",
     "guard_reads",
     "read_ranges",
@@ -52,6 +53,23 @@ MAPPED_BYTES = "HEADRACE_MAPPED_BYTES"
 WINDOW_BYTES = 64 << 10
 """What the kernel maps for one page fault."""
 CAN_READ = hasattr(_native, "read_ranges")
+MAPPINGS = 65_530
+"""How many mappings a process may have where the system does not say."""
+
+
+@cache
+def most_mapped() -> int:
+    """How many files this process maps at once if it needs them: half of what the system allows, because memory and libraries need mappings too."""
+    try:
+        with open("/proc/sys/vm/max_map_count", encoding="ascii") as file:
+            return int(file.read()) // 2
+    except (OSError, ValueError):
+        return MAPPINGS // 2
+
+
+def can_map_more() -> bool:
+    """Whether a set that has many files mapped may map another one without dropping some."""
+    return _native.HAS_MAPPED_FILE and _native.count_mapped() < most_mapped()
 
 
 @cache
