@@ -13,6 +13,7 @@ from tests.reference import tfrecord as reference
 import headrace as hr
 from headrace.errors import CorruptFile, CorruptRecord, NoFiles, Where
 from headrace.formats.csv.format import CsvRecords
+from headrace.formats.csv.framing import CsvFraming
 from headrace.formats.index import build as index_build
 from headrace.formats.index import index as index_module
 from headrace.formats.index.build import build_index, record_index
@@ -369,3 +370,19 @@ def test_checksums_of_the_content_do_not_depend_on_the_pieces(tmp_path, monkeypa
         assert found.content[0].sums.tolist() == whole.content[0].sums.tolist()
         assert len(found.content[0].sums) == -(-path.stat().st_size // index_build.SUMMED_BYTES) > 1
         assert found.starts.tolist() == whole.starts.tolist()
+
+
+def test_a_file_that_shrinks_before_its_checksums_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "x.csv"
+    path.write_text("x\n" + "123456789\n" * 60_000)
+    scan = CsvFraming.scan
+
+    def scan_then_shrink(self, *args, **options):
+        found = scan(self, *args, **options)
+        os.truncate(path, 0)
+        return found
+
+    records = CsvRecords([str(path)])
+    monkeypatch.setattr(CsvFraming, "scan", scan_then_shrink)
+    with pytest.raises(CorruptFile, match="shrank while being read"):
+        len(records)

@@ -308,9 +308,8 @@ class _Job:
             return
         first, stop_block = -(-start // SUMMED_BYTES), -(-stop // SUMMED_BYTES)
         if first < stop_block:
-            self._sums[first] = _native.crc32c_blocks(
-                content.read(first * SUMMED_BYTES, (stop_block - first) * SUMMED_BYTES), SUMMED_BYTES
-            )
+            part = content.buffer[first * SUMMED_BYTES : stop_block * SUMMED_BYTES]
+            self._sums[first] = _native.crc32c_blocks(part, SUMMED_BYTES)
             self._content_bytes = content.size
 
     def _found(self, starts: Starts, scan: Scan | None = None) -> _Found:
