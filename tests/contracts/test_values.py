@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.contracts.values import Ragged, join, take_rows
+import headrace as hr
+from headrace.contracts.values import POOLED_BYTES, Ragged, copy_pooled, join, take_rows
 
 ROWS = st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=6)
 
@@ -113,3 +114,27 @@ def test_joined_sparse_columns_keep_their_width():
     sparse = pytest.importorskip("scipy.sparse")
     columns = [sparse.csr_array(np.array([[0, 1, 0, 0]])), sparse.csr_array(np.array([[2, 0, 0, 0]]))]
     assert join(columns).toarray().tolist() == [[0, 1, 0, 0], [2, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("dtype", ["u1", ">f4", "f8", "M8[s]", "?", "S3", "O"])
+@pytest.mark.parametrize("count", [0, 3, POOLED_BYTES])
+def test_large_arrays_are_copied_and_joined_like_small_ones(dtype, count):
+    array = np.arange(2 * count).reshape(count, 2).astype("S3" if dtype == "S3" else "i8").astype(dtype)
+    found = copy_pooled(array[::-1])
+    assert found.dtype == array.dtype
+    assert found.flags.writeable
+    assert not np.shares_memory(found, array)
+    np.testing.assert_array_equal(found, array[::-1])
+    joined, wanted = join([array, array[:1], array[:0]]), np.concatenate([array, array[:1]])
+    assert joined.dtype == wanted.dtype
+    assert joined.flags.writeable
+    np.testing.assert_array_equal(joined, wanted)
+    if dtype == "f8":
+        mixed = join([array, array.astype("f4")])
+        assert mixed.dtype == array.dtype
+        assert len(mixed) == 2 * count
+
+
+def test_large_text_is_joined_like_small_text():
+    one = hr.Strings.from_values(["a" * POOLED_BYTES, "", "b"])
+    assert join([one, one[1:]]).to_list() == [*one.to_list(), "", "b"]

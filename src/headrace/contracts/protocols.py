@@ -26,6 +26,7 @@ __all__ = [
     "Piece",
     "ReadsBatches",
     "ReadsChecked",
+    "ReadsPieces",
     "Sampler",
     "SourceLike",
     "Streams",
@@ -123,6 +124,13 @@ class ReadsChecked(Protocol):
     def __len__(self) -> int: ...
     def checked_reader(self) -> Callable[[Indices], Batch]:
         """A function that equals ``batch`` for arrays of int64 indices from 0 to below the length."""
+
+
+class ReadsPieces(Protocol):
+    """A checked reader that copies less if it may cut between batches."""
+
+    def pieces(self, indices: Indices, size: int) -> list[tuple[int, Batch]]:
+        """The rows at indices of batches of ``size``, in order: several batches each, with their number."""
 
 
 class GivesArrow(Protocol):

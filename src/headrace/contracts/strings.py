@@ -160,9 +160,9 @@ class Strings(Sequence[Any]):
             end = at + column.size
             np.add(column._offsets[1:], used - int(column._offsets[0]), out=offsets[at + 1 : end + 1])
             at, used = end, int(offsets[end])
-        rows = sum(len(column) for column in columns)
-        data = np.concatenate([column.content for column in columns])
-        return cls.trust(data, offsets, first.is_text, (rows, *first.shape[1:]))
+        data = _native.pooled(used)
+        np.concatenate([column.content for column in columns], out=data)
+        return cls.trust(data, offsets, first.is_text, (sum(map(len, columns)), *first.shape[1:]))
 
     @property
     def data(self) -> npt.NDArray[np.uint8]:

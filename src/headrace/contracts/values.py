@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from headrace import _hooks
+from headrace import _hooks, _native
 from headrace.contracts.strings import Strings
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "MadeBatch",
     "MadeExample",
     "Ragged",
+    "copy_pooled",
     "join",
     "place_values",
     "take_rows",
@@ -33,6 +35,9 @@ Indices = npt.NDArray[np.int64]
 
 LONG = 64
 """Values in a row from which copying it by itself is cheaper than an index for each value."""
+
+POOLED_BYTES = 1 << 17
+"""Copies of at least this size take memory of the pool of batches. The system takes such memory back and clears it each time."""
 
 Example: TypeAlias = Mapping[str, Any]
 """Feature name to value: an ``ndarray`` or NumPy scalar, ``bytes``, ``str``, or a :class:`Ragged` for two varying axes."""
@@ -185,7 +190,25 @@ def join(columns: Sequence[Any]) -> Any:
         strings = [part for part in parts if isinstance(part, Strings)]
         if len(strings) == len(columns) and len({part.is_text for part in strings}) == 1:
             return Strings.concatenate(strings)
-    return np.concatenate(columns)
+    if any(type(column) is not np.ndarray or column.dtype != first.dtype for column in columns):
+        return np.concatenate(columns)
+    if sum(column.nbytes for column in columns) < POOLED_BYTES or first.dtype.hasobject or not first.dtype.isnative:
+        return np.concatenate(columns)
+    whole = _pooled(first.dtype, (sum(map(len, columns)), *first.shape[1:]))
+    return np.concatenate(columns, out=whole)
+
+
+def copy_pooled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy, see :data:`POOLED_BYTES`."""
+    if array.nbytes < POOLED_BYTES or array.dtype.hasobject:
+        return array.copy()
+    found = _pooled(array.dtype, array.shape)
+    found[...] = array
+    return found
+
+
+def _pooled(dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    return _native.pooled(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 
 def take_rows(column: Any, order: Indices) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Locates, ReadsBatches, ReadsChecked, Sampler, defines, offers
+from headrace.contracts.protocols import Locates, ReadsBatches, ReadsChecked, ReadsPieces, Sampler, defines, offers
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
@@ -234,11 +234,13 @@ class BatchMaker:
     def _read(self, run: BatchRun) -> Block:
         indices = _indices(self.sampler, run)
         if self.seed is None:
-            batch = _reader_of(self.source, indices)(indices)
+            read: Any = _reader_of(self.source, indices)
+            if run.batches > 1 and defines(read, ReadsPieces):
+                return _cut_pieces(read.pieces(indices, run.size), run)
+            batch = read(indices)
         else:
             batch = read_batch(self.source, indices, RandomKeys(self.seed, run.epoch, _positions(run)))
-        size = _check_and_measure(batch, len(indices))
-        return Block(run, cut_batch(batch, run.size, run.batches), bytes=size)
+        return _cut_pieces([(run.batches, batch)], run)
 
     def finish(self, block: Block) -> Block:
         """Apply the user's function and the conversion to batches."""
@@ -318,6 +320,15 @@ class OpenRun:
             done = ended
         self.spent_ns = done - started
         return batch
+
+
+def _cut_pieces(pieces: list[tuple[int, Batch]], run: BatchRun) -> Block:
+    """The batches of a run that was read in pieces, each of several batches."""
+    block = Block(run, [])
+    for count, batch in pieces:
+        block.bytes += _check_and_measure(batch, count * run.size)
+        block.batches += cut_batch(batch, run.size, count)
+    return block
 
 
 def _apply(function: Callable[[int, Any], Any], block: Block) -> None:

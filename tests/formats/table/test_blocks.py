@@ -15,8 +15,9 @@ import headrace as hr
 from headrace.contracts.values import take_rows
 from headrace.errors import CorruptFile, Where
 from headrace.formats.table import blocks
-from headrace.formats.table.blocks import BlockTable
+from headrace.formats.table.blocks import BlockTable, cut_at_blocks
 from headrace.formats.table.column_cache import KeptColumns, WholeColumns
+from headrace.sources.tables import TableNode
 
 NAMES = ("n", "text", "rows")
 
@@ -101,6 +102,63 @@ def test_rows_are_those_of_the_whole_column(data, sizes, parts, limit, whole):
         found = table.batch(indices, names)
         assert list(found) == list(names)
         assert plain(found) == {name: expected(sizes, indices)[name] for name in names}
+
+
+@given(data=st.data(), sizes=SIZES, names=st.sampled_from([NAMES, ("n",), ("text", "n")]))
+def test_pieces_are_the_rows_of_the_batches(data, sizes, names):
+    table = Counted(sizes)
+    size = data.draw(st.integers(1, sum(sizes)))
+    count = data.draw(st.integers(1, sum(sizes) // size))
+    if data.draw(st.booleans()):
+        start = data.draw(st.integers(0, sum(sizes) - size * count))
+        indices = np.arange(start, start + size * count)
+    else:
+        row = st.integers(0, sum(sizes) - 1)
+        indices = np.array(data.draw(st.lists(row, min_size=size * count, max_size=size * count)), np.int64)
+    read = table.reader(names)
+    assert plain(read(indices)) == {name: expected(sizes, indices)[name] for name in names}
+    pieces = read.pieces(indices, size)
+    assert sum(number for number, _ in pieces) == count
+    at = 0
+    for number, piece in pieces:
+        rows = indices[at : at + number * size]
+        assert plain(piece) == {name: expected(sizes, rows)[name] for name in names}
+        at += number * size
+    assert read(indices[:0])[names[0]].tolist() == []
+
+
+@given(data=st.data(), sizes=SIZES, size=st.integers(1, 7), count=st.integers(1, 6))
+def test_only_single_batches_span_two_blocks(data, sizes, size, count):
+    firsts = np.cumsum([0, *sizes])
+    start = data.draw(st.integers(0, 5))
+    stop = start + size * count
+    cuts = cut_at_blocks(firsts, start, stop, size)
+    assert (cuts[0], cuts[-1]) == (start, stop)
+    assert cuts == sorted(set(cuts))
+    for begin, end in zip(cuts, cuts[1:], strict=False):
+        assert (end - begin) % size == 0
+        assert end - begin == size or not any(begin < first < end for first in firsts.tolist())
+
+
+@given(SIZES, st.integers(1, 7), st.sampled_from([0, 1]))
+def test_loaders_give_the_rows_in_order(sizes, size, threads):
+    source = hr.Source(TableNode(Counted(sizes)))
+    found = list(hr.Loader(source, size, threads=threads))
+    at = 0
+    for batch in found:
+        rows = np.arange(at, min(at + size, sum(sizes)))
+        assert plain(batch) == expected(sizes, rows)
+        at += size
+    assert at >= sum(sizes)
+
+
+def test_text_of_one_block_is_not_copied():
+    table = Counted([100, 100])
+    pieces = table.reader(("text",)).pieces(np.arange(0, 192), 32)
+    assert [number for number, _ in pieces] == [3, 1, 2]
+    kept = [table._kept.get(block, "text") for block in (0, 1)]
+    assert np.shares_memory(pieces[0][1]["text"].data, kept[0].data)
+    assert np.shares_memory(pieces[2][1]["text"].data, kept[1].data)
 
 
 def test_in_order_every_block_is_decoded_once():

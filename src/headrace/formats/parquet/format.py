@@ -15,7 +15,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, SchemaMismatch, Where
 from headrace.formats.parquet.footer import read_codecs
-from headrace.formats.parquet.groups import MOST_PARTS, PartReader, RowBlock, bytes_in, divide, plan_blocks
+from headrace.formats.parquet.groups import MOST_PARTS, PartReader, RowBlock, divide, plan_blocks
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
 from headrace.formats.table.arrow_types import KEY, Leaf, arrow, embedded_schema, leaves_of, misfits, schema_of_leaves
@@ -149,10 +149,16 @@ class ParquetTable(BlockTable):
 
     @cached_property
     def _blocks(self) -> list[RowBlock]:
-        return [block for file in range(len(self.paths)) for block in plan_blocks(file, self._sizes(file))]
+        return [block for file, sizes in enumerate(self._group_sizes) for block in plan_blocks(file, sizes)]
+
+    @cached_property
+    def _group_sizes(self) -> list[list[tuple[int, int]]]:
+        """The rows and the encoded bytes of each row group of each file. Asking a footer takes a while where there are many.
+        Asking a damaged one for single columns would end the process.
+        """
+        return [list(self._sizes(file)) for file in range(len(self.paths))]
 
     def _sizes(self, file: int) -> Iterator[tuple[int, int]]:
-        """The rows and the encoded bytes of each row group. Each question to a footer takes a while where there are many."""
         footer = self._footers[file]
         most = footer.num_rows
         for number in range(footer.num_row_groups):
@@ -194,7 +200,8 @@ class ParquetTable(BlockTable):
         found = self._divisions.get(names)
         if found is None:
             wanted = [(self._root_of[name], self._leaves[name]) for name in names]
-            found = self._divisions[names] = divide(wanted, bytes_in(self._footers) // max(len(self._blocks), 1))
+            encoded = sum(size for sizes in self._group_sizes for _, size in sizes)
+            found = self._divisions[names] = divide(wanted, encoded // max(len(self._blocks), 1))
         return found
 
     @cached_property

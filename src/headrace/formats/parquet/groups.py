@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from headrace.formats.table.arrow_types import Leaf, arrow
 from headrace.io.system import usable_cores
 
-__all__ = ["MOST_PARTS", "PartReader", "RowBlock", "bytes_in", "divide", "plan_blocks"]
+__all__ = ["MOST_PARTS", "PartReader", "RowBlock", "divide", "plan_blocks"]
 
 
 PART_BYTES = 16 << 20
@@ -21,9 +21,9 @@ PART_BYTES = 16 << 20
 MOST_ROWS = 1 << 17
 MOST_BLOCKS = 1 << 16
 """In one row group."""
-JOINED_BYTES = 4 << 20
+JOINED_BYTES = 16 << 20
 """Of small row groups (encoded) that are decoded together."""
-JOINED_ROWS = 1 << 14
+JOINED_ROWS = 1 << 15
 DIVIDED_BYTES = 1 << 20
 """Blocks of more are decoded by several threads."""
 MOST_PARTS = 4
@@ -101,15 +101,6 @@ def plan_blocks(file: int, sizes: Iterable[tuple[int, int]]) -> list[RowBlock]:
     if groups:
         blocks.append(RowBlock(file, begin, groups, first, 0, joined))
     return blocks
-
-
-def _encoded_bytes(footer: Any, group: int) -> int:
-    return max(0, int(footer.row_group(group).total_byte_size))
-
-
-def bytes_in(footers: Sequence[Any]) -> int:
-    """The size of all row groups, encoded. Asking a damaged footer for single columns would end the process, so this does not."""
-    return sum(_encoded_bytes(footer, number) for footer in footers for number in range(footer.num_row_groups))
 
 
 def divide(leaves: Sequence[tuple[str, Leaf]], encoded: int) -> list[tuple[str, ...]]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace._native import check_strings
 from headrace._optional import require
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
@@ -23,6 +24,8 @@ VARIES = "An axis that varies is None: give a schema with it, as in write(..., s
 NUMBERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 FIRST_NUMBER = 2
 """The dtypes of Arrow's integers and floats in the order of their ids, and the first id: parts of its binary interface."""
+TEXTS = {13: ("i4", True), 14: ("i4", False), 34: ("i8", True), 35: ("i8", False)}
+"""Arrow's ids of text and bytes, and large ones: the dtype of their offsets, and whether it is text."""
 
 
 def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
@@ -58,16 +61,18 @@ class _RowOrigins:
 
     Args:
         above: The rows of the lists that hold the values; ``None``: each value is a row.
-        offsets: Of those lists.
+        offsets: Of those lists, or the length of all.
     """
 
-    def __init__(self, above: _RowOrigins | None = None, offsets: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(self, above: _RowOrigins | None = None, offsets: npt.NDArray[np.int64] | int | None = None) -> None:
         self.above = above
         self._offsets = offsets
 
     def __getitem__(self, position: int) -> int:
         if self.above is None or self._offsets is None:
             return int(position)
+        if isinstance(self._offsets, int):
+            return self.above[position // self._offsets]
         return self.above[int(np.searchsorted(self._offsets[1:], position, side="right"))]
 
 
@@ -76,6 +81,8 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _
         found = _numbers(array)
         if found is not None and found.dtype == feature.numpy_dtype:
             return found
+        if feature.is_text and (strings := _strings(array, feature)) is not None:
+            return strings
     array = _plain(array)
     if not shape:
         return _leaf(array, feature, rows)
@@ -83,8 +90,10 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _
     fixed = types.is_fixed_size_list(array.type)
     if not (fixed or types.is_list(array.type) or types.is_large_list(array.type)):
         raise BadValue(rows[0] if len(array) else 0, f"lists for the shape {feature.shape}", str(array.type))
-    offsets, length = _offsets(array, fixed=fixed), shape[0]
-    if length is not None and not (fixed and array.type.list_size == length and array.null_count == 0):
+    length = shape[0]
+    is_even = fixed and array.type.list_size == length and array.null_count == 0
+    offsets = length if is_even and length else _offsets(array, fixed=fixed)
+    if length is not None and not is_even:
         lengths = np.diff(offsets)
         if (wrong := np.flatnonzero(lengths != length)).size:
             at = int(wrong[0])
@@ -94,7 +103,7 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: _
     inner = _column(array.flatten(), shape[1:], feature, _RowOrigins(rows, offsets))
     if length is not None and not isinstance(inner, Ragged):
         return inner.reshape(len(array), length, *inner.shape[1:])
-    return Ragged(inner, offsets)
+    return Ragged(inner, _offsets(array, fixed=fixed) if isinstance(offsets, int) else offsets)
 
 
 def _numbers(array: Any) -> npt.NDArray[Any] | None:
@@ -111,6 +120,19 @@ def _numbers(array: Any) -> npt.NDArray[Any] | None:
     found = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
     found.flags.writeable = False  # A buffer that was computed could be written. Callers copy what is read-only.
     return found
+
+
+def _strings(array: Any, feature: Feature) -> Strings | None:
+    """Intact text or bytes of the feature's kind, which share Arrow's memory; ``None`` for anything else."""
+    dtype, is_text = TEXTS.get(array.type.id, ("", False))
+    if not dtype or not len(array) or is_text != (feature.dtype == "str"):
+        return None
+    _, ends, content = array.buffers()
+    size = np.dtype(dtype).itemsize
+    offsets = np.frombuffer(ends, dtype, len(array) + 1, array.offset * size).astype(np.int64, copy=False)
+    data = np.frombuffer(content or b"", np.uint8)
+    data.flags.writeable = offsets.flags.writeable = False
+    return Strings.trust(data, offsets, is_text) if check_strings(data, offsets, is_text) == (-1, -1) else None
 
 
 def _plain(array: Any) -> Any:

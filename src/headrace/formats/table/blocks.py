@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +13,14 @@ import numpy as np
 from headrace import _native
 from headrace.contracts.records import Checked
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
+from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, join, take_rows
 from headrace.errors import DataError
 from headrace.formats.table.base import TypedTable
 from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, WholeColumns, size_of
 from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk
 
-__all__ = ["BlockTable", "RowBlocks", "verify_blocks"]
+__all__ = ["BlockReader", "BlockTable", "RowBlocks", "cut_at_blocks", "verify_blocks"]
 
 
 WHOLE_AT_ONCE = 32
@@ -272,11 +273,57 @@ class RowBlocks(ABC):
 class BlockTable(RowBlocks, TypedTable):
     """A table that finds rows in blocks."""
 
+    def reader(self, names: tuple[str, ...]) -> BlockReader:
+        """What reads these columns for indices that were checked."""
+        return BlockReader(self, names)
+
+
+class BlockReader:
+    """Reads some columns of rows; those of several batches in pieces.
+
+    Args:
+        table: The rows.
+        names: The columns.
+    """
+
+    def __init__(self, table: BlockTable, names: tuple[str, ...]) -> None:
+        self._table = table
+        self._names = names
+        self._shares = any(table.schema[name].is_text for name in names)
+        """Whether rows of one block are views of it, so that only joining blocks copies them. Numbers are copied anyway."""
+
+    def __call__(self, indices: Indices) -> Batch:
+        """The rows at indices that were checked."""
+        return self._table._rows(indices, self._names) if len(indices) else self._table._no_rows(self._names)
+
+    def pieces(self, indices: Indices, size: int) -> list[tuple[int, Batch]]:
+        """The rows of batches of ``size``, joined as far as that copies no text. Each with its number of batches."""
+        count = len(indices)
+        if not self._shares or int(indices[-1]) - int(indices[0]) != count - 1 or not _native.is_run(indices):
+            return [(count // size, self(indices))]
+        start, table, names = int(indices[0]), self._table, self._names
+        ends = cut_at_blocks(table._firsts, start, start + count, size)
+        return [((end - at) // size, table._run(at, end, names)) for at, end in pairwise(ends)]
+
+
+def cut_at_blocks(firsts: Indices, start: int, stop: int, size: int) -> list[int]:
+    """Where to cut rows so that the only pieces with rows of two blocks have ``size`` rows. All pieces are multiples of that.
+
+    >>> cut_at_blocks(np.array([0, 10, 20]), 4, 19, 3)
+    [4, 10, 19]
+    >>> cut_at_blocks(np.array([0, 10, 20]), 0, 18, 3)
+    [0, 9, 12, 18]
+    """
+    within = firsts[firsts.searchsorted(start, side="right") : firsts.searchsorted(stop, side="left")]
+    begins = start + (within - start) // size * size
+    ends = begins + np.where(begins < within, size, 0)
+    return sorted({start, stop, *begins.tolist(), *ends.tolist()})
+
 
 def _rows_of(column: Any, begin: int, end: int) -> Any:
     """Copies of a block's rows, because a batch may be written to. Text is read-only and stays a view."""
     if type(column) is np.ndarray:
-        return column[begin:end].copy()
+        return copy_pooled(column[begin:end])
     if type(column) is Strings:
         return column[begin:end]
     return _detach(column[begin:end])
@@ -285,7 +332,7 @@ def _rows_of(column: Any, begin: int, end: int) -> Any:
 def _detach(column: Any) -> Any:
     if type(column) is Strings:
         return column
-    return Ragged(_detach(column.values), column.offsets) if isinstance(column, Ragged) else column.copy()
+    return Ragged(_detach(column.values), column.offsets) if isinstance(column, Ragged) else copy_pooled(column)
 
 
 def _is_plain(column: Any) -> bool:
