@@ -194,7 +194,7 @@ def join(columns: Sequence[Any]) -> Any:
         return np.concatenate(columns)
     if sum(column.nbytes for column in columns) < POOLED_BYTES or first.dtype.hasobject or not first.dtype.isnative:
         return np.concatenate(columns)
-    whole = _pooled(first.dtype, (sum(map(len, columns)), *first.shape[1:]))
+    whole = _take_pooled(first.dtype, (sum(map(len, columns)), *first.shape[1:]))
     return np.concatenate(columns, out=whole)
 
 
@@ -202,12 +202,12 @@ def copy_pooled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A copy, see :data:`POOLED_BYTES`."""
     if array.nbytes < POOLED_BYTES or array.dtype.hasobject:
         return array.copy()
-    found = _pooled(array.dtype, array.shape)
+    found = _take_pooled(array.dtype, array.shape)
     found[...] = array
     return found
 
 
-def _pooled(dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def _take_pooled(dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     return _native.pooled(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 
