@@ -386,3 +386,23 @@ def test_a_file_that_shrinks_before_its_checksums_is_refused(tmp_path, monkeypat
     monkeypatch.setattr(CsvFraming, "scan", scan_then_shrink)
     with pytest.raises(CorruptFile, match="shrank while being read"):
         len(records)
+
+
+ROW = st.tuples(
+    st.sampled_from(["1", "plain", '"a\nb"', '"\n"', '"x"",\n""y"', 'in"side', '"' + "\n" * 90 + '"']), st.just("2")
+)
+
+
+@given(st.lists(ROW, max_size=120), st.sampled_from(["\n", "\r\n", "\n\n"]), st.sampled_from([20, 64, 150, 1000]))
+def test_pieces_of_text_join_to_what_one_scan_finds(tmp_path_factory, rows, end, piece_bytes):
+    path = tmp_path_factory.mktemp("pieces") / "x.csv"
+    path.write_bytes(("a,b" + end + "".join(f"{a},{b}{end}" for a, b in rows)).encode())
+    records = CsvRecords([str(path)], options=hr.CSV(header=True, delimiter=","))
+    whole = build_index(records.framing, FileSet([str(path)]))
+    assert len(whole) == len(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_build, "PIECE_BYTES", piece_bytes)
+        patch.setattr(index_build, "STEP_BYTES", 100)
+        pieces = build_index(records.framing, FileSet([str(path)]))
+    assert pieces.starts.tolist() == whole.starts.tolist()
+    assert [sums.sums.tolist() for sums in pieces.content] == [sums.sums.tolist() for sums in whole.content]

@@ -92,6 +92,7 @@ class Starts:
 STEP_BYTES = 16 << 20
 CACHED_BYTES = 1 << 20  # a step where checksums of the content follow, so that they find it in the processor's cache
 PIECE_BYTES = 256 << 20  # pieces of a large file; for smaller ones, one core is faster than two
+TEXT_BYTES = 4 << 20  # the same where each byte is read, and not only the lengths of records
 MOST_THREADS = 16
 MOST_PRINTED = 1024  # files whose content is checked before a cached index is trusted; beyond that, only size and time
 
@@ -231,9 +232,8 @@ _Found: TypeAlias = tuple[FileIndex, Iterable[Indices], BlockSums]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Records that begin in ``[begin, stop)`` of a file; the next one begins at ``end``. -1: unknown."""
+    """What looks like records that begin before ``stop`` in a piece of a file; the next one begins at ``end``."""
 
-    begin: int
     stop: int
     starts: Indices
     end: int
@@ -262,15 +262,19 @@ class _Job:
         self._sums: dict[int, Sums] = {}
         """Checksums of the content, by number of the first block."""
         self._content_bytes = 0
+        self._step = STEP_BYTES if framing.has_checksums else min(STEP_BYTES, CACHED_BYTES)
         self._whole: Future[_Found] | None = None
 
     def submit(self, pool: ThreadPool) -> None:
         """Scan a large plain file in pieces, any other in one go."""
         size = self._signature.size
-        if self._remote or self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":
+        at_once, cores = PIECE_BYTES, usable_cores()
+        if not self._framing.has_checksums and cores > 1:
+            at_once = min(PIECE_BYTES, max(TEXT_BYTES, size // (2 * cores) + 1))
+        if self._remote or self._skip or size < 2 * at_once or self._files.wrapper(self._number) != "none":
             self._whole = pool.submit(self._scan_file)
             return
-        bounds = [*range(0, size - PIECE_BYTES // 2, PIECE_BYTES), size]
+        bounds = [*range(0, size - at_once // 2, at_once), size]
         self._pieces = [pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
 
     def result(self) -> _Found:
@@ -324,45 +328,53 @@ class _Job:
 
     def _piece(self, start: int, stop: int) -> _Piece:
         content = self._files.content(self._number)
-        self._sum(content, start, stop)
         begin = self._begin(content) if start == 0 else self._framing.find(content.buffer, start)
-        if not 0 <= begin < stop:
-            return _Piece(-1, stop, np.zeros(0, np.int64), -1)
-        try:
-            starts, end = self._framing.scan(content.buffer, begin, stop, verify=False, max_records=stop)
-        except _native.FormatError:
-            return _Piece(
-                -1, stop, np.zeros(0, np.int64), -1
-            )  # Joining meets this fault again, and knows the record number by then.
+        found, at, summed = [np.zeros(0, np.int64)], begin, start
+        while 0 <= at < stop:
+            try:
+                starts, at = self._framing.scan(
+                    content.buffer, at, min(stop, at + self._step), verify=False, max_records=stop
+                )
+            except _native.FormatError:
+                begin = -1  # Joining meets this fault again, and knows the record number by then.
+                break
+            found.append(starts)
+            self._sum(content, summed, min(at, stop))
+            summed = min(at, stop)
+        self._sum(content, summed, stop)
         self._bar.advance(stop - start)
-        content.drop(start, stop - start)
-        return _Piece(begin, stop, starts, end)
+        if content.size > KEPT_BYTES:
+            content.drop(start, stop - start)
+        return _Piece(stop, np.concatenate(found), at) if 0 <= begin < stop else _Piece(stop, found[0], -1)
 
     def _join(self) -> Starts:
-        """The starts of all pieces. A piece counts only if the records before it end exactly where it begins."""
+        """The starts of all pieces. Those of a piece count from where the records before it end, if that is one of them. Until
+        then, they may be inside a record.
+        """
         content = self._files.content(self._number)
         at, starts = self._begin(content), Starts()
         while self._pieces:
             piece = self._pieces.pop(0).result()  # freed once its starts are taken
-            if at >= piece.stop:
-                continue  # One record covers the whole piece.
-            if at == piece.begin:
-                starts.add(piece.starts)
-                at = piece.end
-            else:
-                at = self._chain(content, at, piece.stop, starts)
+            step = SUMMED_BYTES
+            while at < piece.stop:  # else one record covers the whole piece
+                which = int(np.searchsorted(piece.starts, at))
+                if which < len(piece.starts) and piece.starts[which] == at:
+                    starts.add(piece.starts[which:])
+                    at = piece.end
+                else:
+                    at = self._chain(content, at, min(piece.stop, at + step), starts)
+                    step *= 2
         return starts
 
     def _chain(self, content: MappedFile, at: int, stop: int, to: Starts, *, sums: bool = False) -> int:
         """Find record starts in ``[at, stop)``; return where the next record begins."""
         begin, dropped = 0, at
-        step = CACHED_BYTES if sums and not self._framing.has_checksums else STEP_BYTES
         while at < stop:
             try:
                 starts, end = self._framing.scan(
                     content.buffer,
                     at,
-                    min(stop, at + step),
+                    min(stop, at + self._step),
                     verify=False,
                     max_records=stop,
                     last=content.fault is None,
