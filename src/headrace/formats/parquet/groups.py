@@ -82,9 +82,8 @@ def plan_blocks(file: int, sizes: Iterable[tuple[int, int]]) -> list[RowBlock]:
         sizes: The rows and the encoded bytes of each row group.
     """
     blocks: list[RowBlock] = []
-    first = begin = groups = joined = size = (
-        0  # of the block that grows: its row, its group, how many, its rows, its bytes
-    )
+    # Of the block that grows: its first row and row group, how many of those, its rows and bytes.
+    first = begin = groups = joined = size = 0
     for number, (rows, encoded) in enumerate(sizes):
         if groups and size + encoded <= JOINED_BYTES and joined + rows <= JOINED_ROWS:
             groups, joined, size = groups + 1, joined + rows, size + encoded
