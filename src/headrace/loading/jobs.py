@@ -17,7 +17,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Locates, ReadsBatches, ReadsChecked, ReadsPieces, Sampler, defines, offers
+from headrace.contracts.protocols import (
+    Locates,
+    ReadsBatches,
+    ReadsChecked,
+    ReadsPieces,
+    Sampler,
+    class_defines,
+    defines,
+    offers,
+)
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
@@ -235,7 +244,7 @@ class BatchMaker:
         indices = _indices(self.sampler, run)
         if self.seed is None:
             read: Any = _reader_of(self.source, indices)
-            if run.batches > 1 and defines(read, ReadsPieces):
+            if run.batches > 1 and class_defines(read.__class__, ReadsPieces):
                 return _cut_pieces(read.pieces(indices, run.size), run)
             batch = read(indices)
         else:
