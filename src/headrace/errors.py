@@ -23,7 +23,6 @@ Each class also derives from the built-in exception that users expect.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -57,6 +56,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("fashon_mnist", ["mnist", "fashion_mnist"])
     "Did you mean 'fashion_mnist'?"
     """
+    import difflib
+
     close = difflib.get_close_matches(str(name), list(known), n=1)
     return f"Did you mean {close[0]!r}?" if close and close[0] != name else ""
 

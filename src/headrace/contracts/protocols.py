@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import lru_cache
 from inspect import getattr_static
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
@@ -23,6 +27,7 @@ __all__ = [
     "HasSchema",
     "Locates",
     "NeedsMultiple",
+    "PicksRows",
     "Piece",
     "ReadsBatches",
     "ReadsChecked",
@@ -124,6 +129,22 @@ class ReadsChecked(Protocol):
     def __len__(self) -> int: ...
     def checked_reader(self) -> Callable[[Indices], Batch]:
         """A function that equals ``batch`` for arrays of int64 indices from 0 to below the length."""
+
+
+class PicksRows(ABC):
+    """A filter that looks at the columns of many examples at once. A class, so that no other function is taken for one."""
+
+    @abstractmethod
+    def needed(self, schema: Schema) -> tuple[str, ...]:
+        """The features of a source that it needs."""
+
+    @abstractmethod
+    def mask(self, batch: Batch, count: int, schema: Schema | None = None) -> npt.NDArray[np.bool_]:
+        """Which of ``count`` rows fit, bool (count,)."""
+
+    @abstractmethod
+    def __call__(self, example: Example) -> bool:
+        """Whether one example fits."""
 
 
 class ReadsPieces(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import sys
 import threading
@@ -51,6 +50,8 @@ class NotebookBar:
     def _content(self, done: int) -> dict[str, str]:
         total = "" if self._total is None else f" of {self._total:,}"
         share = "" if not self._total else f' max="{self._total}" value="{done}"'
+        import html
+
         text = f"{self._label}: {done:,}{total}"
         return {"text/plain": text, "text/html": f"<div>{html.escape(text)} <progress{share}></progress></div>"}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Streams, defines
 from headrace.contracts.records import Shard
@@ -18,8 +18,10 @@ from headrace.loading.report import Times
 from headrace.loading.rounds import BatchRun, Cursor, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice
 from headrace.loading.workers.pool import StartMethod
-from headrace.loading.workers.processes import WorkerPrefetcher
 from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
+
+if TYPE_CHECKING:
+    from headrace.loading.workers.processes import WorkerPrefetcher
 
 __all__ = ["Batches", "LoaderPosition", "RunPlan"]
 
@@ -115,6 +117,8 @@ class RunPlan:
 
     def _processes(self, runs: Iterator[BatchRun]) -> WorkerPrefetcher:
         """Workers that make NumPy batches, which are converted in this process."""
+        from headrace.loading.workers.processes import WorkerPrefetcher
+
         order = self.order()
         return WorkerPrefetcher(
             runs,

@@ -31,7 +31,6 @@ from headrace.loading.report import LoaderReport
 from headrace.loading.rounds import Cursor, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice, count_threads, remembered_choice
 from headrace.loading.workers.pool import StartMethod, check_workers
-from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
 from headrace.sources.operations.near_misses import FOR_LOADERS, explain_missing
 
@@ -189,6 +188,8 @@ class Loader(Iterable[Batch_co]):
     def sampler(self) -> Sampler:
         """The order: maps a position in an epoch to an index."""
         if self._workers:
+            from headrace.loading.workers.processes import evaluate_filters
+
             evaluate_filters(self._source, self._workers, self._start_method)
         if self._sampler is not None:
             return self._sampler

@@ -17,8 +17,7 @@ of the batches and the state never depend on the choice.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
-from statistics import median
+from collections.abc import Callable, Hashable, Iterable
 from time import process_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -77,6 +76,13 @@ the next test comes as soon as ``EARLY_SHARE`` allows."""
 CHANGED = 3
 MOST_KINDS = 256
 """How many kinds of sources are remembered."""
+
+
+def median(values: Iterable[float]) -> float:
+    """As in `statistics`, which imports decimal and fractions."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def sum_middle(values: list[float]) -> float:

@@ -8,15 +8,17 @@ import numbers
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.values import Indices
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+    from fractions import Fraction
 
 __all__ = [
     "MAX_EXAMPLES",
@@ -135,7 +137,7 @@ def _place(i: int, n: int) -> tuple[int, int]:
     return divmod(i, n)
 
 
-Weight: TypeAlias = float | Fraction | Decimal | str
+Weight: TypeAlias = "float | Fraction | Decimal | str"
 
 MAX_PERIOD = 1 << 16
 """Weights are exact if their whole parts add up to at most this."""
@@ -169,6 +171,9 @@ def whole_parts(weights: Sequence[Weight]) -> tuple[int, ...]:
 
 
 def _fraction(weight: Weight) -> Fraction:
+    from decimal import Decimal
+    from fractions import Fraction
+
     if isinstance(weight, (bool, np.bool_)) or not isinstance(weight, (str, Decimal, numbers.Real, np.number)):
         raise TypeError(f"a weight is a positive number, got {weight!r}, which is {type(weight).__name__}")
     try:

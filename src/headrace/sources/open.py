@@ -13,8 +13,6 @@ from headrace import _hooks
 from headrace._arguments import names, word
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import RawCodec, infer_payloads, infer_schema
-from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
-from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
@@ -249,6 +247,8 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
     if codec is None and found.codec == "raw" and given is None:
         return RawCodec(found.schema["record"].encoding)
     if codec is None and by_default == "sagemaker_record" and (found.codec == "raw" or not _any(_sample(records, 1))):
+        from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+
         return SageMakerRecordCodec(given or Schema({}))  # nothing shows Examples: the schema decides
     return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
 
@@ -267,8 +267,12 @@ def find_schema(records: Any, most: int | None) -> Schema:
         return csv_codec(records, None).schema
     if hasattr(records, "iter_spans"):
         by_default = format_named(records.format).codec
-        if by_default == "sagemaker_record" and (known := infer_records(_sample(records, most))) is not None:
-            return known.schema
+        if by_default == "sagemaker_record":
+            from headrace.codecs.sagemaker_record.infer import infer_records
+
+            known = infer_records(_sample(records, most))
+            if known is not None:
+                return known.schema
         return infer_schema(_sample(records, most)).schema
     is_array = hasattr(records, "__array__") or hasattr(records, "tocsr")
     is_one = is_array or not hasattr(records, "__iter__") or isinstance(records, (bytes, bytearray))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.codecs.csv import CsvCodec, Facts, examine_head, examine_rows, infer_csv
-from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
-from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.protocols import Codec
 from headrace.contracts.records import Records
 from headrace.contracts.schema import Schema
@@ -19,6 +17,9 @@ from headrace.formats.csv.format import CsvRecords
 from headrace.formats.framed.scan import FIRST_RUN_BYTES, RUN_BYTES, RecordRun
 from headrace.sources.node import Node
 from headrace.sources.stacking import row
+
+if TYPE_CHECKING:
+    from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 
 __all__ = ["CsvNode", "RecordNode", "csv_codec", "sagemaker_record_codec"]
 
@@ -195,7 +196,7 @@ def _examine_block(runs: list[RecordRun], records: CsvRecords) -> list[Facts]:
 def sagemaker_record_codec(
     records: Any, sample: Iterable[Any], given: Schema | None, *, named: bool
 ) -> SageMakerRecordCodec | None:
-    """The codec for records that may be SageMaker Records, found from a sample of them.
+    """The codec for records that may be SageMaker Records, found from a sample of them. It is imported only here.
 
     Args:
         records: Where the sample is from.
@@ -210,6 +211,9 @@ def sagemaker_record_codec(
         CorruptRecord: The caller said that they are, and they are not.
         SchemaMismatch: A feature holds different kinds of tensors.
     """
+    from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+    from headrace.codecs.sagemaker_record.infer import infer_records
+
     blocks = list(sample)
     try:
         found = infer_records(blocks)

@@ -22,11 +22,10 @@ __all__ = ["AnyName", "Piece", "ReadInstruction", "SplitLike", "even_splits", "r
 Piece = tuple[str, int, int]
 
 _BOUND = r"(?P<{0}>-?[\d_]+(?:\.\d+)?)(?P<{0}_unit>%|shard)?"
-_PART = re.compile(
+_PART = (  # compiled when it is first used, because few programs use it
     r"(?P<name>[\w-]+)"
     rf"(?:\[(?:(?:{_BOUND.format('start')})?:(?:{_BOUND.format('stop')})?|(?P<single>-?[\d_]+)shard)\])?"
 )
-_PLUS = re.compile(r"\s*\+\s*")
 _GRAMMAR = "a split such as 'train', 'train[:80%]', 'train[100:200]', 'train[2shard]', or several of them joined by '+'"
 
 
@@ -46,11 +45,11 @@ class AnyName(dict[str, int]):
 
 def _pieces_of(text: str, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
     """The pieces ``(name, start, stop)`` of a split expression, those without examples included."""
-    return [piece for part in _PLUS.split(text) for piece in _pieces(text, part, sizes, shard_sizes)]
+    return [piece for part in re.split(r"\s*\+\s*", text) for piece in _pieces(text, part, sizes, shard_sizes)]
 
 
 def _pieces(text: str, part: str, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
-    match = _PART.fullmatch(part)
+    match = re.fullmatch(_PART, part)
     if match is None:
         raise _refusal(text, expected=_GRAMMAR, found=f"{part!r}")
     name, is_cut = match["name"], "[" in part

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from headrace.contracts.protocols import PicksRows
 from headrace.contracts.random_keys import RandomKeys, describe, generators_at, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import TransformError, Where
-from headrace.sources.conditions.condition import Condition
 from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of, random_streams, runs_of, walk
 from headrace.sources.stacking import row, schema_of, stack
 from headrace.sources.views import Chosen, keep_features
@@ -149,7 +149,7 @@ class Filtered:
 
     @cached_property
     def _kept(self) -> Chosen:
-        if isinstance(self.predicate, Condition):
+        if isinstance(self.predicate, PicksRows):
             return Chosen(self.parent, self._fitting(self.predicate, 0, len(self.parent)))
         return Chosen(self.parent, self._find(enumerate(examples_of(self.parent))))
 
@@ -168,7 +168,7 @@ class Filtered:
 
     def kept_in(self, begin: int, end: int) -> Indices:
         """The indices from ``begin`` up to ``end`` whose examples are kept, found again."""
-        if isinstance(self.predicate, Condition):
+        if isinstance(self.predicate, PicksRows):
             return self._fitting(self.predicate, begin, end)
         return self._find(enumerate(examples_of(Chosen(self.parent, range(len(self.parent))[begin:end])), begin))
 
@@ -180,7 +180,7 @@ class Filtered:
         keeps = UserFunction(self.predicate, self.parent)
         return np.array([i for i, example in examples if keeps(example, i)], np.int64)
 
-    def _fitting(self, condition: Condition, begin: int, end: int) -> Indices:
+    def _fitting(self, condition: PicksRows, begin: int, end: int) -> Indices:
         """As :meth:`_find`, by batches with the features that the condition needs."""
         parts = [np.zeros(0, np.int64)]
         parts.extend(fitting(self.parent, condition, begin, end))
@@ -205,7 +205,7 @@ class Filtered:
     def indexed_examples(self) -> Iterator[tuple[int, Example]]:
         """As :meth:`examples`, with the index that each has in the node below."""
         examples = enumerate(examples_of(self.parent))
-        if isinstance(self.predicate, Condition):
+        if isinstance(self.predicate, PicksRows):
             yield from _fitting_in_order(examples, self.predicate, self.parent.schema)
             return
         keeps = UserFunction(self.predicate, self.parent)
@@ -226,7 +226,7 @@ class Filtered:
         return cuts_cleanly(self.parent)
 
 
-def fitting(node: Node, condition: Condition, begin: int, end: int) -> Iterator[Indices]:
+def fitting(node: Node, condition: PicksRows, begin: int, end: int) -> Iterator[Indices]:
     """The indices from ``begin`` up to ``end`` that fit a condition, for some examples at a time. Only the features that it needs are decoded.
 
     Raises:
@@ -242,7 +242,7 @@ def fitting(node: Node, condition: Condition, begin: int, end: int) -> Iterator[
 
 
 def _fitting_in_order(
-    examples: Iterator[tuple[int, Example]], condition: Condition, schema: Schema
+    examples: Iterator[tuple[int, Example]], condition: PicksRows, schema: Schema
 ) -> Iterator[tuple[int, Example]]:
     """Those of some examples that fit a condition. It looks at ever more of them together, so that the first ones are found at once."""
     names, size = condition.needed(schema), 1

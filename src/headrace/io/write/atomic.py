@@ -26,7 +26,6 @@ from headrace.io.store.upload import check_writable, is_uploaded, staging_folder
 from headrace.io.system import lock, sync_folder
 from headrace.io.threads import BackgroundCalls
 from headrace.io.write.pending import defer_rename, remove_abandoned, temporary_name
-from headrace.io.write.pieces import write_pieces
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -76,6 +75,8 @@ class Appender:
 
     def place(self, pieces: Sequence[Piece], threads: int) -> None:
         """Append pieces, several at a time."""
+        from headrace.io.write.pieces import write_pieces
+
         self.wait()
         begun = self.size
         self.size = write_pieces(pieces, self._fd, begun, self._path, threads=threads, durable=self._durable)

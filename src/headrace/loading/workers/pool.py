@@ -12,13 +12,14 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from time import perf_counter_ns
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace._arguments import choice, whole
 from headrace.errors import UnsupportedData, Where
 from headrace.io.threads import FORKS
-from headrace.loading.workers.child import JobOrder, Makes, work
-from headrace.loading.workers.transfer import open_segment
+
+if TYPE_CHECKING:
+    from headrace.loading.workers.child import JobOrder, Makes
 
 __all__ = [
     "START_METHODS",
@@ -199,6 +200,8 @@ class WorkerCrew:
     def __init__(self, maker: Makes, count: int, method: StartMethod | None) -> None:
         from multiprocessing import current_process, get_context
 
+        from headrace.loading.workers.transfer import open_segment
+
         if current_process().daemon:
             raise UnsupportedData(
                 Where(),
@@ -267,6 +270,8 @@ def _quiet() -> Iterator[None]:
 
 
 def _start_process(context: Any, number: int, maker: Makes | None) -> Worker:
+    from headrace.loading.workers.child import work
+
     ours, theirs = context.Pipe()
     try:
         inherited = None if maker is None else ours

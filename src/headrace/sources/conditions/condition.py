@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.contracts.protocols import PicksRows
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example
 from headrace.errors import NoSuchFeature, Where, did_you_mean
@@ -62,7 +63,7 @@ WORDS = ("and", "or", "not", "in", "contains", "true", "false")
 
 
 @dataclass(frozen=True, repr=False)
-class Condition:
+class Condition(PicksRows):
     """Picks examples: ``source.filter(headrace.condition("label = 7 and width > 100"))``. Made by :func:`condition`.
 
     Attributes:

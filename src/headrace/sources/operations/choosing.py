@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -158,6 +156,9 @@ def _choose(source: MakesViews[View_co], chosen: range | Indices) -> View_co:
 
 def _bounds_of_parts(parts: Sequence[float], n: int) -> list[int]:
     """Where each part ends."""
+    from decimal import Decimal
+    from fractions import Fraction
+
     if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__"):
         raise TypeError(f"random_split takes fractions or numbers of examples, such as [0.8, 0.2], got {parts!r:.80}")
     given: list[Any] = list(parts)
