@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from headrace import _hooks
 from headrace._arguments import names, word
@@ -33,8 +33,10 @@ from headrace.sources.images import TEXT_FORMATS, as_paths, with_images
 from headrace.sources.node import Node
 from headrace.sources.records import CsvNode, RecordNode, csv_codec, sagemaker_record_codec
 from headrace.sources.source import Source
-from headrace.sources.splits import SplitLike, resolve_split, split_names
 from headrace.sources.tables import TableNode, table_node
+
+if TYPE_CHECKING:
+    from headrace.sources.splits import SplitLike
 
 __all__ = ["Paths", "check_codec", "codec_of", "find_schema", "is_path", "open"]
 
@@ -140,6 +142,8 @@ def _open_in_memory(given: Any, columns: Sequence[str] | None, split: SplitLike 
 
 def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Source]) -> Source:
     """The parts of a split expression, end to end."""
+    from headrace.sources.splits import split_names
+
     names = dict.fromkeys(split_names(split))
     folders = _split_folders(path, list(names))
     if folders is not None:
@@ -183,6 +187,8 @@ def _split_folders_in_store(url: str, names: list[str]) -> dict[str, str] | None
 
 
 def _parts(split: SplitLike, sources: Mapping[str, Source]) -> Source:
+    from headrace.sources.splits import resolve_split
+
     parts = resolve_split(split, {name: len(source) for name, source in sources.items()})
     chosen = [sources[name][start:stop] for name, start, stop in parts]
     return chosen[0] if len(chosen) == 1 else chosen[0].concat(*chosen[1:])

@@ -37,20 +37,11 @@ from headrace.sources.node import (
     records_below,
     stream,
 )
-from headrace.sources.operations.choosing import (
-    indices_of_mask,
-    random_split,
-    sample,
-    skip,
-    sort,
-    take,
-    take_first,
-)
+from headrace.sources.operations.choosing import indices_of_mask, random_split, sample, skip, sort, take, take_first
 from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.operations.expand import FlatMapped, make_windows
 from headrace.sources.operations.near_misses import FOR_SOURCES, explain_missing
 from headrace.sources.operations.stored import store_node
-from headrace.sources.splits import AnyName, SplitLike, resolve_split
 from headrace.sources.stacking import row
 from headrace.sources.tables import ColumnNode
 from headrace.sources.user_functions import Filtered, Mapped, check_callable, filters_below
@@ -63,6 +54,9 @@ from headrace.sources.views import (
     keep_features,
     rename_features,
 )
+
+if TYPE_CHECKING:
+    from headrace.sources.splits import SplitLike
 
 __all__ = ["ColumnSource", "Source", "as_indices"]
 
@@ -288,6 +282,8 @@ class Source(Sequence[Example_co]):
 
         The name before the bracket is only a label: this source is the only split.
         """
+        from headrace.sources.splits import AnyName, resolve_split
+
         pieces = resolve_split(spec, AnyName(len(self)))
         return Source(concatenate([Chosen(self.node, range(start, stop)) for _, start, stop in pieces]))
 
