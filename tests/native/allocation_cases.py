@@ -393,6 +393,7 @@ FREE = {  # they allocate nothing of their own, or are not for data
     "on_lost_file",
     "crc32c_engine",
     "jpeg_is_fast",
+    "count_mapped",
 }
 left_out = {name for name in dir(_native) if callable(getattr(_native, name)) and not name.startswith("_")}
 left_out -= {name for case in CASES for name in (case, *[n for n in dir(_native) if case.startswith(n + "_")])}
