@@ -119,7 +119,7 @@ def _calm(monkeypatch):
 def cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(folder))
-    monkeypatch.setattr("headrace.io.cache.folder.tempfile.gettempdir", lambda: str(tmp_path / "spare"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "spare"))
     return folder
 
 

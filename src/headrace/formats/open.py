@@ -13,7 +13,6 @@ from headrace.contracts.images import encoding_of
 from headrace.contracts.protocols import File
 from headrace.contracts.records import Checked, Format, OnCorrupt, Records, Table, is_table
 from headrace.errors import NoFiles, UnknownFormat, UnsupportedData, Where
-from headrace.formats.csv.sniff import SNIFFED_BYTES, is_text, looks_like_rows
 from headrace.formats.registry import (
     OWN,
     broken_entries,
@@ -253,6 +252,8 @@ def _check_compressible(found: Format, path: str, wrapper: str) -> Format:
 
 def _holds_rows(file: File, wrapper: Compression) -> bool:
     """Whether a file contains rows of text, with any name. Its first bytes show whether it is binary."""
+    from headrace.formats.csv.sniff import SNIFFED_BYTES, is_text, looks_like_rows  # imported here: few files are asked
+
     if wrapper == "none" and not is_text(bytes(file.read(0, HEAD_BYTES))):
         return False
     content = bytes(file.read(0, SNIFFED_BYTES))
@@ -269,6 +270,8 @@ def _by_name(path: str, head: bytes, size: int | None) -> Format:
 
 def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
     """The error for a file of unknown format: what it seems to be, and what to do."""
+    from headrace.formats.csv.sniff import is_text  # imported here, because other formats are recognised without it
+
     kind = encoding_of(head, size)
     foreign = next((name for mark, name in FOREIGN.items() if head.startswith(mark)), None)
     hint = "If you know the format, name it: format='tfrecord'."

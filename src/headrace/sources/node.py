@@ -7,7 +7,6 @@ property would compute it.
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -268,6 +267,8 @@ def fingerprint_of(node: Node) -> str:
     """
     if isinstance(node, SharesFingerprint):
         return fingerprint_of(node.fingerprint_node())
+    import hashlib  # imported here, because it loads OpenSSL
+
     digest = hashlib.sha256(_bytes(f"{len(node)}{node.schema.to_json()}"))
     for index in (0, len(node) - 1) if len(node) else ():
         _add(digest.update, example_at(node, index))

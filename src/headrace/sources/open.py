@@ -20,7 +20,6 @@ from headrace.contracts.protocols import SourceLike
 from headrace.contracts.records import ReadsFirst, Records, Table, TakesColumns, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
-from headrace.formats.csv.format import CsvRecords
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.open import open_records
 from headrace.formats.registry import format_named, format_of_name
@@ -36,6 +35,7 @@ from headrace.sources.source import Source
 from headrace.sources.tables import TableNode, table_node
 
 if TYPE_CHECKING:
+    from headrace.formats.csv.format import CsvRecords
     from headrace.sources.splits import SplitLike
 
 __all__ = ["Paths", "check_codec", "codec_of", "find_schema", "is_path", "open"]
@@ -200,8 +200,13 @@ def _words(name: str) -> set[str]:
     return {*words, *(part for word in words for part in word.split("_"))}
 
 
+def _is_csv(records: Any) -> TypeGuard[CsvRecords]:
+    """Whether records are rows of CSV files. It imports nothing, because most programs read other formats."""
+    return getattr(records, "format", None) == "csv"
+
+
 def _node(records: Any, codec: str | None, schema: Schema | None) -> Node:
-    if isinstance(records, CsvRecords) and codec in (None, "csv"):
+    if _is_csv(records) and codec in (None, "csv"):
         return CsvNode(records, csv_codec(records, schema))
     check_codec(records, codec)
     if not isinstance(records, FramedRecords) and is_table(records):
@@ -215,7 +220,7 @@ def check_codec(records: Records | Table, codec: str | None) -> None:
     Raises:
         UnsupportedData: There is none of that name, or the files hold columns and no payloads.
     """
-    if codec is None or (codec == "csv" and isinstance(records, CsvRecords)):
+    if codec is None or (codec == "csv" and _is_csv(records)):
         return
     if is_table(records) and not isinstance(records, FramedRecords):
         raise UnsupportedData(
@@ -237,7 +242,7 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
     """The codec for records: the named one, or the one that the first records show."""
     check_codec(records, codec)
     given = None if schema is None else Schema(schema)
-    if isinstance(records, CsvRecords) and codec in (None, "csv"):
+    if _is_csv(records) and codec in (None, "csv"):
         return csv_codec(records, given)
     if codec == "raw":
         return RawCodec(None if given is None else given.select(["record"])["record"].encoding)
@@ -269,7 +274,7 @@ def find_schema(records: Any, most: int | None) -> Schema:
         records = open_records(records)
     if is_table(records):
         return records.schema
-    if isinstance(records, CsvRecords):
+    if _is_csv(records):
         return csv_codec(records, None).schema
     if hasattr(records, "iter_spans"):
         by_default = format_named(records.format).codec

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.codecs.csv import CsvCodec, Facts, examine_head, examine_rows, infer_csv
 from headrace.contracts.protocols import Codec
 from headrace.contracts.records import Records
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import CorruptRecord, DataError, Where
-from headrace.formats.csv.format import CsvRecords
 from headrace.formats.framed.scan import FIRST_RUN_BYTES, RUN_BYTES, RecordRun
 from headrace.sources.node import Node
 from headrace.sources.stacking import row
 
 if TYPE_CHECKING:
+    from headrace.codecs.csv import CsvCodec, Facts
     from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+    from headrace.formats.csv.format import CsvRecords
 
 __all__ = ["CsvNode", "RecordNode", "csv_codec", "sagemaker_record_codec"]
 
@@ -137,6 +137,8 @@ def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
         records: The rows.
         schema: The columns to decode and their types; ``None``: all of them, with types found by reading.
     """
+    from headrace.codecs.csv import CsvCodec, infer_csv
+
     if schema is not None:
         return CsvCodec(schema, records.dialect)
     heads = _examine_heads(records)
@@ -146,6 +148,8 @@ def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
 
 def _examine_heads(records: CsvRecords) -> list[list[Facts]] | None:
     """What the first rows look like, file by file; ``None`` if a scan has to find them, or to tell what is wrong with them."""
+    from headrace.codecs.csv import examine_head
+
     found: list[list[Facts]] = []
     seen = 0
     heads = records.heads()
@@ -189,6 +193,8 @@ def _examine_runs(records: CsvRecords) -> Iterator[list[Facts]]:
 
 
 def _examine_block(runs: list[RecordRun], records: CsvRecords) -> list[Facts]:
+    from headrace.codecs.csv import examine_rows
+
     starts = np.concatenate([run.starts for run in runs])
     return examine_rows(runs[0].buffer, starts, runs[-1].end, records.dialect)
 

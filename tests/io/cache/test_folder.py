@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 
@@ -47,7 +48,7 @@ def test_it_may_be_deleted_at_any_time(tmp_path, monkeypatch):
 def test_a_place_that_cannot_be_written_is_replaced_with_one_warning(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "file" / "below"))
-    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     cache._fallback.cache_clear()
     with pytest.warns(UserWarning, match="HEADRACE_CACHE_DIR") as seen:
         folder = cache_folder("index")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -65,6 +64,8 @@ class Starts:
             self._file_away()
 
     def _file_away(self) -> None:
+        import tempfile  # imported here, because few files have so many records
+
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=cache_folder("index"))  # noqa: SIM115 - closed with this object

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -50,6 +48,8 @@ def cache_folder(part: str) -> Path:
 
 def cache_key(*parts: object) -> str:
     """A file name derived from ``parts``."""
+    import hashlib  # imported here, because it loads OpenSSL, and importing headrace needs no keys
+
     return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
@@ -132,6 +132,8 @@ def _writable(base: str, part: str) -> Path:
 
 @functools.cache
 def _fallback(folder: str) -> Path:
+    import tempfile  # imported here, because most cache folders can be written
+
     user = os.getuid() if hasattr(os, "getuid") else "user"
     fallback = Path(tempfile.gettempdir(), f"headrace-{user}")
     fallback.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -361,4 +360,6 @@ def spool(folder: Path) -> IO[bytes]:
     Args:
         folder: Its folder once it is large: the destination's most likely has space.
     """
+    import tempfile  # imported here, because few programs write
+
     return cast("IO[bytes]", tempfile.SpooledTemporaryFile(MEMORY_BYTES, "w+b", dir=os.fspath(folder)))
