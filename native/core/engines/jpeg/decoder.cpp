@@ -200,6 +200,7 @@ void Decoder::prepare(const Header& header, const Region& region) {
         Plane& plane = planes_[i];
         plane.kept = kept * header.components[i].down * plane.side;
         plane.samples.resize(Plane::before + plane.kept * plane.stride + padding);
+        plane.next = needed_.top * header.components[i].down * plane.side;
     }
     next_row_ = region.top;
     for (auto& row : wide_) row.resize(2 * region.width + 4 * padding);
@@ -292,24 +293,29 @@ HEADRACE_FOR_BMI2
 #endif
 bool Decoder::read_blocks_bmi2(const Header& header, const Region& region) { return scan<1>(header, region); }
 
+/// Repeats the first and the last sample of the complete rows of chroma, for widening. All rows are done together,
+/// because a load of a sample just stored waits until the stores before it, those of pixels, have left the processor.
+void Decoder::repeat_edges(Plane& plane, const Region& region, std::size_t rows) {
+    const bool is_first = region.left < 2, is_last = (region.left + region.width + 1) / 2 >= plane.columns;
+    for (; plane.next < std::min(rows, plane.rows); ++plane.next) {
+        std::uint8_t* const samples = plane.row(plane.next);
+        if (is_first) samples[-1] = samples[0];
+        if (is_last) samples[plane.columns] = samples[plane.columns - 1];
+    }
+}
+
 const std::uint8_t* Decoder::chroma(Plane& plane, const Region& region, std::size_t row,
                                     std::vector<std::uint8_t>& wide) const {
     if (!plane.is_narrow) return plane.row(row) + region.left;
     // Columns of chroma, from an even column of the image on.
     const std::size_t begin = region.left / 2;
     const std::size_t end = std::min(plane.columns, (region.left + region.width + 1) / 2);
-    const auto ready = [&](std::size_t number) {
-        std::uint8_t* const samples = plane.row(number);
-        if (begin == 0) samples[-1] = samples[0];
-        if (end == plane.columns) samples[plane.columns] = samples[plane.columns - 1];
-        return samples + begin;
-    };
     if (!plane.is_low) {
-        kernels_.widen(ready(row), end - begin, wide.data());
+        kernels_.widen(plane.row(row) + begin, end - begin, wide.data());
     } else {
         const std::size_t near = row / 2;
         const std::size_t far = row % 2 == 0 ? near - (near == 0 ? 0 : 1) : std::min(near + 1, plane.rows - 1);
-        kernels_.widen_two(ready(near), ready(far), end - begin, wide.data());
+        kernels_.widen_two(plane.row(near) + begin, plane.row(far) + begin, end - begin, wide.data());
     }
     return wide.data() + region.left % 2;
 }
@@ -321,6 +327,10 @@ void Decoder::write_rows(const Header& header, const Region& region, std::size_t
     if (units < needed_.bottom) {
         const std::size_t rows = units * header.components[0].down * planes_[0].side;
         until = std::min(until, rows - (last.is_low ? 1 : 0)); // The last one looks at a row of chroma below.
+    }
+    for (std::size_t i = 1; i < header.channels; ++i) {
+        if (Plane& plane = planes_[i]; plane.is_narrow)
+            repeat_edges(plane, region, units * header.components[i].down * plane.side);
     }
     for (; next_row_ < until; ++next_row_) {
         const std::uint8_t* const luma = planes_[0].row(next_row_) + region.left;

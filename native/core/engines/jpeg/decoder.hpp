@@ -52,6 +52,7 @@ class Decoder {
         std::size_t rows = 0;
         std::size_t side = 8;   ///< Samples of a block in a row, and in a column.
         std::size_t kept = 0;   ///< Rows in memory, a power of two: those of some rows of units.
+        std::size_t next = 0;   ///< The first row whose edges are not repeated yet. See `repeat_edges`.
         bool is_narrow = false; ///< Has half the columns of the image.
         bool is_low = false;    ///< Has half the rows, too.
         [[nodiscard]] std::uint8_t* row(std::size_t number) noexcept {
@@ -77,6 +78,7 @@ class Decoder {
     template <int> [[nodiscard]] bool scan(const Header& header, const Region& region);
     void transform_shrunk(const Block& block, bool is_flat, std::size_t side) const;
     void write_rows(const Header& header, const Region& region, std::size_t units);
+    static void repeat_edges(Plane& plane, const Region& region, std::size_t rows);
     [[nodiscard]] const std::uint8_t* chroma(Plane& plane, const Region& region, std::size_t row,
                                              std::vector<std::uint8_t>& wide) const;
 

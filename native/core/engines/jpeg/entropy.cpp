@@ -44,7 +44,7 @@ void CodeTable::build(const Codes& codes, bool is_ac, bool is_short) {
                 const std::int32_t half = size == 0 ? 0 : std::int32_t{1} << (size - 1);
                 const std::int32_t value = magnitude < half ? magnitude - 2 * half + 1 : magnitude;
                 to = std::fill_n(to, std::size_t{1} << (free_bits - size),
-                                 Entry::of(value, entry.step(), length + size));
+                                 Entry::of(value, entry.step(), length + size, length));
             }
         }
         limits_[length] = code << (16 - length);
@@ -58,10 +58,12 @@ void CodeTable::pair_up() {
     std::copy_n(entries_.begin(), size, ones.begin());
     for (std::size_t i = 0; i < size; ++i) {
         const Entry first = ones[i];
-        if (first.bits() == 0 || first.is_open() || first.step() > beyond) continue;
-        const Entry second = ones[(i << first.bits()) & (size - 1)];
-        const bool is_seen = second.bits() != 0 && first.bits() + second.bits() <= width_;
-        if (is_seen && !second.is_open()) entries_[i] = Entry::two(first, second);
+        if (first.is_longer() || first.open_size() != 0 || first.step() > beyond) continue;
+        Entry second = ones[(i << first.bits()) & (size - 1)];
+        if (second.is_longer() || first.bits() + second.code_bits() > width_) continue;
+        if (first.bits() + second.bits() > width_) // Not all of its magnitude is seen.
+            second = Entry::open(second.bits() - second.code_bits(), second.step(), second.code_bits());
+        entries_[i] = Entry::two(first, second);
     }
 }
 

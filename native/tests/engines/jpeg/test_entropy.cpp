@@ -93,17 +93,26 @@ void lookups_match_the_code() {
             const std::uint64_t word = words();
             const Found wanted = find_plainly(codes, word);
             Entry entry = table.next(word);
-            check((entry.bits() == 0) == (wanted.bits == 0 || wanted.bits > table.width()));
-            if (entry.bits() == 0) entry = table.longer(word);
-            check((entry.bits() == 0) == (wanted.bits == 0));
+            check(entry.is_longer() == (wanted.bits == 0 || wanted.bits > table.width()));
+            if (entry.is_longer()) entry = table.longer(word);
+            check(entry.is_longer() == (wanted.bits == 0));
             if (wanted.bits == 0) continue;
             const unsigned size = wanted.symbol & 15;
             Bits bits{nullptr, word, 64};
             const Values values = consume(entry, bits);
-            check(values.first == value_of(size, word << wanted.bits));
-            check(64 - bits.count == entry.bits());
-            if (entry.second_step() == 0) check(entry.bits() == wanted.bits + size);
-            else check(entry.first_bits() == wanted.bits + size && entry.bits() > entry.first_bits());
+            const bool is_alone = entry.second_step() == 0;
+            check((is_alone ? values.second : values.first) == value_of(size, word << wanted.bits));
+            check((64 - bits.count) % 64 == entry.bits() && (bits.next == word << entry.bits()));
+            if (is_alone) {
+                check(entry.bits() == wanted.bits + size);
+                continue;
+            }
+            check(is_ac && entry.first_bits() == wanted.bits + size);
+            const std::uint64_t rest = word << entry.first_bits();
+            const Found second = find_plainly(codes, rest);
+            const unsigned second_size = second.symbol & 15;
+            check(values.second == value_of(second_size, rest << second.bits));
+            check(entry.bits() == entry.first_bits() + second.bits + second_size);
         }
     }
 }
