@@ -32,25 +32,32 @@ class Consumer:
         cpu: Processor time of a job with threads, as a multiple of that without.
         noise: Returns the factor of a job's cost, from the time and whether threads make it.
         lag: Jobs that threads have started when the choice changes.
+        drains: Whether those cost nothing when they are used, because the first job of threads waits for as many.
         kept: The choice to begin with.
     """
 
-    def __init__(self, inline_ns, threads_ns, *, cpu=1.0, noise=lambda now, by_threads: 1.0, lag=0, kept=None):
+    def __init__(
+        self, inline_ns, threads_ns, *, cpu=1.0, noise=lambda now, by_threads: 1.0, lag=0, drains=False, kept=None
+    ):
         self.cost = {True: threads_ns, False: inline_ns}
         self.cpu_cost = {True: inline_ns * cpu, False: inline_ns}
         self.noise = noise
-        self.lag = lag
+        self.lag, self.drains = lag, drains
         self.queued = 0
         self.now = self.cpu = self.jobs = self.changes = 0
         self.spent = {True: 0, False: 0}
         self.choice = ThreadChoice(4, kept=kept, cpu_clock=lambda: round(self.cpu))
 
     def job(self):
+        begins = self.queued == 0
         if self.choice.uses_threads:
             self.queued = self.lag + 1
         by_threads = self.queued > 0
         self.queued -= by_threads
-        ns = round(self.cost[by_threads] * self.noise(self.now, by_threads))
+        times = 1
+        if self.drains and by_threads:
+            times = self.queued + 1 if begins else int(self.choice.uses_threads)
+        ns = round(self.cost[by_threads] * self.noise(self.now, by_threads) * times)
         self.now += ns
         self.cpu += self.cpu_cost[by_threads]
         self.jobs += 1
@@ -102,6 +109,16 @@ def test_threads_must_be_worth_their_processor_time(cpu, ratio, uses_threads):
     assert consumer.settle() is uses_threads
     consumer.run(2000 * MS)
     assert consumer.choice.kept is uses_threads
+
+
+@pytest.mark.parametrize("kept", [True, False, None])
+@pytest.mark.parametrize(("ratio", "uses_threads"), [(0.85, True), (0.9, True), (1.1, False), (1.2, False)])
+def test_jobs_made_ahead_do_not_favour_threads(ratio, uses_threads, kept):
+    """Of a segment of eight jobs and four drained ones, a third would seem to cost nothing."""
+    consumer = Consumer(MS, int(MS * ratio), lag=4, drains=True, kept=kept)
+    consumer.run(3000 * MS)
+    assert consumer.choice.kept is uses_threads
+    assert consumer.changes == (kept is not uses_threads)
 
 
 def test_a_trial_is_short():

@@ -167,6 +167,10 @@ class ThreadChoice:
             examples: Examples in it; 0 if only time is added to the job before.
             by_threads: Whether it was given to the threads.
         """
+        if self.kept is not None and by_threads != self.uses_threads:
+            # Threads made it ahead, before the last change of ways. Their time for it is in the segment before: it would count as free.
+            self._clocked_ns = self._clock()
+            return
         segment = self._segments[by_threads]
         segment.ns += ns
         segment.examples += examples
