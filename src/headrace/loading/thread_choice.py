@@ -51,9 +51,9 @@ EFFORTS = 16
 """The latest comparisons of processor time, which are less exact."""
 GAIN = 0.97
 """Threads must take at most this share of the time: a comparison is not exact."""
-WORTH = 0.4
+WORTH = 0.15
 """How much time threads must save for each second of processor time that they use in addition, because other programs could use it."""
-LEAST_GAIN = 0.8
+LEAST_GAIN = 0.85
 """The most that this asks for."""
 SLACK = 1.03
 """A choice changes only if it is worse by this factor than the one that would just be made, so that chance does not change it back and forth."""
