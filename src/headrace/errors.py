@@ -56,7 +56,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("fashon_mnist", ["mnist", "fashion_mnist"])
     "Did you mean 'fashion_mnist'?"
     """
-    import difflib
+    import difflib  # imported here, because few programs fail
 
     close = difflib.get_close_matches(str(name), list(known), n=1)
     return f"Did you mean {close[0]!r}?" if close and close[0] != name else ""

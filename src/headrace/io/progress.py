@@ -48,10 +48,10 @@ class NotebookBar:
         self._handle.update({"text/plain": "", "text/html": ""}, raw=True)
 
     def _content(self, done: int) -> dict[str, str]:
+        import html  # imported here, because only notebooks need it
+
         total = "" if self._total is None else f" of {self._total:,}"
         share = "" if not self._total else f' max="{self._total}" value="{done}"'
-        import html
-
         text = f"{self._label}: {done:,}{total}"
         return {"text/plain": text, "text/html": f"<div>{html.escape(text)} <progress{share}></progress></div>"}
 

@@ -74,7 +74,7 @@ class Appender:
 
     def place(self, pieces: Sequence[Piece], threads: int) -> None:
         """Append pieces, several at a time."""
-        from headrace.io.write.pieces import write_pieces
+        from headrace.io.write.pieces import write_pieces  # imported here, because few programs write
 
         self.wait()
         begun = self.size

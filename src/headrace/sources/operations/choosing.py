@@ -156,7 +156,7 @@ def _choose(source: MakesViews[View_co], chosen: range | Indices) -> View_co:
 
 def _bounds_of_parts(parts: Sequence[float], n: int) -> list[int]:
     """Where each part ends."""
-    from decimal import Decimal
+    from decimal import Decimal  # imported here, because few programs split by fractions
     from fractions import Fraction
 
     if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__"):
