@@ -70,7 +70,7 @@ class Loader(Iterable[Batch_co]):
         drop_last: Drop an incomplete round of ``world * batch_size``, so all batches have the same size.
         map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls.
         threads: Number of threads that make batches while the consumer works; a consumer that would wait helps. By
-            default one fewer than the number of cores (1 to 16), or none while trials show that threads do not pay. 0:
+            default one fewer than the number of cores (1 to 16), or none while tests show that threads do not pay. 0:
             every batch is made on request.
         workers: Number of processes that make batches, instead of threads: for functions in pure Python (``source.map``,
             ``map_batch``), which run one at a time within a process. They start and end with each loop.

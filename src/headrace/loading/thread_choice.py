@@ -5,13 +5,13 @@ to another costs more than making it, if Python code makes the batches and holds
 the cores. Formats and sizes do not distinguish these cases, but the clock does: the time from one request of the consumer to
 the next, for each example, includes all of these costs, and the consumer's own work.
 
-So a loader whose ``threads`` were left out uses them for a moment, in which they open files and fill new memory, and then begins a
-*trial*. Segments of jobs made by threads take turns with segments that the consumer makes itself, as with ``threads=0``. Each segment is
-compared with the one before it, since both meet the same other programs, and the median of these comparisons decides. Then single
-segments go on testing the other way for as long as the loader runs: rarely where they agree with the choice, soon again where they do
-not. The first jobs of a test and after it are not compared, because threads in use again fill new memory. What tests cost is a small
-share of the time. So a choice that a busy machine made, or that another consumer has made wrong, does not last. The order, the contents
-of the batches and the state never depend on the choice.
+So a loader whose ``threads`` were left out makes its first batches itself, as with ``threads=0``. If one job takes milliseconds, passing it
+between cores costs nothing beside that, and threads take over; else the loader goes on by itself. Then it *tests* the other way: a segment
+of jobs made in that way is compared with the segments around it, which meet the same other programs, and the median of such comparisons
+decides. Tests go on for as long as the loader runs: rarely where they agree with the choice, soon again where they do not. The first jobs of a
+test and after it are not compared, because threads in use again fill new memory. What tests cost is a small share of the time. So a
+choice that a busy machine made, or that another consumer has made wrong, does not last. The order, the contents of the batches and the
+state never depend on the choice.
 """
 
 from __future__ import annotations
@@ -30,23 +30,18 @@ __all__ = ["ThreadChoice", "count_threads", "remembered_choice"]
 MAX_THREADS = 16
 SEGMENT_NS = 4_000_000
 """The least duration of a segment. Linux adds the processor time of other cores at every tick, which is as long on most systems."""
-TRIAL_NS = {True: 2_000_000, False: 1_000_000}
-"""The same in the trial, with threads and without: some loops end soon after it."""
 INLINE_JOBS = 2
 """The fewest jobs of a segment without threads."""
-WARM_NS = 40_000_000
-"""The first segment of the threads lasts as long as this: it opens files, fills caches and new memory. Loops that are over by then lose nothing."""
-COUNTED_NS = 80_000_000
-"""The first segment of a way counts only if it lasts as long as this. Without threads it is a single job."""
-LEAST, MOST = 3, 7
-"""Comparisons of a trial: the fewest, and the most, which a close one has. It costs little, as the ways cost nearly the same."""
+DEAR_JOB_NS = 2_000_000
+"""A loader begins with threads if a job takes at least as long as this."""
+GUESS_JOBS = 2
+"""The job that this looks at. The first one opens files."""
 CLEAR = 0.67
-"""Two comparisons are enough if both are below this ratio, or if the consumer has made batches for ``DEAR_NS``. Two slow ones are not: they may
-have waited for the disk."""
-DEAR_NS = 50_000_000
-CLOSE = 0.85, 1.1
+"""Two comparisons are enough to choose threads if both are below this ratio. Two slow ones are not: they may have waited for the disk."""
+LEAST = 3
+"""Comparisons that are enough otherwise."""
 RECENT = 5
-"""The latest comparisons, whose median decides after the trial."""
+"""The latest comparisons, whose median decides."""
 EFFORTS = 16
 """The latest comparisons of processor time, which are less exact."""
 GAIN = 0.97
@@ -57,23 +52,25 @@ LEAST_GAIN = 0.85
 """The most that this asks for."""
 SLACK = 1.03
 """A choice changes only if it is worse by this factor than the one that would just be made, so that chance does not change it back and forth."""
-TEST_SHARE = 0.02
+TEST_SHARE = 0.01
 """The share of the time that tests of the slower way may lose."""
-EARLY_SHARE = 0.04
+EARLY_SHARE = 0.02
 """The same before there are ``RECENT`` comparisons."""
 LEAST_PAUSE = 4
 """A pause between tests lasts at least as many times as long as a test. It doubles after each test that agrees with the choice;
 after one that does not, the next test follows at once."""
 MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
-FIRST_PAUSE_NS = 20_000_000
-"""The pause before the first test of a choice that begins with that of another source."""
-TRIED_PAUSE_NS = 150_000_000, 400_000_000
-"""The shortest and the longest pause after a trial. Much happens for the first time in a trial, which makes ways seem slower than they are."""
+FIRST_PAUSE_NS = 8_000_000
+"""The pause before the first test."""
 CHANGE = 1.5
-"""If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, only later comparisons count, and
-the next test comes as soon as ``EARLY_SHARE`` allows."""
+"""If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, the next test comes as soon as
+``EARLY_SHARE`` allows."""
 CHANGED = 3
+MOST_CHANGED_PAUSE_NS = 150_000_000
+"""The longest pause then."""
+OTHER = 4.0
+"""If it costs this factor more or less, the consumer does something else now: the loader begins anew."""
 MOST_KINDS = 256
 """How many kinds of sources are remembered."""
 
@@ -88,6 +85,11 @@ def median(values: Iterable[float]) -> float:
 def sum_middle(values: list[float]) -> float:
     """The sum without the largest and the smallest, if there are more than two."""
     return sum(sorted(values)[1:-1]) if len(values) > 2 else sum(values)
+
+
+def _is_alike(first: float, second: float, factor: float) -> bool:
+    """Whether two costs differ by less than a factor."""
+    return first / factor < second < first * factor
 
 
 class Segment:
@@ -113,7 +115,7 @@ class ThreadChoice:
     Args:
         ahead: How many jobs threads start in advance. A segment has at least twice as many, so that starting and draining threads
             hardly counts.
-        kept: The choice to begin with, made for another source; ``None``: a trial comes first.
+        kept: The choice to begin with, made for another source; ``None``: the first jobs decide.
         cpu_clock: The processor time of this process in nanoseconds.
     """
 
@@ -121,23 +123,23 @@ class ThreadChoice:
         self.uses_threads: bool = bool(kept)
         """Whether threads should make the next job."""
         self.kept: bool | None = kept
-        """The choice; ``None`` in the trial."""
+        """The choice; ``None`` in the first jobs."""
         self._holds = kept is not None
-        """Whether neither the trial nor a test is running."""
+        """Whether a choice is made, and no test is running."""
         self._clock = cpu_clock
         self._clocked_ns = cpu_clock()
         self._least_jobs = {True: 2 * ahead, False: INLINE_JOBS}
         self._segments = {True: Segment(), False: Segment()}
-        self._warm = {True: False, False: False}
-        self._inline_ns = 0
-        self._ratios: deque[float] = deque(maxlen=MOST)
+        self._first_jobs = 0
+        """Jobs while there is no choice."""
+        self._ratios: deque[float] = deque(maxlen=RECENT)
         """Time with threads, as a share of the time without, in each comparison."""
         self._efforts: deque[tuple[float, float]] = deque(maxlen=EFFORTS)
         """Processor time for each example, with threads and without."""
         self._costs = {True: deque[float](maxlen=RECENT), False: deque[float](maxlen=RECENT)}
         """Nanoseconds for each example in the latest segments that were compared."""
         self._before: Segment | None = None
-        """The latest segment: in the trial of any way, later of the chosen one."""
+        """The latest segment of the chosen way."""
         self._settling: list[Segment] = []
         """The first jobs of a test, and the first ones after it. They are not compared, because threads in use again fill new memory."""
         self._test: Segment | None = None
@@ -151,9 +153,9 @@ class ThreadChoice:
         self._held_ns = 0
 
     @property
-    def is_trying(self) -> bool:
-        """Whether the trial or a test is running."""
-        return self.uses_threads is not self.kept
+    def is_testing(self) -> bool:
+        """Whether jobs are made in the way that is not chosen."""
+        return self.kept is not None and self.uses_threads is not self.kept
 
     def begin(self) -> None:
         """Start to measure processor time for a loop: what was used before its first request does not count."""
@@ -167,26 +169,27 @@ class ThreadChoice:
             examples: Examples in it; 0 if only time is added to the job before.
             by_threads: Whether it was given to the threads.
         """
-        if self.kept is not None and by_threads != self.uses_threads:
+        if by_threads != self.uses_threads:
             # Threads made it ahead, before the last change of ways. Their time for it is in the segment before: it would count as free.
             self._clocked_ns = self._clock()
+            return
+        if self.kept is None:
+            self._guess(ns, examples)
             return
         segment = self._segments[by_threads]
         segment.ns += ns
         segment.examples += examples
         segment.jobs += examples > 0
-        if self._holds and by_threads is self.kept and examples and segment.ns < SEGMENT_NS:
+        if self._holds and examples and segment.ns < SEGMENT_NS:
             return  # Reading the clock would take longer than all of this.
         now = self._clock()
         segment.cpu_ns += now - self._clocked_ns
         self._clocked_ns = now
-        if by_threads != self.uses_threads:
-            return  # A job that was given before the last change of ways.
         if self._segments[not by_threads].examples:
             self._finish(not by_threads)
             if by_threads != self.uses_threads:
                 return
-        if self._is_complete(segment, by_threads):
+        if segment.ns >= SEGMENT_NS and segment.jobs >= self._least_jobs[by_threads]:
             if self._settles(by_threads):
                 self._settling.append(segment)
                 self._segments[by_threads] = Segment()
@@ -195,76 +198,64 @@ class ThreadChoice:
             else:
                 self.uses_threads = not by_threads
 
-    def _is_complete(self, segment: Segment, by_threads: bool) -> bool:  # noqa: FBT001 - it is a key
-        """Whether a segment is long enough to be compared, or to warm up."""
-        if self.kept is None and not self._warm[by_threads]:
-            return segment.ns >= WARM_NS and segment.jobs >= self._least_jobs[True] if by_threads else segment.jobs > 0
-        least_ns = SEGMENT_NS if self.kept is not None else TRIAL_NS[by_threads]
-        return segment.ns >= least_ns and segment.jobs >= self._least_jobs[by_threads]
+    def _guess(self, ns: int, examples: int) -> None:
+        """Choose by the duration of one of the first jobs."""
+        self._first_jobs += examples > 0
+        if self._first_jobs >= GUESS_JOBS:
+            self.kept = self.uses_threads = ns >= DEAR_JOB_NS
+            self._holds = True
+            self._clocked_ns = self._clock()
 
     def _settles(self, by_threads: bool) -> bool:  # noqa: FBT001 - it is a key
         """Whether the jobs since the last change of ways do not count."""
-        return self.kept is not None and len(self._settling) < (
-            1 if by_threads is not self.kept else 2 if self._test is not None else 0
-        )
+        return len(self._settling) < (1 if by_threads is not self.kept else 2 if self._test is not None else 0)
 
     def _finish(self, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
         """Close a segment, all of whose jobs have been used."""
         segment, self._segments[by_threads] = self._segments[by_threads], Segment()
-        if self.kept is None:
-            self._try(segment, by_threads)
-        elif by_threads is self.kept:
+        if by_threads is self.kept:
             self._hold(segment)
         else:
             self._test = segment
-
-    def _try(self, segment: Segment, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
-        """Compare a segment of the trial with the one before, and choose if that is enough."""
-        if not by_threads:
-            self._inline_ns += segment.ns
-        if not self._warm[by_threads]:
-            self._warm[by_threads] = True
-            if segment.ns < COUNTED_NS:
-                return
-        before, self._before = self._before, segment
-        if before is None:
-            return
-        self._before = None  # Each segment counts once: one that another program delayed must not count twice.
-        self._compare(*((segment, before) if by_threads else (before, segment)))
-        count, share = len(self._ratios), median(self._ratios)
-        is_clear = max(self._ratios) < CLEAR or self._inline_ns >= DEAR_NS
-        if count < (LEAST - 1 if is_clear else LEAST) or (count < MOST and CLOSE[0] < share < CLOSE[1]):
-            return
-        self._choose(share <= self._limit())
-        self._pause_after(segment if by_threads is not self.kept else before)
-        self._pause_ns = min(max(self._pause_ns, TRIED_PAUSE_NS[0]), TRIED_PAUSE_NS[1])
 
     def _hold(self, segment: Segment) -> None:
         """Take a segment of the chosen way into account, and the test before it, if there was one."""
         before, self._before = self._before, segment
         self._held_ns += segment.ns
-        if self._test is not None:
-            test, self._test = self._test, None
+        test, self._test = self._test, None
+        if test is not None:
             self._holds = True
-            if before is not None:
+            if before is not None and _is_alike(before.costs[0], segment.costs[0], CHANGE):
                 self._take_test(test, before, segment)
+            else:  # The consumer or the machine has changed during the test.
+                self._settling.clear()
+                self._held_ns, self._pause_ns = 0, max(self._least_pause_ns, FIRST_PAUSE_NS)
+                self._note_cost(segment.costs[0])
             return
-        cost = segment.costs[0]
-        if not self._usual:  # a choice that was taken over
-            self._usual = cost
-        self._unusual = 0 if self._usual / CHANGE < cost < self._usual * CHANGE else self._unusual + 1
-        if self._unusual == CHANGED:
-            self._forget(cost)
-        if self._held_ns >= self._pause_ns:
+        if self._note_cost(segment.costs[0]) and self._held_ns >= self._pause_ns:
             self.uses_threads, self._holds = not self.kept, False
 
-    def _forget(self, cost: float) -> None:
-        """The consumer or the machine has changed, so earlier comparisons do not count."""
-        self._pause_ns = min(self._pause_ns, int(self._least_pause_ns * cost / self._usual), TRIED_PAUSE_NS[0])
+    def _note_cost(self, cost: float) -> bool:
+        """Take the cost of the chosen way into account: return whether the choice still holds."""
+        if not self._usual:  # the first segment
+            self._usual = cost
+        self._unusual = 0 if _is_alike(self._usual, cost, CHANGE) else self._unusual + 1
+        if self._unusual < CHANGED:
+            return True
+        if not _is_alike(self._usual, cost, OTHER):
+            self._begin_anew()
+            return False
+        self._pause_ns = min(self._pause_ns, int(self._least_pause_ns * cost / self._usual), MOST_CHANGED_PAUSE_NS)
         self._usual, self._unusual, self._pause = cost, 0, 1
-        self._clear()
+        return True
 
-    def _clear(self) -> None:
+    def _begin_anew(self) -> None:
+        """Forget all that was found: the consumer does something else now."""
+        self.kept, self.uses_threads, self._holds = None, False, False
+        self._segments = {True: Segment(), False: Segment()}
+        self._first_jobs = self._held_ns = self._unusual = 0
+        self._usual, self._before, self._pause = 0.0, None, LEAST_PAUSE
+        self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS
         self._ratios.clear()
         self._efforts.clear()
         for costs in self._costs.values():
@@ -275,20 +266,13 @@ class ThreadChoice:
         around = Segment()
         for name in ("ns", "cpu_ns", "examples"):
             setattr(around, name, getattr(before, name) + getattr(after, name))
-        known = self._costs[not self.kept]
-        if known and test.costs[0] * CHANGE < median(known):
-            self._clear()  # The other way waited then: for the disk, or for another program.
         self._compare(*((around, test) if self.kept else (test, around)))
-        while len(self._ratios) > RECENT:
-            self._ratios.popleft()
         limit = self._limit() * SLACK if self.kept else self._limit() / SLACK
         agrees = (self._ratios[-1] <= limit) is self.kept
-        if not agrees:
-            self._pause = 1
-        else:
-            self._pause = max(2 * self._pause, LEAST_PAUSE)
+        self._pause = max(2 * self._pause, LEAST_PAUSE) if agrees else 1
         self._usual, self._unusual = around.costs[0], 0
-        if len(self._ratios) >= LEAST and (median(self._ratios) <= limit) is not self.kept:
+        is_clear = len(self._ratios) == LEAST - 1 and max(self._ratios) < CLEAR
+        if (is_clear or len(self._ratios) >= LEAST) and (median(self._ratios) <= limit) is not self.kept:
             self._choose(not self.kept)
         self._pause_after(test)
 
