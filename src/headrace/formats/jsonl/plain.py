@@ -39,7 +39,7 @@ class PlainDecoder:
     """
 
     def __init__(self, features: Mapping[str, Feature], paths: Sequence[tuple[str, ...]], *, exact: bool) -> None:
-        self._features = dict(features)
+        self._columns = [(name, feature, _is_ready(feature)) for name, feature in features.items()]
         specs = [_spec(path, feature, exact=exact) for path, feature in zip(paths, features.values(), strict=True)]
         self._decoder = _native.JsonDecoder(specs)
 
@@ -58,8 +58,8 @@ class PlainDecoder:
         if found is None:
             return None
         batch: Batch = {}
-        for (name, feature), (values, offsets) in zip(self._features.items(), found, strict=True):
-            column = _column(feature, values, offsets)
+        for (name, feature, is_ready), (values, offsets) in zip(self._columns, found, strict=True):
+            column = values if is_ready else _column(feature, values, offsets)
             if column is None:
                 return None
             batch[name] = column
@@ -125,6 +125,11 @@ def _missing(feature: Feature) -> bytes | None:
     return np.asarray(feature.default).astype(wide).tobytes()
 
 
+def _is_ready(feature: Feature) -> bool:
+    """Whether the decoded values are the column: one number for each line, of the type that native code decodes."""
+    return not feature.shape and not feature.is_text and feature.numpy_dtype in (np.int64, np.uint64, np.float64)
+
+
 def _column(feature: Feature, values: Any, offsets: list[Any]) -> Any:
     """The batch column of decoded values; ``None`` if the feature cannot hold them."""
     column: Any
@@ -148,11 +153,11 @@ def _narrow(feature: Feature, values: Any) -> Any:
     dtype = feature.numpy_dtype
     if dtype.kind == "b":
         return values.view(np.bool_)
+    if dtype.kind != "f" or dtype == values.dtype:  # Native code has checked the range of integers.
+        return values.astype(dtype, copy=False)
     with np.errstate(over="ignore"):
-        narrow = values.astype(dtype, copy=False)
-    if dtype.kind == "f" and dtype.itemsize < values.dtype.itemsize and np.isinf(narrow).any():
-        return None
-    return narrow
+        narrow = values.astype(dtype)
+    return None if np.isinf(narrow).any() else narrow
 
 
 def as_strings(column: Any) -> Any:
