@@ -329,6 +329,23 @@ def test_processor_time_between_loops_does_not_count():
     assert consumer.choice.kept is True
 
 
+@pytest.mark.parametrize("kept", [None, False, True])
+@pytest.mark.parametrize("is_broken", [False, True])
+@pytest.mark.parametrize(("start_ns", "uses_threads"), [(0, True), (3 * MS, True), (6 * MS, False), (12 * MS, False)])
+def test_starting_threads_counts(start_ns, uses_threads, is_broken, kept):
+    """Jobs that take half the time, in loops of ten, each of which starts the threads first. Parts of loops would not show which way is faster."""
+    consumer = Consumer(MS, MS // 2, kept=kept)
+    for _ in range(300):
+        consumer.choice.begin()
+        for job in range(10):
+            starts = job == 0 and consumer.choice.uses_threads
+            consumer.cost[True] = MS // 2 + start_ns * starts
+            consumer.job()
+        if not is_broken:
+            consumer.choice.note(0, 0, by_threads=consumer.choice.uses_threads)
+    assert consumer.choice.kept is uses_threads
+
+
 def test_ending_threads_counts():
     """Threads that are faster for each job, but cost more to end after every loop of two jobs."""
     choice = ThreadChoice(1, cpu_clock=lambda: 0)

@@ -32,6 +32,8 @@ SEGMENT_NS = 4_000_000
 """The least duration of a segment. Linux adds the processor time of other cores at every tick, which is as long on most systems."""
 INLINE_JOBS = 2
 """The fewest jobs of a segment without threads."""
+LOOP_NS = 20_000_000
+"""A segment ends with its loop, unless that takes longer than this: starting and ending threads is part of what short loops cost."""
 DEAR_JOB_NS = 2_000_000
 """A loader begins with threads if a job takes at least as long as this."""
 GUESS_JOBS = 2
@@ -95,18 +97,25 @@ def _is_alike(first: float, second: float, factor: float) -> bool:
 class Segment:
     """The cost of consecutive jobs made in one way."""
 
-    __slots__ = ("cpu_ns", "examples", "jobs", "ns")
+    __slots__ = ("clocked_ns", "cpu_ns", "examples", "jobs", "ns")
 
     def __init__(self) -> None:
         self.ns: int = 0
         self.cpu_ns: int = 0
+        self.clocked_ns: int = 0
+        """The part of ``ns`` whose processor time is known: not the end of a loop that was left early."""
         self.examples: int = 0
         self.jobs: int = 0
 
     @property
-    def costs(self) -> tuple[float, float]:
-        """Nanoseconds for each example: by the clock, and of all processors."""
-        return max(self.ns, 1) / self.examples, max(self.cpu_ns, 1) / self.examples
+    def cost(self) -> float:
+        """Nanoseconds for each example."""
+        return max(self.ns, 1) / self.examples
+
+    @property
+    def effort(self) -> float | None:
+        """Nanoseconds of all processors for each example, if they are known."""
+        return self.cost * self.cpu_ns / self.clocked_ns if self.clocked_ns else None
 
 
 class ThreadChoice:
@@ -128,10 +137,14 @@ class ThreadChoice:
         """Whether a choice is made, and no test is running."""
         self._clock = cpu_clock
         self._clocked_ns = cpu_clock()
+        self._unclocked_ns = 0
+        """The time since then."""
         self._least_jobs = {True: 2 * ahead, False: INLINE_JOBS}
         self._segments = {True: Segment(), False: Segment()}
         self._first_jobs = 0
         """Jobs while there is no choice."""
+        self._loop_ns = 0
+        """The duration of the loop so far."""
         self._ratios: deque[float] = deque(maxlen=RECENT)
         """Time with threads, as a share of the time without, in each comparison."""
         self._efforts: deque[tuple[float, float]] = deque(maxlen=EFFORTS)
@@ -158,8 +171,18 @@ class ThreadChoice:
         return self.kept is not None and self.uses_threads is not self.kept
 
     def begin(self) -> None:
-        """Start to measure processor time for a loop: what was used before its first request does not count."""
-        self._clocked_ns = self._clock()
+        """Start to measure a loop: what happened before its first request does not count."""
+        way = self.uses_threads
+        if self.kept is not None and self._segments[way].ns >= SEGMENT_NS:
+            if self._segments[not way].examples:
+                self._finish(not way)
+            if way == self.uses_threads:
+                self._complete(way, is_loop=True)
+        self._loop_ns = 0
+        self._restart_clock()
+
+    def _restart_clock(self) -> None:
+        self._clocked_ns, self._unclocked_ns = self._clock(), 0
 
     def note(self, ns: int, examples: int, *, by_threads: bool) -> None:
         """Take a job into account.
@@ -169,9 +192,10 @@ class ThreadChoice:
             examples: Examples in it; 0 if only time is added to the job before.
             by_threads: Whether it was given to the threads.
         """
+        self._loop_ns += ns
         if by_threads != self.uses_threads:
             # Threads made it ahead, before the last change of ways. Their time for it is in the segment before: it would count as free.
-            self._clocked_ns = self._clock()
+            self._restart_clock()
             return
         if self.kept is None:
             self._guess(ns, examples)
@@ -180,23 +204,30 @@ class ThreadChoice:
         segment.ns += ns
         segment.examples += examples
         segment.jobs += examples > 0
-        if self._holds and examples and segment.ns < SEGMENT_NS:
+        self._unclocked_ns += ns
+        is_long = segment.ns >= SEGMENT_NS and self._loop_ns >= LOOP_NS
+        if self._holds and examples and not is_long:
             return  # Reading the clock would take longer than all of this.
         now = self._clock()
         segment.cpu_ns += now - self._clocked_ns
-        self._clocked_ns = now
+        segment.clocked_ns += self._unclocked_ns
+        self._clocked_ns, self._unclocked_ns = now, 0
         if self._segments[not by_threads].examples:
             self._finish(not by_threads)
             if by_threads != self.uses_threads:
                 return
-        if segment.ns >= SEGMENT_NS and segment.jobs >= self._least_jobs[by_threads]:
-            if self._settles(by_threads):
-                self._settling.append(segment)
-                self._segments[by_threads] = Segment()
-            elif by_threads is self.kept:
-                self._finish(by_threads)
-            else:
-                self.uses_threads = not by_threads
+        if is_long and segment.jobs >= self._least_jobs[by_threads]:
+            self._complete(by_threads)
+
+    def _complete(self, by_threads: bool, *, is_loop: bool = False) -> None:  # noqa: FBT001 - it is a key
+        """Close a segment that is long enough, unless its last jobs have yet to be used."""
+        if self._settles(by_threads, is_loop=is_loop):
+            self._settling.append(self._segments[by_threads])
+            self._segments[by_threads] = Segment()
+        elif by_threads is self.kept:
+            self._finish(by_threads)
+        else:
+            self.uses_threads = not by_threads
 
     def _guess(self, ns: int, examples: int) -> None:
         """Choose by the duration of one of the first jobs."""
@@ -204,11 +235,13 @@ class ThreadChoice:
         if self._first_jobs >= GUESS_JOBS:
             self.kept = self.uses_threads = ns >= DEAR_JOB_NS
             self._holds = True
-            self._clocked_ns = self._clock()
+            self._restart_clock()
 
-    def _settles(self, by_threads: bool) -> bool:  # noqa: FBT001 - it is a key
+    def _settles(self, by_threads: bool, *, is_loop: bool) -> bool:  # noqa: FBT001 - it is a key
         """Whether the jobs since the last change of ways do not count."""
-        return len(self._settling) < (1 if by_threads is not self.kept else 2 if self._test is not None else 0)
+        if by_threads is not self.kept:
+            return not self._settling
+        return self._test is not None and not is_loop and len(self._settling) < 2
 
     def _finish(self, by_threads: bool) -> None:  # noqa: FBT001 - it is a key
         """Close a segment, all of whose jobs have been used."""
@@ -225,14 +258,14 @@ class ThreadChoice:
         test, self._test = self._test, None
         if test is not None:
             self._holds = True
-            if before is not None and _is_alike(before.costs[0], segment.costs[0], CHANGE):
+            if before is not None and _is_alike(before.cost, segment.cost, CHANGE):
                 self._take_test(test, before, segment)
             else:  # The consumer or the machine has changed during the test.
                 self._settling.clear()
                 self._held_ns, self._pause_ns = 0, max(self._least_pause_ns, FIRST_PAUSE_NS)
-                self._note_cost(segment.costs[0])
+                self._note_cost(segment.cost)
             return
-        if self._note_cost(segment.costs[0]) and self._held_ns >= self._pause_ns:
+        if self._note_cost(segment.cost) and self._held_ns >= self._pause_ns:
             self.uses_threads, self._holds = not self.kept, False
 
     def _note_cost(self, cost: float) -> bool:
@@ -264,24 +297,24 @@ class ThreadChoice:
     def _take_test(self, test: Segment, before: Segment, after: Segment) -> None:
         """Compare a test with the segments of the chosen way around it."""
         around = Segment()
-        for name in ("ns", "cpu_ns", "examples"):
+        for name in ("ns", "cpu_ns", "clocked_ns", "examples"):
             setattr(around, name, getattr(before, name) + getattr(after, name))
         self._compare(*((around, test) if self.kept else (test, around)))
         limit = self._limit() * SLACK if self.kept else self._limit() / SLACK
         agrees = (self._ratios[-1] <= limit) is self.kept
         self._pause = max(2 * self._pause, LEAST_PAUSE) if agrees else 1
-        self._usual, self._unusual = around.costs[0], 0
+        self._usual, self._unusual = around.cost, 0
         is_clear = len(self._ratios) == LEAST - 1 and max(self._ratios) < CLEAR
         if (is_clear or len(self._ratios) >= LEAST) and (median(self._ratios) <= limit) is not self.kept:
             self._choose(not self.kept)
-        self._pause_after(test)
+        self._pause_after(test, agrees=agrees)
 
     def _compare(self, threads: Segment, inline: Segment) -> None:
-        (time, effort), (time_inline, effort_inline) = threads.costs, inline.costs
-        self._costs[True].append(time)
-        self._costs[False].append(time_inline)
-        self._ratios.append(time / time_inline)
-        self._efforts.append((effort, effort_inline))
+        self._costs[True].append(threads.cost)
+        self._costs[False].append(inline.cost)
+        self._ratios.append(threads.cost / inline.cost)
+        if threads.effort is not None and inline.effort is not None:
+            self._efforts.append((threads.effort, inline.effort))
 
     def _limit(self) -> float:
         """The share of the time that threads may take.
@@ -289,29 +322,34 @@ class ThreadChoice:
         From sums, because systems add the time of the other cores in steps of some milliseconds: a single comparison may miss one. The
         largest and the smallest do not count, because of what happens only once.
         """
+        if not self._efforts:
+            return GAIN
         effort, effort_inline = (sum_middle([pair[i] for pair in self._efforts]) for i in (0, 1))
-        return min(GAIN, max(LEAST_GAIN, 1 - WORTH * (effort / effort_inline - 1)))
+        return min(GAIN, max(LEAST_GAIN, 1 - WORTH * (effort / max(effort_inline, 1) - 1)))
 
     def _choose(self, kept: bool) -> None:  # noqa: FBT001 - it is what is chosen
         self.kept = self.uses_threads = kept
         self._holds = True
         self._before, self._pause, self._usual = None, LEAST_PAUSE, median(self._costs[kept])
 
-    def _pause_after(self, test: Segment) -> None:
-        """Pause so long that the test was a small share of the time, by what such tests lose as a rule. A single one may have lost more,
-        because another program took the processor or stopped this one: that makes a pause longer only up to a limit.
+    def _pause_after(self, test: Segment, *, agrees: bool) -> None:
+        """Pause so long that the test was a small share of the time, by what such tests lose as a rule: a single one may have lost more,
+        because another program took the processor or stopped this one. A test that contradicts the choice is repeated at once.
         """
         cost, ratio = median(self._costs[bool(self.kept)]), median(self._ratios)
-        usual_ns = test.examples * cost
         led = self._settling[0].examples if self._settling else 0
         lost_ns = (test.examples + led) * cost * ((1 / ratio if self.kept else ratio) - 1)
         share = TEST_SHARE if len(self._ratios) >= RECENT else EARLY_SHARE
-        settling_ns = sum(max(segment.ns - segment.examples * cost, 0) for segment in self._settling)
+        settling_ns = 0.0
+        if len(self._ratios) >= LEAST:  # Threads fill new memory in their first tests only.
+            settling_ns = sum(max(segment.ns - segment.examples * cost, 0) for segment in self._settling)
         self._settling.clear()
-        longer_ns = max(self._pause * test.ns, (test.ns - usual_ns + settling_ns) / share)
         self._held_ns = 0
         self._least_pause_ns = int(lost_ns / EARLY_SHARE)
-        self._pause_ns = int(max(min(longer_ns, MOST_PAUSE_NS), lost_ns / share))
+        self._pause_ns = test.ns
+        if agrees:
+            longer_ns = min(max(self._pause * test.ns, settling_ns / share), MOST_PAUSE_NS)
+            self._pause_ns = int(max(longer_ns, lost_ns / share))
 
 
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
