@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "core/protobuf/short_varints.hpp"
+
 #if defined(HEADRACE_X86)
 #include <immintrin.h>
 #endif
@@ -338,9 +340,21 @@ HEADRACE_PEXT std::size_t decode_pext(Bytes run, std::byte* to, std::size_t room
     const std::byte* start = run.data(); // of the next varint
     const std::byte* const end = start + run.size();
     std::size_t left = room;
+    if (std::to_integer<unsigned>(run.back()) >= 0x80) return irregular;
+    constexpr std::size_t after_long = 16; // windows that are read here after a long varint, since more will come
+    std::size_t windows = 0;
     while (end - start >= static_cast<std::ptrdiff_t>(window + word)) {
         const std::uint64_t ends = ends_in(start);
         auto count = static_cast<std::size_t>(_mm_popcnt_u64(ends));
+        if (count != window && windows++ % after_long == 0) {
+            const ShortVarints found = decode_short_varints(run, start, to, left);
+            if (found.count > left) return irregular;
+            if (found.count != 0) {
+                start = found.next, to += found.count * word, left -= found.count;
+                windows = 0;
+                continue;
+            }
+        }
         if (count == window) {
             if (count > left) return irregular;
             widen(start, to);
@@ -367,6 +381,11 @@ HEADRACE_PEXT std::size_t decode_pext(Bytes run, std::byte* to, std::size_t room
         to += count * word;
         left -= count;
     }
+    if (run.size() >= short_varints_least) {
+        const ShortVarints found = decode_short_varints(run, start, to, left);
+        if (found.count > left) return irregular;
+        start = found.next, to += found.count * word, left -= found.count;
+    }
     const std::byte* at = start; // of the next marks
     while (at != end) {
         const auto rest = static_cast<std::size_t>(end - at);
@@ -385,6 +404,16 @@ HEADRACE_PEXT std::size_t decode_pext(Bytes run, std::byte* to, std::size_t room
         at += std::min(rest, word);
     }
     return start == end ? room - left : irregular;
+}
+
+/// Without a fast PEXT.
+std::size_t decode_avx2(Bytes run, std::byte* to, std::size_t room) {
+    if (std::to_integer<unsigned>(run.back()) >= 0x80) return irregular;
+    const ShortVarints found = decode_short_varints(run, run.data(), to, room);
+    if (found.count > room) return irregular;
+    const Bytes left = run.subspan(static_cast<std::size_t>(found.next - run.data()));
+    const std::size_t rest = decode_plain(left, to + found.count * word, room - found.count);
+    return rest == irregular ? irregular : found.count + rest;
 }
 
 HEADRACE_PEXT std::size_t size_pext(const std::byte* numbers, std::size_t count) {
@@ -463,6 +492,7 @@ std::size_t decode_varints(Bytes run, std::byte* to, std::size_t room, [[maybe_u
 #if defined(HEADRACE_X86)
     if (cpu.vbmi && cpu.pext && run.size() >= word) return decode_windows(run, to, room);
     if (cpu.pext) return decode_pext(run, to, room);
+    if (cpu.avx2 && run.size() >= short_varints_least) return decode_avx2(run, to, room);
 #endif
     if (run.size() == room && widen_plain(run, to)) return room;
     return decode_plain(run, to, room);
