@@ -520,8 +520,8 @@ def test_jobs_without_threads_stay_small():
     sizer = JobSizer(can_grow=True)
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for _ in range(20):
-        sizer.note(Block(run, [{}] * 4, bytes=4 * 1000, reading_ns=4 * 10_000))
-    assert (sizer.batches, sizer.inline_batches) == (100, 30)
+        sizer.note(Block(run, [{}] * 4, bytes=4 * 20_000, reading_ns=4 * 10_000))
+    assert (sizer.batches, sizer.inline_batches) == (100, 52)
     for _ in range(20):
         sizer.note(Block(run, [{}], bytes=200 << 10, reading_ns=10_000))
     assert (sizer.batches, sizer.inline_batches) == (10, 100)
@@ -539,8 +539,9 @@ def test_large_batches_are_made_one_by_one_without_threads():
     for size, ns, cuts, most in (
         (128 << 10, 15_000, True, 8),
         (129 << 10, 15_000, False, 67),
-        (1000, 75_000, True, 4),
-        (1000, 100_000, False, 10),
+        (1000, 75_000, True, 13),
+        (1000, 500_000, True, 2),
+        (1000, 501_000, False, 2),
     ):
         sizer = JobSizer(can_grow=True)
         for _ in range(20):

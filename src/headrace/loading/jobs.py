@@ -106,15 +106,11 @@ TARGET_NS = 1_000_000
 """The target duration of a job: far more than passing it between threads costs, and still short."""
 MAX_BLOCK_BYTES = 2 << 20
 """More than this in one job would leave the core's cache before the consumer uses it."""
-INLINE_NS = 300_000
-"""The target duration of a job that the consumer makes itself. It only saves calls, and a shorter wait is worth more."""
 MAX_BATCHES = 256
 INLINE_BLOCK_BYTES = 1 << 20
 """The most bytes in such a job: a larger block would leave the core's own cache before the consumer uses it."""
 LEAST_CUT = 8
-"""The consumer cuts its batches from a larger one only if at least this many fit into it,"""
-MOST_CUT_NS = 80_000
-"""and if they take less than this each: cutting takes time for each column, which must be less than what reading the larger one saves."""
+"""The consumer cuts its batches from a larger one only if at least this many fit into it, and two take no longer than ``TARGET_NS``."""
 
 
 @dataclass(slots=True)
@@ -172,10 +168,10 @@ class JobSizer:
         batch_bytes = max(block.bytes / count, 1.0)
         if self._can_grow:
             self.batches = self._within(self._target_ns, MAX_BLOCK_BYTES / batch_bytes, 2 * self.batches)
-            self.cuts = LEAST_CUT * batch_bytes <= INLINE_BLOCK_BYTES and self._batch_ns <= MOST_CUT_NS
+            self.cuts = LEAST_CUT * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= TARGET_NS
         most = 2 * self.inline_batches
         if self.cuts:
-            self.inline_batches = self._within(INLINE_NS, INLINE_BLOCK_BYTES / batch_bytes, most)
+            self.inline_batches = self._within(TARGET_NS, INLINE_BLOCK_BYTES / batch_bytes, most)
         else:  # No batch waits for another one, however many there are.
             self.inline_batches = self._within(TARGET_NS, MAX_BATCHES, most)
 
