@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/csv/cells/four_values.hpp"
+#include "core/csv/cells/narrow_value.hpp"
 #include "core/csv/plain_number.hpp"
 #include "core/text/decimal.hpp"
 
@@ -67,35 +68,7 @@ std::size_t read_plainly(const GridColumn& column, std::size_t first, std::size_
 }
 
 #if defined(HEADRACE_X86)
-/// Digits, perhaps after a minus sign and with a decimal mark among them.
-struct VectorNumber {
-    std::uint64_t mantissa = 0;
-    unsigned fraction = 0;   ///< Digits after the mark.
-    std::uint32_t marks = 0; ///< Not 0: it has a mark.
-    std::uint64_t sign = 0;  ///< 1: negative.
-    std::uint32_t wrong = 0; ///< Not 0: it is none. Faults are collected, because branches on each are hard to predict.
-};
-
-constexpr std::size_t narrow = 16, wide = 32; // bytes of vectors
-
-/// Finds the lanes of the digits of a value that ends with its vector, and those `below` the mark. `marks`: 0 where a
-/// mark is no part of a number.
-template <std::size_t lanes>
-HEADRACE_FOR_CELLS_INLINE std::uint32_t find_digits(std::uint32_t all, std::uint32_t minuses, std::uint32_t marks,
-                                                    std::uint32_t& below, VectorNumber& out) noexcept {
-    constexpr auto top = static_cast<std::uint32_t>(std::uint64_t{1} << (lanes - 1));
-    const std::uint32_t minus = minuses & _blsi_u32(all);
-    const std::uint32_t digits = all & ~(minuses | marks);
-    const auto has_mark = static_cast<std::uint32_t>(marks != 0);
-    below = _blsmsk_u32(marks) & (0U - has_mark);
-    out.sign = static_cast<std::uint64_t>(minus != 0);
-    out.marks = marks;
-    out.fraction = static_cast<unsigned>(lanes - 1) - _tzcnt_u32(marks | top);
-    // A digit behind the mark, or before it if it is the last byte, and one mark.
-    out.wrong = (minuses ^ minus) | (marks & ~(digits >> 1 | (digits << 1 & top))) | (marks & (marks - 1)) |
-                static_cast<std::uint32_t>(digits == 0);
-    return digits;
-}
+constexpr std::size_t narrow = narrow_bytes, wide = 32; // bytes of vectors
 
 /// A value of at most 16 bytes. Empty ones are wrong.
 template <bool has_mark>
@@ -153,7 +126,7 @@ HEADRACE_FOR_CELLS_INLINE void read_wide(const char* at, std::size_t size, __m25
 /// Returns whether the number is one, and not one that the slower ways must look at. `is_long`: whether numbers of more
 /// than 53 bits came before.
 template <Kind kind>
-HEADRACE_FOR_CELLS_INLINE bool finish(const VectorNumber& number, bool& is_long, std::uint64_t& bits) noexcept {
+HEADRACE_INLINE bool finish(const VectorNumber& number, bool& is_long, std::uint64_t& bits) noexcept {
     const std::uint64_t mantissa = number.mantissa;
     if constexpr (kind == Kind::int64) {
         bits = (mantissa ^ (0 - number.sign)) + number.sign;
@@ -396,6 +369,32 @@ HEADRACE_FOR_CELLS std::size_t read_truths_by_vbmi(const GridColumn& column, std
     return rows;
 }
 
+/// Values of up to 16 bytes without a branch on what they look like; others as above.
+template <Kind kind>
+HEADRACE_FOR_NARROW std::size_t read_by_avx2(const GridColumn& column, std::size_t first, std::size_t rows,
+                                             const NumberForm& form, std::byte* to) noexcept {
+    constexpr bool has_mark = kind == Kind::float64 || kind == Kind::float32;
+    const __m128i mark = _mm_set1_epi8(form.decimal);
+    bool is_long = false;
+    for (std::size_t i = first; i < rows; ++i, to += item_of<kind>()) {
+        const char* const at = column.begin(i);
+        const std::size_t size = column.size(i);
+        std::uint64_t bits = 0;
+        if (size - 1 < narrow && at + size - column.text >= static_cast<std::ptrdiff_t>(narrow)) [[likely]] {
+            VectorNumber number;
+            read_narrow_by_avx2<has_mark>(at, size, mark, number);
+            if (finish<kind>(number, is_long, bits)) {
+                store<kind>(to, bits);
+                continue;
+            }
+        }
+        if (size == 0 && form.empty) bits = *form.empty;
+        else if (!read_plain<kind>(at, size, form.decimal, bits)) return i;
+        store<kind>(to, bits);
+    }
+    return rows;
+}
+
 template <Kind kind>
 std::size_t read_by_vbmi(const GridColumn& column, std::size_t first, std::size_t rows, const NumberForm& form,
                          std::byte* to) noexcept {
@@ -411,6 +410,9 @@ std::size_t read_kind(const GridColumn& column, std::size_t first, std::size_t r
     if (has_vectors(cpu)) {
         if constexpr (kind == Kind::boolean) return read_truths_by_vbmi(column, first, rows, form.empty, to);
         else return read_by_vbmi<kind>(column, first, rows, form, to);
+    }
+    if constexpr (kind != Kind::boolean) {
+        if (cpu.avx2 && cpu.bmi2) return read_by_avx2<kind>(column, first, rows, form, to);
     }
 #endif
     return read_plainly<kind>(column, first, rows, form, to);
