@@ -357,6 +357,16 @@ def test_ending_threads_counts():
     assert not choice.uses_threads
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_loop_without_examples_costs_nothing(kept):
+    """Only ending the threads, say, after their last job was in the segment before."""
+    choice = ThreadChoice(1, kept=kept)
+    for _ in range(3):
+        choice.begin()
+        choice.note(100 * MS, 0, by_threads=kept)
+    assert choice.kept is kept
+
+
 def test_time_without_examples_is_no_cost():
     choice = ThreadChoice(1)
     for _ in range(100):

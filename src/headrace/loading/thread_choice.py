@@ -173,7 +173,8 @@ class ThreadChoice:
     def begin(self) -> None:
         """Start to measure a loop: what happened before its first request does not count."""
         way = self.uses_threads
-        if self.kept is not None and self._segments[way].ns >= SEGMENT_NS:
+        segment = self._segments[way]
+        if self.kept is not None and segment.examples and segment.ns >= SEGMENT_NS:
             if self._segments[not way].examples:
                 self._finish(not way)
             if way == self.uses_threads:
