@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/csv/cells/four_values.hpp"
+#include "core/csv/cells/narrow_value.hpp"
 #include "core/csv/plain_number.hpp"
 #include "core/text/decimal.hpp"
 
@@ -41,6 +42,13 @@ bool count_plainly(const char* at, std::size_t size, char decimal, CellCounts& c
     counts.whole += number.fraction == 0;
     counts.negative += static_cast<unsigned>(number.fraction == 0) & number.negative;
     return true;
+}
+
+/// The same for the value of a row. Also false if it is too near the end of the file.
+bool count_in_room(const GridColumn& column, std::size_t row, char decimal, CellCounts& counts) noexcept {
+    const char* const at = column.begin(row);
+    const bool is_readable = column.size(row) == 0 || column.stop - at >= plain_readable;
+    return is_readable && count_plainly(at, column.size(row), decimal, counts);
 }
 
 #if defined(HEADRACE_X86)
@@ -151,6 +159,105 @@ HEADRACE_FOR_CELLS std::size_t count_truths_by_vbmi(const GridColumn& column, st
     counts.boolean += i - first;
     return i;
 }
+
+/// Four values of up to 16 bytes with AVX2: the masks of FourValues, in halves.
+class HalvedValues {
+  public:
+    static constexpr std::size_t count = 4;
+
+    /// Returns false if one of the values is longer, or too near the start of the text.
+    HEADRACE_FOR_NARROW HEADRACE_INLINE bool load(const GridColumn& column, std::size_t row) noexcept {
+        const char* const ends[count] = {end_of(column, row), end_of(column, row + 1), end_of(column, row + 2),
+                                         end_of(column, row + 3)};
+        const std::size_t sizes[count] = {column.size(row), column.size(row + 1), column.size(row + 2),
+                                          column.size(row + 3)};
+        constexpr auto least = static_cast<std::ptrdiff_t>(narrow_bytes);
+        if (std::max(std::max(sizes[0], sizes[1]), std::max(sizes[2], sizes[3])) > narrow_bytes ||
+            ends[0] - column.text < least)
+            return false;
+        low_ = join(ends[0], ends[1]);
+        high_ = join(ends[2], ends[3]);
+        for (std::size_t k = 0; k < count; ++k) all |= (0xFFFF0000ULL >> sizes[k] & 0xFFFF) << narrow_bytes * k;
+        return true;
+    }
+
+    /// The lanes that equal a byte.
+    [[nodiscard]] HEADRACE_FOR_NARROW HEADRACE_INLINE std::uint64_t equal(__m256i byte) const noexcept {
+        return lanes_of(_mm256_cmpeq_epi8(low_, byte), _mm256_cmpeq_epi8(high_, byte));
+    }
+
+    [[nodiscard]] HEADRACE_FOR_NARROW HEADRACE_INLINE std::uint64_t digits() const noexcept {
+        const __m256i zero = _mm256_set1_epi8('0'), nine = _mm256_set1_epi8(9);
+        const __m256i low = _mm256_max_epu8(_mm256_sub_epi8(low_, zero), nine);
+        const __m256i high = _mm256_max_epu8(_mm256_sub_epi8(high_, zero), nine);
+        return lanes_of(_mm256_cmpeq_epi8(low, nine), _mm256_cmpeq_epi8(high, nine));
+    }
+
+    std::uint64_t all = 0; ///< The lanes of the values.
+
+  private:
+    static const char* end_of(const GridColumn& column, std::size_t row) noexcept {
+        return column.begin(row) + column.size(row);
+    }
+    HEADRACE_FOR_NARROW HEADRACE_INLINE static __m256i join(const char* first, const char* second) noexcept {
+        const auto* const low = reinterpret_cast<const __m128i*>(first - narrow_bytes);
+        const auto* const high = reinterpret_cast<const __m128i*>(second - narrow_bytes);
+        return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)), _mm_loadu_si128(high), 1);
+    }
+    HEADRACE_FOR_NARROW HEADRACE_INLINE static std::uint64_t lanes_of(__m256i low, __m256i high) noexcept {
+        const std::uint64_t upper = static_cast<std::uint32_t>(_mm256_movemask_epi8(high));
+        return upper << 32 | static_cast<std::uint32_t>(_mm256_movemask_epi8(low));
+    }
+
+    __m256i low_, high_; // outside of `all`, other fields
+};
+
+/// As count_four.
+HEADRACE_FOR_NARROW HEADRACE_INLINE bool count_halved(const GridColumn& column, std::size_t row, __m256i mark,
+                                                      CellCounts& counts) noexcept {
+    constexpr std::uint64_t lows = FourValues::lows, tops = FourValues::tops;
+    HalvedValues four;
+    if (!four.load(column, row)) return false;
+    const std::uint64_t all = four.all, digits = four.digits() & all, marks = four.equal(mark) & all;
+    const std::uint64_t first = all & ~(all << 1 & ~lows);
+    const std::uint64_t minuses = four.equal(_mm256_set1_epi8('-')) & first;
+    const std::uint64_t behind = digits >> 1 & ~tops; // lanes before a digit
+    const std::uint64_t ended = marks | tops, lower = ended - lows;
+    const std::uint64_t leading = (first & ~minuses) | minuses << 1;
+    const std::uint64_t padded = four.equal(_mm256_set1_epi8('0')) & leading & behind;
+    const std::uint64_t long_ones = tops & ~FourValues::flags_of(~digits); // sixteen digits may not be exact
+    const std::uint64_t no_digits = tops & all & ~FourValues::flags_of(digits);
+    const std::uint64_t other = all & ~(digits | minuses) & ~(marks & behind);
+    if ((padded | long_ones | no_digits | other | (ended & lower & marks)) != 0) return false;
+    const std::uint64_t is_real = tops & ~(ended ^ lower);
+    const auto empty = static_cast<std::uint64_t>(std::popcount(tops & ~all));
+    const auto real = static_cast<std::uint64_t>(std::popcount(is_real));
+    counts.empty += empty;
+    counts.real += real;
+    counts.whole += HalvedValues::count - empty - real;
+    counts.negative += static_cast<std::uint64_t>(std::popcount(FourValues::flags_of(minuses) & ~is_real));
+    return true;
+}
+
+HEADRACE_FOR_NARROW std::size_t count_by_avx2(const GridColumn& column, std::size_t first, std::size_t rows,
+                                              char decimal, CellCounts& counts) noexcept {
+    constexpr std::size_t together = HalvedValues::count;
+    constexpr unsigned most_failures = 16;
+    const __m256i mark = _mm256_set1_epi8(decimal);
+    unsigned failures = 0;
+    for (std::size_t i = first; i < rows;) {
+        if (failures != most_failures && rows - i >= together) {
+            if (count_halved(column, i, mark, counts)) {
+                i += together;
+                continue;
+            }
+            ++failures;
+        }
+        for (const std::size_t stop = std::min(rows, i + together); i < stop; ++i)
+            if (!count_in_room(column, i, decimal, counts)) return i;
+    }
+    return rows;
+}
 #endif
 
 } // namespace
@@ -160,12 +267,10 @@ std::size_t count_numbers(const GridColumn& column, std::size_t first, std::size
                           [[maybe_unused]] const Cpu& cpu) noexcept {
 #if defined(HEADRACE_X86)
     if (has_vectors(cpu)) return count_by_vbmi(column, first, rows, decimal, counts, around);
+    if (cpu.avx2 && cpu.bmi2) return count_by_avx2(column, first, rows, decimal, counts);
 #endif
-    for (std::size_t i = first; i < rows; ++i) {
-        const char* const at = column.begin(i);
-        const bool is_readable = column.size(i) == 0 || column.stop - at >= plain_readable;
-        if (!is_readable || !count_plainly(at, column.size(i), decimal, counts)) return i;
-    }
+    for (std::size_t i = first; i < rows; ++i)
+        if (!count_in_room(column, i, decimal, counts)) return i;
     return rows;
 }
 
