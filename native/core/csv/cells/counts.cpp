@@ -172,8 +172,7 @@ class HalvedValues {
         const std::size_t sizes[count] = {column.size(row), column.size(row + 1), column.size(row + 2),
                                           column.size(row + 3)};
         constexpr auto least = static_cast<std::ptrdiff_t>(narrow_bytes);
-        if (std::max(std::max(sizes[0], sizes[1]), std::max(sizes[2], sizes[3])) > narrow_bytes ||
-            ends[0] - column.text < least)
+        if (std::max({sizes[0], sizes[1], sizes[2], sizes[3]}) > narrow_bytes || ends[0] - column.text < least)
             return false;
         low_ = join(ends[0], ends[1]);
         high_ = join(ends[2], ends[3]);
