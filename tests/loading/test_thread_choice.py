@@ -15,7 +15,7 @@ from tests.loading.fakes import Damaged, Numbers
 import headrace as hr
 from headrace.errors import CorruptRecord
 from headrace.loading import thread_choice
-from headrace.loading.jobs import Block, JobSizer
+from headrace.loading.jobs import PASSED_NS, Block, JobSizer
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.rounds import BatchRun
 from headrace.loading.thread_choice import DEAR_JOB_NS, GUESS_JOBS, MOST_PAUSE_NS, ThreadChoice, remembered_choice
@@ -531,16 +531,41 @@ def test_jobs_without_threads_stay_small():
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for _ in range(20):
         sizer.note(Block(run, [{}] * 4, bytes=4 * 20_000, reading_ns=4 * 10_000))
-    assert (sizer.batches, sizer.inline_batches) == (100, 52)
+    assert (sizer.batches, sizer.inline_batches) == (104, 52)
     for _ in range(20):
         sizer.note(Block(run, [{}], bytes=200 << 10, reading_ns=10_000))
     assert (sizer.batches, sizer.inline_batches) == (10, 100)
     for _ in range(40):
         sizer.note(Block(run, [{}], bytes=10 << 20, reading_ns=10_000_000))
     assert (sizer.batches, sizer.inline_batches) == (1, 1)
-    fixed = JobSizer(can_grow=False)
+    fixed = JobSizer(can_grow=False, earlier=100)
     fixed.note(Block(run, [{}], reading_ns=10))
     assert (fixed.batches, fixed.inline_batches, fixed.cuts) == (1, 2, False)
+
+
+def test_a_sizer_begins_with_half_the_size_of_an_earlier_pass():
+    run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
+    sizer = JobSizer(can_grow=True, earlier=100)
+    assert (sizer.batches, sizer.inline_batches) == (50, 1)
+    sizer.note(Block(run, [{}], bytes=1, reading_ns=PASSED_NS // 8))
+    assert sizer.batches == 8
+    assert [JobSizer(can_grow=True, earlier=n).batches for n in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_a_later_loop_begins_with_larger_jobs():
+    source = Numbers(100_000)
+
+    def sizes() -> list[int]:
+        batches = iter(hr.Loader(source, 10))
+        batches._recipe.choice.uses_threads = batches._recipe.choice.kept = True
+        first = batches._pace.batches
+        for _ in batches:
+            pass
+        return [first, batches._pace.batches]
+
+    first, last = sizes()
+    assert first == 1
+    assert sizes()[0] == max(last // 2, 1)
 
 
 def test_large_batches_are_made_one_by_one_without_threads():

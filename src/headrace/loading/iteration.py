@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Batches", "LoaderPosition", "RunPlan"]
 
 
-CARRIED_NS = 3_000_000
-"""The target duration of a job in a worker. Passing it between processes costs ten times as much as between threads."""
-
-
 class LoaderPosition:
     """The consumer's progress. A loader shares it with its newest iterator.
 
@@ -84,8 +80,7 @@ class RunPlan:
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
         cuts_cleanly = defines(self.source, CutsCleanly) and self.source.cuts_cleanly
-        can_grow = cuts_cleanly
-        return JobSizer(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else JobSizer(can_grow=can_grow)
+        return JobSizer(can_grow=cuts_cleanly, earlier=1 if self.choice is None else self.choice.job_batches)
 
     def runs(self, start: Cursor, stop_epoch: int | None, pace: JobSizer) -> Iterator[BatchRun]:
         """This rank's batches from ``start`` to the beginning of ``stop_epoch``, or forever if that is ``None``.
@@ -256,6 +251,8 @@ class Batches(Iterator[Any]):
         block, helped_ns = self._next_block()
         if block.batches:
             self._pace.note(block)
+            if self._recipe.choice is not None:
+                self._recipe.choice.job_batches = self._pace.batches
             self._times(block.run.epoch, entered).add(block, helped_ns)
             made = len(block.batches) if block.rest is None else block.run.batches
             self._fetched = block.run.after(made)

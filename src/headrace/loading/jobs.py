@@ -102,15 +102,18 @@ class Clocks(Protocol):
     handover_ns: int
 
 
-TARGET_NS = 1_000_000
-"""The target duration of a job: far more than passing it between threads costs, and still short."""
+PASSED_NS = 4_000_000
+"""The target duration of a job for another thread or process. Threads that pass jobs of 1 ms wait for the interpreter lock and for each other
+so often that an epoch may take longer than without threads, and the waiting makes jobs seem long, and so even shorter."""
+INLINE_NS = 1_000_000
+"""The target duration of a job that the consumer makes itself."""
 MAX_BLOCK_BYTES = 2 << 20
 """More than this in one job would leave the core's cache before the consumer uses it."""
 MAX_BATCHES = 256
 INLINE_BLOCK_BYTES = 1 << 20
-"""The most bytes in such a job: a larger block would leave the core's own cache before the consumer uses it."""
+"""The most bytes in a job that the consumer makes itself: a larger block would leave the core's own cache before it is used."""
 LEAST_CUT = 8
-"""The consumer cuts its batches from a larger one only if at least this many fit into it, and two take no longer than ``TARGET_NS``."""
+"""The consumer cuts its batches from a larger one only if at least this many fit into it, and two take no longer than ``INLINE_NS``."""
 
 
 @dataclass(slots=True)
@@ -144,17 +147,16 @@ class JobSizer:
 
     Args:
         can_grow: Whether a job may make several batches by cutting a larger one.
-        target_ns: The target duration of a job.
+        earlier: The batches of a job at the end of an earlier pass. This one begins with half as many.
     """
 
-    def __init__(self, *, can_grow: bool, target_ns: int = TARGET_NS) -> None:
-        self.batches: int = 1
+    def __init__(self, *, can_grow: bool, earlier: int = 1) -> None:
+        self.batches: int = max(1, earlier // 2) if can_grow else 1
         self.inline_batches: int = 1
         """The same for a job that the consumer makes itself."""
         self.cuts: bool = can_grow
         """Whether such a job should cut its batches from a larger one."""
         self._can_grow = can_grow
-        self._target_ns = target_ns
         self._batch_ns = 0.0
 
     def note(self, block: Block) -> None:
@@ -167,13 +169,13 @@ class JobSizer:
         self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
         batch_bytes = max(block.bytes / count, 1.0)
         if self._can_grow:
-            self.batches = self._within(self._target_ns, MAX_BLOCK_BYTES / batch_bytes, 2 * self.batches)
-            self.cuts = LEAST_CUT * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= TARGET_NS
+            self.batches = self._within(PASSED_NS, MAX_BLOCK_BYTES / batch_bytes, 2 * self.batches)
+            self.cuts = LEAST_CUT * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= INLINE_NS
         most = 2 * self.inline_batches
         if self.cuts:
-            self.inline_batches = self._within(TARGET_NS, INLINE_BLOCK_BYTES / batch_bytes, most)
+            self.inline_batches = self._within(INLINE_NS, INLINE_BLOCK_BYTES / batch_bytes, most)
         else:  # No batch waits for another one, however many there are.
-            self.inline_batches = self._within(TARGET_NS, MAX_BATCHES, most)
+            self.inline_batches = self._within(INLINE_NS, MAX_BATCHES, most)
 
     def _within(self, target_ns: int, by_size: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))

@@ -133,6 +133,8 @@ class ThreadChoice:
         """Whether threads should make the next job."""
         self.kept: bool | None = kept
         """The choice; ``None`` in the first jobs."""
+        self.job_batches: int = 1
+        """How many batches a job of the latest loop had. The next loop need not begin with one again."""
         self._holds = kept is not None
         """Whether a choice is made, and no test is running."""
         self._clock = cpu_clock

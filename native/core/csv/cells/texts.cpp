@@ -1,10 +1,12 @@
 #include "core/csv/cells/texts.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
 #include "core/csv/cells/four_values.hpp"
+#include "core/csv/cells/narrow_value.hpp"
 #include "core/csv/plain_number.hpp"
 #include "core/text/marks.hpp"
 
@@ -87,6 +89,90 @@ std::byte* copy_plainly(const GridColumn& column, std::size_t rows, std::optiona
 }
 
 #if defined(HEADRACE_X86)
+/// For each set of bytes among eight, the shuffle that moves them to the front.
+constexpr auto moves_to_front = [] {
+    std::array<std::array<std::uint8_t, 8>, 256> moves{};
+    for (std::size_t set = 0; set < moves.size(); ++set)
+        for (std::size_t i = 0, to = 0; i < 8; ++i)
+            if ((set >> i & 1) != 0) moves[set][to++] = static_cast<std::uint8_t>(i);
+    return moves;
+}();
+
+/// Copies the `kept` bytes among 32. Writes up to 32. Returns the end.
+HEADRACE_FOR_NARROW HEADRACE_INLINE std::byte* copy_kept(std::byte* to, const char* from, std::uint32_t kept) noexcept {
+    for (int part = 0; part < 4; ++part) {
+        const std::uint32_t set = kept >> 8 * part & 0xFF;
+        const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8 * part));
+        const __m128i moves = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(moves_to_front[set].data()));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi8(bytes, moves));
+        to += std::popcount(set);
+    }
+    return to;
+}
+
+/// The odd ones among some bits, and all between one of those and the next bit.
+HEADRACE_INLINE std::uint32_t odd_and_between(std::uint32_t bits) noexcept {
+    for (unsigned shift = 1; shift < 32; shift *= 2) bits ^= bits << shift;
+    return bits;
+}
+
+HEADRACE_FOR_NARROW HEADRACE_INLINE std::uint32_t quotes_of(__m256i bytes, __m256i mark) noexcept {
+    return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, mark)));
+}
+
+/// Copies the content of a quoted field, 32 bytes at a time. Reads and writes up to 32 more. Returns the end.
+HEADRACE_FOR_NARROW std::byte* copy_undoubled_by_avx2(std::byte* to, const char* from, std::size_t size,
+                                                      __m256i mark) noexcept {
+    std::uint32_t inside = 0; // all bits set: after the first of two quotes
+    while (size != 0) {
+        const std::size_t part = std::min<std::size_t>(size, 32);
+        const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+        const std::uint32_t all = _bzhi_u32(~std::uint32_t{0}, static_cast<unsigned>(part));
+        const std::uint32_t quotes = quotes_of(bytes, mark) & all;
+        if ((quotes | inside) == 0) {
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);
+            to += part;
+        } else {
+            const std::uint32_t odd = odd_and_between(quotes) ^ inside;
+            to = copy_kept(to, from, all & ~(quotes & ~odd));
+            inside = odd >> 31 != 0 ? ~std::uint32_t{0} : 0;
+        }
+        from += part;
+        size -= part;
+    }
+    return to;
+}
+
+HEADRACE_FOR_NARROW std::byte* copy_by_avx2(const GridColumn& column, std::size_t rows, char quote, std::byte* to,
+                                            std::int64_t* ends, std::size_t size) noexcept {
+    constexpr std::size_t together = 32;
+    const std::byte* const begin = to;
+    const __m256i mark = _mm256_set1_epi8(quote);
+    for (std::size_t i = 0; i < rows; ++i) {
+        const char* const at = column.begin(i);
+        const std::size_t length = column.size(i);
+        const std::ptrdiff_t left = column.stop - at;
+        if (length <= together && left >= plain_readable) { // Whether it is quoted, or has quotes, is hard to predict.
+            const std::uint32_t all = _bzhi_u32(~std::uint32_t{0}, static_cast<unsigned>(length));
+            const std::uint32_t quotes =
+                quotes_of(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)), mark) & all;
+            const std::uint32_t opening = quotes & static_cast<std::uint32_t>(length > 1);
+            const std::uint32_t content = all & ~(opening | opening << ((length - 1) & (together - 1)));
+            const std::uint32_t doubled = opening != 0 ? quotes & content : 0;
+            to = copy_kept(to, at, content & ~(doubled & ~odd_and_between(doubled)));
+        } else if (length > 1 && *at == quote) {
+            const bool has_room = left >= static_cast<std::ptrdiff_t>(length) + plain_readable;
+            to = has_room ? copy_undoubled_by_avx2(to, at + 1, length - 2, mark)
+                          : copy_long_undoubled(to, at + 1, at + length - 1, quote);
+        } else {
+            std::memcpy(to, at, length);
+            to += length;
+        }
+        ends[i] = static_cast<std::int64_t>(size + static_cast<std::size_t>(to - begin));
+    }
+    return to;
+}
+
 /// As between_marks.
 HEADRACE_FOR_CELLS_INLINE std::uint64_t parities(std::uint64_t marks) noexcept {
     const __m128i all = _mm_set1_epi8(-1);
@@ -177,6 +263,7 @@ std::byte* copy_cells(const GridColumn& column, std::size_t rows, std::optional<
     if (has_vectors(cpu))
         return quote && column.has_quotes ? copy_by_vbmi(column, rows, *quote, to, ends, size)
                                           : copy_bare_by_vbmi(column, rows, to, ends, size);
+    if (cpu.avx2 && cpu.bmi2 && quote && column.has_quotes) return copy_by_avx2(column, rows, *quote, to, ends, size);
 #endif
     return copy_plainly(column, rows, quote, to, ends, size);
 }
