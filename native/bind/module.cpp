@@ -8,6 +8,7 @@ NB_MODULE(_native, module) {
                    "loading import it.";
     register_errors(module);
     register_pool(module);
+    register_shared_loops(module);
     register_block(module);
     register_spans(module);
     register_strings(module);

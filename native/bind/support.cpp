@@ -165,6 +165,13 @@ nb::object starts_array(const std::vector<std::int64_t>& starts) {
 
 } // namespace
 
+nb::list positions_of(const std::vector<std::uint8_t>& marks) {
+    nb::list out;
+    for (std::size_t i = 0; i < marks.size(); ++i)
+        if (marks[i] != 0) out.append(i);
+    return out;
+}
+
 nb::tuple scanned(const Scan& found) {
     if (found.faulty) {
         nb::object error = to_python(found.fault);

@@ -220,6 +220,9 @@ using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::dev
 /// the starts as `starts`.
 [[nodiscard]] nb::tuple scanned(const Scan& found);
 
+/// The positions of the marks that are set.
+[[nodiscard]] nb::list positions_of(const std::vector<std::uint8_t>& marks);
+
 void register_block(nb::module_& module);
 void register_array_record(nb::module_& module);
 void register_crc32c(nb::module_& module);
@@ -233,6 +236,7 @@ void register_npy(nb::module_& module);
 void register_permutation(nb::module_& module);
 void register_png(nb::module_& module);
 void register_pool(nb::module_& module);
+void register_shared_loops(nb::module_& module);
 void register_recordio(nb::module_& module);
 void register_sagemaker_record(nb::module_& module);
 void register_riegeli(nb::module_& module);

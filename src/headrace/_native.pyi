@@ -45,6 +45,11 @@ def pool_clear() -> None:
 def pool_after_fork() -> None:
     """Replace the pool by an empty one, in a forked child."""
 
+def join_loop() -> bool:
+    """
+    Work for about 2 ms on the images of a batch that another thread decodes. False, at once, if there is no such batch with images left.
+    """
+
 class PoolBlock:
     """
     The memory of a column. It returns to the pool when the last array over it dies.

@@ -390,6 +390,7 @@ FREE = {  # they allocate nothing of their own, or are not for data
     "pool_clear",
     "pool_keep",
     "pool_after_fork",
+    "join_loop",
     "on_lost_file",
     "crc32c_engine",
     "jpeg_is_fast",

@@ -8,6 +8,7 @@
 #include <nanobind/stl/tuple.h>
 
 #include "bind/support.hpp"
+#include "core/base/shared_loop.hpp"
 #include "core/engines/jpeg/decoder.hpp"
 #include "core/pixels/geometry.hpp"
 #include "core/pixels/layout.hpp"
@@ -203,21 +204,22 @@ nb::tuple decode_jpeg_views(nb::list images, const ImageViews& views, const Draw
     views.check_draws(draws, held.size());
     const std::size_t bytes = views.bytes_of(size, channels);
     if (held.size() > SIZE_MAX / bytes) throw nb::value_error("more bytes than memory can hold");
-    std::vector<std::size_t> missed;
+    std::vector<std::uint8_t> is_missed(held.size());
     Pool::Block block;
     {
         const nb::gil_scoped_release release;
         block = batch_pool()->take(held.size() * bytes);
-        auto* out = reinterpret_cast<std::uint8_t*>(block.data());
-        for (std::size_t i = 0; i < held.size(); ++i, out += bytes) {
-            const double* const drawn = draws.data() + i * draws.shape(1);
-            if (!views.apply(held[i].bytes(), drawn, size, channels, most_pixels, out)) missed.push_back(i);
-        }
-        maker().shrink();
+        auto* const out = reinterpret_cast<std::uint8_t*>(block.data());
+        SharedLoop::run(held.size(), [&](SharedLoop::Items& items) {
+            while (const std::optional<std::size_t> i = items.next()) {
+                const double* const drawn = draws.data() + *i * draws.shape(1);
+                is_missed[*i] = !views.apply(held[*i].bytes(), drawn, size, channels, most_pixels, out + *i * bytes);
+            }
+            maker().shrink();
+        });
     }
-    nb::list others;
-    for (const std::size_t position : missed) others.append(position);
-    return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {held.size(), bytes}), others);
+    return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {held.size(), bytes}),
+                          positions_of(is_missed));
 }
 
 } // namespace

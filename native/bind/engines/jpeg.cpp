@@ -1,4 +1,5 @@
 #include "bind/support.hpp"
+#include "core/base/shared_loop.hpp"
 #include "core/engines/jpeg/decoder.hpp"
 
 namespace headrace::bind {
@@ -30,21 +31,20 @@ nb::tuple decode_jpegs(nb::list images, std::size_t height, std::size_t width, s
     for (nb::handle object : images) held.emplace_back(object);
     const std::size_t size = height * width * channels;
     if (size != 0 && held.size() > SIZE_MAX / size) throw nb::value_error("more bytes than memory can hold");
-    std::vector<std::size_t> missed;
+    std::vector<std::uint8_t> is_missed(held.size());
     Pool::Block block;
     {
         const nb::gil_scoped_release release;
         block = batch_pool()->take(held.size() * size);
-        auto* out = reinterpret_cast<std::uint8_t*>(block.data());
-        for (std::size_t i = 0; i < held.size(); ++i, out += size) {
-            if (!decode_one(held[i].bytes(), height, width, channels, out)) missed.push_back(i);
-        }
-        decoder().shrink();
+        auto* const out = reinterpret_cast<std::uint8_t*>(block.data());
+        SharedLoop::run(held.size(), [&](SharedLoop::Items& items) {
+            while (const std::optional<std::size_t> i = items.next())
+                is_missed[*i] = !decode_one(held[*i].bytes(), height, width, channels, out + *i * size);
+            decoder().shrink();
+        });
     }
-    nb::list others;
-    for (const std::size_t position : missed) others.append(position);
     return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {held.size(), height, width, channels}),
-                          others);
+                          positions_of(is_missed));
 }
 
 bool decode_jpeg_into(nb::handle image, const Pixels& out) {

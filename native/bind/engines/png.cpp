@@ -1,4 +1,7 @@
+#include <atomic>
+
 #include "bind/support.hpp"
+#include "core/base/shared_loop.hpp"
 #include "core/engines/png/decoder.hpp"
 
 namespace headrace::bind {
@@ -11,6 +14,9 @@ void refuse(PngReader& reader, Bytes file, std::size_t position) {
     throw error;
 }
 
+/// Thrown for an image with another header, so that the first image that is not as it should be counts.
+struct Unlike {};
+
 nb::object decode(nb::sequence files, std::size_t height, std::size_t row_bytes, std::size_t pixel_bytes) {
     const HeldBuffers held(files);
     const std::vector<Bytes>& bytes = held.bytes;
@@ -19,25 +25,33 @@ nb::object decode(nb::sequence files, std::size_t height, std::size_t row_bytes,
         throw nb::value_error("there is no image that the others are like");
     if (pixel_bytes < 1 || pixel_bytes > 8 || row_bytes % pixel_bytes != 0)
         throw nb::value_error("a pixel has 1 to 8 bytes");
-    PngReader reader(bytes[0].first(PngReader::head_bytes), {height, row_bytes, pixel_bytes});
-    const std::size_t image = reader.image_bytes();
+    const Bytes head = bytes[0].first(PngReader::head_bytes);
+    const PngRows shape{height, row_bytes, pixel_bytes};
+    PngReader first_reader(head, shape);
+    std::atomic<bool> is_taken = false;
+    const std::size_t image = first_reader.image_bytes();
     Pool::Block block;
-    bool are_alike = true;
-    {
+    try {
         const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < count; ++i) refuse(reader, bytes[i], i); // before allocating what the files claim
+        for (std::size_t i = 0; i < count; ++i)
+            refuse(first_reader, bytes[i], i); // before allocating what the files claim
         if (image != 0 && count > SIZE_MAX / image) throw FormatError(Fault::range, 0, SIZE_MAX / image, count);
         block = batch_pool()->take(count * image);
-        for (std::size_t i = 0; are_alike && i < count; ++i) {
-            try {
-                are_alike = reader.read(bytes[i], block.data() + i * image);
-            } catch (FormatError& error) {
-                error.record = static_cast<std::int64_t>(i);
-                throw;
+        SharedLoop::run(count, [&](SharedLoop::Items& items) {
+            std::optional<PngReader> own;
+            PngReader& reader = is_taken.exchange(true) ? own.emplace(head, shape) : first_reader;
+            while (const std::optional<std::size_t> i = items.next()) {
+                try {
+                    if (!reader.read(bytes[*i], block.data() + *i * image)) throw Unlike{};
+                } catch (FormatError& error) {
+                    error.record = static_cast<std::int64_t>(*i);
+                    throw;
+                }
             }
-        }
+        });
+    } catch (const Unlike&) {
+        return nb::none();
     }
-    if (!are_alike) return nb::none();
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, image});
 }
 

@@ -3,7 +3,8 @@
 Passing work between threads costs more than making a small batch, because a sleeping thread takes tens of microseconds to
 wake. So nothing here polls, and sleeping is the last resort. A consumer that would have to wait works instead: it takes
 the next job that no thread has started, which is often the one it needs. Only if all jobs are running does it sleep, on a
-plain lock that a thread releases.
+plain lock that a thread releases. Before it sleeps, it joins the decoding of images that threads have begun: at the end of an epoch of
+large batches, a core would be idle for up to a whole batch.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from threading import Lock, Thread, current_thread, main_thread
 from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
+from headrace import _native
 from headrace.io.system import as_pool_thread
 from headrace.io.threads import FORKS, start_thread
 from headrace.loading.thread_choice import ThreadChoice
@@ -212,7 +214,7 @@ class Prefetcher(Iterator[T]):
         if task.done.acquire(blocking=False):
             return
         begun = perf_counter_ns()
-        if self._helping and self._help_until(task):
+        if (self._helping and self._help_until(task)) or self._join_until(task):
             self.helped_ns += perf_counter_ns() - begun
             return
         helped = perf_counter_ns()
@@ -228,6 +230,13 @@ class Prefetcher(Iterator[T]):
                 other.run()
             if other.error is not None and not isinstance(other.error, Exception):
                 raise other.error  # A KeyboardInterrupt is raised now, not in place of a batch.
+            if task.done.acquire(blocking=False):
+                return True
+        return False
+
+    def _join_until(self, task: Task[T]) -> bool:
+        """Decode images of batches that threads have begun, until ``task`` is done (true) or none are left (false)."""
+        while _native.join_loop():
             if task.done.acquire(blocking=False):
                 return True
         return False
