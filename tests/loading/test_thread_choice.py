@@ -18,7 +18,14 @@ from headrace.loading import thread_choice
 from headrace.loading.jobs import PASSED_NS, Block, JobSizer
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.rounds import BatchRun
-from headrace.loading.thread_choice import DEAR_JOB_NS, GUESS_JOBS, MOST_PAUSE_NS, ThreadChoice, remembered_choice
+from headrace.loading.thread_choice import (
+    DEAR_BATCH_NS,
+    GUESS_JOBS,
+    MOST_PAUSE_NS,
+    VERY_DEAR,
+    ThreadChoice,
+    remembered_choice,
+)
 
 MS = 1_000_000
 
@@ -34,15 +41,25 @@ class Consumer:
         lag: Jobs that threads have started when the choice changes.
         drains: Whether those cost nothing when they are used, because the first job of threads waits for as many.
         kept: The choice to begin with.
+        read_ns: How long reading a batch takes; by default so short that the loader begins without threads.
     """
 
     def __init__(
-        self, inline_ns, threads_ns, *, cpu=1.0, noise=lambda now, by_threads: 1.0, lag=0, drains=False, kept=None
+        self,
+        inline_ns,
+        threads_ns,
+        *,
+        cpu=1.0,
+        noise=lambda now, by_threads: 1.0,
+        lag=0,
+        drains=False,
+        kept=None,
+        read_ns=0,
     ):
         self.cost = {True: threads_ns, False: inline_ns}
         self.cpu_cost = {True: inline_ns * cpu, False: inline_ns}
         self.noise = noise
-        self.lag, self.drains = lag, drains
+        self.lag, self.drains, self.read_ns = lag, drains, read_ns
         self.queued = 0
         self.now = self.cpu = self.jobs = self.changes = 0
         self.spent = {True: 0, False: 0}
@@ -63,7 +80,7 @@ class Consumer:
         self.jobs += 1
         self.spent[by_threads] += ns
         kept = self.choice.kept
-        self.choice.note(ns, 10, by_threads=by_threads)
+        self.choice.note(ns, 10, by_threads=by_threads, read_ns=self.read_ns)
         self.changes += self.choice.kept is not kept
 
     def guess(self):
@@ -96,12 +113,12 @@ class Consumer:
     ("ratio", "way"), [(0.5, True), (0.9, True), (0.96, None), (0.99, None), (1.05, False), (2.0, False)]
 )
 def test_the_faster_way_is_kept(job_ns, ratio, way, lag):
-    """A loader begins with threads if jobs are long, and stays with its guess (``None``) where both ways cost about the same."""
-    consumer = Consumer(job_ns, int(job_ns * ratio), lag=lag)
+    """A loader begins with threads if batches are dear, and stays with its guess (``None``) where both ways cost about the same."""
+    consumer = Consumer(job_ns, int(job_ns * ratio), lag=lag, read_ns=job_ns)
     assert consumer.choice.kept is None
     assert not consumer.choice.uses_threads
     guess = consumer.guess()
-    assert guess is (job_ns >= DEAR_JOB_NS)
+    assert guess is (job_ns >= DEAR_BATCH_NS)
     consumer.run(400 * max(job_ns, MS))
     assert consumer.choice.kept is (guess if way is None else way)
     assert consumer.changes == 1 + (consumer.choice.kept is not guess)
@@ -133,9 +150,32 @@ def test_threads_that_pay_are_used_soon(ratio):
     while not quick.choice.kept:
         quick.job()
     assert quick.now <= 80 * MS
-    dear = Consumer(300 * MS, round(300 * MS * ratio))
+    dear = Consumer(300 * MS, round(300 * MS * ratio), read_ns=DEAR_BATCH_NS)
     dear.guess()
     assert dear.jobs == GUESS_JOBS
+    very_dear = Consumer(300 * MS, round(300 * MS * ratio), read_ns=VERY_DEAR * DEAR_BATCH_NS)
+    very_dear.guess()
+    assert very_dear.jobs == 2
+
+
+def test_one_comparison_is_enough_where_threads_use_no_less_of_the_processors():
+    """Else the segment without them met something else: another program, or the consumer's first epoch."""
+
+    def tests(**options):
+        consumer = Consumer(30 * MS, 15 * MS, **options)
+        while not consumer.choice.kept:
+            consumer.job()
+        return len(consumer.choice._ratios)
+
+    assert tests(cpu=1.0) == 1
+    assert tests(cpu=0.5) == 2
+
+
+def test_wrong_guesses_of_threads_do_not_last():
+    consumer = Consumer(MS, 1.3 * MS, lag=4, read_ns=DEAR_BATCH_NS)
+    assert consumer.guess()
+    consumer.run(200 * MS)
+    assert consumer.choice.kept is False
 
 
 @pytest.mark.parametrize("ratio", [1.1, 1.5, 4])
@@ -464,7 +504,7 @@ class Scripted(ThreadChoice):
         self.turns = cycle(turns)
         self.left = next(self.turns)
 
-    def note(self, ns, examples, *, by_threads):
+    def note(self, ns, examples, *, by_threads, read_ns=0):
         assert ns >= 0
         self.left -= examples > 0
         if self.left <= 0:

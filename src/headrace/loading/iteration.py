@@ -172,6 +172,8 @@ class Batches(Iterator[Any]):
         """When the consumer requested the block that it is using; 0 before the first."""
         self._used = 0
         """Examples in that block."""
+        self._read_ns = 0
+        """How long reading one of its batches took."""
         self._by_threads = False
         """Whether it was given to threads."""
         self._forks = FORKS.count
@@ -237,7 +239,7 @@ class Batches(Iterator[Any]):
     def _note(self, spent_ns: int, examples: int) -> None:
         """Note the cost of the block that the consumer has used up, or more time that it cost."""
         if self._recipe.choice is not None and self._requested_ns:
-            self._recipe.choice.note(spent_ns, examples, by_threads=self._by_threads)
+            self._recipe.choice.note(spent_ns, examples, by_threads=self._by_threads, read_ns=self._read_ns)
 
     def _fetch_block(self, entered: int) -> None:
         if not self._is_open:
@@ -258,6 +260,7 @@ class Batches(Iterator[Any]):
             self._fetched = block.run.after(made)
             self._progress.run, self._progress.given = block.run, 0
             self._used = block.run.size * made
+            self._read_ns = block.reading_ns // len(block.batches)
         self._rest = block.rest
         self._ready = block.batches[::-1]
         self._error = block.error

@@ -5,8 +5,8 @@ to another costs more than making it, if Python code makes the batches and holds
 the cores. Formats and sizes do not distinguish these cases, but the clock does: the time from one request of the consumer to
 the next, for each example, includes all of these costs, and the consumer's own work.
 
-So a loader whose ``threads`` were left out makes its first batches itself, as with ``threads=0``. If one job takes milliseconds, passing it
-between cores costs nothing beside that, and threads take over; else the loader goes on by itself. Then it *tests* the other way: a segment
+So a loader whose ``threads`` were left out makes its first batches itself, as with ``threads=0``. If reading one takes long beside passing it
+between cores, threads take over; else the loader goes on by itself. Then it *tests* the other way: a segment
 of jobs made in that way is compared with the segments around it, which meet the same other programs, and the median of such comparisons
 decides. Tests go on for as long as the loader runs: rarely where they agree with the choice, soon again where they do not. The first jobs of a
 test and after it are not compared, because threads in use again fill new memory. What tests cost is a small share of the time. So a
@@ -34,12 +34,18 @@ INLINE_JOBS = 2
 """The fewest jobs of a segment without threads."""
 LOOP_NS = 20_000_000
 """A segment ends with its loop, unless that takes longer than this: starting and ending threads is part of what short loops cost."""
-DEAR_JOB_NS = 2_000_000
-"""A loader begins with threads if a job takes at least as long as this."""
-GUESS_JOBS = 2
-"""The job that this looks at. The first one opens files."""
+DEAR_BATCH_NS = 30_000
+"""A loader begins with threads if reading a batch takes at least as long as this. Of 80 shapes, all but two of those are read faster with threads
+(2026-11-24)."""
+GUESS_JOBS = 4
+"""The job whose batches this looks at. The first ones open files, and read less at once."""
+VERY_DEAR = 10
+"""If a batch takes this many times as long, the second job is enough."""
 CLEAR = 0.67
 """Two comparisons are enough to choose threads if both are below this ratio. Two slow ones are not: they may have waited for the disk."""
+SAME_EFFORT = 0.75
+"""One is enough, even that with the first jobs of a test, if threads also use at least this share of the processor time. If they used less, the
+segment without them was slow for another reason."""
 LEAST = 3
 """Comparisons that are enough otherwise."""
 RECENT = 5
@@ -63,8 +69,8 @@ LEAST_PAUSE = 4
 after one that does not, the next test follows at once."""
 MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
-FIRST_PAUSE_NS = 8_000_000
-"""The pause before the first test."""
+FIRST_PAUSE_NS = {True: 40_000_000, False: 8_000_000}
+"""The pause before the first test, by the way that is chosen: after the first one that of threads is shorter."""
 CHANGE = 1.5
 """If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, the next test comes as soon as
 ``EARLY_SHARE`` allows."""
@@ -118,6 +124,13 @@ class Segment:
         return self.cost * self.cpu_ns / self.clocked_ns if self.clocked_ns else None
 
 
+def _is_plain(threads: Segment, inline: Segment) -> bool:
+    """Whether one comparison is enough to choose threads."""
+    if threads.effort is None or inline.effort is None:
+        return False
+    return threads.cost < CLEAR * inline.cost and threads.effort > SAME_EFFORT * inline.effort
+
+
 class ThreadChoice:
     """Chooses between threads and none, from the costs of earlier jobs. Several loops may share one.
 
@@ -164,7 +177,7 @@ class ThreadChoice:
         self._unusual = 0
         """Segments since then that cost something else, in a row."""
         self._pause = LEAST_PAUSE
-        self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS
+        self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS[self.uses_threads]
         self._held_ns = 0
 
     @property
@@ -187,13 +200,14 @@ class ThreadChoice:
     def _restart_clock(self) -> None:
         self._clocked_ns, self._unclocked_ns = self._clock(), 0
 
-    def note(self, ns: int, examples: int, *, by_threads: bool) -> None:
+    def note(self, ns: int, examples: int, *, by_threads: bool, read_ns: int = 0) -> None:
         """Take a job into account.
 
         Args:
             ns: The time from the consumer's request of it to the next request.
             examples: Examples in it; 0 if only time is added to the job before.
             by_threads: Whether it was given to the threads.
+            read_ns: How long reading one of its batches took.
         """
         self._loop_ns += ns
         if by_threads != self.uses_threads:
@@ -201,7 +215,7 @@ class ThreadChoice:
             self._restart_clock()
             return
         if self.kept is None:
-            self._guess(ns, examples)
+            self._guess(read_ns, examples)
             return
         segment = self._segments[by_threads]
         segment.ns += ns
@@ -225,18 +239,23 @@ class ThreadChoice:
     def _complete(self, by_threads: bool, *, is_loop: bool = False) -> None:  # noqa: FBT001 - it is a key
         """Close a segment that is long enough, unless its last jobs have yet to be used."""
         if self._settles(by_threads, is_loop=is_loop):
-            self._settling.append(self._segments[by_threads])
-            self._segments[by_threads] = Segment()
+            segment, self._segments[by_threads] = self._segments[by_threads], Segment()
+            self._settling.append(segment)
+            if by_threads and self._before is not None and _is_plain(segment, self._before):
+                self._compare(segment, self._before)
+                self._choose(True)
+                self._pause_after(segment, agrees=True)
         elif by_threads is self.kept:
             self._finish(by_threads)
         else:
             self.uses_threads = not by_threads
 
-    def _guess(self, ns: int, examples: int) -> None:
-        """Choose by the duration of one of the first jobs."""
+    def _guess(self, read_ns: int, examples: int) -> None:
+        """Choose by one of the first jobs."""
         self._first_jobs += examples > 0
-        if self._first_jobs >= GUESS_JOBS:
-            self.kept = self.uses_threads = ns >= DEAR_JOB_NS
+        if self._first_jobs >= (2 if read_ns >= VERY_DEAR * DEAR_BATCH_NS else GUESS_JOBS):
+            self.kept = self.uses_threads = read_ns >= DEAR_BATCH_NS
+            self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS[self.kept]
             self._holds = True
             self._restart_clock()
 
@@ -265,7 +284,7 @@ class ThreadChoice:
                 self._take_test(test, before, segment)
             else:  # The consumer or the machine has changed during the test.
                 self._settling.clear()
-                self._held_ns, self._pause_ns = 0, max(self._least_pause_ns, FIRST_PAUSE_NS)
+                self._held_ns, self._pause_ns = 0, max(self._least_pause_ns, FIRST_PAUSE_NS[False])
                 self._note_cost(segment.cost)
             return
         if self._note_cost(segment.cost) and self._held_ns >= self._pause_ns:
@@ -291,7 +310,6 @@ class ThreadChoice:
         self._segments = {True: Segment(), False: Segment()}
         self._first_jobs = self._held_ns = self._unusual = 0
         self._usual, self._before, self._pause = 0.0, None, LEAST_PAUSE
-        self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS
         self._ratios.clear()
         self._efforts.clear()
         for costs in self._costs.values():
