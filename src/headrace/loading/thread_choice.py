@@ -34,9 +34,9 @@ INLINE_JOBS = 2
 """The fewest jobs of a segment without threads."""
 LOOP_NS = 20_000_000
 """A segment ends with its loop, unless that takes longer than this: starting and ending threads is part of what short loops cost."""
-DEAR_BATCH_NS = 30_000
-"""A loader begins with threads if reading a batch takes at least as long as this. Of 80 shapes, all but two of those are read faster with threads
-(2026-11-24)."""
+DEAR_BATCH_NS = 60_000
+"""A loader begins with threads if reading a batch takes at least as long as this. Of 80 shapes, all but two of half of that or more are read faster with
+threads (2026-11-24), and new data takes up to twice as long as data that is in the cache."""
 GUESS_JOBS = 4
 """The job whose batches this looks at. The first ones open files, and read less at once."""
 VERY_DEAR = 10
@@ -243,7 +243,7 @@ class ThreadChoice:
             self._settling.append(segment)
             if by_threads and self._before is not None and _is_plain(segment, self._before):
                 self._compare(segment, self._before)
-                self._choose(True)
+                self._choose(kept=True)
                 self._pause_after(segment, agrees=True)
         elif by_threads is self.kept:
             self._finish(by_threads)
@@ -327,7 +327,7 @@ class ThreadChoice:
         self._usual, self._unusual = around.cost, 0
         is_clear = len(self._ratios) == LEAST - 1 and max(self._ratios) < CLEAR
         if (is_clear or len(self._ratios) >= LEAST) and (median(self._ratios) <= limit) is not self.kept:
-            self._choose(not self.kept)
+            self._choose(kept=not self.kept)
         self._pause_after(test, agrees=agrees)
 
     def _compare(self, threads: Segment, inline: Segment) -> None:
@@ -348,7 +348,7 @@ class ThreadChoice:
         effort, effort_inline = (sum_middle([pair[i] for pair in self._efforts]) for i in (0, 1))
         return min(GAIN, max(LEAST_GAIN, 1 - WORTH * (effort / max(effort_inline, 1) - 1)))
 
-    def _choose(self, kept: bool) -> None:  # noqa: FBT001 - it is what is chosen
+    def _choose(self, *, kept: bool) -> None:
         self.kept = self.uses_threads = kept
         self._holds = True
         self._before, self._pause, self._usual = None, LEAST_PAUSE, median(self._costs[kept])
