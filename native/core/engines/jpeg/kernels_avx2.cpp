@@ -195,13 +195,20 @@ HEADRACE_AVX2_INLINE Vector weighed(const std::uint8_t* near, const std::uint8_t
 
 HEADRACE_AVX2 void widen_two(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns,
                              std::uint8_t* out) {
+    // Each sum is made once. The neighbours of sixteen of them come from the vectors before and behind.
+    Vector here = weighed(near, far);
+    Vector across =
+        _mm256_permute2x128_si256(_mm256_set1_epi16(static_cast<short>(3 * near[-1] + far[-1])), here, 0x21);
     for (std::size_t i = 0; i < columns; i += 16) {
-        const Vector middle = thrice(weighed(near + i, far + i));
-        const Vector even =
-            _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i - 1, far + i - 1)), _mm256_set1_epi16(8));
-        const Vector odd =
-            _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i + 1, far + i + 1)), _mm256_set1_epi16(7));
+        const Vector next = weighed(near + i + 16, far + i + 16);
+        const Vector left = _mm256_alignr_epi8(here, across, 14);
+        across = _mm256_permute2x128_si256(here, next, 0x21);
+        const Vector right = _mm256_alignr_epi8(across, here, 2);
+        const Vector middle = _mm256_add_epi16(thrice(here), _mm256_set1_epi16(7));
+        const Vector even = _mm256_add_epi16(_mm256_add_epi16(middle, left), _mm256_set1_epi16(1));
+        const Vector odd = _mm256_add_epi16(middle, right);
         store_alternating(out + i * 2, _mm256_srli_epi16(even, 4), _mm256_srli_epi16(odd, 4), columns - i);
+        here = next;
     }
 }
 
@@ -236,8 +243,8 @@ struct Channels {
     Vector r, g, b;
 };
 
-/// Unlike libjpeg's factors of 16 bits, those of a number and its remainder are rounded by one instruction, which has 15:
-/// of all samples the result is the same. The whole parts are added: 1.402 = 1 + 0.402, 1.772 = 2 - 0.228.
+/// Unlike libjpeg's factors of 16 bits, those of a number and its remainder are rounded by one instruction, which has
+/// 15: of all samples the result is the same. The whole parts are added: 1.402 = 1 + 0.402, 1.772 = 2 - 0.228.
 HEADRACE_AVX2_INLINE Channels channels(Vector luma, Vector blue, Vector red) {
     const Vector middle = _mm256_set1_epi16(128);
     blue = _mm256_sub_epi16(blue, middle);
