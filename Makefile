@@ -15,7 +15,7 @@ CPP := $(shell find native -name '*.[ch]pp')
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-ray test-library check format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test test-alone test-ray test-library check lint tidy format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -43,10 +43,14 @@ demo: $(VENV)/.installed
 # Folders whose tests decode Zstandard, GZIP, JPEG or PNG: `make test` also runs them with the libraries alone.
 DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfrecord formats/recordio io/cache io/test_engines.py)
 
-test: $(VENV)/.test check cpp-test
+# Tests that run alone leave half of two cores idle, so clang-tidy and the C++ tests run beside them, at a low priority.
+test: $(VENV)/.test lint
+	$(MAKE) --no-print-directory -j 3 test-alone tidy cpp-test
 	$(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
 	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(DECODING)
+
+test-alone: $(VENV)/.test
+	$(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 # Tests on Ray, in an environment of their own, which is large. Clusters of several nodes on this machine: not side by side.
 RAY_VENV := .venv-ray
@@ -67,14 +71,18 @@ test-library: $(VENV)/.test
 	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
 	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
-check: $(VENV)/.test
+check: lint tidy
+
+lint: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
 	@echo clang-format; $(BIN)/clang-format --dry-run --Werror $(CPP)
-	$(BIN)/python tools/tidy.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/stubs.py --check
+
+tidy: $(VENV)/.test
+	nice $(BIN)/python tools/tidy.py
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix src tests benchmarks examples
@@ -87,8 +95,8 @@ stubs: $(VENV)/.test
 # Under AddressSanitizer and UndefinedBehaviorSanitizer, on every change; `cmake --preset dev` builds the same tests without.
 cpp-test:
 	cmake --preset asan
-	cmake --build --preset asan -j $(JOBS)
-	ctest --preset asan
+	nice cmake --build --preset asan -j $(JOBS)
+	nice ctest --preset asan
 
 # Python tests with a module built under the sanitizers, without leak checks, since Python itself never frees some memory.
 # A fault ends the process and is described in build/asan-python/report.*.
