@@ -53,7 +53,7 @@ void SharedLoop::take_part(std::optional<Clock::time_point> until) noexcept {
         work_(items);
     } catch (...) {
         next_.store(count_, std::memory_order_relaxed);
-        const std::lock_guard lock(failed_);
+        const std::scoped_lock lock(failed_);
         if (!failure_ || items.latest_ < failed_item_) {
             failed_item_ = items.latest_;
             failure_ = std::current_exception();

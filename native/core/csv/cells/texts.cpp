@@ -100,9 +100,9 @@ constexpr auto moves_to_front = [] {
 
 /// Copies the `kept` bytes among 32. Writes up to 32. Returns the end.
 HEADRACE_FOR_NARROW HEADRACE_INLINE std::byte* copy_kept(std::byte* to, const char* from, std::uint32_t kept) noexcept {
-    for (int part = 0; part < 4; ++part) {
-        const std::uint32_t set = kept >> 8 * part & 0xFF;
-        const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8 * part));
+    for (std::size_t part = 0; part < 32; part += 8) {
+        const std::uint32_t set = kept >> part & 0xFF;
+        const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + part));
         const __m128i moves = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(moves_to_front[set].data()));
         _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi8(bytes, moves));
         to += std::popcount(set);

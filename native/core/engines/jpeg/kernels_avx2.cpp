@@ -212,23 +212,25 @@ HEADRACE_AVX2 void widen_two(const std::uint8_t* near, const std::uint8_t* far, 
     }
 }
 
+/// The bytes of a channel at their places in 16 bytes of each half. -1: another channel's.
+HEADRACE_AVX2_INLINE Vector chosen(Vector channel, Half places) {
+    return _mm256_shuffle_epi8(channel, _mm256_broadcastsi128_si256(places));
+}
+
+HEADRACE_AVX2_INLINE Vector any_of(Vector a, Vector b, Vector c) { return _mm256_or_si256(_mm256_or_si256(a, b), c); }
+
 /// The 96 bytes of 32 pixels. Byte i of each half of them is channel i % 3 of pixel i / 3.
 HEADRACE_AVX2_INLINE void store_pixels(std::uint8_t* out, Vector r, Vector g, Vector b) {
-    const auto both = [](Half half) __attribute__((target("avx2"))) { return _mm256_broadcastsi128_si256(half); };
-    const Vector r0 = both(_mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5));
-    const Vector g0 = both(_mm_setr_epi8(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1));
-    const Vector b0 = both(_mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1));
-    const Vector r1 = both(_mm_setr_epi8(-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1));
-    const Vector g1 = both(_mm_setr_epi8(5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10));
-    const Vector b1 = both(_mm_setr_epi8(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1));
-    const Vector r2 = both(_mm_setr_epi8(-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1));
-    const Vector g2 = both(_mm_setr_epi8(-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1));
-    const Vector b2 = both(_mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15));
-    const auto mixed = [&](Vector of_r, Vector of_g, Vector of_b) __attribute__((target("avx2"), always_inline)) {
-        return _mm256_or_si256(_mm256_or_si256(_mm256_shuffle_epi8(r, of_r), _mm256_shuffle_epi8(g, of_g)),
-                               _mm256_shuffle_epi8(b, of_b));
-    };
-    const Vector first = mixed(r0, g0, b0), second = mixed(r1, g1, b1), third = mixed(r2, g2, b2);
+    const Vector first = any_of(chosen(r, _mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5)),
+                                chosen(g, _mm_setr_epi8(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1)),
+                                chosen(b, _mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1)));
+    const Vector second = any_of(chosen(r, _mm_setr_epi8(-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1)),
+                                 chosen(g, _mm_setr_epi8(5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10)),
+                                 chosen(b, _mm_setr_epi8(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1)));
+    const Vector third =
+        any_of(chosen(r, _mm_setr_epi8(-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1)),
+               chosen(g, _mm_setr_epi8(-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1)),
+               chosen(b, _mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15)));
     auto* to = reinterpret_cast<Half*>(out);
     _mm_storeu_si128(to, _mm256_castsi256_si128(first));
     _mm_storeu_si128(to + 1, _mm256_castsi256_si128(second));
