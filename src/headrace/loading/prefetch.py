@@ -18,11 +18,14 @@ from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
 from headrace import _native
-from headrace.io.system import as_pool_thread
+from headrace._arguments import whole
+from headrace.io.system import as_pool_thread, usable_cores
 from headrace.io.threads import FORKS, start_thread
 from headrace.loading.thread_choice import ThreadChoice
 
-__all__ = ["Prefetcher"]
+__all__ = ["Prefetcher", "count_threads"]
+
+MAX_THREADS = 16
 
 
 T = TypeVar("T")
@@ -67,6 +70,13 @@ class Task(Generic[T]):
                 del error
         value, self.value = self.value, None
         return value  # type: ignore[return-value]
+
+
+def count_threads(threads: int | None) -> int:
+    """How many threads a loader has: as many as asked for, by default one fewer than there are cores."""
+    if threads is None:
+        return min(max(usable_cores() - 1, 1), MAX_THREADS)
+    return whole(threads, "threads")
 
 
 Tasks = SimpleQueue[Task[T] | None]

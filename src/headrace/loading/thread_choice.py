@@ -22,12 +22,8 @@ from time import process_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from headrace._arguments import whole
-from headrace.io.system import usable_cores
+__all__ = ["ThreadChoice", "remembered_choice"]
 
-__all__ = ["ThreadChoice", "count_threads", "remembered_choice"]
-
-MAX_THREADS = 16
 SEGMENT_NS = 4_000_000
 """The least duration of a segment. Linux adds the processor time of other cores at every tick, which is as long on most systems."""
 INLINE_JOBS = 2
@@ -126,9 +122,8 @@ class Segment:
 
 def _is_plain(threads: Segment, inline: Segment) -> bool:
     """Whether one comparison is enough to choose threads."""
-    if threads.effort is None or inline.effort is None:
-        return False
-    return threads.cost < CLEAR * inline.cost and threads.effort > SAME_EFFORT * inline.effort
+    used, used_alone = threads.effort or 0, inline.effort or float("inf")  # None: not known
+    return threads.cost < CLEAR * inline.cost and used > SAME_EFFORT * used_alone
 
 
 class ThreadChoice:
@@ -158,8 +153,7 @@ class ThreadChoice:
         self._segments = {True: Segment(), False: Segment()}
         self._first_jobs = 0
         """Jobs while there is no choice."""
-        self._loop_ns = 0
-        """The duration of the loop so far."""
+        self._loop_ns = 0  # so far
         self._ratios: deque[float] = deque(maxlen=RECENT)
         """Time with threads, as a share of the time without, in each comparison."""
         self._efforts: deque[tuple[float, float]] = deque(maxlen=EFFORTS)
@@ -376,13 +370,6 @@ class ThreadChoice:
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
 _latest: OrderedDict[Hashable, tuple[ThreadChoice, ref[Any] | None]] = OrderedDict()
 """The latest choice for each kind of source and settings, and its source."""
-
-
-def count_threads(threads: int | None) -> int:
-    """How many threads a loader has: as many as asked for, by default one fewer than there are cores."""
-    if threads is None:
-        return min(max(usable_cores() - 1, 1), MAX_THREADS)
-    return whole(threads, "threads")
 
 
 def remembered_choice(source: object, settings: Hashable, ahead: int) -> ThreadChoice:
