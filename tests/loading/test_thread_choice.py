@@ -171,6 +171,20 @@ def test_one_comparison_is_enough_where_threads_use_no_less_of_the_processors():
     assert tests(cpu=0.5) == 2
 
 
+def test_threads_are_not_compared_with_threads():
+    """After a test of the other way, the first jobs of the chosen one may be much faster than those before the test."""
+    consumer = Consumer(30 * MS, 27 * MS, kept=True)
+    while not consumer.choice.is_testing:
+        consumer.job()
+    while consumer.choice.is_testing:
+        consumer.job()
+    assert not consumer.choice._ratios
+    consumer.cost = {True: 12 * MS, False: 14 * MS}
+    for _ in range(16):  # the first ones do not count, those after them end the test
+        consumer.job()
+    assert not any(ratio < 0.67 for ratio in consumer.choice._ratios)
+
+
 def test_wrong_guesses_of_threads_do_not_last():
     consumer = Consumer(MS, 1.3 * MS, lag=4, read_ns=DEAR_BATCH_NS)
     assert consumer.guess()

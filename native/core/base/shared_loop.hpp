@@ -14,7 +14,7 @@ namespace headrace {
 
 /// A loop over items of some hundred microseconds or more, in any order. While it runs, threads that would wait for its
 /// result may join it, so that no core is idle at the end of an epoch of large batches. Nothing starts a thread here,
-/// and a loop that nobody joins costs what a plain one does.
+/// and a loop that nobody joins takes no longer than an ordinary one.
 class SharedLoop {
   public:
     using Clock = std::chrono::steady_clock;

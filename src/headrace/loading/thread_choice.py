@@ -31,8 +31,8 @@ INLINE_JOBS = 2
 LOOP_NS = 20_000_000
 """A segment ends with its loop, unless that takes longer than this: starting and ending threads is part of what short loops cost."""
 DEAR_BATCH_NS = 60_000
-"""A loader begins with threads if reading a batch takes at least as long as this. Of 80 shapes, all but two of half of that or more are read faster with
-threads (2026-11-24), and new data takes up to twice as long as data that is in the cache."""
+"""A loader begins with threads if reading a batch takes at least as long as this. Of 80 shapes, all but two whose batches take 30 us or more are
+read faster with threads (2026-11-24). The first batches of a file take up to twice as long as later ones."""
 GUESS_JOBS = 4
 """The job whose batches this looks at. The first ones open files, and read less at once."""
 VERY_DEAR = 10
@@ -66,7 +66,7 @@ after one that does not, the next test follows at once."""
 MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = {True: 40_000_000, False: 8_000_000}
-"""The pause before the first test, by the way that is chosen: after the first one that of threads is shorter."""
+"""The pause before the first test, with threads and without. It is shorter without, because threads pay more often."""
 CHANGE = 1.5
 """If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, the next test comes as soon as
 ``EARLY_SHARE`` allows."""
@@ -235,7 +235,7 @@ class ThreadChoice:
         if self._settles(by_threads, is_loop=is_loop):
             segment, self._segments[by_threads] = self._segments[by_threads], Segment()
             self._settling.append(segment)
-            if by_threads and self._before is not None and _is_plain(segment, self._before):
+            if by_threads and not self.kept and self._before is not None and _is_plain(segment, self._before):
                 self._compare(segment, self._before)
                 self._choose(kept=True)
                 self._pause_after(segment, agrees=True)
