@@ -245,8 +245,8 @@ struct Channels {
     Vector r, g, b;
 };
 
-/// Unlike libjpeg's factors of 16 bits, those of a number and its remainder are rounded by one instruction, which has
-/// 15: of all samples the result is the same. The whole parts are added: 1.402 = 1 + 0.402, 1.772 = 2 - 0.228.
+/// The fractions of the factors have 15 bits here and 16 in libjpeg. The results are the same for all 256 samples. The
+/// whole parts are added: 1.402 = 1 + 0.402, 1.772 = 2 - 0.228.
 HEADRACE_AVX2_INLINE Channels channels(Vector luma, Vector blue, Vector red) {
     const Vector middle = _mm256_set1_epi16(128);
     blue = _mm256_sub_epi16(blue, middle);
