@@ -107,6 +107,18 @@ def test_coefficients_that_no_photo_has(start):
         np.testing.assert_array_equal(natively(image, wanted), wanted, str(seed))
 
 
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_block_of_one_coefficient(progressive):
+    """At each place: what a block is transformed by depends on the last one."""
+    waves = np.cos((2 * np.arange(8) + 1) * np.arange(8)[:, None] * np.pi / 16)
+    blocks = 128 + 100 * np.einsum("uy,vx->yuvx", waves, waves)
+    pixels = np.round(blocks.reshape(8, -1, 1)).astype(np.uint8)
+    image = encoded(pixels, quality=50, progressive=progressive)
+    wanted = turbo(image)
+    assert abs(wanted.astype(int) - pixels).max() < 40  # Each block has its coefficient.
+    np.testing.assert_array_equal(natively(image, wanted), wanted)
+
+
 def test_a_subsampling_that_simplejpeg_has_no_name_for():
     image = write_jpeg(32, 8, [(1, 4), (1, 1), (1, 1)], [[8] * 64] * 3, [[{0: 20 * block} for block in range(6)]])
     wanted = np.asarray(Image.open(io.BytesIO(image)))

@@ -1,6 +1,7 @@
 #include "core/engines/jpeg/decoder.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -9,7 +10,8 @@
 namespace headrace::jpeg {
 namespace {
 
-constexpr std::size_t most_blocks = 6; // of a unit: four of luma, two of chroma
+constexpr std::size_t most_blocks = 6;     // of a unit: four of luma, two of chroma
+constexpr std::size_t blocks_at_once = 48; // whose coefficients stay in the nearest cache until they are transformed
 constexpr std::size_t cached_bytes = std::size_t{1} << 19;
 constexpr std::size_t padding = 64; // what kernels may read and write behind a row
 
@@ -18,69 +20,85 @@ constexpr unsigned end_of_image = 0xD9;
 
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 
-/// Clears a block 16 bytes at a time. The string instruction that compilers use for 128 bytes takes longer than
-/// decoding the block.
-HEADRACE_INLINE void clear(std::int16_t* coefficients) noexcept {
-    struct alignas(16) Sixteen {
-        std::array<std::uint64_t, 2> words{};
-    };
-    for (std::size_t i = 0; i < 8; ++i) {
-        const Sixteen zero;
-        std::memcpy(coefficients + i * 8, &zero, sizeof zero);
-    }
-}
-
 /// One block of a unit: its codes and its place.
 struct Slot {
-    const CodeTable* dc;
-    const CodeTable* ac;
-    const std::uint16_t* steps;
+    const CodeTable<false>* dc;
+    const CodeTable<true>* ac;
     std::size_t component;
     std::size_t column, row; ///< In blocks, inside the unit.
-    std::uint8_t* out;       ///< Where its samples go in the first unit of the row.
+    std::uint8_t* out;       ///< Where its samples go in the next unit.
     std::size_t width;       ///< Samples from one unit to the next.
-    std::size_t stride;      ///< Samples from one row to the next.
 };
+
+/// Four of these blocks, with a bit for each that is left. The last one stands for those that are missing.
+HEADRACE_INLINE FourBlocks take_four(const Block* blocks, std::uint64_t& left) noexcept {
+    FourBlocks four;
+    const Block* last = blocks;
+    for (const Block*& each : four) {
+        if (left != 0) last = blocks + std::countr_zero(left);
+        left &= left - 1;
+        each = last;
+    }
+    return four;
+}
 
 } // namespace
 
-/// All that the loop over the units of a scan needs, together, so that it stays in registers and the nearest cache.
-struct Decoder::Work {
-    alignas(64) std::array<std::array<std::uint16_t, 64>, 3> steps;
-    alignas(64) std::array<std::array<std::int16_t, 96>, std::tuple_size_v<FourBlocks>> coefficients;
-    std::array<Slot, most_blocks> slots;
-    std::array<std::uint32_t, 3> means{};
-    std::size_t count = 0;
+/// Blocks that are transformed together, at most `blocks_at_once`. Their sizes are as `next_block` returns them: the
+/// first so many coefficients of the zigzag order are all that they have.
+struct Decoder::Blocks {
+    std::array<Block, blocks_at_once> blocks;
+    std::array<std::uint8_t, blocks_at_once> sizes;
+
+    /// Transforms some of them by kinds. No branch depends on the kind of one, which cannot be predicted.
+    HEADRACE_INLINE void transform(const Kernels& kernels, std::size_t from, std::size_t to) const {
+        std::uint64_t flat = 0, low = 0, full = 0;
+        std::ptrdiff_t lows = 0, fulls = 0;
+        for (std::size_t i = from; i < to; ++i) {
+            const bool is_flat = sizes[i] <= 1, is_full = sizes[i] > low_coefficients;
+            flat |= std::uint64_t{is_flat} << i;
+            low |= std::uint64_t{!is_flat && !is_full} << i;
+            full |= std::uint64_t{is_full} << i;
+            lows += !is_flat && !is_full ? 1 : 0;
+            fulls += is_full ? 1 : 0;
+        }
+        for (; lows % 4 == 1 || lows % 4 == 2; --lows, ++fulls, low &= low - 1) full |= low & (0 - low); // Too few.
+        for (; flat != 0; flat &= flat - 1) kernels.flat(blocks[static_cast<std::size_t>(std::countr_zero(flat))]);
+        for (; low != 0;) kernels.transform_low(take_four(blocks.data(), low));
+        for (; fulls > 2; fulls -= 4) kernels.transform_four(take_four(blocks.data(), full));
+        if (fulls <= 0) return;
+        const FourBlocks last = take_four(blocks.data(), full);
+        kernels.transform(*last[0], *last[1]);
+    }
 };
 
-/// Blocks that wait until four of them are there to be transformed together.
-class Decoder::Waiting {
-  public:
-    explicit Waiting(const Kernels& kernels) : kernels_(kernels) {}
+/// All that the loop over the units of a scan needs, together, so that it stays in registers and the nearest cache.
+struct Decoder::Work : Blocks {
+    alignas(64) std::array<std::array<std::uint16_t, 64>, 3> steps;
+    alignas(64) std::array<std::int16_t, blocks_at_once * 64 + 1> coefficients;
+    std::array<Slot, most_blocks> slots;
+    std::array<std::uint32_t, 3> means{};
+    std::size_t count = 0; ///< Blocks of a unit.
 
-    /// Where the coefficients of the next block may be.
-    [[nodiscard]] std::size_t count() const noexcept { return count_; }
-
-    /// The next block, to be filled in. It is copied nowhere: that would wait until the processor has stored it.
-    [[nodiscard]] HEADRACE_INLINE Block& next() noexcept { return blocks_[count_]; }
-
-    /// Lets the next block wait.
-    HEADRACE_INLINE void add_next() {
-        if (++count_ == blocks_.size()) flush();
+    /// Reads the coefficients of this many units. False if the bits are not that, or go past `end`.
+    [[nodiscard]] HEADRACE_INLINE bool read(std::size_t units, Bits& bits, const std::byte* end) noexcept {
+        std::memset(coefficients.data(), 0, units * count * 64 * sizeof coefficients[0]);
+        Bits next = bits; // Its members stay in registers.
+        std::size_t place = 0;
+        for (std::size_t unit = 0; unit < units; ++unit) {
+            for (std::size_t i = 0; i < count; ++i, ++place) {
+                Slot& slot = slots[i];
+                const unsigned size =
+                    next_block(*slot.dc, *slot.ac, next, means[slot.component], coefficients.data() + place * 64);
+                if (size == 0 || next.at > end + 8) return false;
+                sizes[place] = static_cast<std::uint8_t>(size);
+                blocks[place].out = slot.out;
+                slot.out += slot.width;
+            }
+        }
+        bits = next;
+        return true;
     }
-
-    /// Transforms those that wait. The last one stands for those that are missing.
-    void flush() {
-        if (count_ == 0) return;
-        std::fill(blocks_.begin() + static_cast<std::ptrdiff_t>(count_), blocks_.end(), blocks_[count_ - 1]);
-        kernels_.transform_four(blocks_);
-        count_ = 0;
-    }
-
-  private:
-    const Kernels& kernels_;
-    FourBlocks blocks_;
-    std::size_t count_ = 0;
 };
 
 bool Decoder::decode(Bytes file, const Header& header, std::uint8_t* out) {
@@ -110,8 +128,8 @@ bool Decoder::read_sequential(const Header& header, const Region& region) {
     std::array<bool, 4> has_dc{}, has_ac{}; // Planes share tables.
     for (std::size_t i = 0; i < header.channels; ++i) {
         const auto [dc, ac] = std::pair(header.components[i].dc, header.components[i].ac);
-        if (!std::exchange(has_dc[dc], true)) dc_[dc].build(*header.dc[dc], false, is_short);
-        if (!std::exchange(has_ac[ac], true)) ac_[ac].build(*header.ac[ac], true, is_short);
+        if (!std::exchange(has_dc[dc], true)) dc_[dc].build(*header.dc[dc], is_short);
+        if (!std::exchange(has_ac[ac], true)) ac_[ac].build(*header.ac[ac], is_short);
     }
     return kernels_.cpu.bmi2 ? read_blocks_bmi2(header, region) : read_blocks(header, region);
 }
@@ -119,7 +137,12 @@ bool Decoder::read_sequential(const Header& header, const Region& region) {
 void Decoder::transform_planes(const Header& header, const Region& region) {
     alignas(64) std::array<std::array<std::uint16_t, 64>, 3> steps;
     for (std::size_t i = 0; i < header.channels; ++i) steps[i] = header.steps[header.components[i].steps];
-    Waiting waiting(kernels_);
+    Blocks waiting;
+    std::size_t count = 0;
+    const auto transform = [&](std::size_t side) {
+        transform_blocks(waiting, 0, count, side);
+        count = 0;
+    };
     for (std::size_t y = needed_.top; y < needed_.bottom; ++y) {
         for (std::size_t i = 0; i < header.channels; ++i) {
             const Component& component = header.components[i];
@@ -130,16 +153,14 @@ void Decoder::transform_planes(const Header& header, const Region& region) {
                 for (std::size_t column = needed_.left * component.across; column < needed_.right * component.across;
                      ++column) {
                     const std::size_t number = row * from.stride + column;
-                    Block& block = waiting.next();
-                    block = {from.block(number), steps[i].data(), out + column * to.side, to.stride};
-                    const bool is_flat = from.places[number] == 0;
-                    if (to.side != 8) transform_shrunk(block, is_flat, to.side);
-                    else if (is_flat) kernels_.flat(block);
-                    else waiting.add_next();
+                    waiting.blocks[count] = {from.block(number), steps[i].data(), out + column * to.side, to.stride};
+                    const std::uint64_t places = from.places[number];
+                    waiting.sizes[count] = static_cast<std::uint8_t>(places == 0 ? 1 : 64 - std::countr_zero(places));
+                    if (++count == blocks_at_once) transform(to.side);
                 }
             }
+            transform(to.side);
         }
-        waiting.flush();
         if (y + 1 == needed_.bottom || (y + 1 - needed_.top) % units_at_once_ == 0) write_rows(header, region, y + 1);
     }
 }
@@ -206,35 +227,40 @@ void Decoder::prepare(const Header& header, const Region& region) {
     for (auto& row : wide_) row.resize(2 * region.width + 4 * padding);
 }
 
-void Decoder::transform_shrunk(const Block& block, bool is_flat, std::size_t side) const {
-    if (is_flat) {
-        flat_scaled(block, side);
-    } else if (side == 8) {
-        kernels_.transform(block, block);
-    } else {
-        transform_scaled(block, side);
+HEADRACE_INLINE void Decoder::transform_blocks(const Blocks& blocks, std::size_t from, std::size_t to,
+                                               std::size_t side) const {
+    if (side == 8) return blocks.transform(kernels_, from, to);
+    for (std::size_t i = from; i < to; ++i) {
+        if (blocks.sizes[i] <= 1) flat_scaled(blocks.blocks[i], side);
+        else transform_scaled(blocks.blocks[i], side);
     }
 }
 
 template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header, const Region& region) {
     Work work;
-    Waiting waiting(kernels_);
-    const bool is_shrunk = planes_[0].side != 8;
     for (std::size_t i = 0; i < header.channels; ++i) {
         const Component& component = header.components[i];
         work.steps[i] = header.steps[component.steps];
         for (std::size_t place = 0; place < std::size_t{component.across} * component.down; ++place) {
             work.slots[work.count++] = {&dc_[component.dc],
                                         &ac_[component.ac],
-                                        work.steps[i].data(),
                                         i,
                                         place % component.across,
                                         place / component.across,
                                         nullptr,
-                                        component.across * planes_[i].side,
-                                        planes_[i].stride};
+                                        component.across * planes_[i].side};
         }
     }
+    std::size_t units_at_once = 0;
+    for (std::size_t place = 0; place + work.count <= blocks_at_once && units_at_once < units_.across;
+         ++units_at_once) {
+        for (std::size_t i = 0; i < work.count; ++i, ++place) {
+            const std::size_t component = work.slots[i].component;
+            work.blocks[place] = {work.coefficients.data() + place * 64, work.steps[component].data(), nullptr,
+                                  planes_[component].stride};
+        }
+    }
+    const bool is_shrunk = planes_[0].side != 8;
     // A stretch depends on none before it, so reading begins with the one of the first unit that is needed.
     const std::size_t stretch_units = header.restart != 0 ? header.restart : units_.across * units_.down;
     std::size_t stretch = needed_.top * units_.across / stretch_units;
@@ -242,45 +268,46 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header, const Re
     const std::byte* end = stretches_.bytes.data() + stretches_.ends[stretch];
     std::size_t left = stretch_units;
     Bits bits{begin};
+    bits.refill();
     const auto is_used_up = [&] {
         const std::ptrdiff_t unused = (end - begin) * 8 - bits.consumed(begin);
         return unused >= 0 && unused < 8;
     };
     for (std::size_t y = stretch * stretch_units / units_.across; y < needed_.bottom; ++y) {
         const bool is_row_needed = y >= needed_.top;
+        const bool begins_here = y == stretch * stretch_units / units_.across && left == stretch_units;
+        std::size_t x = begins_here ? stretch * stretch_units % units_.across : 0;
         for (std::size_t i = 0; i < work.count; ++i) {
             Slot& slot = work.slots[i];
             Plane& plane = planes_[slot.component];
             const std::size_t row = (y * header.components[slot.component].down + slot.row) * plane.side;
-            slot.out = plane.row(row) + slot.column * plane.side;
+            slot.out = plane.row(row) + slot.column * plane.side + x * slot.width;
         }
-        const bool begins_here = y == stretch * stretch_units / units_.across && left == stretch_units;
-        for (std::size_t x = begins_here ? stretch * stretch_units % units_.across : 0; x < units_.across; ++x) {
-            if (left-- == 0) {
+        while (x < units_.across) {
+            if (left == 0) {
                 if (!is_used_up()) return false;
                 begin = end;
                 end = stretches_.bytes.data() + stretches_.ends[++stretch];
                 bits = Bits{begin};
+                bits.refill();
                 work.means = {};
-                left = stretch_units - 1;
+                left = stretch_units;
             }
-            const bool is_needed = is_row_needed && x >= needed_.left && x < needed_.right;
-            for (std::size_t i = 0; i < work.count; ++i) {
-                const Slot& slot = work.slots[i];
-                std::int16_t* const coefficients = work.coefficients[waiting.count()].data();
-                if (is_needed) clear(coefficients);
-                const unsigned size = next_block(*slot.dc, *slot.ac, bits, work.means[slot.component], coefficients);
-                if (size == 0 || bits.at > end + 8) return false;
-                if (!is_needed) continue;
-                Block& block = waiting.next();
-                block = {coefficients, slot.steps, slot.out + x * slot.width, slot.stride};
-                if (is_shrunk) transform_shrunk(block, size == 1, planes_[slot.component].side);
-                else if (size == 1) kernels_.flat(block);
-                else waiting.add_next();
+            const std::size_t units = std::min({units_.across - x, left, units_at_once});
+            if (!work.read(units, bits, end)) return false;
+            const std::size_t first = std::max(x, needed_.left), last = std::min(x + units, needed_.right);
+            if (is_row_needed && first < last) {
+                if (is_shrunk) {
+                    for (std::size_t i = (first - x) * work.count; i < (last - x) * work.count; ++i)
+                        transform_blocks(work, i, i + 1, planes_[work.slots[i % work.count].component].side);
+                } else {
+                    work.transform(kernels_, (first - x) * work.count, (last - x) * work.count);
+                }
             }
+            x += units;
+            left -= units;
         }
         if (!is_row_needed) continue;
-        waiting.flush();
         if (y + 1 == needed_.bottom || (y + 1 - needed_.top) % units_at_once_ == 0) write_rows(header, region, y + 1);
     }
     return needed_.bottom < units_.down || (is_used_up() && stretch + 1 == stretches_.ends.size());

@@ -67,8 +67,8 @@ class Decoder {
     struct Needed {
         std::size_t left = 0, right = 0, top = 0, bottom = 0;
     };
+    struct Blocks;
     struct Work;
-    class Waiting;
 
     void prepare(const Header& header, const Region& region);
     [[nodiscard]] bool read_sequential(const Header& header, const Region& region);
@@ -76,15 +76,15 @@ class Decoder {
     [[nodiscard]] bool read_blocks(const Header& header, const Region& region);
     [[nodiscard]] bool read_blocks_bmi2(const Header& header, const Region& region);
     template <int> [[nodiscard]] bool scan(const Header& header, const Region& region);
-    void transform_shrunk(const Block& block, bool is_flat, std::size_t side) const;
+    void transform_blocks(const Blocks& blocks, std::size_t from, std::size_t to, std::size_t side) const;
     void write_rows(const Header& header, const Region& region, std::size_t units);
     static void repeat_edges(Plane& plane, const Region& region, std::size_t rows);
     [[nodiscard]] const std::uint8_t* chroma(Plane& plane, const Region& region, std::size_t row,
                                              std::vector<std::uint8_t>& wide) const;
 
     const Kernels& kernels_;
-    std::array<CodeTable, 4> dc_;
-    std::array<CodeTable, 4> ac_;
+    std::array<CodeTable<false>, 4> dc_;
+    std::array<CodeTable<true>, 4> ac_;
     Stretches stretches_;
     ProgressiveReader progressive_;
     Units units_;

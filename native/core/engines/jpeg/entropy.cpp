@@ -6,24 +6,30 @@
 namespace headrace::jpeg {
 namespace {
 
-/// The entry of a symbol whose magnitude follows.
-Entry entry_of(unsigned symbol, unsigned length, bool is_ac) noexcept {
-    const unsigned size = is_ac ? symbol & 15 : symbol;
-    const unsigned run = is_ac ? symbol >> 4 : 0;
-    const bool ends = is_ac && size == 0 && run != 15;
-    return Entry::open(size, (ends ? beyond : run) + 1, length);
+struct Symbol {
+    unsigned size; ///< Bits of its magnitude.
+    std::size_t step = 1;
+    Symbol(unsigned symbol, bool is_ac) noexcept : size(is_ac ? symbol & 15 : symbol) {
+        if (!is_ac) return;
+        const unsigned run = symbol >> 4;
+        step += size == 0 && run != 15 ? beyond : run;
+    }
+};
+
+std::int32_t value_of(std::uint32_t magnitude, unsigned size) noexcept {
+    if (size == 0) return 0;
+    const auto value = static_cast<std::int32_t>(magnitude);
+    return (magnitude >> (size - 1)) != 0 ? value : value - (std::int32_t{1} << size) + 1;
 }
 
 } // namespace
 
-void CodeTable::build(const Codes& codes, bool is_ac, bool is_short) {
+template <bool is_ac> void CodeTable<is_ac>::build(const Codes& codes, bool is_short) {
     // Most files have the codes of the file before, or codes of their own.
-    const bool is_same = is_built_ && is_ac == is_ac_ && codes == codes_;
-    if (is_same && width_ == peeked_bits) return;
-    width_ = is_short && !is_same ? few_bits : peeked_bits;
-    shift_ = 64 - width_;
+    const bool is_same = is_built_ && codes == codes_;
+    if (is_same && width_ == index_bits) return;
+    width_ = is_short && !is_same ? few_bits : index_bits;
     codes_ = codes;
-    is_ac_ = is_ac;
     is_built_ = true;
     std::fill_n(entries_.begin(), std::size_t{1} << width_, Entry());
     std::uint32_t code = 0;
@@ -32,50 +38,81 @@ void CodeTable::build(const Codes& codes, bool is_ac, bool is_short) {
         offsets_[length] = place - static_cast<std::int32_t>(code);
         for (unsigned i = 0; i < codes.counts[length - 1]; ++i, ++code, ++place) {
             if (length > width_) continue;
-            const Entry entry = entry_of(codes.symbols[static_cast<std::size_t>(place)], length, is_ac);
-            const unsigned size = entry.bits() - length;
+            const Symbol symbol(codes.symbols[static_cast<std::size_t>(place)], is_ac);
             const unsigned free_bits = width_ - length;
             Entry* to = entries_.data() + (std::size_t{code} << free_bits);
-            if (size > free_bits) {
-                std::fill_n(to, std::size_t{1} << free_bits, entry);
-                continue;
-            }
-            for (std::int32_t magnitude = 0; magnitude < std::int32_t{1} << size; ++magnitude) {
-                const std::int32_t half = size == 0 ? 0 : std::int32_t{1} << (size - 1);
-                const std::int32_t value = magnitude < half ? magnitude - 2 * half + 1 : magnitude;
-                to = std::fill_n(to, std::size_t{1} << (free_bits - size),
-                                 Entry::of(value, entry.step(), length + size, length));
+            if (symbol.size <= free_bits) {
+                for (std::uint32_t magnitude = 0; magnitude < std::uint32_t{1} << symbol.size; ++magnitude) {
+                    const std::int32_t value = value_of(magnitude, symbol.size);
+                    to = std::fill_n(to, std::size_t{1} << (free_bits - symbol.size),
+                                     Entry::one(value, symbol.step, length, symbol.size));
+                }
+            } else if (free_bits != 0) {
+                const std::size_t half = std::size_t{1} << (free_bits - 1);
+                to = std::fill_n(to, half, Entry::open(true, symbol.step, length, symbol.size));
+                std::fill_n(to, half, Entry::open(false, symbol.step, length, symbol.size));
             }
         }
         limits_[length] = code << (16 - length);
     }
     if (is_ac) pair_up();
-}
-
-void CodeTable::pair_up() {
-    const std::size_t size = std::size_t{1} << width_;
-    std::array<Entry, std::size_t{1} << peeked_bits> ones;
-    std::copy_n(entries_.begin(), size, ones.begin());
-    for (std::size_t i = 0; i < size; ++i) {
-        const Entry first = ones[i];
-        if (first.is_longer() || first.open_size() != 0 || first.step() > beyond) continue;
-        Entry second = ones[(i << first.bits()) & (size - 1)];
-        if (second.is_longer() || first.bits() + second.code_bits() > width_) continue;
-        if (first.bits() + second.bits() > width_) // Not all of its magnitude is seen.
-            second = Entry::open(second.bits() - second.code_bits(), second.step(), second.code_bits());
-        entries_[i] = Entry::two(first, second);
+    if (width_ == index_bits) return;
+    const std::size_t times = std::size_t{1} << (index_bits - width_);
+    for (std::size_t i = std::size_t{1} << width_; i-- > 0;) {
+        const Entry entry = entries_[i];
+        std::fill_n(entries_.begin() + static_cast<std::ptrdiff_t>(i * times), times, entry);
     }
 }
 
-Entry CodeTable::longer(std::uint64_t bits) const noexcept {
+template <bool is_ac> void CodeTable<is_ac>::pair_up() {
+    const std::size_t size = std::size_t{1} << width_;
+    std::array<Entry, std::size_t{1} << index_bits> ones;
+    std::copy_n(entries_.begin(), size, ones.begin());
+    for (std::size_t i = 0; i < size; ++i) {
+        Entry entry = ones[i];
+        if (entry.is_longer() || entry.open_bits != 0 || entry.step > beyond) continue;
+        const unsigned left = width_ - entry.bits;
+        Entry second = ones[(i << entry.bits) & (size - 1)];
+        const auto code_bits = static_cast<unsigned>(second.first);
+        const unsigned magnitude_bits = second.bits - code_bits;
+        if (second.is_longer() || code_bits + std::min(magnitude_bits, 1U) > left) continue;
+        if (second.bits > left) second = Entry::open(second.second < 0, second.step, code_bits, magnitude_bits);
+        entries_[i] = {static_cast<std::uint8_t>(entry.bits + second.bits),
+                       entry.step,
+                       second.step,
+                       second.open_bits,
+                       entry.second,
+                       second.second};
+    }
+}
+
+template <bool is_ac> Bits CodeTable<is_ac>::longer(Bits bits, Entry& to) const noexcept {
+    to = find(bits.next, width_);
+    if (to.is_longer()) {
+        to.step = 64;
+        return bits;
+    }
+    const auto code_bits = static_cast<unsigned>(to.first);
+    to.bits = static_cast<std::uint8_t>(to.bits - code_bits);
+    bits.drop(code_bits);
+    bits.refill();
+    return bits;
+}
+
+template <bool is_ac> Entry CodeTable<is_ac>::find(std::uint64_t bits, unsigned least) const noexcept {
     const auto next = static_cast<unsigned>(bits >> 48);
-    for (unsigned length = width_ + 1; length <= 16; ++length) {
+    for (unsigned length = least; length <= 16; ++length) {
         if (next >= limits_[length]) continue;
         const std::int32_t place = static_cast<std::int32_t>(next >> (16 - length)) + offsets_[length];
-        return entry_of(codes_.symbols[static_cast<std::size_t>(place)], length, is_ac_);
+        const Symbol symbol(codes_.symbols[static_cast<std::size_t>(place)], is_ac);
+        const auto magnitude = static_cast<std::uint32_t>(bits << length >> 1 >> (63 - symbol.size));
+        return Entry::one(value_of(magnitude, symbol.size), symbol.step, length, symbol.size);
     }
     return {};
 }
+
+template class CodeTable<false>;
+template class CodeTable<true>;
 
 std::size_t Stretches::fill(Bytes scan) {
     if (bytes.size() < scan.size() + room) bytes.resize(scan.size() + room);

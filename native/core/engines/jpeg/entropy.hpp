@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,103 +15,39 @@
 
 namespace headrace::jpeg {
 
-inline constexpr unsigned peeked_bits = 11; ///< Of a whole table.
-inline constexpr unsigned few_bits = 9;     ///< Of one for few codes: making it takes a quarter of the time.
+inline constexpr unsigned few_bits = 9; ///< Of codes in a small table.
 
-/// The meaning of the next bits of a scan, in one word. One load finds all of it, and the next lookup depends only on
-/// its lowest bits, which serve as the count of a shift as they are. A step leads over the zeros before a coefficient.
+/// The meaning of the next bits of a scan. A step leads over the zeros before a coefficient.
 ///
-/// There is one coefficient or there are two. The magnitude of the last one may be open: it follows the entry's codes.
-/// A coefficient alone is both of them, and the second step is 0.
-class Entry {
-  public:
-    Entry() = default; ///< Of a code longer than those of the table.
-    /// One coefficient, of which `bits` hold all. `code_bits` of them are its code.
-    static constexpr Entry of(std::int32_t value, std::size_t step, unsigned bits, unsigned code_bits) noexcept {
-        return Entry(bits | step << 8 | code(code_bits, bits) | field(value) << 32 | field(value * 16) << 48);
-    }
-    /// One coefficient whose magnitude, of `size` bits, follows a code of `bits`.
-    static constexpr Entry open(unsigned size, std::size_t step, unsigned bits) noexcept {
-        return Entry((bits + size) | step << 8 | code(bits, 0) | std::uint64_t{size} << 48);
-    }
-    /// Two, the first of them not open.
-    static constexpr Entry two(Entry first, Entry second) noexcept {
-        return Entry((first.bits() + second.bits()) | first.step() << 8 | second.step() << 16 |
-                     code(first.bits() + second.code_bits(), first.bits()) | field(first.value()) << 32 |
-                     second.word_ >> 48 << 48);
-    }
+/// There is one coefficient or there are two. The magnitude of the last one may be open: its bits end those of the
+/// entry, and are added to `second`. Its sign is always known. Each field is a load, because loads that depend on
+/// nothing but the place of the entry are cheaper than shifts.
+struct Entry {
+    std::uint8_t bits = 0;        ///< With all magnitudes. 0: the code is longer than those of the table.
+    std::uint8_t step = 0;        ///< More than `beyond`: the block ends.
+    std::uint8_t second_step = 0; ///< 0: there is no second coefficient.
+    std::uint8_t open_bits = 0;   ///< Of the open magnitude.
+    std::int16_t first = 0;  ///< Of two. Before a single one, the bits of its code: it is stored at the same place.
+    std::int16_t second = 0; ///< The last coefficient, or what its magnitude is added to.
 
-    [[nodiscard]] constexpr std::uint64_t word() const noexcept { return word_; }            ///< To shift by.
-    [[nodiscard]] constexpr unsigned bits() const noexcept { return word_ & 63; }            ///< With all magnitudes.
-    [[nodiscard]] constexpr bool is_longer() const noexcept { return word_ == 0; }           ///< See the constructor.
-    [[nodiscard]] constexpr unsigned open_size() const noexcept { return word_ >> 48 & 15; } ///< 0: none is open.
-    /// More than `beyond`: the block ends.
-    [[nodiscard]] constexpr std::size_t step() const noexcept { return word_ >> 8 & 255; }
-    /// 0: there is no second one.
-    [[nodiscard]] constexpr std::size_t second_step() const noexcept { return word_ >> 16 & 255; }
-    /// Up to an open magnitude.
-    [[nodiscard]] constexpr unsigned code_bits() const noexcept { return word_ >> 24 & 63; }
-    /// Of the first one of two.
-    [[nodiscard]] constexpr unsigned first_bits() const noexcept {
-        return static_cast<unsigned>((word_ >> 6 & 3) | (word_ >> 30 & 3) << 2);
-    }
-    [[nodiscard]] constexpr std::int16_t value() const noexcept { return static_cast<std::int16_t>(word_ >> 32); }
-    /// 0 if it is open.
-    [[nodiscard]] constexpr std::int32_t second() const noexcept {
-        return static_cast<std::int32_t>(static_cast<std::int64_t>(word_) >> 52);
-    }
+    [[nodiscard]] bool is_longer() const noexcept { return bits == 0; }
 
-  private:
-    static constexpr std::uint64_t field(std::int32_t value) noexcept { return static_cast<std::uint16_t>(value); }
-    /// The bits of codes, and those of the first coefficient, at most 11, in two parts.
-    static constexpr std::uint64_t code(unsigned bits, unsigned first) noexcept {
-        return std::uint64_t{bits} << 24 | std::uint64_t{first & 3} << 6 | std::uint64_t{first >> 2 & 3} << 30;
+    /// One coefficient, all of which follows from `code_bits` of code and `size` of magnitude.
+    static Entry one(std::int32_t value, std::size_t step, unsigned code_bits, unsigned size) noexcept {
+        return {static_cast<std::uint8_t>(code_bits + size), static_cast<std::uint8_t>(step), 0, 0,
+                static_cast<std::int16_t>(code_bits),        static_cast<std::int16_t>(value)};
     }
-    explicit constexpr Entry(std::uint64_t word) noexcept : word_(word) {}
-    std::uint64_t word_ = 0;
+    /// One coefficient of which only the sign is known.
+    static Entry open(bool is_negative, std::size_t step, unsigned code_bits, unsigned size) noexcept {
+        // A magnitude that begins with 0 is that of a negative number, less by all ones.
+        Entry entry = one(is_negative ? 1 - (std::int32_t{1} << size) : 0, step, code_bits, size);
+        entry.open_bits = static_cast<std::uint8_t>(size);
+        return entry;
+    }
 };
 
-/// A Huffman code as a table: a lookup gives one coefficient, or two if both are short.
-class CodeTable {
-  public:
-    /// Makes the table, unless it is there. With `is_short` it is a small one, until the same codes come again.
-    void build(const Codes& codes, bool is_ac, bool is_short = false);
-
-    /// How many bits a lookup sees.
-    [[nodiscard]] unsigned width() const noexcept { return width_; }
-
-    /// The entry for the uppermost bits. `longer` has to look if it `is_longer`.
-    [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept { return entries_[bits >> shift_]; }
-
-    /// The same for a code longer than `width`. It `is_longer` if there is none.
-    [[nodiscard]] Entry longer(std::uint64_t bits) const noexcept;
-
-  private:
-    void pair_up();
-
-    std::array<Entry, std::size_t{1} << peeked_bits> entries_;
-    std::array<std::uint32_t, 17> limits_; ///< By length: the first 16 bits beyond all codes of up to that length.
-    std::array<std::int32_t, 17> offsets_; ///< By length: added to a code, it gives the place of its symbol.
-    Codes codes_;
-    unsigned width_ = peeked_bits;
-    unsigned shift_ = 64 - peeked_bits;
-    bool is_ac_ = false;
-    bool is_built_ = false;
-};
-
-/// The coefficients of a scan without the bytes that JPEG stuffs between them.
-struct Stretches {
-    std::vector<std::byte> bytes;  ///< All stretches, and `room` bytes that may be read.
-    std::vector<std::size_t> ends; ///< The end of each stretch between restart markers.
-    static constexpr std::size_t room = 512;
-
-    unsigned marker = 0; ///< The marker behind the scan.
-
-    /// Returns where that marker is, or 0 if there is none, or the restart markers are not in order.
-    [[nodiscard]] std::size_t fill(Bytes scan);
-};
-
-/// The next bits of a stretch. The caller must not read more than `Stretches::room` bytes behind the last one.
+/// The next bits of a stretch of a scan. The caller must not read more than `Stretches::room` bytes behind the last
+/// one.
 struct Bits {
     const std::byte* at = nullptr;
     std::uint64_t next = 0; ///< Uppermost bit first.
@@ -150,62 +87,110 @@ struct Bits {
     }
 };
 
-/// The coefficients of an entry. The first of one alone is for nothing: the second is at the same place.
-struct Values {
-    std::int16_t first, second;
+/// A Huffman code as a table: a lookup gives one coefficient, or two if both are short. Means come alone, and those of
+/// photographs are seldom seen whole, so their table is smaller and leaves the nearest cache to the others.
+template <bool is_ac> class CodeTable {
+  public:
+    static constexpr unsigned index_bits = is_ac ? 11 : few_bits;
+
+    /// Makes the table, unless it is there. With `is_short` only codes of up to `few_bits` are in it, until the same
+    /// codes come again: that takes a quarter of the time.
+    void build(const Codes& codes, bool is_short = false);
+
+    /// How many bits of a code it knows.
+    [[nodiscard]] unsigned width() const noexcept { return width_; }
+
+    /// The entry for the uppermost bits. `longer` has to look if it `is_longer`.
+    [[nodiscard]] HEADRACE_INLINE const Entry& next(std::uint64_t bits) const noexcept {
+        return entries_[bits >> (64 - index_bits)];
+    }
+    /// Consumes a code that is too long for the table, and refills the bits. Sets `to` to its one coefficient, whose
+    /// magnitude is not consumed, or to a step out of the block if there is no such code.
+    [[nodiscard]] Bits longer(Bits bits, Entry& to) const noexcept;
+
+    /// The first coefficient alone, and nothing of the next one.
+    [[nodiscard]] Entry alone(std::uint64_t bits) const noexcept { return find(bits, 1); }
+
+  private:
+    void pair_up();
+    [[nodiscard]] Entry find(std::uint64_t bits, unsigned least) const noexcept;
+
+    std::array<Entry, std::size_t{1} << index_bits> entries_;
+    std::array<std::uint32_t, 17> limits_; ///< By length: the first 16 bits beyond all codes of up to that length.
+    std::array<std::int32_t, 17> offsets_; ///< By length: added to a code, it gives the place of its symbol.
+    Codes codes_;
+    unsigned width_ = index_bits;
+    bool is_built_ = false;
 };
 
-/// Consumes an entry, without a branch that depends on the data: a misprediction costs more than all else here. Of an
-/// entry without open magnitude, no bits are read, and they add 0.
-HEADRACE_INLINE Values consume(Entry entry, Bits& bits) noexcept {
-    const std::uint64_t after_code = bits.next << (entry.word() >> 24 & 63);
-    bits.drop(entry.word());
-    const unsigned size = entry.open_size();
-    // A magnitude that begins with 0 is that of a negative number, less by all ones.
-    const std::uint64_t ones = (std::uint64_t{1} << size) - 1;
-    const std::uint64_t less = static_cast<std::uint64_t>(static_cast<std::int64_t>(~after_code) >> 63) & ones;
-    const auto read = static_cast<std::int32_t>((after_code >> 1 >> (63 - size)) - less);
-    return {entry.value(), static_cast<std::int16_t>(entry.second() + read)};
+extern template class CodeTable<false>;
+extern template class CodeTable<true>;
+
+/// The coefficients of a scan without the bytes that JPEG stuffs between them.
+struct Stretches {
+    std::vector<std::byte> bytes;  ///< All stretches, and `room` bytes that may be read.
+    std::vector<std::size_t> ends; ///< The end of each stretch between restart markers.
+    static constexpr std::size_t room = 512;
+
+    unsigned marker = 0; ///< The marker behind the scan.
+
+    /// Returns where that marker is, or 0 if there is none, or the restart markers are not in order.
+    [[nodiscard]] std::size_t fill(Bytes scan);
+};
+
+/// Consumes an entry of so many bits. Returns its last coefficient, in the lowest 16 bits. There is no branch that
+/// depends on the data: a misprediction costs more than all else here. Without an open magnitude, nothing is added.
+HEADRACE_INLINE std::uint64_t consume(const Entry& entry, unsigned by, Bits& bits) noexcept {
+    const std::uint64_t ended = bits.next << by | bits.next >> (-by & 63);
+    bits.next <<= by;
+    bits.count -= by;
+    return static_cast<std::uint16_t>(entry.second) + (ended & ((std::uint64_t{1} << entry.open_bits) - 1));
 }
 
 /// The 64 coefficients of a block in rows, as stored; `block` holds 65 numbers, the first 64 of them 0.
 /// Returns the place in the zigzag order from which all are 0 (1: there is only a mean), or 0 if the bits are no block.
-HEADRACE_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bits& bits, std::uint32_t& mean,
-                                    std::int16_t* block) noexcept {
+HEADRACE_INLINE unsigned next_block(const CodeTable<false>& dc, const CodeTable<true>& ac, Bits& bits,
+                                    std::uint32_t& mean, std::int16_t* block) noexcept {
+    // The place of an entry is known before its bits are refilled, so that loading it does not wait for that.
+    Entry longer;
+    const Entry* entry = &dc.next(bits.next);
     bits.refill();
-    Entry entry = dc.next(bits.next);
-    if (entry.is_longer()) [[unlikely]] {
-        entry = dc.longer(bits.next);
-        if (entry.is_longer()) return 0;
+    unsigned size = entry->bits; // In a register before the branch: the next lookup waits for it.
+    if (size == 0) [[unlikely]] {
+        bits = dc.longer(bits, longer);
+        entry = &longer;
+        size = longer.bits;
+        if (longer.step != 1) return 0;
     }
-    mean += static_cast<std::uint32_t>(std::int32_t{consume(entry, bits).second}); // Unsigned: forged sums may wrap.
+    const auto difference = static_cast<std::int16_t>(consume(*entry, size, bits));
+    mean += static_cast<std::uint32_t>(std::int32_t{difference}); // Unsigned: forged sums may wrap.
     block[0] = static_cast<std::int16_t>(mean);
     std::size_t k = 0; // The place of the last coefficient.
+    std::size_t first = 0;
     const auto step = [&]() HEADRACE_INLINE_LAMBDA {
-        const Values values = consume(entry, bits);
-        k += entry.step();
-        block[zigzag[k]] = values.first;
-        k += entry.second_step();
-        block[zigzag[k]] = values.second;
+        size = entry->bits;
+        if (size == 0) [[unlikely]] {
+            bits = ac.longer(bits, longer);
+            entry = &longer;
+            size = longer.bits;
+        }
+        const std::uint64_t second = consume(*entry, size, bits);
+        first = k + entry->step;
+        block[zigzag[first]] = entry->first;
+        k = first + entry->second_step;
+        block[zigzag[k]] = static_cast<std::int16_t>(second);
     };
-    while (true) {
+    do { // At most 20 bits, and again: one refill is enough for two, and the place of the one after them.
+        entry = &ac.next(bits.next);
         bits.refill();
-        entry = ac.next(bits.next);
-        if (!entry.is_longer()) [[likely]] { // At most 26 bits, and again: one refill is enough for two.
-            step();
-            if (k >= 63) break;
-            entry = ac.next(bits.next);
-        }
-        if (entry.is_longer()) [[unlikely]] {
-            entry = ac.longer(bits.next);
-            if (entry.is_longer()) return 0;
-        }
         step();
         if (k >= 63) break;
-    }
-    if (const std::size_t first = k - entry.second_step();
-        first >= 63 && first != k) { // The second one is the next block's.
-        bits.rewind(entry.bits() - entry.first_bits());
+        entry = &ac.next(bits.next);
+        step();
+    } while (k < 63);
+    if (first >= 63 && first != k) { // The second one is the next block's.
+        bits.rewind(size);
+        bits.drop(ac.alone(bits.next).bits);
         k = first;
     }
     if (k > beyond) return static_cast<unsigned>(k - beyond);

@@ -70,7 +70,7 @@ void transform(const Block& first, const Block& second) {
 }
 
 void transform_four(const FourBlocks& blocks) {
-    for (const Block& block : blocks) transform_one(block);
+    for (const Block* const block : blocks) transform_one(*block);
 }
 
 void flat(const Block& block) {
@@ -107,7 +107,7 @@ void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* 
     }
 }
 
-constexpr Kernels plain{&transform, &transform_four, &flat, &widen, &widen_two, &colours, {}};
+constexpr Kernels plain{&transform, &transform_four, &transform_four, &flat, &widen, &widen_two, &colours, {}};
 
 } // namespace
 

@@ -16,7 +16,10 @@ struct Block {
     std::size_t stride;               ///< Samples from one row to the next.
 };
 
-using FourBlocks = std::array<Block, 4>;
+using FourBlocks = std::array<const Block*, 4>;
+
+/// Those in the first four rows and columns.
+inline constexpr unsigned low_coefficients = 10;
 
 /// Functions that turn coefficients into pixels. They may read rows of chroma one sample before and 32 behind, where
 /// the caller repeats the first and the last one.
@@ -25,6 +28,8 @@ struct Kernels {
     void (*transform)(const Block& first, const Block& second);
     /// The same of four.
     void (*transform_four)(const FourBlocks& blocks);
+    /// The same of four that have nothing but the first `low_coefficients` of the zigzag order.
+    void (*transform_low)(const FourBlocks& blocks);
     /// The same for a block of only a mean: 8 x 8 samples of one value.
     void (*flat)(const Block& block);
     /// Twice as many columns from one row of `columns`, by triangle filter.

@@ -48,49 +48,63 @@ HEADRACE_AVX2_INLINE Wide operator-(const Wide& a, const Wide& b) {
     return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
 }
 
-/// 16 bits to 32 with 13 bits of fraction.
-HEADRACE_AVX2_INLINE Wide widened(Vector row) {
-    const Vector zero = _mm256_setzero_si256();
-    return {_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, row), 3),
-            _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, row), 3)};
+/// 16 bits to 32 with 13 bits of fraction, and a half for the `ended` that follows.
+template <int shift> HEADRACE_AVX2_INLINE Wide begun(Vector row) {
+    constexpr int eight = 8; // Half of 1 << 18 has too many bits for one factor.
+    return Pairs(row, _mm256_set1_epi16(eight)).times(1 << 13, (1 << (shift - 1)) / eight);
 }
 
-template <int shift> HEADRACE_AVX2_INLINE Vector rounded(const Wide& sum) {
-    const Vector half = _mm256_set1_epi32(1 << (shift - 1));
-    return _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(sum.low, half), shift),
-                              _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), shift));
+template <int shift> HEADRACE_AVX2_INLINE Vector ended(const Wide& sum) {
+    return _mm256_packs_epi32(_mm256_srai_epi32(sum.low, shift), _mm256_srai_epi32(sum.high, shift));
+}
+
+template <int shift> HEADRACE_AVX2_INLINE void end_pass(const Wide (&even)[4], const Wide (&odd)[4], Vector (&row)[8]) {
+    for (std::size_t i = 0; i < 4; ++i) {
+        row[i] = ended<shift>(even[i] + odd[i]);
+        row[7 - i] = ended<shift>(even[i] - odd[i]);
+    }
 }
 
 /// One pass over eight rows. The halves of each belong to two blocks.
 template <int shift> HEADRACE_AVX2_INLINE void pass(Vector (&row)[8]) {
-    const Wide even_sum = widened(_mm256_add_epi16(row[0], row[4]));
-    const Wide even_difference = widened(_mm256_sub_epi16(row[0], row[4]));
+    const Wide even_sum = begun<shift>(_mm256_add_epi16(row[0], row[4]));
+    const Wide even_difference = begun<shift>(_mm256_sub_epi16(row[0], row[4]));
     const Pairs two_six(row[2], row[6]);
     const Wide b = two_six.times(fixed(0.541196100), fixed(0.541196100) - fixed(1.847759065));
     const Wide a = two_six.times(fixed(0.541196100) + fixed(0.765366865), fixed(0.541196100));
+    const Wide even[4] = {even_sum + a, even_difference + b, even_difference - b, even_sum - a};
 
     const Pairs sums(_mm256_add_epi16(row[7], row[3]), _mm256_add_epi16(row[5], row[1]));
     const Wide z3 = sums.times(fixed(1.175875602) - fixed(1.961570560), fixed(1.175875602));
     const Wide z4 = sums.times(fixed(1.175875602), fixed(1.175875602) - fixed(0.390180644));
     const Pairs one_seven(row[1], row[7]);
     const Pairs three_five(row[3], row[5]);
-    const Wide odd0 = one_seven.times(fixed(1.501321110) - fixed(0.899976223), -fixed(0.899976223)) + z4;
-    const Wide odd1 = three_five.times(fixed(3.072711026) - fixed(2.562915447), -fixed(2.562915447)) + z3;
-    const Wide odd2 = three_five.times(-fixed(2.562915447), fixed(2.053119869) - fixed(2.562915447)) + z4;
-    const Wide odd3 = one_seven.times(-fixed(0.899976223), fixed(0.298631336) - fixed(0.899976223)) + z3;
+    const Wide odd[4] = {
+        one_seven.times(fixed(1.501321110) - fixed(0.899976223), -fixed(0.899976223)) + z4,
+        three_five.times(fixed(3.072711026) - fixed(2.562915447), -fixed(2.562915447)) + z3,
+        three_five.times(-fixed(2.562915447), fixed(2.053119869) - fixed(2.562915447)) + z4,
+        one_seven.times(-fixed(0.899976223), fixed(0.298631336) - fixed(0.899976223)) + z3,
+    };
+    end_pass<shift>(even, odd, row);
+}
 
-    const Wide even0 = even_sum + a;
-    const Wide even1 = even_difference + b;
-    const Wide even2 = even_difference - b;
-    const Wide even3 = even_sum - a;
-    row[0] = rounded<shift>(even0 + odd0);
-    row[7] = rounded<shift>(even0 - odd0);
-    row[1] = rounded<shift>(even1 + odd1);
-    row[6] = rounded<shift>(even1 - odd1);
-    row[2] = rounded<shift>(even2 + odd2);
-    row[5] = rounded<shift>(even2 - odd2);
-    row[3] = rounded<shift>(even3 + odd3);
-    row[4] = rounded<shift>(even3 - odd3);
+/// The same where all but the first four rows are 0.
+template <int shift> HEADRACE_AVX2_INLINE void pass_low(const Vector (&in)[4], Vector (&row)[8]) {
+    const Wide mean = begun<shift>(in[0]);
+    const Pairs two(in[2], _mm256_setzero_si256());
+    const Wide b = two.times(fixed(0.541196100), 0);
+    const Wide a = two.times(fixed(0.541196100) + fixed(0.765366865), 0);
+    const Wide even[4] = {mean + a, mean + b, mean - b, mean - a};
+    constexpr int z3_three = fixed(1.175875602) - fixed(1.961570560), z3_one = fixed(1.175875602);
+    constexpr int z4_three = fixed(1.175875602), z4_one = fixed(1.175875602) - fixed(0.390180644);
+    const Pairs one_three(in[1], in[3]);
+    const Wide odd[4] = {
+        one_three.times(fixed(1.501321110) - fixed(0.899976223) + z4_one, z4_three),
+        one_three.times(z3_one, fixed(3.072711026) - fixed(2.562915447) + z3_three),
+        one_three.times(z4_one, -fixed(2.562915447) + z4_three),
+        one_three.times(-fixed(0.899976223) + z3_one, z3_three),
+    };
+    end_pass<shift>(even, odd, row);
 }
 
 /// Transposes each half.
@@ -114,10 +128,26 @@ HEADRACE_AVX2_INLINE Vector both(const void* first, const void* second) {
                                    _mm_loadu_si128(static_cast<const Half*>(second)), 1);
 }
 
-HEADRACE_AVX2_INLINE void store_two(const Block& block, std::size_t row, Half samples) {
-    _mm_storel_epi64(reinterpret_cast<Half*>(block.out + row * block.stride), samples);
-    _mm_storel_epi64(reinterpret_cast<Half*>(block.out + (row + 1) * block.stride),
-                     _mm_unpackhi_epi64(samples, samples));
+/// Stores 64 samples of each block, from their columns.
+HEADRACE_AVX2_INLINE void store_columns(const Vector (&column)[8], const Block& first, const Block& second) {
+    const Vector middle = _mm256_set1_epi8(-128);
+    Vector x[4];
+    for (std::size_t i = 0; i < 4; ++i)
+        x[i] = _mm256_sub_epi8(_mm256_packs_epi16(column[2 * i], column[2 * i + 1]), middle);
+    const Vector a0 = _mm256_unpacklo_epi8(x[0], x[2]), a1 = _mm256_unpackhi_epi8(x[0], x[2]);
+    const Vector a2 = _mm256_unpacklo_epi8(x[1], x[3]), a3 = _mm256_unpackhi_epi8(x[1], x[3]);
+    const Vector b0 = _mm256_unpacklo_epi8(a0, a2), b1 = _mm256_unpackhi_epi8(a0, a2);
+    const Vector b2 = _mm256_unpacklo_epi8(a1, a3), b3 = _mm256_unpackhi_epi8(a1, a3);
+    const Vector rows[4] = {_mm256_unpacklo_epi8(b0, b2), _mm256_unpackhi_epi8(b0, b2), _mm256_unpacklo_epi8(b1, b3),
+                            _mm256_unpackhi_epi8(b1, b3)};
+    const auto store = [](const Block& block, std::size_t row, Half samples) HEADRACE_AVX2 {
+        _mm_storel_pd(reinterpret_cast<double*>(block.out + row * block.stride), _mm_castsi128_pd(samples));
+        _mm_storeh_pd(reinterpret_cast<double*>(block.out + (row + 1) * block.stride), _mm_castsi128_pd(samples));
+    };
+    for (std::size_t i = 0; i < 4; ++i) {
+        store(first, 2 * i, _mm256_castsi256_si128(rows[i]));
+        store(second, 2 * i, _mm256_extracti128_si256(rows[i], 1));
+    }
 }
 
 /// Whether one of these numbers leaves 16 bits when it gets its bits of fraction.
@@ -151,18 +181,46 @@ HEADRACE_AVX2 void transform(const Block& first, const Block& second) {
     }
     turn(row);
     pass<18>(row);
-    turn(row);
-    const Vector middle = _mm256_set1_epi8(-128);
-    for (std::size_t i = 0; i < 8; i += 2) {
-        const Vector samples = _mm256_sub_epi8(_mm256_packs_epi16(row[i], row[i + 1]), middle);
-        store_two(first, i, _mm256_castsi256_si128(samples));
-        store_two(second, i, _mm256_extracti128_si256(samples, 1));
-    }
+    store_columns(row, first, second);
 }
 
 HEADRACE_AVX2 void transform_four(const FourBlocks& blocks) {
-    transform(blocks[0], blocks[1]);
-    transform(blocks[2], blocks[3]);
+    transform(*blocks[0], *blocks[1]);
+    transform(*blocks[2], *blocks[3]);
+}
+
+/// Four numbers of each block, from place `i` on.
+template <class Number>
+HEADRACE_AVX2_INLINE Vector fours(const FourBlocks& blocks, const Number* Block::* numbers, std::size_t i) {
+    const auto pair = [&](const Block& first, const Block& second) HEADRACE_AVX2 {
+        const __m128d low = _mm_load_sd(reinterpret_cast<const double*>(first.*numbers + i));
+        return _mm_castpd_si128(_mm_loadh_pd(low, reinterpret_cast<const double*>(second.*numbers + i)));
+    };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(pair(*blocks[0], *blocks[1])), pair(*blocks[2], *blocks[3]),
+                                   1);
+}
+
+HEADRACE_AVX2 void transform_low(const FourBlocks& blocks) {
+    Vector in[4], row[8];
+    for (std::size_t i = 0; i < 4; ++i)
+        in[i] = _mm256_mullo_epi16(fours(blocks, &Block::coefficients, i * 8), fours(blocks, &Block::steps, i * 8));
+    if (has_large(in[0])) [[unlikely]]
+        return transform_four(blocks);
+    pass_low<11>(in, row);
+    Vector pairs[8]; // Of rows, then fours of them.
+    for (std::size_t i = 0; i < 4; ++i) {
+        pairs[i] = _mm256_unpacklo_epi16(row[2 * i], row[2 * i + 1]);
+        pairs[4 + i] = _mm256_unpackhi_epi16(row[2 * i], row[2 * i + 1]);
+    }
+    for (std::size_t which = 0; which < 2; ++which) {
+        const Vector* const of = pairs + which * 4;
+        const Vector a0 = _mm256_unpacklo_epi32(of[0], of[1]), a1 = _mm256_unpackhi_epi32(of[0], of[1]);
+        const Vector b0 = _mm256_unpacklo_epi32(of[2], of[3]), b1 = _mm256_unpackhi_epi32(of[2], of[3]);
+        const Vector columns[4] = {_mm256_unpacklo_epi64(a0, b0), _mm256_unpackhi_epi64(a0, b0),
+                                   _mm256_unpacklo_epi64(a1, b1), _mm256_unpackhi_epi64(a1, b1)};
+        pass_low<18>(columns, row);
+        store_columns(row, *blocks[which], *blocks[2 + which]);
+    }
 }
 
 HEADRACE_AVX2_INLINE Vector sixteen(const std::uint8_t* from) {
@@ -253,7 +311,9 @@ HEADRACE_AVX2_INLINE Channels channels(Vector luma, Vector blue, Vector red) {
     red = _mm256_sub_epi16(red, middle);
     const Vector more_red = _mm256_mulhrs_epi16(red, _mm256_set1_epi16((91881 - 65536) / 2));
     const Vector less_blue = _mm256_mulhrs_epi16(blue, _mm256_set1_epi16((116130 - 131072) / 2));
-    const Vector green = rounded<16>(Pairs(blue, red).times(-22554, 65536 - 46802));
+    const Wide sum = Pairs(blue, red).times(-22554, 65536 - 46802);
+    const Vector half = _mm256_set1_epi32(1 << 15);
+    const Vector green = ended<16>({_mm256_add_epi32(sum.low, half), _mm256_add_epi32(sum.high, half)});
     return {_mm256_add_epi16(_mm256_add_epi16(luma, red), more_red),
             _mm256_add_epi16(_mm256_sub_epi16(luma, red), green),
             _mm256_add_epi16(_mm256_add_epi16(luma, less_blue), _mm256_add_epi16(blue, blue))};
@@ -289,7 +349,8 @@ HEADRACE_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const 
 const Kernels* vector_kernels(const Cpu& cpu) noexcept {
     const auto with = [](bool has_pext) {
         const Cpu needed{.bmi2 = true, .avx2 = true, .pext = has_pext};
-        return Kernels{&transform, &transform_four, plain_kernels().flat, &widen, &widen_two, &colours, needed};
+        return Kernels{&transform, &transform_four, &transform_low, plain_kernels().flat,
+                       &widen,     &widen_two,      &colours,       needed};
     };
     static const Kernels kernels = with(false), with_pext = with(true), with_all = with_avx512(with_pext);
     if (!cpu.avx2 || !cpu.bmi2) return nullptr;

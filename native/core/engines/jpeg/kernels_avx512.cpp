@@ -125,8 +125,8 @@ HEADRACE_AVX512_INLINE void gather(const Vector (&blocks)[4], Vector* row) {
 HEADRACE_AVX512 __mmask32 first_row_only(const FourBlocks& blocks) {
     __mmask32 alone = 0;
     for (unsigned i = 0; i < 4; ++i) {
-        const Vector upper = _mm512_maskz_loadu_epi16(0xFFFFFF00U, blocks[i].coefficients);
-        const Vector lower = _mm512_loadu_si512(blocks[i].coefficients + 32);
+        const Vector upper = _mm512_maskz_loadu_epi16(0xFFFFFF00U, blocks[i]->coefficients);
+        const Vector lower = _mm512_loadu_si512(blocks[i]->coefficients + 32);
         if (_mm512_test_epi16_mask(_mm512_or_si512(upper, lower), _mm512_or_si512(upper, lower)) == 0)
             alone |= __mmask32{0xFF} << (8 * i);
     }
@@ -142,7 +142,7 @@ HEADRACE_AVX512_INLINE void store_two(const Block& block, std::size_t row, Quart
 HEADRACE_AVX512 void transform_four(const FourBlocks& blocks) {
     Vector upper[4], lower[4], row[8];
     for (std::size_t i = 0; i < 4; ++i) {
-        const Block& block = blocks[i];
+        const Block& block = *blocks[i];
         upper[i] = _mm512_mullo_epi16(_mm512_loadu_si512(block.coefficients), _mm512_loadu_si512(block.steps));
         lower[i] =
             _mm512_mullo_epi16(_mm512_loadu_si512(block.coefficients + 32), _mm512_loadu_si512(block.steps + 32));
@@ -162,10 +162,10 @@ HEADRACE_AVX512 void transform_four(const FourBlocks& blocks) {
     const Vector middle = _mm512_set1_epi8(-128);
     for (std::size_t i = 0; i < 8; i += 2) {
         const Vector samples = _mm512_sub_epi8(_mm512_packs_epi16(row[i], row[i + 1]), middle);
-        store_two(blocks[0], i, _mm512_castsi512_si128(samples));
-        store_two(blocks[1], i, _mm512_extracti32x4_epi32(samples, 1));
-        store_two(blocks[2], i, _mm512_extracti32x4_epi32(samples, 2));
-        store_two(blocks[3], i, _mm512_extracti32x4_epi32(samples, 3));
+        store_two(*blocks[0], i, _mm512_castsi512_si128(samples));
+        store_two(*blocks[1], i, _mm512_extracti32x4_epi32(samples, 1));
+        store_two(*blocks[2], i, _mm512_extracti32x4_epi32(samples, 2));
+        store_two(*blocks[3], i, _mm512_extracti32x4_epi32(samples, 3));
     }
 }
 
@@ -271,6 +271,7 @@ HEADRACE_AVX512 void colours(const std::uint8_t* y, const std::uint8_t* cb, cons
 
 Kernels with_avx512(Kernels kernels) noexcept {
     kernels.transform_four = &transform_four;
+    kernels.transform_low = &transform_four;
     kernels.widen = &widen;
     kernels.widen_two = &widen_two;
     kernels.colours = &colours;

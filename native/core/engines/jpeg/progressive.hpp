@@ -35,10 +35,11 @@ class ScanTable {
 /// The coefficients of one plane of an image.
 struct CoefficientPlane {
     struct alignas(64) Numbers : std::array<std::int16_t, 64> {};
-    std::vector<Numbers> blocks;       ///< In rows.
-    std::vector<std::uint64_t> places; ///< For each block, a bit for each place in the zigzag with a coefficient.
-    std::size_t stride = 0;            ///< Blocks of a row, up to a whole unit.
-    std::size_t across = 0;            ///< Blocks of a row that the image has.
+    std::vector<Numbers> blocks; ///< In rows.
+    std::vector<std::uint64_t>
+        places;             ///< For each block, the places in the zigzag with a coefficient, uppermost first.
+    std::size_t stride = 0; ///< Blocks of a row, up to a whole unit.
+    std::size_t across = 0; ///< Blocks of a row that the image has.
     std::size_t down = 0;
 
     [[nodiscard]] std::int16_t* block(std::size_t number) noexcept { return blocks[number].data(); }

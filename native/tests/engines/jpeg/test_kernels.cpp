@@ -7,6 +7,7 @@
 
 #include "base/cpus.hpp"
 #include "check.hpp"
+#include "core/engines/jpeg/header.hpp"
 
 using namespace headrace;
 using namespace headrace::jpeg;
@@ -33,17 +34,26 @@ void kernels_agree(const Kernels& plain, const Kernels& vector) {
         plain.transform({first.data(), steps.data(), a.data(), 16}, {second.data(), steps.data(), a.data() + 8, 16});
         vector.transform({first.data(), steps.data(), b.data(), 16}, {second.data(), steps.data(), b.data() + 8, 16});
         check(a == b, "transform");
-        FourBlocks four;
-        std::array<std::uint8_t, 256> c{};
-        for (std::size_t i = 0; i < four.size(); ++i) {
-            four[i] = {(i + static_cast<std::size_t>(round)) % 3 == 0 ? first.data() : second.data(), steps.data(),
-                       c.data() + i % 2 * 8 + i / 2 * 128, 16};
+        std::array<Block, 4> blocks;
+        std::array<std::uint8_t, 256> c{}, d{};
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+            blocks[i] = {(i + static_cast<std::size_t>(round)) % 3 == 0 ? first.data() : second.data(), steps.data(),
+                         c.data() + i % 2 * 8 + i / 2 * 128, 16};
         }
-        std::array<std::uint8_t, 256> d{};
+        const FourBlocks four{&blocks[0], &blocks[1], &blocks[2], &blocks[3]};
         vector.transform_four(four);
-        for (Block& block : four) block.out = d.data() + (block.out - c.data());
+        for (Block& block : blocks) block.out = d.data() + (block.out - c.data());
         plain.transform_four(four);
         check(c == d, "transform_four");
+        for (auto* each : {&first, &second}) {
+            const std::array<std::int16_t, 64> all = *each;
+            each->fill(0);
+            for (std::size_t k = 0; k < low_coefficients; ++k) (*each)[zigzag[k]] = all[zigzag[k]];
+        }
+        plain.transform_low(four);
+        for (Block& block : blocks) block.out = c.data() + (block.out - d.data());
+        vector.transform_low(four);
+        check(c == d, "transform_low");
     }
     for (std::size_t columns = 1; columns < 70; ++columns) {
         std::array<std::array<std::uint8_t, 256>, 3> rows;
