@@ -585,10 +585,10 @@ def test_jobs_without_threads_stay_small():
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for _ in range(20):
         sizer.note(Block(run, [{}] * 4, bytes=4 * 20_000, reading_ns=4 * 10_000))
-    assert (sizer.batches, sizer.inline_batches) == (104, 52)
+    assert (sizer.batches, sizer.inline_batches) == (209, 52)
     for _ in range(20):
         sizer.note(Block(run, [{}], bytes=200 << 10, reading_ns=10_000))
-    assert (sizer.batches, sizer.inline_batches) == (10, 100)
+    assert (sizer.batches, sizer.inline_batches) == (20, 100)
     for _ in range(40):
         sizer.note(Block(run, [{}], bytes=10 << 20, reading_ns=10_000_000))
     assert (sizer.batches, sizer.inline_batches) == (1, 1)

@@ -107,8 +107,9 @@ PASSED_NS = 4_000_000
 so often that an epoch may take longer than without threads, and the waiting makes jobs seem long, and so even shorter."""
 INLINE_NS = 1_000_000
 """The target duration of a job that the consumer makes itself."""
-MAX_BLOCK_BYTES = 2 << 20
-"""More than this in one job would leave the core's cache before the consumer uses it."""
+MAX_BLOCK_BYTES = 4 << 20
+"""The most bytes in a job of several batches. With half of it, threads pass so many jobs of large batches that they wait for each other; with twice
+as much, batches leave the cache before the consumer uses them."""
 MAX_BATCHES = 256
 INLINE_BLOCK_BYTES = 1 << 20
 """The most bytes in a job that the consumer makes itself: a larger block would leave the core's own cache before it is used."""
