@@ -11,6 +11,7 @@ NB_MODULE(_native, module) {
     register_shared_loops(module);
     register_block(module);
     register_spans(module);
+    register_copies(module);
     register_strings(module);
     register_cut_batch(module);
     register_files(module);

@@ -244,6 +244,7 @@ void register_riegeli_single(nb::module_& module);
 void register_chunk_store(nb::module_& module);
 void register_read(nb::module_& module);
 void register_spans(nb::module_& module);
+void register_copies(nb::module_& module);
 void register_strings(nb::module_& module);
 void register_cut_batch(nb::module_& module);
 void register_tf_example(nb::module_& module);

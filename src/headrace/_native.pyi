@@ -94,6 +94,21 @@ class Spans:
 def spans_of_buffers(buffers: Sequence[Buffer]) -> Spans:
     """Spans over whole buffers, one record each, without a copy."""
 
+class Columns:
+    """
+    Contiguous arrays of numbers, whose rows are copied together. They must not change.
+    """
+
+    def __init__(self, arrays: Sequence[numpy.typing.NDArray[Any]]) -> None: ...
+
+    def copy(self, first: int, stop: int) -> list[numpy.typing.NDArray[Any]]:
+        """The rows from first to stop of each array. IndexError: one has fewer."""
+
+    def pick(self, indices: numpy.typing.NDArray[numpy.int64]) -> list[numpy.typing.NDArray[Any]]:
+        """
+        The rows at these indices of each array. FormatError: one is out of range.
+        """
+
 def check_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], is_text: bool) -> tuple[int, int]:
     """
     The first value with decreasing or out-of-range offsets, and the first that is not UTF-8; -1 if there is none.

@@ -363,6 +363,11 @@ CASES = {
             {"s": Strings.trust(*strings, True), "r": Ragged(np.arange(3), np.array([0, 2, 3]))}, Strings, Ragged, 1, 2
         )
     ],
+    "Columns": lambda: [
+        column.tolist()
+        for columns in [_native.Columns([np.arange(6), np.ones((6, 2))])]
+        for column in (*columns.copy(1, 4), *columns.pick(np.array([5, 0])))
+    ],
     "list_strings": lambda: _native.list_strings(*strings, True),
     "JsonDecoder": decode_json,
     "JsonDecoder_refused": lambda: decode_json(b'{"i": [], "t": 5}'),

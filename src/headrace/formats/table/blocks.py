@@ -13,10 +13,11 @@ import numpy as np
 from headrace import _native
 from headrace.contracts.records import Checked
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, join, take_rows
+from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
 from headrace.errors import DataError
 from headrace.formats.table.base import TypedTable
 from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, WholeColumns, size_of
+from headrace.formats.table.copies import RowCopier
 from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk
 
@@ -53,7 +54,7 @@ class _Recent(NamedTuple):
     names: tuple[str, ...]
     first: int
     stop: int
-    columns: list[Any]
+    copier: RowCopier
 
 
 class RowBlocks(ABC):
@@ -78,6 +79,10 @@ class RowBlocks(ABC):
 
     @cached_property
     def _recent(self) -> _Recent | None:
+        return None
+
+    @cached_property
+    def _picker(self) -> RowCopier | None:
         return None
 
     @cached_property
@@ -117,11 +122,19 @@ class RowBlocks(ABC):
         blocks = np.unique(which).tolist()
         if len(blocks) > 1 and not (blocks[-1] - blocks[0] == len(blocks) - 1 and bool((np.diff(indices) > 0).all())):
             self._gather_whole(blocks, names)
-        found = {name: take_rows(whole, indices) for name in names if (whole := self._whole.get(name)) is not None}
-        rest = tuple(name for name in names if name not in found)
-        if rest:
-            found |= self._pick(indices, which, blocks, rest)
+        whole = tuple(name for name in names if self._whole.get(name) is not None)
+        found = self._picker_of(whole).pick(indices)
+        if len(whole) == len(names):
+            return found
+        found |= self._pick(indices, which, blocks, tuple(name for name in names if name not in found))
         return {name: found[name] for name in names}
+
+    def _picker_of(self, names: tuple[str, ...]) -> RowCopier:
+        """What picks rows from these whole columns."""
+        picker = self._picker
+        if picker is None or picker.names != names:
+            picker = self._picker = RowCopier({name: self._whole.get(name) for name in names})
+        return picker
 
     def _run(self, start: int, stop: int, names: tuple[str, ...]) -> Batch:
         """The rows from ``start`` to ``stop``: slices of blocks."""
@@ -131,11 +144,10 @@ class RowBlocks(ABC):
             block = int(firsts.searchsorted(start, side="right")) - 1
             columns = self._block(block, names, ahead=block + 1)
             first, end = int(firsts[block]), int(firsts[block + 1])
-            recent = self._recent = _Recent(names, first, end, [columns[name] for name in names])
+            recent = self._recent = _Recent(names, first, end, RowCopier({name: columns[name] for name in names}))
             if stop > end:
                 return self._across(start, stop, names, block, columns)
-        begin, end = start - recent.first, stop - recent.first
-        return {name: _rows_of(column, begin, end) for name, column in zip(names, recent.columns, strict=True)}
+        return recent.copier.copy(start - recent.first, stop - recent.first)
 
     def _across(self, start: int, stop: int, names: tuple[str, ...], block: int, columns: Batch) -> Batch:
         """The rows from ``start``, in a block of these columns, to ``stop``, in a later one."""
@@ -318,21 +330,6 @@ def cut_at_blocks(firsts: Indices, start: int, stop: int, size: int) -> list[int
     begins = start + (within - start) // size * size
     ends = begins + np.where(begins < within, size, 0)
     return sorted({start, stop, *begins.tolist(), *ends.tolist()})
-
-
-def _rows_of(column: Any, begin: int, end: int) -> Any:
-    """Copies of a block's rows, because a batch may be written to. Text is read-only and stays a view."""
-    if type(column) is np.ndarray:
-        return copy_pooled(column[begin:end])
-    if type(column) is Strings:
-        return column[begin:end]
-    return _detach(column[begin:end])
-
-
-def _detach(column: Any) -> Any:
-    if type(column) is Strings:
-        return column
-    return Ragged(_detach(column.values), column.offsets) if isinstance(column, Ragged) else copy_pooled(column)
 
 
 def _is_plain(column: Any) -> bool:
