@@ -219,6 +219,23 @@ def test_tests_of_the_slower_way_cost_little(threads_ns):
     assert consumer.spent[True] > 0 < consumer.spent[False]
 
 
+def test_two_comparisons_that_contradict_each_other_are_followed_by_a_third():
+    """On 2026-11-25 threads that cost 1.14 times as much were kept for 8 seconds, because the second test met a slow machine."""
+    tests = []
+
+    def second_test_is_slow(now, by_threads):
+        if not by_threads and (not tests or now - tests[-1][1] > 10 * MS):
+            tests.append((now, now))
+        elif not by_threads:
+            tests[-1] = tests[-1][0], now
+        return 3.0 if not by_threads and len(tests) == 2 else 1.0
+
+    consumer = Consumer(MS, 1.14 * MS, noise=second_test_is_slow, kept=True)
+    consumer.run(600 * MS)
+    assert tests[2][0] - tests[1][1] < 50 * MS
+    assert consumer.choice.kept is False
+
+
 def test_a_pause_has_an_end():
     consumer = Consumer(MS, MS * 12 // 10)
     consumer.run(60_000 * MS)

@@ -40,8 +40,7 @@ VERY_DEAR = 10
 CLEAR = 0.67
 """Two comparisons are enough to choose threads if both are below this ratio. Two slow ones are not: they may have waited for the disk."""
 SAME_EFFORT = 0.75
-"""One is enough, even that with the first jobs of a test, if threads also use at least this share of the processor time. If they used less, the
-segment without them was slow for another reason."""
+"""One is enough, even that with the first jobs of a test, if threads also use this share of the processor time: else the other was slow by chance."""
 LEAST = 3
 """Comparisons that are enough otherwise."""
 RECENT = 5
@@ -316,7 +315,8 @@ class ThreadChoice:
             setattr(around, name, getattr(before, name) + getattr(after, name))
         self._compare(*((around, test) if self.kept else (test, around)))
         limit = self._limit() * SLACK if self.kept else self._limit() / SLACK
-        agrees = (self._ratios[-1] <= limit) is self.kept
+        latest = list(self._ratios)[-1 if len(self._ratios) >= LEAST else 0 :]  # Few ones must agree with each other.
+        agrees = all((ratio <= limit) is self.kept for ratio in latest)
         self._pause = max(2 * self._pause, LEAST_PAUSE) if agrees else 1
         self._usual, self._unusual = around.cost, 0
         is_clear = len(self._ratios) == LEAST - 1 and max(self._ratios) < CLEAR
