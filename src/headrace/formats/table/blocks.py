@@ -285,6 +285,17 @@ class RowBlocks(ABC):
 class BlockTable(RowBlocks, TypedTable):
     """A table that finds rows in blocks."""
 
+    @cached_property
+    def _has_text(self) -> dict[tuple[str, ...], bool]:
+        return {}
+
+    def has_text(self, names: tuple[str, ...]) -> bool:
+        """Whether one of these columns is text. Kept, because every job asks, and a table may have many columns."""
+        found = self._has_text.get(names)
+        if found is None:
+            found = self._has_text[names] = any(self.schema[name].is_text for name in names)
+        return found
+
     def reader(self, names: tuple[str, ...]) -> BlockReader:
         """What reads these columns for indices that were checked."""
         return BlockReader(self, names)
@@ -301,7 +312,7 @@ class BlockReader:
     def __init__(self, table: BlockTable, names: tuple[str, ...]) -> None:
         self._table = table
         self._names = names
-        self._shares = any(table.schema[name].is_text for name in names)
+        self._shares = table.has_text(names)
         """Whether rows of one block are views of it, so that only joining blocks copies them. Numbers are copied anyway."""
 
     def __call__(self, indices: Indices) -> Batch:
