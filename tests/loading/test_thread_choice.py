@@ -1,5 +1,6 @@
 """The choice between threads and none, from costs that the tests give; no test reads a clock."""
 
+import contextlib
 import gc
 import pickle
 import weakref
@@ -637,6 +638,19 @@ def test_a_later_loop_begins_with_larger_jobs():
     first, last = sizes()
     assert first == 1
     assert sizes()[0] == max(last // 2, 1)
+
+
+def test_a_later_pass_of_a_loader_with_threads_begins_with_larger_jobs():
+    loader = hr.Loader(Numbers(100_000), 10, threads=1)
+    first = iter(loader)
+    assert first._pace.batches == 1
+    for _ in first:
+        pass
+    assert loader._memory.batches == first._pace.batches
+    loader._memory.batches = 100
+    with contextlib.closing(iter(loader)) as second:
+        assert second._pace.batches == 50
+    assert hr.Loader(Numbers(100_000), 10, threads=1)._memory.batches == 1
 
 
 def test_large_batches_are_made_one_by_one_without_threads():

@@ -12,7 +12,7 @@ from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Str
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.io.threads import FORKS
-from headrace.loading.jobs import BatchMaker, Block, JobSizer, OpenRun, bytes_of, check_rows
+from headrace.loading.jobs import BatchMaker, Block, JobMemory, JobSizer, OpenRun, bytes_of, check_rows
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.report import Times
 from headrace.loading.rounds import BatchRun, Cursor, RoundPlan
@@ -76,11 +76,13 @@ class RunPlan:
     """The seed of the random numbers that the source draws; ``None`` if it draws none."""
     choice: ThreadChoice | None
     """Whether to use the threads; ``None``: always."""
+    memory: JobMemory
+    """Of the passes before."""
 
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
         cuts_cleanly = defines(self.source, CutsCleanly) and self.source.cuts_cleanly
-        return JobSizer(can_grow=cuts_cleanly, earlier=1 if self.choice is None else self.choice.job_batches)
+        return JobSizer(can_grow=cuts_cleanly, earlier=self.memory.batches)
 
     def runs(self, start: Cursor, stop_epoch: int | None, pace: JobSizer) -> Iterator[BatchRun]:
         """This rank's batches from ``start`` to the beginning of ``stop_epoch``, or forever if that is ``None``.
@@ -253,8 +255,7 @@ class Batches(Iterator[Any]):
         block, helped_ns = self._next_block()
         if block.batches:
             self._pace.note(block)
-            if self._recipe.choice is not None:
-                self._recipe.choice.job_batches = self._pace.batches
+            self._recipe.memory.batches = self._pace.batches
             self._times(block.run.epoch, entered).add(block, helped_ns)
             made = len(block.batches) if block.rest is None else block.run.batches
             self._fetched = block.run.after(made)

@@ -143,6 +143,14 @@ class Block:
         self.carrying_ns += other.carrying_ns
 
 
+@dataclass(slots=True)
+class JobMemory:
+    """What one pass of a loader knows of the one before."""
+
+    batches: int = 1
+    """The batches of a job at its end."""
+
+
 class JobSizer:
     """Finds how many batches to make in one job, from the durations of earlier jobs.
 

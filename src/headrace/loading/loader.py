@@ -26,6 +26,7 @@ from headrace.errors import StateMismatch, Where
 from headrace.io.system import usable_cores, usable_memory
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
+from headrace.loading.jobs import JobMemory
 from headrace.loading.prefetch import count_threads
 from headrace.loading.ranks import ShardLike, ray_shard, resolve_shard
 from headrace.loading.report import LoaderReport
@@ -159,6 +160,7 @@ class Loader(Iterable[Batch_co]):
         self._threads = 0 if self._workers else count_threads(threads)
         self._requests_threads = threads is not None
         self._prefetch = whole(prefetch, "prefetch")
+        self._memory = JobMemory()
         self._to: To = to
         self._device = device
         _native.pool_keep(idle_bytes(usable_memory()))
@@ -288,6 +290,7 @@ class Loader(Iterable[Batch_co]):
         is_plain = self._sampler is None and self._seed is None and self._random_seed is None
         convert, arrive = handover(self._to, self._device)
         ahead = self._prefetch * (self._workers or self._threads + 1)
+        thread_choice = self._choice(ahead)
         return RunPlan(
             source=self._source,
             order=lambda: self.sampler,
@@ -303,7 +306,8 @@ class Loader(Iterable[Batch_co]):
             ahead=ahead,
             can_stream=is_plain and self._shard.world == 1 and defines(self._source, Streams),
             seed=self._random_seed,
-            choice=self._choice(ahead),
+            choice=thread_choice,
+            memory=self._memory if thread_choice is None else thread_choice.memory,
         )
 
     def _choice(self, ahead: int) -> ThreadChoice | None:

@@ -22,6 +22,8 @@ from time import process_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
+from headrace.loading.jobs import JobMemory
+
 __all__ = ["ThreadChoice", "remembered_choice"]
 
 SEGMENT_NS = 4_000_000
@@ -60,8 +62,7 @@ TEST_SHARE = 0.01
 EARLY_SHARE = 0.02
 """The same before there are ``RECENT`` comparisons."""
 LEAST_PAUSE = 4
-"""A pause between tests lasts at least as many times as long as a test. It doubles after each test that agrees with the choice;
-after one that does not, the next test follows at once."""
+"""The shortest pause in tests. It doubles after each test that agrees with the choice; after one that does not, the next follows at once."""
 MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = {True: 40_000_000, False: 8_000_000}
@@ -140,8 +141,8 @@ class ThreadChoice:
         """Whether threads should make the next job."""
         self.kept: bool | None = kept
         """The choice; ``None`` in the first jobs."""
-        self.job_batches: int = 1
-        """How many batches a job of the latest loop had. The next loop need not begin with one again."""
+        self.memory = JobMemory()
+        """Of the latest loop, so that the next one need not begin with jobs of one batch again."""
         self._holds = kept is not None
         """Whether a choice is made, and no test is running."""
         self._clock = cpu_clock
@@ -334,8 +335,7 @@ class ThreadChoice:
     def _limit(self) -> float:
         """The share of the time that threads may take.
 
-        From sums, because systems add the time of the other cores in steps of some milliseconds: a single comparison may miss one. The
-        largest and the smallest do not count, because of what happens only once.
+        From sums without the extremes: systems add the time of other cores in steps of milliseconds, which one comparison may miss.
         """
         if not self._efforts:
             return GAIN
