@@ -43,19 +43,6 @@ nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, 
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
 }
 
-// Whether each number is the one before it plus one. Without branches in it, the compiler compares several at once.
-bool is_run(std::span<const std::int64_t> all) {
-    constexpr std::size_t at_once = 256;
-    for (std::size_t begin = 0; begin < all.size(); begin += at_once) {
-        const std::size_t end = std::min(begin + at_once, all.size());
-        const auto first = static_cast<std::uint64_t>(all.front());
-        std::uint64_t others = 0;
-        for (std::size_t k = begin; k < end; ++k) others |= static_cast<std::uint64_t>(all[k]) ^ (first + k);
-        if (others != 0) return false;
-    }
-    return all.empty() || all.front() <= all.back(); // beyond the largest number it begins anew
-}
-
 bool run_of(Indices numbers) {
     const nb::gil_scoped_release release;
     return is_run({numbers.data(), numbers.shape(0)});

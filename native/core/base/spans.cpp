@@ -185,7 +185,29 @@ void swap_bytes(std::span<std::byte> numbers, std::size_t size, const Cpu& cpu) 
     }
 }
 
+bool is_run(std::span<const std::int64_t> all) noexcept {
+    // Without branches in it, the compiler compares several at once.
+    constexpr std::size_t at_once = 256;
+    for (std::size_t begin = 0; begin < all.size(); begin += at_once) {
+        const std::size_t end = std::min(begin + at_once, all.size());
+        const auto first = static_cast<std::uint64_t>(all.front());
+        std::uint64_t others = 0;
+        for (std::size_t k = begin; k < end; ++k) others |= static_cast<std::uint64_t>(all[k]) ^ (first + k);
+        if (others != 0) return false;
+    }
+    return all.empty() || all.front() <= all.back(); // beyond the largest number it begins anew
+}
+
 void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out, std::size_t swapped) {
+    // Comparing the places of rows one by one takes longer than copying small ones.
+    if (const std::size_t count = indices.size(); swapped == 0 && count > 1 && is_run(indices)) {
+        const auto first = static_cast<std::uint64_t>(indices.front());
+        const std::size_t bytes = count * rows.size;
+        if (first < rows.count && count <= rows.count - first) {
+            if (bytes != 0) std::memcpy(out, rows.bytes.data() + first * rows.size, bytes);
+            return;
+        }
+    }
     check_range(rows, indices);
     const auto from = [&](std::size_t i) {
         return rows.bytes.data() + static_cast<std::size_t>(indices[i]) * rows.size;

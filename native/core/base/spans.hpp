@@ -74,6 +74,9 @@ struct Rows {
     std::size_t count = 0;
 };
 
+/// Whether each number is the one before it plus one.
+[[nodiscard]] bool is_run(std::span<const std::int64_t> all) noexcept;
+
 /// Copies rows to `out` in the order of `indices`, adjacent ones together. Throws FormatError{range} (record = position
 /// in `indices`) for an index out of range, before anything is written. `out` holds indices.size() * rows.size bytes.
 /// With `swapped` 2, 4 or 8, rows hold numbers of so many bytes, and the bytes of each are reversed.

@@ -116,7 +116,10 @@ void rows_are_gathered() {
         return out;
     };
     check(take({0, 1, 2, 3, 4}) == rows);
+    check(take({1, 2, 3}) == "bbccdd" && take({3}) == "dd");
     check(take({4, 0, 1, 1, 3}) == "eeaabbbbdd");
+    check(fault_of([&] { (void)take({3, 4, 5}); }).record == 2); // a run past the end
+    check(fault_of([&] { (void)take({-2, -1, 0}); }).record == 0);
     check(take({}).empty());
     for (const std::int64_t bad : {std::int64_t{5}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
         std::string out(4, '?');
