@@ -14,7 +14,7 @@ namespace headrace {
 
 /// A loop over items of some hundred microseconds or more, in any order. While it runs, threads that would wait for its
 /// result may join it, so that no core is idle at the end of an epoch of large batches. Nothing starts a thread here,
-/// and a loop that nobody joins takes no longer than an ordinary one.
+/// and a loop that no other thread joins costs nothing extra.
 class SharedLoop {
   public:
     using Clock = std::chrono::steady_clock;
