@@ -1,5 +1,6 @@
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -59,9 +60,8 @@ class Columns {
     }
 
     [[nodiscard]] nb::list pick(const Indices& indices) const {
-        // Copied, because a caller's array may change between the check and the use.
-        const std::vector<std::int64_t> wanted(indices.data(), indices.data() + indices.shape(0));
-        return made(wanted.size(), [&](const Rows& rows, std::byte* out) { take_rows(rows, wanted, out); });
+        const std::span<const std::int64_t> wanted(indices.data(), indices.shape(0));
+        return made(wanted.size(), [=](const Rows& rows, std::byte* out) { take_rows(rows, wanted, out); });
     }
 
   private:

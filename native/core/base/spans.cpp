@@ -207,10 +207,10 @@ void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byt
             return;
         }
     }
-    check_range(rows, indices);
-    const auto from = [&](std::size_t i) {
-        return rows.bytes.data() + static_cast<std::size_t>(indices[i]) * rows.size;
-    };
+    // Copied, because a caller's array may change between the check and the use.
+    const std::vector<std::int64_t> kept(indices.begin(), indices.end());
+    check_range(rows, kept);
+    const auto from = [&](std::size_t i) { return rows.bytes.data() + static_cast<std::size_t>(kept[i]) * rows.size; };
     copy_swapped(indices.size(), rows.size, from, out, swapped);
 }
 
