@@ -707,6 +707,11 @@ class StoredRows:
     def batch(self, indices: numpy.typing.NDArray[numpy.int64]) -> dict[str, Any]:
         """The same as the only feature of a batch, `values`."""
 
+    def run(self, first: int, stop: int) -> dict[str, Any]:
+        """
+        The rows from first to stop as such a batch. IndexError: there are fewer.
+        """
+
 def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], size: int, swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]:
     """
     `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).

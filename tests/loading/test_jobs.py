@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.loading.fakes import Damaged, Numbers
 
+import headrace as hr
 from headrace import Loader
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
@@ -200,3 +201,89 @@ def test_the_report_counts_batches_made_one_by_one():
         assert (report.batches, report.examples, report.bytes) == (number + 1, 4 * number + 4, seen)
         assert report.helping_s <= report.waiting_s
     assert loader.report().batches_per_job > 2
+
+
+class RunCounter:
+    """Reads rows by a checked reader, and counts what it is asked for."""
+
+    def __init__(self, n):
+        self.n, self.runs, self.indices = n, [], []
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, index):
+        return {"row": index}
+
+    cuts_cleanly = True
+
+    def batch(self, indices):
+        self.indices.append(indices.tolist())
+        return {"row": np.array(indices)}
+
+    def checked_reader(self):
+        return Reader(self)
+
+
+class Reader:
+    def __init__(self, source):
+        self.source = source
+
+    def __call__(self, indices):
+        return self.source.batch(indices)
+
+    def run(self, first, stop, size):
+        assert (stop - first) % size == 0
+        self.source.runs.append((first, stop, size))
+        middle = first + (stop - first) // size // 2 * size
+        pieces = [(first, middle), (middle, stop)] if middle > first else [(first, stop)]
+        return [((end - at) // size, {"row": np.arange(at, end)}) for at, end in pieces]
+
+
+class Backwards(InOrder):
+    def indices(self, epoch, start, stop):
+        return self.n - 1 - super().indices(epoch, start, stop)
+
+
+def rows_of(batches):
+    return [batch["row"].tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("threads", [0, 1])
+@given(n=st.integers(1, 60), size=st.integers(1, 9), given=st.integers(0, 59))
+def test_adjacent_rows_are_read_without_indices(block_bytes, threads, n, size, given):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "INLINE_BLOCK_BYTES", block_bytes)  # 1: batches one by one
+        source = RunCounter(n)
+        expected = [list(range(n))[at : at + size] for at in range(0, n, size)]
+        loader = Loader(source, size, threads=threads)
+        iterator = iter(loader)
+        begun = rows_of(next(iterator) for _ in range(given % len(expected)))
+        state = loader.state_dict()
+        iterator.close()
+        assert begun == expected[: len(begun)]
+        resumed = Loader(source, size, threads=threads)
+        resumed.load_state_dict(state)
+        assert begun + rows_of(resumed) == expected
+        assert source.runs
+        assert not source.indices
+
+
+@given(st.integers(1, 60), st.integers(1, 9), st.integers(2, 3))
+def test_ranks_share_adjacent_rows(n, size, world):
+    found = []
+    for rank in range(world):
+        source = RunCounter(n)
+        found += rows_of(Loader(source, size, shard=hr.Shard(rank, world), threads=0))
+    assert sorted(row for batch in found for row in batch) == list(range(n))
+
+
+def test_other_orders_are_read_by_index():
+    source = RunCounter(10)
+    assert rows_of(Loader(source, 4, sampler=Backwards(10), threads=0)) == [[9, 8, 7, 6], [5, 4, 3, 2], [1, 0]]
+    shuffled = rows_of(Loader(source, 5, shuffle=True, threads=0))
+    assert sorted(sum(shuffled, [])) == list(range(10))
+    assert not source.runs
+    with pytest.raises(IndexError):
+        list(Loader({"row": np.arange(5)}, 4, sampler=InOrder(10), threads=0))

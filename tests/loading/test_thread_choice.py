@@ -605,8 +605,8 @@ def test_jobs_without_threads_stay_small():
         sizer.note(Block(run, [{}] * 4, bytes=4 * 20_000, reading_ns=4 * 10_000))
     assert (sizer.batches, sizer.inline_batches) == (209, 52)
     for _ in range(20):
-        sizer.note(Block(run, [{}], bytes=200 << 10, reading_ns=10_000))
-    assert (sizer.batches, sizer.inline_batches) == (20, 100)
+        sizer.note(Block(run, [{}], bytes=400 << 10, reading_ns=10_000))
+    assert (sizer.batches, sizer.inline_batches) == (10, 100)
     for _ in range(40):
         sizer.note(Block(run, [{}], bytes=10 << 20, reading_ns=10_000_000))
     assert (sizer.batches, sizer.inline_batches) == (1, 1)
@@ -657,8 +657,8 @@ def test_large_batches_are_made_one_by_one_without_threads():
     """Many in a row: none of them waits for another one."""
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for size, ns, cuts, most in (
-        (128 << 10, 15_000, True, 8),
-        (129 << 10, 15_000, False, 67),
+        (256 << 10, 15_000, True, 4),
+        (257 << 10, 15_000, False, 67),
         (1000, 75_000, True, 13),
         (1000, 500_000, True, 2),
         (1000, 501_000, False, 2),

@@ -235,6 +235,10 @@ CASES = {
         column.tobytes()
         for column in _native.StoredRows(bytes(range(20)), 0, 4, 5, np.dtype("<i4"), ()).batch(index).values()
     ],
+    "StoredRows.run": lambda: [
+        column.tobytes()
+        for column in _native.StoredRows(bytes(range(20)), 0, 4, 5, np.dtype("<i4"), ()).run(1, 4).values()
+    ],
     "take_rows": lambda: _native.take_rows(bytes(range(20)), 0, 4, 5, index).tobytes(),
     "crc32c_blocks": lambda: _native.crc32c_blocks(files[0], 16).tolist(),
     "parse_npy_header": lambda: _native.parse_npy_header(header),

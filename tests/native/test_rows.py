@@ -91,6 +91,23 @@ def test_stored_rows_equal_numpys(dtype, shape, n_rows, offset, indices):
     assert batch["values"].tobytes() == found.tobytes()
 
 
+@given(st.sampled_from(["u1", "<f4", [("a", "u1"), ("b", "<f8", (2,))]]), st.integers(0, 20), st.data())
+def test_runs_of_stored_rows_equal_slices(dtype, n_rows, data):
+    values = np.frombuffer(bytes(range(204)) * 2, np.dtype(dtype))[:n_rows]
+    first = data.draw(st.integers(0, n_rows))
+    stop = data.draw(st.integers(first, n_rows))
+    (found,) = stored(values.tobytes(), 0, n_rows, dtype, ()).run(first, stop).values()
+    assert (found.dtype, found.shape) == (values.dtype, (stop - first,))
+    assert found.tobytes() == values[first:stop].tobytes()
+    assert found.flags.writeable
+
+
+@pytest.mark.parametrize(("first", "stop"), [(3, 2), (0, 6), (6, 6), ((1 << 64) - 1, (1 << 64) - 1), (0, 1 << 63)])
+def test_a_run_outside_stored_rows(first, stop):
+    with pytest.raises(IndexError, match="fewer rows"):
+        stored(bytes(40), 0, 5, "<i8", ()).run(first, stop)
+
+
 @pytest.mark.parametrize("index", [5, -1, (1 << 63) - 1, -(1 << 63)])
 def test_an_index_outside_stored_rows_is_named(index):
     rows = stored(bytes(40), 0, 5, "<i8", ())

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "bind/support.hpp"
 #include "core/base/spans.hpp"
@@ -84,13 +85,28 @@ class StoredRows {
         return to_numpy(std::move(block), indices.shape(0), rows_.size, row_shape_, dtype_);
     }
 
-    [[nodiscard]] nb::dict batch(Indices indices) const {
-        nb::dict columns;
-        columns[name_] = take(std::move(indices));
-        return columns;
+    [[nodiscard]] nb::dict batch(Indices indices) const { return named(take(std::move(indices))); }
+
+    [[nodiscard]] nb::dict run(std::size_t first, std::size_t stop) const {
+        if (first > stop || stop > rows_.count) throw nb::index_error("there are fewer rows");
+        if (GuardedRead* const guard = GuardedRead::current()) guard->touch(file_);
+        const Bytes bytes = rows_.bytes.subspan(first * rows_.size, (stop - first) * rows_.size);
+        Pool::Block block;
+        {
+            const nb::gil_scoped_release release;
+            block = batch_pool()->take(bytes.size());
+            if (!bytes.empty()) std::memcpy(block.data(), bytes.data(), bytes.size());
+        }
+        return named(to_numpy(std::move(block), stop - first, rows_.size, row_shape_, dtype_));
     }
 
   private:
+    [[nodiscard]] nb::dict named(const nb::object& rows) const {
+        nb::dict columns;
+        columns[name_] = rows;
+        return columns;
+    }
+
     Buffer buffer_;
     Rows rows_;
     nb::str name_{"values"};
@@ -173,7 +189,12 @@ void register_npy(nb::module_& module) {
         .def("batch", guarded([](const StoredRows& rows, Indices indices) { return rows.batch(std::move(indices)); }),
              nb::arg("indices"),
              nb::sig("def batch(self, indices: numpy.typing.NDArray[numpy.int64]) -> dict[str, typing.Any]"),
-             "The same as the only feature of a batch, `values`.");
+             "The same as the only feature of a batch, `values`.")
+        .def("run", guarded([](const StoredRows& rows, std::size_t first, std::size_t stop) {
+                 return rows.run(first, stop);
+             }),
+             nb::arg("first"), nb::arg("stop"), nb::sig("def run(self, first: int, stop: int) -> dict[str, typing.Any]"),
+             "The rows from first to stop as such a batch. IndexError: there are fewer.");
     module.def(
         "take_ranges", guarded(&take_at), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
         nb::arg("size"), nb::arg("swapped") = 0,

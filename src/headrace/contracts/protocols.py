@@ -31,7 +31,7 @@ __all__ = [
     "Piece",
     "ReadsBatches",
     "ReadsChecked",
-    "ReadsPieces",
+    "ReadsRuns",
     "Sampler",
     "SourceLike",
     "Streams",
@@ -147,11 +147,15 @@ class PicksRows(ABC):
         """Whether one example fits."""
 
 
-class ReadsPieces(Protocol):
-    """A checked reader that copies less if it may cut between batches."""
+class ReadsRuns(Protocol):
+    """A checked reader that reads adjacent rows without an array of their indices."""
 
-    def pieces(self, indices: Indices, size: int) -> list[tuple[int, Batch]]:
-        """The rows at indices of batches of ``size``, in order: several batches each, with their number."""
+    def run(self, first: int, stop: int, size: int) -> list[tuple[int, Batch]]:
+        """The rows from ``first`` to ``stop``, which is one or more batches of ``size`` later, in pieces.
+
+        Each piece holds one batch or several and comes with their number. A reader that copies less if it may cut between batches gives
+        several pieces.
+        """
 
 
 class GivesArrow(Protocol):

@@ -23,6 +23,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from headrace.contracts.values import Indices
+
 __all__ = ["BatchRun", "Cursor", "RoundPlan", "part_bounds"]
 
 
@@ -51,6 +55,21 @@ class BatchRun(NamedTuple):
     """How many batches."""
     is_last: bool
     """Whether the epoch ends with the last of them."""
+
+    @property
+    def is_adjacent(self) -> bool:
+        """Whether the batches hold adjacent positions: those from ``begin`` up to :attr:`stop`."""
+        return self.step == self.size or self.batches == 1
+
+    @property
+    def stop(self) -> int:
+        """The position after the last one, if they are adjacent."""
+        return self.begin + self.batches * self.size
+
+    def every_position(self) -> Indices:
+        """The positions of all examples in their epoch."""
+        starts = self.begin + self.step * np.arange(self.batches, dtype=np.int64)
+        return (starts[:, None] + np.arange(self.size, dtype=np.int64)).reshape(-1)
 
     def after(self, count: int) -> Cursor:
         """The cursor after ``count`` of these rounds."""

@@ -71,6 +71,11 @@ class FileTable(ABC):
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         """These columns of at least one row. The indices are in range."""
 
+    @property
+    def cuts_cleanly(self) -> bool:
+        """Whether a batch that is cut equals smaller ones: yes, as long as a column has the same type in all rows."""
+        return True
+
     @cached_property
     def _files(self) -> FileSet:
         """The content of the files."""

@@ -319,13 +319,12 @@ class BlockReader:
         """The rows at indices that were checked."""
         return self._table._rows(indices, self._names) if len(indices) else self._table._no_rows(self._names)
 
-    def pieces(self, indices: Indices, size: int) -> list[tuple[int, Batch]]:
+    def run(self, first: int, stop: int, size: int) -> list[tuple[int, Batch]]:
         """The rows of batches of ``size``, joined as far as that copies no text. Each with its number of batches."""
-        count = len(indices)
-        if not self._shares or int(indices[-1]) - int(indices[0]) != count - 1 or not _native.is_run(indices):
-            return [(count // size, self(indices))]
-        start, table, names = int(indices[0]), self._table, self._names
-        ends = cut_at_blocks(table._firsts, start, start + count, size)
+        table, names = self._table, self._names
+        if not self._shares or stop - first == size:
+            return [((stop - first) // size, table._run(first, stop, names))]
+        ends = cut_at_blocks(table._firsts, first, stop, size)
         return [((end - at) // size, table._run(at, end, names)) for at, end in pairwise(ends)]
 
 
