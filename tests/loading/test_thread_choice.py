@@ -657,8 +657,10 @@ def test_large_batches_are_made_one_by_one_without_threads():
     """Many in a row: none of them waits for another one."""
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for size, ns, cuts, most in (
-        (256 << 10, 15_000, True, 4),
-        (257 << 10, 15_000, False, 67),
+        (256 << 10, 50_000, True, 4),
+        (257 << 10, 50_000, False, 20),
+        (128 << 10, 15_000, True, 8),  # copied about as fast as memory allows
+        (129 << 10, 15_000, False, 67),
         (1000, 75_000, True, 13),
         (1000, 500_000, True, 2),
         (1000, 501_000, False, 2),
