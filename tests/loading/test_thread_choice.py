@@ -16,7 +16,7 @@ from tests.loading.fakes import Damaged, Numbers
 import headrace as hr
 from headrace.errors import CorruptRecord
 from headrace.loading import thread_choice
-from headrace.loading.jobs import PASSED_NS, Block, JobSizer
+from headrace.loading.jobs import PASSED_NS, Block, JobMemory, JobSizer
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.rounds import BatchRun
 from headrace.loading.thread_choice import (
@@ -610,18 +610,35 @@ def test_jobs_without_threads_stay_small():
     for _ in range(40):
         sizer.note(Block(run, [{}], bytes=10 << 20, reading_ns=10_000_000))
     assert (sizer.batches, sizer.inline_batches) == (1, 1)
-    fixed = JobSizer(can_grow=False, earlier=100)
+    fixed = JobSizer(can_grow=False, memory=JobMemory(100, 1))
     fixed.note(Block(run, [{}], reading_ns=10))
     assert (fixed.batches, fixed.inline_batches, fixed.cuts) == (1, 2, False)
 
 
 def test_a_sizer_begins_with_half_the_size_of_an_earlier_pass():
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
-    sizer = JobSizer(can_grow=True, earlier=100)
-    assert (sizer.batches, sizer.inline_batches) == (50, 1)
+    memory = JobMemory(100, 60)
+    sizer = JobSizer(can_grow=True, memory=memory)
+    assert (sizer.batches, sizer.inline_batches, sizer.cuts) == (50, 30, True)
     sizer.note(Block(run, [{}], bytes=1, reading_ns=PASSED_NS // 8))
-    assert sizer.batches == 8
-    assert [JobSizer(can_grow=True, earlier=n).batches for n in (1, 2, 3)] == [1, 1, 1]
+    assert (sizer.batches, sizer.inline_batches) == (memory.batches, memory.inline_batches) == (8, 2)
+    small = [JobSizer(can_grow=True, memory=JobMemory(n, n)) for n in (1, 2, 3)]
+    assert [(sizer.batches, sizer.inline_batches) for sizer in small] == [(1, 1)] * 3
+    uncut = JobSizer(can_grow=True, memory=JobMemory(4, 200, cuts=False))
+    assert (uncut.batches, uncut.inline_batches, uncut.cuts) == (2, 100, False)
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 0}])
+def test_a_later_pass_without_threads_begins_with_larger_jobs(options):
+    loader = hr.Loader(Numbers(100_000), 20, **options)
+    for _ in loader:
+        pass
+    first = iter(loader)
+    memory = first._recipe.memory
+    assert memory.inline_batches > 8
+    assert first._pace.inline_batches == memory.inline_batches // 2
+    given = [batch["i"].tolist() for batch in first]
+    assert given == np.arange(100_000).reshape(-1, 20).tolist()
 
 
 def test_a_later_loop_begins_with_larger_jobs():

@@ -82,7 +82,7 @@ class RunPlan:
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
         cuts_cleanly = defines(self.source, CutsCleanly) and self.source.cuts_cleanly
-        return JobSizer(can_grow=cuts_cleanly, earlier=self.memory.batches)
+        return JobSizer(can_grow=cuts_cleanly, memory=self.memory)
 
     def runs(self, start: Cursor, stop_epoch: int | None, pace: JobSizer) -> Iterator[BatchRun]:
         """This rank's batches from ``start`` to the beginning of ``stop_epoch``, or forever if that is ``None``.
@@ -255,7 +255,6 @@ class Batches(Iterator[Any]):
         block, helped_ns = self._next_block()
         if block.batches:
             self._pace.note(block)
-            self._recipe.memory.batches = self._pace.batches
             self._times(block.run.epoch, entered).add(block, helped_ns)
             made = len(block.batches) if block.rest is None else block.run.batches
             self._fetched = block.run.after(made)

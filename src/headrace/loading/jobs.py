@@ -146,9 +146,11 @@ class Block:
 
 @dataclass(slots=True)
 class JobMemory:
-    """What one pass of a loader knows of the one before: how many batches a job had at its end."""
+    """What one pass of a loader knows of the one before: what its :class:`JobSizer` had found at its end."""
 
     batches: int = 1
+    inline_batches: int = 1
+    cuts: bool = True
 
 
 class JobSizer:
@@ -156,22 +158,22 @@ class JobSizer:
 
     Args:
         can_grow: Whether a job may make several batches by cutting a larger one.
-        earlier: The batches of a job at the end of an earlier pass. This one begins with half as many.
+        memory: Of the pass before: this one begins with half as many batches. It is kept up to date.
     """
 
-    def __init__(self, *, can_grow: bool, earlier: int = 1) -> None:
-        self.batches: int = max(1, earlier // 2) if can_grow else 1
-        self.inline_batches: int = 1
-        """The same for a job that the consumer makes itself."""
-        self.cuts: bool = can_grow
-        """Whether such a job should cut its batches from a larger one."""
+    def __init__(self, *, can_grow: bool, memory: JobMemory | None = None) -> None:
         self._can_grow = can_grow
+        self._memory = memory = JobMemory() if memory is None else memory
+        self.batches: int = max(1, memory.batches // 2) if can_grow else 1
+        self.inline_batches: int = max(1, memory.inline_batches // 2)
+        """The same for a job that the consumer makes itself."""
+        self.cuts: bool = can_grow and memory.cuts
+        """Whether such a job should cut its batches from a larger one."""
         self._batch_ns = 0.0
 
     def note(self, block: Block) -> None:
         """Take a finished job into account."""
-        count = len(block.batches)
-        if not count:
+        if not (count := len(block.batches)):
             return
         spent = (block.reading_ns + block.transform_ns + block.handover_ns) / count
         # Averaged, because the first jobs open files and fault pages in, and are not typical.
@@ -184,6 +186,8 @@ class JobSizer:
         # Of batches made one by one none waits for another one, however many there are.
         by_size = INLINE_BLOCK_BYTES / batch_bytes if self.cuts else MAX_BATCHES
         self.inline_batches = self._within(INLINE_NS, by_size, 2 * self.inline_batches)
+        memory = self._memory
+        memory.batches, memory.inline_batches, memory.cuts = self.batches, self.inline_batches, self.cuts
 
     def _within(self, target_ns: int, by_size: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))
@@ -247,8 +251,7 @@ class BatchMaker:
         return whole
 
     def _read(self, run: BatchRun) -> Block:
-        in_order = self._reader_in_order(run)
-        if in_order is not None:
+        if (in_order := self._reader_in_order(run)) is not None:
             return _cut_pieces(in_order.run(run.begin, run.stop, run.size), run)
         indices = _indices(self.sampler, run)
         if self.seed is None:
@@ -260,8 +263,7 @@ class BatchMaker:
     def _reader_of_batches(self, run: BatchRun) -> Callable[[int], Batch]:
         """A function that reads the batch of this number in a run."""
         begin, size, seed = run.begin, run.size, self.seed
-        in_order = self._reader_in_order(run)
-        if in_order is not None:
+        if (in_order := self._reader_in_order(run)) is not None:
             return lambda number: in_order.run(begin + number * size, begin + (number + 1) * size, size)[0][1]
         indices = _indices(self.sampler, run)
         if seed is None:
@@ -302,9 +304,8 @@ class BatchMaker:
         except Exception as error:
             start, stop = run.positions(number)
             name = getattr(transform, "__qualname__", type(transform).__name__)
-            place = (
-                f"map_batch={name} on batch {run.number + number} of epoch {run.epoch} (positions {start} to {stop})"
-            )
+            which = run.number + number
+            place = f"map_batch={name} on batch {which} of epoch {run.epoch} (positions {start} to {stop})"
             raise TransformError(place, self._where(run.epoch, start, stop), error) from error
 
     def _where(self, epoch: int, start: int, stop: int) -> Where:
@@ -385,8 +386,7 @@ def _indices(sampler: Sampler, run: BatchRun) -> Indices:
     else:
         indices = np.concatenate([sampler.indices(run.epoch, *run.positions(number)) for number in range(run.batches)])
     indices = np.ascontiguousarray(indices, np.int64)
-    if len(indices) != run.batches * run.size:
-        wanted = run.batches * run.size
+    if len(indices) != (wanted := run.batches * run.size):
         raise ValueError(f"{type(sampler).__name__}.indices gave {len(indices)} indices for {wanted} positions")
     return indices
 
