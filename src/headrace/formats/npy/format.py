@@ -321,7 +321,7 @@ class _RowReader:
     """Reads the rows of the usual file by one native call: in Python, the steps on the way to it take as long as copying 20 KB.
 
     Args:
-        rows: They.
+        rows: The rows of the file.
     """
 
     __slots__ = ("_rows",)
