@@ -190,10 +190,10 @@ void register_npy(nb::module_& module) {
              nb::arg("indices"),
              nb::sig("def batch(self, indices: numpy.typing.NDArray[numpy.int64]) -> dict[str, typing.Any]"),
              "The same as the only feature of a batch, `values`.")
-        .def("run", guarded([](const StoredRows& rows, std::size_t first, std::size_t stop) {
-                 return rows.run(first, stop);
-             }),
-             nb::arg("first"), nb::arg("stop"), nb::sig("def run(self, first: int, stop: int) -> dict[str, typing.Any]"),
+        .def("run",
+             guarded([](const StoredRows& rows, std::size_t first, std::size_t stop) { return rows.run(first, stop); }),
+             nb::arg("first"), nb::arg("stop"),
+             nb::sig("def run(self, first: int, stop: int) -> dict[str, typing.Any]"),
              "The rows from first to stop as such a batch. IndexError: there are fewer.");
     module.def(
         "take_ranges", guarded(&take_at), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
