@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.loading.fakes import Numbers
 
 import headrace as hr
-from headrace.contracts.values import POOLED_BYTES, Ragged, copy_pooled, join, take_rows
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import POOLED_BYTES, Ragged, copy_pooled, cut_batch, join, take_rows
 
 ROWS = st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=6)
 
@@ -138,3 +140,90 @@ def test_large_arrays_are_copied_and_joined_like_small_ones(dtype, count):
 def test_large_text_is_joined_like_small_text():
     one = hr.Strings.from_values(["a" * POOLED_BYTES, "", "b"])
     assert join([one, one[1:]]).to_list() == [*one.to_list(), "", "b"]
+
+
+@given(st.integers(1, 8), st.integers(1, 8))
+def test_parts_are_the_batches_of_parts(size, count):
+    source = Numbers(100)
+    whole = source.batch(np.arange(size * count))
+    for number, part in enumerate(cut_batch(whole, size, count)):
+        alone = source.batch(np.arange(number * size, (number + 1) * size))
+        assert part.keys() == alone.keys()
+        for name, column in alone.items():
+            assert column.dtype == part[name].dtype
+            if isinstance(column, Ragged):
+                assert part[name].to_list() == column.to_list()
+            else:
+                assert part[name].tolist() == column.tolist()
+
+
+def test_parts_are_views():
+    whole = Numbers(100).batch(np.arange(10))
+    first, second = cut_batch(whole, 5, 2)
+    assert np.shares_memory(first["row"], whole["row"])
+    assert np.shares_memory(second["many"].values, whole["many"].values)
+    assert not np.shares_memory(first["row"], second["row"])
+    assert cut_batch(whole, 10, 1) == [whole]
+
+
+def test_parts_of_text_are_views():
+    text = Strings.from_values(["a", "", "bcd", "é", "x", "yz"])
+    whole = {"t": text, "pairs": text.reshape(6, 1), "bytes": Strings.from_values([b"1"] * 6), "list": list(range(6))}
+    parts = cut_batch(whole, 2, 3)
+    for number, part in enumerate(parts):
+        rows = slice(2 * number, 2 * number + 2)
+        assert list(part) == list(whole)
+        assert [type(column) for column in part.values()] == [type(column) for column in whole.values()]
+        assert part["t"].tolist() == text.tolist()[rows]
+        assert part["list"] == whole["list"][rows]
+        assert (part["t"].shape, part["t"].is_text, part["bytes"].is_text) == ((2,), True, False)
+        assert np.shares_memory(part["t"].data, text.data)
+        assert np.shares_memory(part["t"].offsets, text.offsets)
+        assert part["pairs"].shape == (2, 1)
+        assert part["pairs"].tolist() == text.reshape(6, 1)[rows].tolist()
+    with pytest.raises(AttributeError, match="read-only"):
+        parts[0]["t"].shape = (1,)
+    with pytest.raises(TypeError):
+        cut_batch({"x": 5}, 1, 2)
+
+
+INNER = {
+    "numbers": np.arange(9.0),
+    "grids": np.arange(36).reshape(9, 2, 2),
+    "text": Strings.from_values(list("abcdefghi")),
+    "rows": Ragged(np.arange(5), np.array([0, 1, 1, 1, 2, 2, 3, 3, 4, 5])),
+}
+
+
+@pytest.mark.parametrize("kind", INNER)
+@given(cuts=st.lists(st.integers(0, 9), min_size=5, max_size=5), begin=st.integers(0, 2))
+def test_parts_of_rows_that_vary_are_slices(kind, cuts, begin):
+    whole = Ragged(INNER[kind], np.array([0, *sorted(cuts), 9]))[begin : begin + 4]
+    parts = cut_batch({"r": whole}, 2, 2)
+    for number, part in enumerate(parts):
+        column, alone = part["r"], whole[2 * number : 2 * number + 2]
+        assert type(column) is Ragged
+        assert type(column.values) is type(alone.values)
+        assert column.to_list() == alone.to_list()
+        assert column.offsets.tolist() == alone.offsets.tolist()
+        assert column.offsets.dtype == np.int64
+        column.__post_init__()
+    if kind == "numbers":
+        assert np.shares_memory(parts[0]["r"].values, INNER[kind]) or not len(parts[0]["r"].values)
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 1, 3], [0, 9, 1, 3], [0, -1, 2, 3], [0, 1, 2**63 - 1, 3]])
+def test_parts_of_offsets_that_fall_are_refused(offsets):
+    column = Ragged(np.arange(3), np.array(offsets))
+    with pytest.raises(ValueError, match="offsets must run"):
+        cut_batch({"r": column}, 1, 3)
+
+
+def test_parts_of_offsets_of_other_types():
+    column = Ragged(np.arange(3), np.array([0, 2, 3], np.int32))
+    assert [part["r"].to_list() for part in cut_batch({"r": column}, 1, 2)] == [[[0, 1]], [[2]]]
+
+
+def test_empty_parts_of_one():
+    (part,) = cut_batch(Numbers(3).batch(np.zeros(0, np.int64)), 0, 1)
+    assert len(part["i"]) == 0

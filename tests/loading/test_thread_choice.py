@@ -1,6 +1,5 @@
 """The choice between threads and none, from costs that the tests give; no test reads a clock."""
 
-import contextlib
 import gc
 import pickle
 import weakref
@@ -16,7 +15,7 @@ from tests.loading.fakes import Damaged, Numbers
 import headrace as hr
 from headrace.errors import CorruptRecord
 from headrace.loading import thread_choice
-from headrace.loading.jobs import PASSED_NS, Block, JobMemory, JobSizer
+from headrace.loading.jobs import Block, JobMemory, JobSizer
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.rounds import BatchRun
 from headrace.loading.thread_choice import (
@@ -610,64 +609,85 @@ def test_jobs_without_threads_stay_small():
     for _ in range(40):
         sizer.note(Block(run, [{}], bytes=10 << 20, reading_ns=10_000_000))
     assert (sizer.batches, sizer.inline_batches) == (1, 1)
-    fixed = JobSizer(can_grow=False, memory=JobMemory(100, 1))
+    fixed = JobSizer(can_grow=False)
     fixed.note(Block(run, [{}], reading_ns=10))
     assert (fixed.batches, fixed.inline_batches, fixed.cuts) == (1, 2, False)
 
 
-def test_a_sizer_begins_with_half_the_size_of_an_earlier_pass():
+def test_a_sizer_goes_on_with_half_the_size_of_an_earlier_pass():
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
-    memory = JobMemory(100, 60)
+    memory = JobMemory(100, 60, batch_ns=1000)
     sizer = JobSizer(can_grow=True, memory=memory)
-    assert (sizer.batches, sizer.inline_batches, sizer.cuts) == (50, 30, True)
-    sizer.note(Block(run, [{}], bytes=1, reading_ns=PASSED_NS // 8))
-    assert (sizer.batches, sizer.inline_batches) == (memory.batches, memory.inline_batches) == (8, 2)
-    small = [JobSizer(can_grow=True, memory=JobMemory(n, n)) for n in (1, 2, 3)]
-    assert [(sizer.batches, sizer.inline_batches) for sizer in small] == [(1, 1)] * 3
-    uncut = JobSizer(can_grow=True, memory=JobMemory(4, 200, cuts=False))
-    assert (uncut.batches, uncut.inline_batches, uncut.cuts) == (2, 100, False)
+    assert (sizer.batches, sizer.inline_batches, sizer.cuts) == (1, 1, True)
+    sizer.note(Block(run, [{}], bytes=1, reading_ns=3000))
+    assert (sizer.batches, sizer.inline_batches, sizer._batch_ns) == (50, 30, 2000)
+    assert memory == JobMemory(50, 30, 2000)
+    sizer.note(Block(run, [{}], bytes=1, reading_ns=2000))
+    assert (sizer.batches, sizer.inline_batches) == (100, 60)
+    fixed = JobSizer(can_grow=False, memory=JobMemory(100, 4))
+    fixed.note(Block(run, [{}], bytes=1, reading_ns=10))
+    assert (fixed.batches, fixed.inline_batches, fixed.cuts) == (1, 2, False)
 
 
-@pytest.mark.parametrize("options", [{}, {"threads": 0}])
-def test_a_later_pass_without_threads_begins_with_larger_jobs(options):
-    loader = hr.Loader(Numbers(100_000), 20, **options)
-    for _ in loader:
-        pass
-    first = iter(loader)
-    memory = first._recipe.memory
-    assert memory.inline_batches > 8
-    assert first._pace.inline_batches == memory.inline_batches // 2
-    given = [batch["i"].tolist() for batch in first]
-    assert given == np.arange(100_000).reshape(-1, 20).tolist()
+def test_larger_rows_than_those_of_an_earlier_pass_make_small_jobs():
+    run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
+    for size, ns, batches, inline, cuts in (
+        (1 << 20, 50_000, 4, 20, False),  # One by one, so none waits for another one.
+        (64 << 20, 100_000_000, 1, 1, False),
+        (1000, 400_000, 10, 2, True),
+    ):
+        sizer = JobSizer(can_grow=True, memory=JobMemory(256, 120, batch_ns=ns))
+        sizer.note(Block(run, [{}], bytes=size, reading_ns=ns))
+        assert (sizer.batches, sizer.inline_batches, sizer.cuts) == (batches, inline, cuts)
 
 
-def test_a_later_loop_begins_with_larger_jobs():
-    source = Numbers(100_000)
+class Wide(Numbers):
+    """Rows of equal size. Notes how many it is asked for."""
 
-    def sizes() -> list[int]:
-        batches = iter(hr.Loader(source, 10))
-        batches._recipe.choice.uses_threads = batches._recipe.choice.kept = True
-        first = batches._pace.batches
-        for _ in batches:
+    def __init__(self, n, length):
+        super().__init__(n)
+        self.length, self.asked = length, []
+
+    def batch(self, indices):
+        self.asked.append(len(indices))
+        return {"x": np.zeros((len(indices), self.length), np.uint8)}
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 0}, {"threads": 1}])
+def test_other_rows_of_the_same_kind_begin_with_one_batch(options):
+    """A job of as many batches as the last one of the file before could take gigabytes."""
+    for n, length in ((50_000, 2), (50_000, 2), (200, 100_000)):
+        source = Wide(n, length)
+        for _ in hr.Loader(source, 10, **options):
             pass
-        return [first, batches._pace.batches]
+        asked = source.asked
+        del source
+    assert asked[0] == 10
+    assert max(asked) <= 40  # 4 MB
 
-    first, last = sizes()
-    assert first == 1
-    assert sizes()[0] == max(last // 2, 1)
+
+@pytest.mark.parametrize("options", [{}, {"threads": 0}, {"threads": 1}])
+def test_a_later_pass_remembers_the_size_of_jobs(options):
+    loader = hr.Loader(Numbers(20_000), 20, **options)
+    for _ in range(3):
+        batches = iter(loader)
+        memory = batches._recipe.memory
+        assert (batches._pace.batches, batches._pace.inline_batches) == (1, 1)
+        assert (batches._pace._half, batches._pace._inline_half) == (memory.batches // 2, memory.inline_batches // 2)
+        assert [batch["i"].tolist() for batch in batches] == np.arange(20_000).reshape(-1, 20).tolist()
+        assert (memory.batches, memory.inline_batches) == (batches._pace.batches, batches._pace.inline_batches)
+        assert memory.batch_ns > 0
 
 
-def test_a_later_pass_of_a_loader_with_threads_begins_with_larger_jobs():
-    loader = hr.Loader(Numbers(100_000), 10, threads=1)
-    first = iter(loader)
-    assert first._pace.batches == 1
-    for _ in first:
-        pass
-    assert loader._memory.batches == first._pace.batches
-    loader._memory.batches = 100
-    with contextlib.closing(iter(loader)) as second:
-        assert second._pace.batches == 50
-    assert hr.Loader(Numbers(100_000), 10, threads=1)._memory.batches == 1
+def test_a_later_loader_of_a_source_remembers_the_size_of_jobs():
+    source = Numbers(2000)
+    first = iter(hr.Loader(source, 30))
+    list(first)
+    assert iter(hr.Loader(source, 30))._recipe.memory is first._recipe.memory
+    assert iter(hr.Loader(source, 31))._recipe.memory is not first._recipe.memory
+    alone = iter(hr.Loader(source, 30, threads=1))._recipe.memory
+    assert alone is not first._recipe.memory
+    assert alone == JobMemory()
 
 
 def test_large_batches_are_made_one_by_one_without_threads():

@@ -1,4 +1,4 @@
-"""The values that examples and batches are made of, and how columns are joined and their rows taken."""
+"""The values that examples and batches are made of, and how columns are joined and cut, and their rows taken."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ __all__ = [
     "MadeExample",
     "Ragged",
     "copy_pooled",
+    "cut_batch",
     "join",
     "place_values",
     "take_rows",
@@ -196,6 +197,15 @@ def join(columns: Sequence[Any]) -> Any:
         return np.concatenate(columns)
     whole = _take_pooled(first.dtype, (sum(map(len, columns)), *first.shape[1:]))
     return np.concatenate(columns, out=whole)
+
+
+def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
+    """Cut a batch into ``count`` parts of ``size`` examples: views of the columns (sparse columns are copied).
+
+    >>> [part["x"].tolist() for part in cut_batch({"x": np.arange(6)}, 3, 2)]
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    return [batch] if count == 1 else _native.cut_batch(batch, Strings, Ragged, size, count)
 
 
 def copy_pooled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -29,21 +29,12 @@ from headrace.contracts.protocols import (
 )
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged, cut_batch
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder
 
-__all__ = ["BatchMaker", "Block", "JobMemory", "JobSizer", "OpenRun", "bytes_of", "check_rows", "cut_batch"]
-
-
-def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
-    """Cut a batch into ``count`` parts of ``size`` examples: views of the columns (sparse columns are copied).
-
-    >>> [part["x"].tolist() for part in cut_batch({"x": np.arange(6)}, 3, 2)]
-    [[0, 1, 2], [3, 4, 5]]
-    """
-    return [batch] if count == 1 else _native.cut_batch(batch, Strings, Ragged, size, count)
+__all__ = ["BatchMaker", "Block", "JobMemory", "JobSizer", "OpenRun", "bytes_of", "check_rows"]
 
 
 def check_rows(batch: Batch, rows: int) -> None:
@@ -150,7 +141,7 @@ class JobMemory:
 
     batches: int = 1
     inline_batches: int = 1
-    cuts: bool = True
+    batch_ns: float = 0.0
 
 
 class JobSizer:
@@ -158,18 +149,20 @@ class JobSizer:
 
     Args:
         can_grow: Whether a job may make several batches by cutting a larger one.
-        memory: Of the pass before: this one begins with half as many batches. It is kept up to date.
+        memory: Of the pass before, kept up to date. This pass begins with one batch, too, because its rows may be a thousand times as large:
+            those of other files, or of a file that is sorted by size. Then it goes on with up to half as many as that one.
     """
 
     def __init__(self, *, can_grow: bool, memory: JobMemory | None = None) -> None:
         self._can_grow = can_grow
         self._memory = memory = JobMemory() if memory is None else memory
-        self.batches: int = max(1, memory.batches // 2) if can_grow else 1
-        self.inline_batches: int = max(1, memory.inline_batches // 2)
+        self.batches: int = 1
+        self.inline_batches: int = 1
         """The same for a job that the consumer makes itself."""
-        self.cuts: bool = can_grow and memory.cuts
+        self.cuts: bool = can_grow
         """Whether such a job should cut its batches from a larger one."""
-        self._batch_ns = 0.0
+        self._half, self._inline_half = memory.batches // 2, memory.inline_batches // 2
+        self._batch_ns = memory.batch_ns
 
     def note(self, block: Block) -> None:
         """Take a finished job into account."""
@@ -180,14 +173,14 @@ class JobSizer:
         self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
         batch_bytes = max(block.bytes / count, 1.0)
         if self._can_grow:
-            self.batches = self._within(PASSED_NS, MAX_BLOCK_BYTES / batch_bytes, 2 * self.batches)
+            self.batches = self._within(PASSED_NS, MAX_BLOCK_BYTES / batch_bytes, max(2 * self.batches, self._half))
             least = 2 * LEAST_CUT if batch_bytes > COPIED_PER_NS * self._batch_ns else LEAST_CUT
             self.cuts = least * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= INLINE_NS
         # Of batches made one by one none waits for another one, however many there are.
         by_size = INLINE_BLOCK_BYTES / batch_bytes if self.cuts else MAX_BATCHES
-        self.inline_batches = self._within(INLINE_NS, by_size, 2 * self.inline_batches)
+        self.inline_batches = self._within(INLINE_NS, by_size, max(2 * self.inline_batches, self._inline_half))
         memory = self._memory
-        memory.batches, memory.inline_batches, memory.cuts = self.batches, self.inline_batches, self.cuts
+        memory.batches, memory.inline_batches, memory.batch_ns = self.batches, self.inline_batches, self._batch_ns
 
     def _within(self, target_ns: int, by_size: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))
