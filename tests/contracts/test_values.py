@@ -6,7 +6,19 @@ from tests.loading.fakes import Numbers
 
 import headrace as hr
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import POOLED_BYTES, Ragged, copy_pooled, cut_batch, join, take_rows
+from headrace.contracts.values import (
+    POOLED_BYTES,
+    Ragged,
+    SizeEstimate,
+    bytes_of,
+    check_and_measure,
+    check_rows,
+    copy_pooled,
+    cut_batch,
+    join,
+    take_rows,
+)
+from headrace.errors import SchemaMismatch
 
 ROWS = st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=6)
 
@@ -227,3 +239,76 @@ def test_parts_of_offsets_of_other_types():
 def test_empty_parts_of_one():
     (part,) = cut_batch(Numbers(3).batch(np.zeros(0, np.int64)), 0, 1)
     assert len(part["i"]) == 0
+
+
+def test_rows_are_counted():
+    batch = Numbers(9).batch(np.arange(4))
+    check_rows(batch, 4)
+    check_rows({"list": [1, 2]}, 2)
+    for wrong in (3, 5):
+        with pytest.raises(SchemaMismatch, match=f"expected {wrong} rows from the source, found 4 - at feature 'i'"):
+            check_rows(batch, wrong)
+
+
+def test_bytes_of_columns():
+    sparse = pytest.importorskip("scipy.sparse")
+    ragged = Ragged.from_list([[1, 2], [3]], "int16")
+    assert bytes_of({"a": np.zeros((2, 3), np.float32), "b": ragged}) == 24 + 6 + 24
+    assert bytes_of({"nested": Ragged(ragged, np.array([0, 2]))}) == 6 + 24 + 16
+    assert bytes_of({"images": [np.zeros(5, np.uint8), np.zeros(7, np.uint8)], "other": ["x"]}) == 12
+    assert bytes_of({"sparse": sparse.csr_array(np.eye(4))}) == 32
+
+
+def test_rows_are_counted_and_measured_in_one_loop():
+    batch = Numbers(9).batch(np.arange(4))
+    assert check_and_measure(batch, 4) == bytes_of(batch) > 0
+    for wrong in (3, 5):
+        with pytest.raises(SchemaMismatch, match=f"expected {wrong} rows from the source, found 4"):
+            check_and_measure(batch, wrong)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=2, max_size=60), st.integers(1, 8), st.integers(1, 70), st.data())
+def test_an_estimate_of_sizes_in_proportion(sizes, step, count, data):
+    """Examples that have three times the bytes that they are stored in: as many as fit are read together, found by halving. What
+    is known of later ones from an earlier question changes nothing.
+    """
+    ends = np.cumsum([0, *sizes])
+    stored = lambda first, stop: int(ends[min(stop, len(sizes))] - ends[min(first, len(sizes))])  # noqa: E731
+    estimate = SizeEstimate(stored)
+    first, most = data.draw(st.integers(0, len(sizes) - 1)), data.draw(st.integers(1, 20_000))
+    assert estimate.fitting(first, step, count, most) == count  # nothing is known
+    begin = data.draw(st.integers(0, len(sizes) - 1))
+    stop = data.draw(st.integers(begin + 1, len(sizes)))
+    estimate.note(begin, stop, 3 * stored(begin, stop))
+    for at in data.draw(st.lists(st.integers(0, first), max_size=3)):
+        estimate.fitting(at, data.draw(st.integers(1, 8)), data.draw(st.integers(2, 9)), most)
+    found = estimate.fitting(first, step, count, most)
+    halves = [count >> times for times in range(count.bit_length())]
+    assert found in halves
+    assert found == 1 or 3 * stored(first, first + found * step) <= most
+    assert found == count or 3 * stored(first, first + halves[halves.index(found) - 1] * step) > most
+
+
+def test_an_estimate_of_unknown_sizes():
+    unknown = SizeEstimate(lambda first, stop: 0)
+    unknown.note(0, 4, 1 << 40)
+    assert unknown.fitting(4, 4, 64, 1) == 64
+
+    def fails(first, stop):
+        raise OSError("the index is damaged")
+
+    failing = SizeEstimate(fails)
+    failing.note(0, 4, 100)
+    assert (failing.fitting(4, 4, 64, 1000), failing.fitting(4, 4, 1, 1000)) == (1, 1)
+
+
+def test_small_examples_are_looked_at_together():
+    """Asking takes longer than reading some of them."""
+    asked = []
+    estimate = SizeEstimate(lambda first, stop: asked.append((first, stop)) or 10 * (stop - first))
+    estimate.note(0, 100, 1000)
+    assert [estimate.fitting(at, 5, 20, 1 << 20) for at in range(100, 6_500, 100)] == [20] * 64
+    assert asked == [(0, 100), (100, 200), (100, 6500)]
+    assert estimate.fitting(6_500, 5, 20, 1 << 20) == 20
+    assert len(asked) == 6
+    assert estimate.fitting(6_500, 1 << 18, 20, 1 << 20) == 1

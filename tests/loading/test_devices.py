@@ -216,7 +216,7 @@ def test_the_next_block_is_finished_early():
     finished = []
     source = Numbers(30, cuts_cleanly=False)
     processes = WorkerPrefetcher(
-        RoundPlan(1, 10).runs(Cursor(0, 0), 30, 0, lambda: 1),
+        RoundPlan(1, 10).runs(Cursor(0, 0), 30, 0, lambda _: 1),
         maker=BatchMaker(source, InOrder(30), None, None),
         finish=lambda block: finished.append(block.run.number) or block,
         workers=1,

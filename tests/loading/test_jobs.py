@@ -10,30 +10,12 @@ from tests.loading.fakes import Damaged, Numbers
 
 import headrace as hr
 from headrace import Loader
-from headrace.contracts.values import Ragged
-from headrace.errors import CorruptRecord, SchemaMismatch
+from headrace.contracts.values import Ragged, bytes_of
+from headrace.errors import CorruptRecord
 from headrace.loading import jobs
-from headrace.loading.jobs import BatchMaker, bytes_of, check_rows
+from headrace.loading.jobs import BatchMaker
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder, Shuffled
-
-
-def test_rows_are_counted():
-    batch = Numbers(9).batch(np.arange(4))
-    check_rows(batch, 4)
-    check_rows({"list": [1, 2]}, 2)
-    for wrong in (3, 5):
-        with pytest.raises(SchemaMismatch, match=f"expected {wrong} rows from the source, found 4 - at feature 'i'"):
-            check_rows(batch, wrong)
-
-
-def test_bytes_of_columns():
-    sparse = pytest.importorskip("scipy.sparse")
-    ragged = Ragged.from_list([[1, 2], [3]], "int16")
-    assert bytes_of({"a": np.zeros((2, 3), np.float32), "b": ragged}) == 24 + 6 + 24
-    assert bytes_of({"nested": Ragged(ragged, np.array([0, 2]))}) == 6 + 24 + 16
-    assert bytes_of({"images": [np.zeros(5, np.uint8), np.zeros(7, np.uint8)], "other": ["x"]}) == 12
-    assert bytes_of({"sparse": sparse.csr_array(np.eye(4))}) == 32
 
 
 def plus_one(batch):
@@ -199,3 +181,60 @@ def test_other_orders_are_read_by_index():
     assert not source.runs
     with pytest.raises(IndexError):
         list(Loader({"row": np.arange(5)}, 4, sampler=InOrder(10), threads=0))
+
+
+class Steps(Numbers):
+    """Rows of a few bytes, then of many. Notes how many rows of each kind are read at once."""
+
+    def __init__(self, n, small, length, *, fails=False):
+        super().__init__(n)
+        self.small, self.length, self.fails, self.asked = small, length, fails, []
+
+    def batch(self, indices):
+        large = indices >= self.small
+        self.asked.append(int(large.sum()))
+        lengths = np.where(large, self.length, 2)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        return {"i": indices, "x": Ragged(np.zeros(int(offsets[-1]), np.uint8), offsets)}
+
+    def stored_bytes(self, first, stop):
+        if self.fails and stop > self.small:
+            raise CorruptRecord(self.where(first), expected="an intact index", found="a damaged one")
+        large = max(0, min(stop, self.n) - max(first, self.small))
+        return 20 * (min(stop, self.n) - first - large) + self.length * large
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 0}, {"threads": 1}, {"threads": 2}])
+@pytest.mark.parametrize("shard", [None, hr.Shard(1, 3)])
+@pytest.mark.parametrize("fails", [False, True])
+def test_rows_that_get_far_larger_make_small_jobs(options, shard, fails):
+    """A job of as many batches as fitted before could take gigabytes."""
+    source = Steps(61_500, 60_000, 1 << 16, fails=fails)
+    found = []
+    for batch in Loader(source, 4, shard=shard, **options):
+        found += batch["i"].tolist()
+    assert found == sum(
+        (list(range(at, at + 4)) for at in range(0 if shard is None else 4, 61_500, 4 if shard is None else 12)), []
+    )
+    assert max(source.asked) <= 256  # 16 MB
+
+
+def test_sizes_are_not_asked_for_in_other_orders():
+    source = Steps(2_000, 1_000, 10, fails=True)
+    for options in ({"shuffle": True}, {"sampler": Shuffled(2_000, seed=1)}):
+        assert sum(len(batch["i"]) for batch in Loader(source, 4, threads=0, **options)) == 2_000
+
+
+@pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 1}, {"workers": 1}])
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.array_record"])
+def test_records_that_get_far_larger_come_as_they_are(tmp_path, options, name):
+    lengths = [10] * 6_000 + [300_000] * 40
+    with hr.Writer(tmp_path / name, schema=hr.Schema({"x": hr.Feature("bytes")})) as writer:
+        for at, length in enumerate(lengths):
+            writer.write({"x": bytes([at % 251]) * length})
+    at = 0
+    for batch in Loader(hr.open(tmp_path / name), 8, **options):
+        for value in batch["x"]:
+            assert value == bytes([at % 251]) * lengths[at]
+            at += 1
+    assert at == len(lengths)

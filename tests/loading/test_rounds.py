@@ -18,7 +18,7 @@ SIZES = st.integers(0, 200)
 def batches_of(layout, cursor, n, rank, counts=(1,)):
     """The positions of each batch of one rank, and the state after it."""
     turns = cycle(counts)
-    for run in layout.runs(cursor, n, rank, lambda: next(turns)):
+    for run in layout.runs(cursor, n, rank, lambda _: next(turns)):
         for number in range(run.batches):
             yield list(range(*run.positions(number))), run.after(number + 1)
 
@@ -95,7 +95,7 @@ def test_the_end_of_an_epoch(n, world, batch_size, ranks):
 
 def test_runs_of_a_trillion_cost_nothing():
     layout, n = RoundPlan(8, 128), 1 << 40
-    (run,) = layout.runs(Cursor(0, 0), n, 7, lambda: 1 << 40)
+    (run,) = layout.runs(Cursor(0, 0), n, 7, lambda _: 1 << 40)
     assert run == BatchRun(0, 0, 0, 1024, 7 * 128, 128, 1 << 30, is_last=True)
     assert run.after(1 << 30) == Cursor(1, 0)
     assert run.after(5) == Cursor(0, 5 * 1024)
@@ -104,7 +104,7 @@ def test_runs_of_a_trillion_cost_nothing():
 @given(LAYOUTS, st.integers(1, 200), st.integers(1, 9))
 def test_one_of_many(layout, n, pace):
     """A run's batch alone is the same batch."""
-    for run in layout.runs(Cursor(2, 0), n, layout.world - 1, lambda: pace):
+    for run in layout.runs(Cursor(2, 0), n, layout.world - 1, lambda _: pace):
         for number in range(run.batches):
             alone = run.only(number)
             assert (alone.batches, alone.number) == (1, run.number + number)
@@ -118,3 +118,12 @@ def test_parts_follow_one_another(size, world):
     parts = [part_bounds(size, rank, world) for rank in range(world)]
     assert [begin for begin, _ in parts] == [0, *(end for _, end in parts[:-1])]
     assert parts[-1][1] == size
+
+
+@given(LAYOUTS, SIZES, st.data())
+def test_runs_are_planned_by_where_they_start(layout, n, data):
+    position, asked = data.draw(st.integers(0, n)), []
+    runs = list(layout.runs(Cursor(0, position), n, 0, lambda start: asked.append(start) or 1 + start % 3))
+    full = [run for run in runs if run.step == layout.round_size]
+    assert asked == [run.start for run in full]
+    assert all(run.batches == 1 + run.start % 3 for run in full[:-1])

@@ -338,16 +338,33 @@ def test_large_examples_are_held_a_few_at_a_time(tmp_path, monkeypatch, name):
     assert not asked or (max(asked) <= 62 and asked.count(6) > 30)
 
 
+@pytest.mark.parametrize("name", ["b.tfrecord.gz", "b.jsonl", "b.avro"])
+def test_examples_that_get_far_larger_are_held_a_few_at_a_time(tmp_path, monkeypatch, name):
+    """Payloads that pass unchanged, too. As many large ones as small ones before would take 600,000 bytes here."""
+    lengths = [2] * 500 + [2_000] * 300
+    with hr.Writer(tmp_path / "a.tfrecord", schema=hr.Schema({"x": hr.Feature("str")})) as writer:
+        for length in lengths:
+            writer.write({"x": "x" * length})
+    monkeypatch.setattr(sinks, "BATCH_BYTES", 50_000)
+    held = []
+    note = sinks.RowSizer.note
+    monkeypatch.setattr(sinks.RowSizer, "note", lambda self, *found: held.append(found[-1]) or note(self, *found))
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / name)
+    assert [len(each["x"]) for each in hr.open(tmp_path / name)] == lengths
+    assert 590_000 < sum(held) < 640_000
+    assert max(held) <= 330_000  # A small one takes three times as many bytes in a file as in memory.
+
+
 def test_rows_held_at_once():
     sizer = sinks.RowSizer()
     assert sizer.rows == 64
-    sizer.note(64, 64 << 20)
+    sizer.note(0, 64, 64 << 20)
     assert sizer.rows == 64
-    sizer.note(64, 640)
+    sizer.note(64, 64, 640)
     assert sizer.rows == 1024
-    sizer.note(1, 1 << 40)
+    sizer.note(128, 1, 1 << 40)
     assert sizer.rows == 1
-    sizer.note(1, 0)
+    sizer.note(129, 1, 0)
     assert sizer.rows == 1024
 
 

@@ -197,6 +197,9 @@ class ArrowNode(RowBlocks):
     def _leaf_of(self) -> dict[str, Leaf]:
         return {leaf.name: leaf for leaf in self._leaves}
 
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return int(self.table.slice(first, stop - first).nbytes)
+
     def _read_block(self, block: int, names: Sequence[str]) -> Batch:
         first, stop = self._firsts[block : block + 2].tolist()
         return self._columns(self.table.slice(first, stop - first), names)

@@ -16,8 +16,9 @@ from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of, schema_of_leaves
 from headrace.sources.decoded import decode_images
-from headrace.sources.node import Node
+from headrace.sources.node import Node, stored_bytes
 from headrace.sources.source import Source
+from headrace.sources.views import Chosen
 
 __all__ = ["HfNode", "from_hf", "to_hf"]
 
@@ -102,6 +103,12 @@ class HfNode:
 
     def cuts_cleanly(self) -> bool:
         return True
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        if self._backing is None:
+            return 0
+        rows, chosen = self._backing
+        return stored_bytes(rows if chosen is None else Chosen(rows, chosen), first, stop)
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
         roots = dict.fromkeys(name for name in self.dataset.column_names for leaf in names if _is_in(leaf, name))

@@ -25,6 +25,7 @@ __all__ = [
     "GivesArrow",
     "HasFilters",
     "HasSchema",
+    "KnowsSizes",
     "Locates",
     "NeedsMultiple",
     "PicksRows",
@@ -37,6 +38,7 @@ __all__ = [
     "Streams",
     "class_defines",
     "defines",
+    "known_bytes",
     "offers",
 ]
 
@@ -184,6 +186,22 @@ class CutsCleanly(Protocol):
     @property
     def cuts_cleanly(self) -> bool:
         """Whether ``batch(indices)`` cut at ``k`` equals ``batch(indices[:k])`` and ``batch(indices[k:])``, dtypes and kinds included."""
+
+
+class KnowsSizes(Protocol):
+    """A source, records or table that knows where its examples lie."""
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        """About how many bytes the examples from ``first`` up to ``stop`` take where they are stored; 0 if that is not known.
+
+        There is at least one of them, and ``stop`` may be beyond the end.
+        """
+
+
+def known_bytes(source: Any, first: int, stop: int) -> int:
+    """What :class:`KnowsSizes` asks for; 0 if the source does not say."""
+    kind: Any = type(source)
+    return source.stored_bytes(first, stop) if class_defines(kind, KnowsSizes) else 0
 
 
 @runtime_checkable

@@ -1,9 +1,9 @@
-"""The values that examples and batches are made of, and how columns are joined and cut, and their rows taken."""
+"""The values that examples and batches are made of: how columns are joined and cut, their rows taken, and their bytes counted."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from headrace import _hooks, _native
 from headrace.contracts.strings import Strings
+from headrace.errors import SchemaMismatch, Where
 
 __all__ = [
     "LONG",
@@ -23,6 +24,10 @@ __all__ = [
     "MadeBatch",
     "MadeExample",
     "Ragged",
+    "SizeEstimate",
+    "bytes_of",
+    "check_and_measure",
+    "check_rows",
     "copy_pooled",
     "cut_batch",
     "join",
@@ -36,6 +41,9 @@ Indices = npt.NDArray[np.int64]
 
 LONG = 64
 """Values in a row from which copying it by itself is cheaper than an index for each value."""
+
+MOST_AHEAD = 64
+"""How many times as many examples as were asked about are looked at together where they are small."""
 
 POOLED_BYTES = 1 << 17
 """Copies of at least this size take memory of the pool of batches. The system takes such memory back and clears it each time."""
@@ -208,6 +216,51 @@ def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
     return [batch] if count == 1 else _native.cut_batch(batch, Strings, Ragged, size, count)
 
 
+def check_rows(batch: Batch, rows: int) -> None:
+    """Check that a source returned as many rows as it was asked for.
+
+    Raises:
+        SchemaMismatch: A column is shorter or longer.
+    """
+    for name, column in batch.items():
+        found = column.shape[0] if hasattr(column, "shape") else len(column)
+        if found != rows:
+            raise SchemaMismatch(
+                Where(feature=name),
+                expected=f"{rows} rows from the source",
+                found=str(found),
+                hint="This is a bug in the source.",
+            )
+
+
+def bytes_of(batch: Mapping[str, Any]) -> int:
+    """The bytes of a batch's arrays; objects count as references."""
+    return sum(map(_bytes_of, batch.values()))
+
+
+def check_and_measure(batch: Batch, rows: int) -> int:
+    """:func:`bytes_of`, after :func:`check_rows`: in one loop, because for small batches two are noticeable."""
+    size = 0
+    for name, column in batch.items():
+        if type(column) is np.ndarray and column.ndim and len(column) == rows:
+            size += column.nbytes
+        else:
+            check_rows({name: column}, rows)
+            size += _bytes_of(column)
+    return size
+
+
+def _bytes_of(column: Any) -> int:
+    if isinstance(column, (np.ndarray, Strings)):
+        return column.nbytes
+    if isinstance(column, Ragged):
+        return _bytes_of(column.values) + column.offsets.nbytes
+    if isinstance(column, list):
+        return sum(_bytes_of(value) for value in column)
+    held = column if hasattr(column, "nbytes") else getattr(column, "data", None)  # the stored values of scipy's arrays
+    return int(getattr(held, "nbytes", 0))
+
+
 def copy_pooled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A copy, see :data:`POOLED_BYTES`."""
     if array.nbytes < POOLED_BYTES or array.dtype.hasobject:
@@ -275,3 +328,47 @@ def _vstack(columns: Sequence[Any]) -> tuple[Any, Any, Any]:
         np.concatenate([column.indices for column in columns]),
         np.concatenate(indptr),
     )
+
+
+class SizeEstimate:
+    """Estimates how many bytes examples will have, from the bytes that they take where they are stored.
+
+    Args:
+        stored_bytes: As :class:`~headrace.contracts.protocols.KnowsSizes` has it.
+    """
+
+    __slots__ = ("_latest", "_small", "_stored_bytes")
+
+    def __init__(self, stored_bytes: Callable[[int, int], int]) -> None:
+        self._stored_bytes = stored_bytes
+        self._latest: tuple[int, int, int] | None = None
+        self._small = range(0)
+        """Examples that fit into one job all together, so that no part of them has to be looked at."""
+
+    def note(self, first: int, stop: int, size: int) -> None:
+        """Note that the examples from ``first`` up to ``stop`` have ``size`` bytes."""
+        self._latest = first, stop, size
+
+    def fitting(self, first: int, step: int, count: int, most_bytes: int) -> int:
+        """How many of ``count`` steps of ``step`` examples from ``first`` on to read together, so that they have at most ``most_bytes``,
+        which is the same each time.
+
+        As many as were asked for where too little is known, and at least 1.
+        """
+        small = self._small
+        if count <= 1 or self._latest is None or small.start <= first <= first + count * step <= small.stop:
+            return count
+        begin, end, size = self._latest
+        try:
+            # Both sides in bytes of a batch times bytes in a file, which needs no division. Nothing is too large if a size is unknown.
+            most = most_bytes * self._stored_bytes(begin, end) or 1 << 200
+            found = size * self._stored_bytes(first, first + count * step)
+            while found > most and count > 1:
+                count //= 2
+                found = size * self._stored_bytes(first, first + count * step)
+            ahead = count * step * min(most // max(found, 1), MOST_AHEAD)
+            if size * self._stored_bytes(first, first + ahead) <= most:
+                self._small = range(first, first + ahead)
+        except Exception:  # noqa: BLE001 - such as a damaged index, which reading the examples reports
+            return 1
+        return count

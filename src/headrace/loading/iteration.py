@@ -8,11 +8,11 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Streams, defines
+from headrace.contracts.protocols import CutsCleanly, KnowsSizes, ReadsBatches, Sampler, Streams, defines
 from headrace.contracts.records import Shard
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, SizeEstimate, bytes_of, check_rows
 from headrace.io.threads import FORKS
-from headrace.loading.jobs import BatchMaker, Block, JobMemory, JobSizer, OpenRun, bytes_of, check_rows
+from headrace.loading.jobs import BatchMaker, Block, JobMemory, JobSizer, OpenRun
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.report import Times
 from headrace.loading.rounds import BatchRun, Cursor, RoundPlan
@@ -90,11 +90,14 @@ class RunPlan:
         Epochs without a batch end at once instead of repeating forever.
         """
 
-        def batches() -> int:
+        def batches(position: int) -> int:
             by_threads = self.threads and self.ahead and (self.choice is None or self.choice.uses_threads)
-            return pace.batches if self.workers or by_threads else pace.inline_batches
+            return pace.plan(position, self.layout.round_size, passed=bool(self.workers or by_threads))
 
-        n = len(self.order())
+        order = self.order()
+        if type(order) is InOrder and defines(self.source, KnowsSizes):
+            pace.sizes = SizeEstimate(self.source.stored_bytes)
+        n = len(order)
         while stop_epoch is None or start.epoch < stop_epoch:
             yield from self.layout.runs(start, n, self.shard.rank, batches)
             if stop_epoch is None and self.layout.rounds_left(0, n) == 0:

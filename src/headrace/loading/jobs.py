@@ -28,58 +28,12 @@ from headrace.contracts.protocols import (
     offers,
 )
 from headrace.contracts.random_keys import RandomKeys, read_batch
-from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, cut_batch
-from headrace.errors import SchemaMismatch, TransformError, Where
+from headrace.contracts.values import Batch, Indices, SizeEstimate, check_and_measure, cut_batch
+from headrace.errors import TransformError, Where
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder
 
-__all__ = ["BatchMaker", "Block", "JobMemory", "JobSizer", "OpenRun", "bytes_of", "check_rows"]
-
-
-def check_rows(batch: Batch, rows: int) -> None:
-    """Check that a source returned as many rows as it was asked for.
-
-    Raises:
-        SchemaMismatch: A column is shorter or longer.
-    """
-    for name, column in batch.items():
-        found = column.shape[0] if hasattr(column, "shape") else len(column)
-        if found != rows:
-            raise SchemaMismatch(
-                Where(feature=name),
-                expected=f"{rows} rows from the source",
-                found=str(found),
-                hint="This is a bug in the source.",
-            )
-
-
-def bytes_of(batch: Batch) -> int:
-    """The bytes of a batch's arrays; objects count as references."""
-    return sum(map(_bytes_of, batch.values()))
-
-
-def _check_and_measure(batch: Batch, rows: int) -> int:
-    """:func:`bytes_of`, after :func:`check_rows`: in one loop, because for small batches two are noticeable."""
-    size = 0
-    for name, column in batch.items():
-        if type(column) is np.ndarray and column.ndim and len(column) == rows:
-            size += column.nbytes
-        else:
-            check_rows({name: column}, rows)
-            size += _bytes_of(column)
-    return size
-
-
-def _bytes_of(column: Any) -> int:
-    if isinstance(column, (np.ndarray, Strings)):
-        return column.nbytes
-    if isinstance(column, Ragged):
-        return _bytes_of(column.values) + column.offsets.nbytes
-    if isinstance(column, list):
-        return sum(_bytes_of(value) for value in column)
-    held = column if hasattr(column, "nbytes") else getattr(column, "data", None)  # the stored values of scipy's arrays
-    return int(getattr(held, "nbytes", 0))
+__all__ = ["BatchMaker", "Block", "JobMemory", "JobSizer", "OpenRun"]
 
 
 class Clocks(Protocol):
@@ -99,6 +53,8 @@ INLINE_NS = 1_000_000
 MAX_BLOCK_BYTES = 4 << 20
 """The most bytes in a job of several batches. With half of it, threads pass so many jobs of large batches that they wait for each other; with twice
 as much, batches leave the cache before the consumer uses them."""
+MOST_SURPRISE_BYTES = 4 * MAX_BLOCK_BYTES
+"""The most bytes that a job may be expected to have, if its rows are larger than those of the jobs before."""
 MAX_BATCHES = 256
 INLINE_BLOCK_BYTES = 1 << 20
 """The most bytes in a job that the consumer makes itself: a larger block would leave the core's own cache before it is used."""
@@ -161,6 +117,8 @@ class JobSizer:
         """The same for a job that the consumer makes itself."""
         self.cuts: bool = can_grow
         """Whether such a job should cut its batches from a larger one."""
+        self.sizes: SizeEstimate | None = None
+        """Of the examples at each position, where that is known: so that a job is not too large if its rows are far larger than those before."""
         self._half, self._inline_half = memory.batches // 2, memory.inline_batches // 2
         self._batch_ns = memory.batch_ns
 
@@ -179,8 +137,24 @@ class JobSizer:
         # Of batches made one by one none waits for another one, however many there are.
         by_size = INLINE_BLOCK_BYTES / batch_bytes if self.cuts else MAX_BATCHES
         self.inline_batches = self._within(INLINE_NS, by_size, max(2 * self.inline_batches, self._inline_half))
+        if self.sizes is not None:
+            run = block.run
+            self.sizes.note(run.start, run.start + count * run.step, block.bytes)
         memory = self._memory
         memory.batches, memory.inline_batches, memory.batch_ns = self.batches, self.inline_batches, self._batch_ns
+
+    def plan(self, start: int, step: int, *, passed: bool) -> int:
+        """The number of batches of the next job.
+
+        Args:
+            start: The position of the first round.
+            step: Positions in a round.
+            passed: Whether the job goes to another thread or process.
+        """
+        count = self.batches if passed else self.inline_batches
+        if self.sizes is None or not (passed or self.cuts):
+            return count
+        return self.sizes.fitting(start, step, count, MOST_SURPRISE_BYTES)
 
     def _within(self, target_ns: int, by_size: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))
@@ -335,7 +309,7 @@ class OpenRun:
         self._number, self.left = number + 1, self.left - 1
         begun = started = perf_counter_ns()
         batch: Any = self._read(number)
-        clocks.bytes += _check_and_measure(batch, run.size)
+        clocks.bytes += check_and_measure(batch, run.size)
         done = perf_counter_ns()
         clocks.reading_ns += done - begun + self._prepared_ns
         if maker.transform is not None:
@@ -355,7 +329,7 @@ def _cut_pieces(pieces: list[tuple[int, Batch]], run: BatchRun) -> Block:
     """The batches of a run that was read in pieces, each of several batches."""
     block = Block(run, [])
     for count, batch in pieces:
-        block.bytes += _check_and_measure(batch, count * run.size)
+        block.bytes += check_and_measure(batch, count * run.size)
         block.batches += cut_batch(batch, run.size, count)
     return block
 

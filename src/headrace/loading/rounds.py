@@ -116,20 +116,20 @@ class RoundPlan:
         full, odd = self._rounds(position, n)
         return full + (odd > 0)
 
-    def runs(self, cursor: Cursor, n: int, rank: int, batches: Callable[[], int]) -> Iterator[BatchRun]:
+    def runs(self, cursor: Cursor, n: int, rank: int, batches: Callable[[int], int]) -> Iterator[BatchRun]:
         """The batches of ``rank`` from ``cursor`` to the end of its epoch of ``n``.
 
         Args:
             cursor: Where to begin.
             n: Positions in an epoch.
             rank: The rank.
-            batches: Returns the number of batches of the next run.
+            batches: Returns the number of batches of the run that starts at a position.
         """
         epoch, start = cursor
         size, step = self.batch_size, self.round_size
         full, odd = self._rounds(start, n)
         while full:
-            count = min(batches(), full)
+            count = min(batches(start), full)
             full -= count
             yield BatchRun(epoch, start // step, start, step, start + rank * size, size, count, full == 0 and odd == 0)
             start += count * step

@@ -29,6 +29,7 @@ from headrace.sources.node import (
     narrow,
     random_streams,
     runs_of,
+    stored_bytes,
     stream,
 )
 from headrace.sources.stacking import row, stack
@@ -193,6 +194,9 @@ class DecodedNode:
         return cuts_cleanly(self.parent) and all(
             None not in feature.shape[-IMAGE_AXES:] for feature in self._decoded.values()
         )
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return stored_bytes(self.parent, first, stop)
 
     def fingerprint_node(self) -> Node:
         """Decoding images does not make other data of them."""

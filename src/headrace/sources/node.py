@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from headrace.contracts.protocols import ReadsChecked, Streams, class_defines
+from headrace.contracts.protocols import KnowsSizes, ReadsChecked, Streams, class_defines
 from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
@@ -49,6 +49,7 @@ __all__ = [
     "random_streams",
     "records_below",
     "runs_of",
+    "stored_bytes",
     "stream",
     "walk",
 ]
@@ -175,6 +176,11 @@ def cuts_cleanly(node: Node) -> bool:
 def checked_reader(node: Node) -> Callable[[Indices], Batch]:
     """``batch``, or a faster equal for arrays of int64 indices from 0 to below the length."""
     return node.checked_reader() if class_defines(type(node), ReadsChecked) else node.batch  # type: ignore[attr-defined]
+
+
+def stored_bytes(node: Node, first: int, stop: int) -> int:
+    """About how many bytes the examples from ``first`` up to ``stop`` take where they are stored; 0 if that is not known."""
+    return node.stored_bytes(first, stop) if class_defines(type(node), KnowsSizes) else 0  # type: ignore[attr-defined]
 
 
 def random_streams(node: Node) -> int:

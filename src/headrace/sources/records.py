@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.contracts.protocols import Codec
+from headrace.contracts.protocols import Codec, known_bytes
 from headrace.contracts.records import Records
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
@@ -75,6 +75,9 @@ class RecordNode:
 
     def cuts_cleanly(self) -> bool:
         return True
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return known_bytes(self.records, first, stop)
 
     def _with_place(self, error: DataError, indices: Sequence[int] | Indices) -> DataError:
         """The codec's error, which counts records within one call, at its place in the files."""

@@ -35,6 +35,7 @@ from headrace.sources.node import (
     place_of,
     random_streams,
     records_below,
+    stored_bytes,
     stream,
 )
 from headrace.sources.operations.choosing import indices_of_mask, random_split, sample, skip, sort, take, take_first
@@ -336,6 +337,11 @@ class Source(Sequence[Example_co]):
         """Whether a column has one kind and dtype for all indices, so that a batch can be cut. Not if your function gives the values."""
         return cuts_cleanly(self.node)
 
+    def stored_bytes(self, first: int, stop: int) -> int:
+        """About how many bytes the examples from ``first`` up to ``stop`` take where they are stored; 0 if that is not known."""
+        stop = min(stop, len(self.node))
+        return stored_bytes(self.node, first, stop) if 0 <= first < stop and type(self).batch is Source.batch else 0
+
     @property
     def skipped(self) -> Skipped:
         """Damage in the files of this source that ``on_corrupt="skip"`` left out so far."""
@@ -384,9 +390,7 @@ class ColumnSource(Source):
     @property
     def columns(self) -> dict[str, Any]:
         """The columns."""
-        node: Any = self.node
-        columns: dict[str, Any] = node.columns
-        return columns
+        return self.node.columns  # type: ignore[attr-defined, no-any-return]
 
 
 def _node_of(given: Any) -> Node:

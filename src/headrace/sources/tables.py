@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.protocols import CutsCleanly, defines
+from headrace.contracts.protocols import CutsCleanly, defines, known_bytes
 from headrace.contracts.records import GivesReader, IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices, Ragged
+from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import Node, examples_by_index
 from headrace.sources.stacking import as_columns, row, schema_of
@@ -65,6 +65,9 @@ class TableNode:
     def cuts_cleanly(self) -> bool:
         return not defines(self.records, CutsCleanly) or self.records.cuts_cleanly
 
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return known_bytes(self.records, first, stop)
+
 
 def table_node(records: Table, schema: Schema | None = None) -> Node:
     """A table as a node. A schema that is given is what the rows are read as, or checked against where the format has only one way.
@@ -111,6 +114,11 @@ class ColumnNode:
 
     def cuts_cleanly(self) -> bool:
         return True
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return bytes_of(
+            {name: column[first:stop] for name, column in self.columns.items() if not hasattr(column, "tocsr")}
+        )
 
 
 def _length(column: Any) -> int:

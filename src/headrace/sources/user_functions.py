@@ -225,6 +225,9 @@ class Filtered:
     def cuts_cleanly(self) -> bool:
         return cuts_cleanly(self.parent)
 
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return self._kept.stored_bytes(first, stop)
+
 
 def fitting(node: Node, condition: PicksRows, begin: int, end: int) -> Iterator[Indices]:
     """The indices from ``begin`` up to ``end`` that fit a condition, for some examples at a time. Only the features that it needs are decoded.

@@ -23,6 +23,7 @@ from headrace.sources.node import (
     narrow,
     random_streams,
     runs_of,
+    stored_bytes,
     stream,
 )
 
@@ -102,6 +103,13 @@ class Chosen:
     def narrow(self, names: tuple[str, ...], /) -> Node:
         return Chosen(narrow(self.parent, names), self.chosen)
 
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        """Their share of all examples between the first and the last of them."""
+        chosen = self.chosen[first:stop]
+        outermost = (chosen[0], chosen[-1]) if isinstance(chosen, range) else chosen
+        low, high = int(np.min(outermost)), int(np.max(outermost))
+        return stored_bytes(self.parent, low, high + 1) * len(chosen) // (high + 1 - low)
+
     def encoded(self) -> Node:
         return Chosen(encoded_node(self.parent), self.chosen)
 
@@ -152,6 +160,9 @@ class Selected:
 
     def runs(self) -> Indices | None:
         return runs_of(self.parent)
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return stored_bytes(self.parent, first, stop)
 
     def encoded(self) -> Node:
         return Selected(encoded_node(self.parent), self.names)
@@ -270,6 +281,14 @@ class Concatenated:
     def narrow(self, names: tuple[str, ...], /) -> Node:
         return Concatenated(tuple(narrow(parent, names) for parent in self.parents))
 
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        total, begin = 0, 0
+        for parent, end in zip(self.parents, self._ends.tolist(), strict=True):
+            if first < end and begin < stop:
+                total += stored_bytes(parent, max(first - begin, 0), min(stop, end) - begin)
+            begin = end
+        return total
+
     def encoded(self) -> Node:
         return Concatenated(tuple(map(encoded_node, self.parents)))
 
@@ -333,6 +352,9 @@ class Zipped:
         """A run ends where one of a node ends."""
         parts = [runs for parent in self.parents if (runs := runs_of(parent)) is not None]
         return np.unique(np.concatenate(parts)) if parts else None
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return sum(stored_bytes(parent, first, stop) for parent in self.parents)
 
     def encoded(self) -> Node:
         return Zipped(tuple(map(encoded_node, self.parents)))

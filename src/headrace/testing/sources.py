@@ -65,6 +65,14 @@ class SourceTests(ABC):
         assert list(batch) == list(source.schema)
         assert all((column.shape[0] if hasattr(column, "shape") else len(column)) == 0 for column in batch.values())
 
+    def test_stored_bytes_are_never_negative(self, source: Source) -> None:
+        n = len(source)
+        for first, stop in ((0, n), (0, 1), (1, n - 1), (n - 1, n), (n - 1, n + 5)):
+            size = source.stored_bytes(first, stop)
+            assert isinstance(size, int)
+            assert 0 <= size <= source.stored_bytes(0, n)
+        assert source.stored_bytes(1, 1) == 0
+
     def test_indices_out_of_range(self, source: Source) -> None:
         for index in (len(source), -len(source) - 1):
             with pytest.raises(IndexError):

@@ -14,9 +14,10 @@ from headrace.codecs.images.encode import ImageEncoder
 from headrace.codecs.infer import RawCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.csv import CSV
+from headrace.contracts.protocols import KnowsSizes, defines
 from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch, Ragged, SizeEstimate
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
@@ -60,29 +61,42 @@ def _bytes_of(column: Any) -> int:
 
 
 class RowSizer:
-    """Finds how many examples to hold in memory at once: at most 1,024, and about 64 MiB by the size of earlier ones."""
+    """Finds how many examples to hold in memory at once: at most 1,024, and about 64 MiB by the size of earlier ones.
 
-    def __init__(self) -> None:
+    Args:
+        source: Where they come from. If it knows where they lie, those that are far larger than the ones before count as that.
+    """
+
+    def __init__(self, source: object = None) -> None:
         self.rows: int = FIRST_ROWS
+        self._sizes = SizeEstimate(source.stored_bytes) if defines(source, KnowsSizes) else None
 
-    def note(self, rows: int, size: int) -> None:
+    def take(self, start: int, stop: int) -> int:
+        """How many to take next of those from ``start`` up to ``stop``."""
+        rows = min(self.rows, stop - start)
+        return rows if self._sizes is None else self._sizes.fitting(start, 1, rows, 2 * BATCH_BYTES)
+
+    def note(self, start: int, rows: int, size: int) -> None:
         """Take some examples into account.
 
         Args:
+            start: The first of them.
             rows: How many.
             size: Their bytes.
         """
         self.rows = max(1, min(MOST_ROWS, BATCH_BYTES * rows // max(size, 1)))
+        if self._sizes is not None:
+            self._sizes.note(start, start + rows, size)
 
 
 def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
     """The examples from ``start`` to ``stop`` in batches that fit into memory, each with its number of examples."""
-    sizer = RowSizer()
+    sizer = RowSizer(source)
     while start < stop:
-        rows = min(sizer.rows, stop - start)
+        rows = sizer.take(start, stop)
         batch = source.batch(np.arange(start, start + rows))
         yield rows, batch
-        sizer.note(rows, sum(map(_bytes_of, batch.values())))
+        sizer.note(start, rows, sum(map(_bytes_of, batch.values())))
         start += rows
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from headrace import _native
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
@@ -21,6 +24,7 @@ from headrace.formats.array_record.join import pieces_of_chunks
 from headrace.formats.array_record.scan import ScanResult, scan_file
 from headrace.formats.array_record.verify import salvage, verify_file
 from headrace.formats.array_record.write import ArrayRecordWriter, JoinedRecordWriter
+from headrace.formats.index.places import BlockPlaces
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile
 
@@ -133,6 +137,18 @@ class ArrayRecordRecords:
     def __len__(self) -> int:
         return len(self._table)
 
+    def stored_bytes(self, first: int, stop: int) -> int:
+        """About how many bytes the records from ``first`` up to ``stop`` take: their share of their chunks, which may be compressed."""
+        return self._places.between(first, stop)
+
+    @cached_property
+    def _places(self) -> BlockPlaces:
+        table = self._table
+        sizes = [self._files.signature(number).size for number in range(len(self.paths))]
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+        begins = before[table.file_of] + table.begins
+        return BlockPlaces(table.firsts, np.diff(begins, append=before[-1]))
+
     @property
     def lengths(self) -> tuple[int, ...]:
         """The number of records in each file."""
@@ -203,7 +219,7 @@ class ArrayRecordRecords:
     where_in_order = where
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_places"} | {"_opened": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

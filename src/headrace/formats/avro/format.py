@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from headrace.formats.avro.types import (
 )
 from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
+from headrace.formats.index.places import record_bytes
 from headrace.formats.table.arrow_types import KEY, embedded_schema
 from headrace.formats.table.blocks import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue, column_of
@@ -156,6 +158,10 @@ class AvroTable(BlockTable):
     @property
     def _firsts(self) -> Indices:
         return self._bounds
+
+    def _block_sizes(self) -> Indices:
+        """The stored bytes of each block."""
+        return np.array([record_bytes(self.index, *bounds) for bounds in pairwise(self._bounds.tolist())], np.int64)
 
     def _read_block(self, block: int, names: Sequence[str]) -> Batch:
         first, stop = int(self._bounds[block]), int(self._bounds[block + 1])

@@ -85,6 +85,20 @@ class StoredFeature:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_files"}
 
+    def stored_bytes(self, first: int, stop: int) -> int:
+        """How many bytes the values of the examples from ``first`` up to ``stop`` take."""
+        files = self._files
+        at = np.array([first, stop], np.int64)
+        with guard_reads(*(file.buffer for file in files.values() if file.size)):
+            if None in self.shape or self.is_sparse:
+                for level in range(max(self.levels, 1)):
+                    at = self._array(f"rows{level or ''}", LITTLE)[at]
+            if self.levels or None not in self.shape:
+                at = at * math.prod(length or 0 for length in self.shape[self.levels :])
+            if self.dtype is None and "ends" in self.paths:
+                at = self._array("ends", LITTLE)[at]
+        return int(at[1] - at[0]) * (1 if self.dtype is None else self.dtype.itemsize)
+
     def rows(self, indices: Indices) -> Any:
         """The values of some examples, as a batch has them."""
         files = self._files

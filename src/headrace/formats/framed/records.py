@@ -21,6 +21,7 @@ from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordFraming, R
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.formats.index.parts import IndexRequest
+from headrace.formats.index.places import record_bytes
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.cache.read_ahead import FilesInOrder
 from headrace.io.local.fileset import Buffers, FileSet
@@ -122,6 +123,10 @@ class FramedRecords:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def stored_bytes(self, first: int, stop: int) -> int:
+        """About how many bytes the records from ``first`` up to ``stop`` take, with their framing."""
+        return record_bytes(self.index, first, stop)
 
     @property
     def lengths(self) -> tuple[int, ...]:

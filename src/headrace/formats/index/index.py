@@ -13,6 +13,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,15 @@ from headrace.io.local.signatures import SUMMED_BYTES, BlockSums, Signature, blo
 from headrace.io.paths import absolute
 from headrace.io.write.atomic import AtomicFile
 
-__all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index", "warn_of_damage", "write_index"]
+__all__ = [
+    "FileIndex",
+    "RecordIndex",
+    "index_path",
+    "load_index",
+    "save_index",
+    "warn_of_damage",
+    "write_index",
+]
 
 
 LOG = logging.getLogger("headrace.index")
@@ -171,6 +180,14 @@ class RecordIndex:
             lasts = self.firsts[1:][np.diff(self.firsts) > 0] - 1
             self._total_bytes = int(self._at(lasts).sum())
         return self._total_bytes
+
+    @cached_property
+    def ends_of_files(self) -> Indices:
+        """``int64 (files + 1,)``: the size of all files before each file, and of all. A compressed file has at least the start of its last record."""
+        sizes = np.array([file.signature.size for file in self.files], np.int64)
+        has_records = np.diff(self.firsts) > 0
+        sizes[has_records] = np.maximum(sizes[has_records], self._at(self.firsts[1:][has_records] - 1))
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
     def ends(self, indices: Indices, sizes: Callable[[int], int]) -> Indices:
         """Upper bounds on where records end: the next record, or the end of the file, whose size ``sizes`` returns."""

@@ -19,6 +19,7 @@ from headrace.formats.framed.scan import Framing
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.formats.index.parts import IndexRequest
+from headrace.formats.index.places import record_bytes
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers
 from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
 from headrace.formats.jsonl.types import BadLine, Found, array_at, damaged_lines, infer, misfits, parse, parse_types
@@ -155,6 +156,12 @@ class JsonLinesTable(TypedTable):
 
     def __len__(self) -> int:
         return len(self.index) - len(self._damaged[0])
+
+    def stored_bytes(self, first: int, stop: int) -> int:
+        """About how many bytes the lines of the rows from ``first`` up to ``stop`` take, with what lies between them."""
+        if self._kept is None:
+            return record_bytes(self.index, first, stop)
+        return record_bytes(self.index, int(self._kept[first]), int(self._kept[stop - 1]) + 1)
 
     def _lines(self, indices: Indices) -> list[bytes]:
         return self._lines_at(indices if self._kept is None else self._kept[indices])

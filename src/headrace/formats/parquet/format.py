@@ -169,6 +169,14 @@ class ParquetTable(BlockTable):
                 raise CorruptFile(where, expected=f"a count of rows in row group {number}", found=f"{rows}")
             yield rows, max(0, group.total_byte_size)
 
+    def _block_sizes(self) -> Indices:
+        """The encoded bytes of each block, or its share of those of its row group."""
+        sizes = []
+        for block in self._blocks:
+            groups = self._group_sizes[block.file][block.group : block.group + block.groups]
+            sizes.append(sum(size for _, size in groups) * block.rows // max(sum(rows for rows, _ in groups), 1))
+        return np.array(sizes, np.int64)
+
     def _rows_of(self, file: int, group: int) -> int:
         return int(self._footers[file].row_group(group).num_rows)
 

@@ -15,6 +15,7 @@ from headrace.contracts.records import Checked
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
 from headrace.errors import DataError
+from headrace.formats.index.places import BlockPlaces
 from headrace.formats.table.base import TypedTable
 from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, WholeColumns, size_of
 from headrace.formats.table.copies import RowCopier
@@ -295,6 +296,18 @@ class BlockTable(RowBlocks, TypedTable):
         if found is None:
             found = self._has_text[names] = any(self.schema[name].is_text for name in names)
         return found
+
+    def stored_bytes(self, first: int, stop: int) -> int:
+        """About how many bytes the rows from ``first`` up to ``stop`` take: their share of their blocks."""
+        return self._places.between(first, stop)
+
+    @cached_property
+    def _places(self) -> BlockPlaces:
+        return BlockPlaces(self._firsts, self._block_sizes())
+
+    @abstractmethod
+    def _block_sizes(self) -> Indices:
+        """``int64 (k,)``: about how many bytes each block takes."""
 
     def reader(self, names: tuple[str, ...]) -> BlockReader:
         """What reads these columns for indices that were checked."""

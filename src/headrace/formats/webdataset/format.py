@@ -25,6 +25,7 @@ __all__ = ["FORMAT", "WebDatasetTable"]
 
 
 BLOCK_BYTES = 512
+ITEM = 8
 CHECKSUM = slice(148, 156)
 """The checksum field of a header, in octal digits. It counts as blanks in its own sum."""
 SAMPLE = 64
@@ -86,6 +87,13 @@ class WebDatasetTable(TypedTable):
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def stored_bytes(self, first: int, stop: int) -> int:
+        """How many bytes the members of the examples from ``first`` up to ``stop`` take. Each counts as if it had a header of 8 bytes, as in a
+        batch, and not of 512: else long members would not look larger than short ones.
+        """
+        every = self.index.members.values()
+        return sum(int(places[first:stop, 1].sum()) + ITEM * (stop - first) for places in every)
 
     def _members(self, name: str, rows: Indices) -> list[bytes | None]:
         """The bytes of one feature; ``None`` if an example lacks that member."""

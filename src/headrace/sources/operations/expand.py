@@ -19,7 +19,7 @@ from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, runs_of, stream
+from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, runs_of, stored_bytes, stream
 from headrace.sources.stacking import ragged_rows, row, schema_of, stack
 from headrace.sources.user_functions import UserFunction
 from headrace.sources.views import keep_features
@@ -238,6 +238,12 @@ class Windows:
 
     def cuts_cleanly(self) -> bool:
         return cuts_cleanly(self.parent)
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        """Examples in several windows count once for each."""
+        low, last = map(int, self._begins(np.array([first, stop - 1])))
+        steps = last + self.size - low
+        return stored_bytes(self.parent, low, low + steps) * (stop - first) * self.size // steps
 
 
 class FeatureWindows:

@@ -257,6 +257,9 @@ class StoredNode:
             raise describe_damage(path, expected, f"{len(found)} numbers that are none")
         return found
 
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return sum(column.stored_bytes(first, stop) for column in self._columns.values())
+
     def cuts_cleanly(self) -> bool:
         return all(column.cuts_cleanly for column in self._columns.values())
 

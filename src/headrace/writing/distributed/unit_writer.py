@@ -94,14 +94,14 @@ class UnitWriter:
         assert isinstance(node, RecordNode)
         records, chosen = node.records, node.codec
         with open_writer(path, self.target.format, self.target.compression, joined=unit.joined) as writer:
-            start, sizer = unit.start, RowSizer()
+            start, sizer = unit.start, RowSizer(records)
             while start < unit.stop:
-                stop = min(start + sizer.rows, unit.stop)
+                stop = start + sizer.take(start, unit.stop)
                 spans = records.spans(np.arange(start, stop))
                 payloads = chosen.payloads(spans) if isinstance(chosen, SageMakerRecordCodec) else spans.to_bytes()
                 writer.write_many(payloads)
                 self.report(stop - start)
-                sizer.note(stop - start, sum(map(len, payloads)))
+                sizer.note(start, stop - start, sum(map(len, payloads)))
                 start = stop
 
     def _write_examples(self, unit: Unit, path: Path) -> None:
