@@ -92,8 +92,8 @@ class WebDatasetTable(TypedTable):
         """How many bytes the members of the examples from ``first`` up to ``stop`` take. Each counts as if it had a header of 8 bytes, as in a
         batch, and not of 512: else long members would not look larger than short ones.
         """
-        every = self.index.members.values()
-        return sum(int(places[first:stop, 1].sum()) + ITEM * (stop - first) for places in every)
+        sizes = [places[first:stop, 1] for places in self.index.members.values()]
+        return sum(int(each.sum()) + ITEM * len(each) for each in sizes)
 
     def _members(self, name: str, rows: Indices) -> list[bytes | None]:
         """The bytes of one feature; ``None`` if an example lacks that member."""
