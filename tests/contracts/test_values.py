@@ -9,16 +9,14 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import (
     POOLED_BYTES,
     Ragged,
+    RowSizer,
     SizeEstimate,
     bytes_of,
-    check_and_measure,
-    check_rows,
     copy_pooled,
     cut_batch,
     join,
     take_rows,
 )
-from headrace.errors import SchemaMismatch
 
 ROWS = st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=6)
 
@@ -241,15 +239,6 @@ def test_empty_parts_of_one():
     assert len(part["i"]) == 0
 
 
-def test_rows_are_counted():
-    batch = Numbers(9).batch(np.arange(4))
-    check_rows(batch, 4)
-    check_rows({"list": [1, 2]}, 2)
-    for wrong in (3, 5):
-        with pytest.raises(SchemaMismatch, match=f"expected {wrong} rows from the source, found 4 - at feature 'i'"):
-            check_rows(batch, wrong)
-
-
 def test_bytes_of_columns():
     sparse = pytest.importorskip("scipy.sparse")
     ragged = Ragged.from_list([[1, 2], [3]], "int16")
@@ -257,14 +246,6 @@ def test_bytes_of_columns():
     assert bytes_of({"nested": Ragged(ragged, np.array([0, 2]))}) == 6 + 24 + 16
     assert bytes_of({"images": [np.zeros(5, np.uint8), np.zeros(7, np.uint8)], "other": ["x"]}) == 12
     assert bytes_of({"sparse": sparse.csr_array(np.eye(4))}) == 32
-
-
-def test_rows_are_counted_and_measured_in_one_loop():
-    batch = Numbers(9).batch(np.arange(4))
-    assert check_and_measure(batch, 4) == bytes_of(batch) > 0
-    for wrong in (3, 5):
-        with pytest.raises(SchemaMismatch, match=f"expected {wrong} rows from the source, found 4"):
-            check_and_measure(batch, wrong)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=60), st.integers(1, 8), st.integers(1, 70), st.data())
@@ -312,3 +293,19 @@ def test_small_examples_are_looked_at_together():
     assert estimate.fitting(6_500, 5, 20, 1 << 20) == 20
     assert len(asked) == 6
     assert estimate.fitting(6_500, 1 << 18, 20, 1 << 20) == 1
+
+
+def test_rows_held_at_once():
+    sizer = RowSizer(64, 1024, 64 << 20)
+    assert sizer.rows == 64
+    sizer.note(0, 64, 64 << 20)
+    assert sizer.rows == 64
+    sizer.note(64, 64, 640)
+    assert sizer.rows == 1024
+    sizer.note(128, 1, 1 << 40)
+    assert sizer.rows == 1
+    sizer.note(129, 1, 0)
+    assert sizer.rows == 1024
+    assert sizer.take(130, 10_000) == 1024
+    assert sizer.take(130, 140) == 10
+    assert RowSizer(64, 16, 1).rows == 16

@@ -11,11 +11,30 @@ from tests.loading.fakes import Damaged, Numbers
 import headrace as hr
 from headrace import Loader
 from headrace.contracts.values import Ragged, bytes_of
-from headrace.errors import CorruptRecord
+from headrace.errors import CorruptRecord, SchemaMismatch
 from headrace.loading import jobs
-from headrace.loading.jobs import BatchMaker
+from headrace.loading.jobs import BatchMaker, check_rows
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder, Shuffled
+
+
+def test_rows_are_counted():
+    batch = Numbers(9).batch(np.arange(4))
+    check_rows(batch, 4)
+    check_rows({"list": [1, 2]}, 2)
+    for wrong in (3, 5):
+        with pytest.raises(SchemaMismatch, match=f"expected {wrong} rows from the source, found 4 - at feature 'i'"):
+            check_rows(batch, wrong)
+
+
+def test_a_source_with_too_few_rows_is_refused_in_every_kind_of_job():
+    class Short(Numbers):
+        def batch(self, indices):
+            return super().batch(indices[:-1])
+
+    for cuts in (False, True):
+        with pytest.raises(SchemaMismatch, match="expected 4 rows from the source, found 3"):
+            list(Loader(Short(40, cuts_cleanly=cuts), 4, threads=0))
 
 
 def plus_one(batch):

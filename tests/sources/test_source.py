@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, SchemaMismatch, TransformError
+from headrace.sources import node
 from headrace.sources.source import ColumnSource
 
 N = 12
@@ -314,3 +315,44 @@ def test_text_in_memory_stays_a_column_of_text():
     assert batch["text"].to_list() == ["5", "99", "5"]
     assert batch["pairs"].to_list() == [["10", "11"], ["98", "99"], ["10", "11"]]
     assert source[7]["text"] == "7"
+
+
+def test_few_large_examples_are_read_at_a_time(monkeypatch):
+    """By iteration, filters, lengths of sequences and caches; as many as before of small ones."""
+    monkeypatch.setattr(node, "BLOCK_BYTES", 50_000)
+    held = []
+
+    class Steps:
+        def __init__(self, *names):
+            features = {"x": hr.Feature("int64"), "r": hr.Feature("uint8", (None,))}
+            self.schema = hr.Schema({name: features[name] for name in names})
+
+        def narrow(self, names):
+            return Steps(*names)
+
+        def __len__(self):
+            return 1_500
+
+        def batch(self, indices):
+            if "r" not in self.schema:
+                return {"x": indices}
+            lengths = np.where(indices < 1_000, 2, 3_000)
+            offsets = np.concatenate(([0], np.cumsum(lengths)))
+            held.append((len(indices), int(offsets[-1])))
+            found = {"x": indices, "r": hr.Ragged(np.zeros(int(offsets[-1]), np.uint8), offsets)}
+            return {name: found[name] for name in self.schema}
+
+        def where(self, index):
+            return hr.Where(record=index)
+
+        def stored_bytes(self, first, stop):
+            assert 0 <= first < stop <= 1_500
+            return sum(18 if i < 1_000 else 3_016 for i in range(first, stop))
+
+    source = hr.Source(Steps("x", "r"))
+    assert [example["x"] for example in source] == list(range(1_500))
+    assert max(rows for rows, _ in held) == 256
+    assert len(source.filter(hr.condition("x >= 700"))) == 800
+    assert len(source.window(5, feature="r")) == 500 * 600
+    assert max(rows for rows, _ in held) > 256
+    assert max(size for _, size in held) <= 100_000

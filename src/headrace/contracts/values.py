@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from headrace import _hooks, _native
 from headrace.contracts.strings import Strings
-from headrace.errors import SchemaMismatch, Where
 
 __all__ = [
     "LONG",
@@ -24,10 +23,10 @@ __all__ = [
     "MadeBatch",
     "MadeExample",
     "Ragged",
+    "RowSizer",
     "SizeEstimate",
     "bytes_of",
-    "check_and_measure",
-    "check_rows",
+    "bytes_of_column",
     "copy_pooled",
     "cut_batch",
     "join",
@@ -216,47 +215,19 @@ def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
     return [batch] if count == 1 else _native.cut_batch(batch, Strings, Ragged, size, count)
 
 
-def check_rows(batch: Batch, rows: int) -> None:
-    """Check that a source returned as many rows as it was asked for.
-
-    Raises:
-        SchemaMismatch: A column is shorter or longer.
-    """
-    for name, column in batch.items():
-        found = column.shape[0] if hasattr(column, "shape") else len(column)
-        if found != rows:
-            raise SchemaMismatch(
-                Where(feature=name),
-                expected=f"{rows} rows from the source",
-                found=str(found),
-                hint="This is a bug in the source.",
-            )
-
-
 def bytes_of(batch: Mapping[str, Any]) -> int:
     """The bytes of a batch's arrays; objects count as references."""
-    return sum(map(_bytes_of, batch.values()))
+    return sum(map(bytes_of_column, batch.values()))
 
 
-def check_and_measure(batch: Batch, rows: int) -> int:
-    """:func:`bytes_of`, after :func:`check_rows`: in one loop, because for small batches two are noticeable."""
-    size = 0
-    for name, column in batch.items():
-        if type(column) is np.ndarray and column.ndim and len(column) == rows:
-            size += column.nbytes
-        else:
-            check_rows({name: column}, rows)
-            size += _bytes_of(column)
-    return size
-
-
-def _bytes_of(column: Any) -> int:
+def bytes_of_column(column: Any) -> int:
+    """The bytes of a column's arrays; objects count as references."""
     if isinstance(column, (np.ndarray, Strings)):
         return column.nbytes
     if isinstance(column, Ragged):
-        return _bytes_of(column.values) + column.offsets.nbytes
+        return bytes_of_column(column.values) + column.offsets.nbytes
     if isinstance(column, list):
-        return sum(_bytes_of(value) for value in column)
+        return sum(bytes_of_column(value) for value in column)
     held = column if hasattr(column, "nbytes") else getattr(column, "data", None)  # the stored values of scipy's arrays
     return int(getattr(held, "nbytes", 0))
 
@@ -372,3 +343,38 @@ class SizeEstimate:
         except Exception:  # noqa: BLE001 - such as a damaged index, which reading the examples reports
             return 1
         return count
+
+
+class RowSizer:
+    """Finds how many examples to hold in memory at once, by the size of earlier ones.
+
+    Args:
+        first_rows: How many at first.
+        most_rows: The most.
+        most_bytes: About the most bytes that they may have.
+        stored_bytes: As for :class:`SizeEstimate`: then examples that are far larger than the ones before count as that.
+    """
+
+    def __init__(
+        self, first_rows: int, most_rows: int, most_bytes: int, stored_bytes: Callable[[int, int], int] | None = None
+    ) -> None:
+        self.rows: int = min(first_rows, most_rows)
+        self._most_rows, self._most_bytes = most_rows, most_bytes
+        self._sizes = None if stored_bytes is None else SizeEstimate(stored_bytes)
+
+    def take(self, start: int, stop: int) -> int:
+        """How many to take next of those from ``start`` up to ``stop``."""
+        rows = min(self.rows, stop - start)
+        return rows if self._sizes is None else self._sizes.fitting(start, 1, rows, 2 * self._most_bytes)
+
+    def note(self, start: int, rows: int, size: int) -> None:
+        """Take some examples into account.
+
+        Args:
+            start: The first of them.
+            rows: How many.
+            size: Their bytes.
+        """
+        self.rows = max(1, min(self._most_rows, self._most_bytes * rows // max(size, 1)))
+        if self._sizes is not None:
+            self._sizes.note(start, start + rows, size)

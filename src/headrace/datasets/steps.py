@@ -12,7 +12,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, join, take_rows
 from headrace.datasets.columns import Steps
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, encoded_node, narrow
+from headrace.sources.node import Node, encoded_node, narrow, read_blocks
 from headrace.sources.operations.expand import read_keyed
 
 __all__ = ["StepsNode", "find_steps"]
@@ -55,8 +55,7 @@ class StepsNode:
     def _firsts(self) -> Indices:
         """``int64 (n + 1,)``: the number of the first step of each episode."""
         counts = [0]
-        for start in range(0, len(self.parent), BLOCK):
-            batch = self.parent.batch(np.arange(start, min(start + BLOCK, len(self.parent))))
+        for _, _, batch in read_blocks(self.parent, BLOCK):
             counts.extend(map(len, batch[self.feature]))
         return np.cumsum(counts, dtype=np.int64)
 

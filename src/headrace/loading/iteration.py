@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from headrace.contracts.protocols import CutsCleanly, KnowsSizes, ReadsBatches, Sampler, Streams, defines
 from headrace.contracts.records import Shard
-from headrace.contracts.values import Batch, SizeEstimate, bytes_of, check_rows
+from headrace.contracts.values import Batch, SizeEstimate, bytes_of
 from headrace.io.threads import FORKS
-from headrace.loading.jobs import BatchMaker, Block, JobMemory, JobSizer, OpenRun
+from headrace.loading.jobs import BatchMaker, Block, JobMemory, JobSizer, OpenRun, check_rows
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.report import Times
 from headrace.loading.rounds import BatchRun, Cursor, RoundPlan

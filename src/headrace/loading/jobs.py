@@ -28,12 +28,41 @@ from headrace.contracts.protocols import (
     offers,
 )
 from headrace.contracts.random_keys import RandomKeys, read_batch
-from headrace.contracts.values import Batch, Indices, SizeEstimate, check_and_measure, cut_batch
-from headrace.errors import TransformError, Where
+from headrace.contracts.values import Batch, Indices, SizeEstimate, bytes_of_column, cut_batch
+from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder
 
-__all__ = ["BatchMaker", "Block", "JobMemory", "JobSizer", "OpenRun"]
+__all__ = ["BatchMaker", "Block", "JobMemory", "JobSizer", "OpenRun", "check_rows"]
+
+
+def check_rows(batch: Batch, rows: int) -> None:
+    """Check that a source returned as many rows as it was asked for.
+
+    Raises:
+        SchemaMismatch: A column is shorter or longer.
+    """
+    for name, column in batch.items():
+        found = column.shape[0] if hasattr(column, "shape") else len(column)
+        if found != rows:
+            raise SchemaMismatch(
+                Where(feature=name),
+                expected=f"{rows} rows from the source",
+                found=str(found),
+                hint="This is a bug in the source.",
+            )
+
+
+def _check_and_measure(batch: Batch, rows: int) -> int:
+    """:func:`~headrace.contracts.values.bytes_of`, after :func:`check_rows`: in one loop, because for small batches two are noticeable."""
+    size = 0
+    for name, column in batch.items():
+        if type(column) is np.ndarray and column.ndim and len(column) == rows:
+            size += column.nbytes
+        else:
+            check_rows({name: column}, rows)
+            size += bytes_of_column(column)
+    return size
 
 
 class Clocks(Protocol):
@@ -309,7 +338,7 @@ class OpenRun:
         self._number, self.left = number + 1, self.left - 1
         begun = started = perf_counter_ns()
         batch: Any = self._read(number)
-        clocks.bytes += check_and_measure(batch, run.size)
+        clocks.bytes += _check_and_measure(batch, run.size)
         done = perf_counter_ns()
         clocks.reading_ns += done - begun + self._prepared_ns
         if maker.transform is not None:
@@ -329,7 +358,7 @@ def _cut_pieces(pieces: list[tuple[int, Batch]], run: BatchRun) -> Block:
     """The batches of a run that was read in pieces, each of several batches."""
     block = Block(run, [])
     for count, batch in pieces:
-        block.bytes += check_and_measure(batch, count * run.size)
+        block.bytes += _check_and_measure(batch, count * run.size)
         block.batches += cut_batch(batch, run.size, count)
     return block
 

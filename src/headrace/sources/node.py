@@ -19,7 +19,7 @@ from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices
+from headrace.contracts.values import Batch, Example, Indices, RowSizer, bytes_of
 from headrace.errors import Where
 from headrace.sources.stacking import row
 
@@ -47,6 +47,7 @@ __all__ = [
     "narrow",
     "place_of",
     "random_streams",
+    "read_blocks",
     "records_below",
     "runs_of",
     "stored_bytes",
@@ -56,6 +57,9 @@ __all__ = [
 
 BLOCK = 256
 """Examples read at a time by iteration, if the node does not read in order."""
+FIRST_BLOCK = 64
+BLOCK_BYTES = 64 << 20
+"""About the most bytes of examples that are read at a time, unless one has more."""
 
 
 class Node(Protocol):
@@ -208,12 +212,23 @@ def examples_of(node: Node) -> Iterator[Example]:
 
 def examples_by_index(node: Node) -> Iterator[Example]:
     """All examples in order, read in blocks by index."""
-    n = len(node)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        batch = node.batch(np.arange(start, stop))
+    for start, stop, batch in read_blocks(node, BLOCK):
         for position in range(stop - start):
             yield row(batch, position)
+
+
+def read_blocks(node: Node, most_rows: int, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Batch]]:
+    """All examples in order, or those from ``begin`` up to ``end``, as the first, the one after the last, and the batch of them: at most
+    ``most_rows`` at a time, and about 64 MB.
+    """
+    end = len(node) if end is None else end
+    sizer = RowSizer(FIRST_BLOCK, most_rows, BLOCK_BYTES, lambda first, stop: stored_bytes(node, first, min(stop, end)))
+    while begin < end:
+        rows = sizer.take(begin, end)
+        batch = node.batch(np.arange(begin, begin + rows))
+        sizer.note(begin, rows, bytes_of(batch))
+        yield begin, begin + rows, batch
+        begin += rows
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -14,7 +14,16 @@ from headrace.contracts.random_keys import RandomKeys, describe, generators_at, 
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import TransformError, Where
-from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of, random_streams, runs_of, walk
+from headrace.sources.node import (
+    Node,
+    cuts_cleanly,
+    encoded_node,
+    examples_of,
+    random_streams,
+    read_blocks,
+    runs_of,
+    walk,
+)
 from headrace.sources.stacking import row, schema_of, stack
 from headrace.sources.views import Chosen, keep_features
 
@@ -238,10 +247,8 @@ def fitting(node: Node, condition: PicksRows, begin: int, end: int) -> Iterator[
     schema = node.schema
     names = condition.needed(schema)
     needed = keep_features(encoded_node(node) if not any(schema[name].is_image for name in names) else node, names)
-    for start in range(begin, end, FILTERED_AT_ONCE):
-        stop = min(start + FILTERED_AT_ONCE, end)
-        mask = condition.mask(needed.batch(np.arange(start, stop)), stop - start, schema)
-        yield np.flatnonzero(mask) + start
+    for start, stop, batch in read_blocks(needed, FILTERED_AT_ONCE, begin, end):
+        yield np.flatnonzero(condition.mask(batch, stop - start, schema)) + start
 
 
 def _fitting_in_order(

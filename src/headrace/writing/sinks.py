@@ -17,7 +17,7 @@ from headrace.contracts.csv import CSV
 from headrace.contracts.protocols import KnowsSizes, defines
 from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Ragged, SizeEstimate
+from headrace.contracts.values import Batch, Ragged, RowSizer
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
@@ -27,13 +27,13 @@ from headrace.sources.stacking import widen
 __all__ = [
     "EncodingSink",
     "RecordCodec",
-    "RowSizer",
     "batches_of",
     "check_feature_names",
     "codec_for",
     "encoders_of",
     "open_sink",
     "open_writer",
+    "row_sizer",
     "rows_of",
     "slice_rows",
     "storable",
@@ -60,38 +60,14 @@ def _bytes_of(column: Any) -> int:
     return int(getattr(column.data if hasattr(column, "tocsr") else column, "nbytes", 0))
 
 
-class RowSizer:
-    """Finds how many examples to hold in memory at once: at most 1,024, and about 64 MiB by the size of earlier ones.
-
-    Args:
-        source: Where they come from. If it knows where they lie, those that are far larger than the ones before count as that.
-    """
-
-    def __init__(self, source: object = None) -> None:
-        self.rows: int = FIRST_ROWS
-        self._sizes = SizeEstimate(source.stored_bytes) if defines(source, KnowsSizes) else None
-
-    def take(self, start: int, stop: int) -> int:
-        """How many to take next of those from ``start`` up to ``stop``."""
-        rows = min(self.rows, stop - start)
-        return rows if self._sizes is None else self._sizes.fitting(start, 1, rows, 2 * BATCH_BYTES)
-
-    def note(self, start: int, rows: int, size: int) -> None:
-        """Take some examples into account.
-
-        Args:
-            start: The first of them.
-            rows: How many.
-            size: Their bytes.
-        """
-        self.rows = max(1, min(MOST_ROWS, BATCH_BYTES * rows // max(size, 1)))
-        if self._sizes is not None:
-            self._sizes.note(start, start + rows, size)
+def row_sizer(source: object) -> RowSizer:
+    """Finds how many examples of a source, or of records, to hold in memory at once: at most 1,024, and about 64 MiB."""
+    return RowSizer(FIRST_ROWS, MOST_ROWS, BATCH_BYTES, source.stored_bytes if defines(source, KnowsSizes) else None)
 
 
 def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
     """The examples from ``start`` to ``stop`` in batches that fit into memory, each with its number of examples."""
-    sizer = RowSizer(source)
+    sizer = row_sizer(source)
     while start < stop:
         rows = sizer.take(start, stop)
         batch = source.batch(np.arange(start, start + rows))

@@ -19,6 +19,7 @@ from headrace.datasets.prepared import Prepared, PreparedSplit
 from headrace.datasets.source import SplitNode
 from headrace.formats.registry import format_named
 from headrace.io.progress import Progress
+from headrace.sources.node import read_blocks
 
 __all__ = ["statistics_of"]
 
@@ -138,12 +139,10 @@ def statistics_of(
     source = SplitNode(format_named(prepared.file_format).open(paths), codec, prepared, split)
     found = {key: _Column() for key in names}
     with Progress(f"reading {split.name} back", len(source), "examples", show=progress) as bar:
-        for start in range(0, len(source), BATCH):
-            rows = np.arange(start, min(start + BATCH, len(source)))
-            batch = source.batch(rows)
+        for start, stop, batch in read_blocks(source, BATCH):
             for key, column in found.items():
                 column.add(batch[key])
-            bar.advance(len(rows))
+            bar.advance(stop - start)
     described = [_feature(key, feature, found[key]) for key, feature in leaves]
     return {"numExamples": str(len(source)), "features": described}
 

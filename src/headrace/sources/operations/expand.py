@@ -19,7 +19,7 @@ from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, runs_of, stored_bytes, stream
+from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, read_blocks, runs_of, stored_bytes, stream
 from headrace.sources.stacking import ragged_rows, row, schema_of, stack
 from headrace.sources.user_functions import UserFunction
 from headrace.sources.views import keep_features
@@ -30,6 +30,8 @@ MOST = 1 << 62
 """No source is as long: larger sizes and strides give the same windows, and their sums would not fit 64 bits."""
 BLOCK = 4096
 """Examples read at a time, where lengths are read."""
+STREAMED = 256
+"""The same in a stream, where nothing is known of later ones."""
 
 
 def read_keyed(parent: Node, indices: Indices, keys: RandomKeys | None) -> Batch:
@@ -336,9 +338,8 @@ class FeatureWindows:
 def read_lengths(node: Node, feature: str) -> Indices:
     """The length of each sequence of a feature, ``int64 (n,)``. Only that feature is read."""
     only = keep_features(node, [feature])
-    batches = stream(only, BLOCK)
+    batches = stream(only, STREAMED)
     if batches is None:
-        n = len(only)
-        batches = (only.batch(np.arange(start, min(start + BLOCK, n))) for start in range(0, n, BLOCK))
+        batches = (batch for _, _, batch in read_blocks(only, BLOCK))
     parts = [ragged_rows(batch[feature], feature).lengths for batch in batches]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)

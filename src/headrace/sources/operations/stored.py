@@ -27,7 +27,7 @@ from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.folders import AtomicFolder
 from headrace.io.progress import Progress
 from headrace.io.system import lock, unlock
-from headrace.sources.node import Node, fingerprint_of, random_streams, runs_of
+from headrace.sources.node import Node, fingerprint_of, random_streams, read_blocks, runs_of
 
 __all__ = ["VERSION", "StoredNode", "check_key", "hold_lock", "store_batches", "store_node"]
 
@@ -76,10 +76,8 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
 
 
 def _blocks(node: Node, bar: Progress) -> Iterator[Batch]:
-    n = len(node)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        yield node.batch(np.arange(start, stop))
+    for start, stop, batch in read_blocks(node, BLOCK):
+        yield batch
         bar.advance(stop - start)
 
 

@@ -20,7 +20,7 @@ from headrace.io.folders import remove
 from headrace.sources.node import records_below
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
-from headrace.writing.sinks import RowSizer, batches_of, open_sink, open_writer, writes_joined
+from headrace.writing.sinks import batches_of, open_sink, open_writer, row_sizer, writes_joined
 from headrace.writing.target import Target
 from headrace.writing.units import PlannedFile, Unit, WorkFolder
 
@@ -94,7 +94,7 @@ class UnitWriter:
         assert isinstance(node, RecordNode)
         records, chosen = node.records, node.codec
         with open_writer(path, self.target.format, self.target.compression, joined=unit.joined) as writer:
-            start, sizer = unit.start, RowSizer(records)
+            start, sizer = unit.start, row_sizer(records)
             while start < unit.stop:
                 stop = start + sizer.take(start, unit.stop)
                 spans = records.spans(np.arange(start, stop))
