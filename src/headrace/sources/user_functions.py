@@ -29,8 +29,10 @@ from headrace.sources.views import Chosen, keep_features
 
 __all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below", "fitting"]
 
-FILTERED_AT_ONCE = 1024
-"""Examples that a condition looks at together."""
+FILTERED_AT_ONCE = 4096
+"""Examples that a condition looks at together, if they are small."""
+HELD_AT_ONCE = 256
+"""The same where whole examples are held meanwhile."""
 
 
 def check_callable(given: Any, name: str) -> Any:
@@ -271,7 +273,7 @@ def _fitting_in_order(
             raise fault
         if len(taken) < size:
             return
-        size = min(2 * size, FILTERED_AT_ONCE)
+        size = min(2 * size, HELD_AT_ONCE)
 
 
 def filters_below(node: Node) -> Iterator[Filtered]:
