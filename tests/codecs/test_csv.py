@@ -20,6 +20,7 @@ from headrace import _native
 from headrace.codecs.csv import examine_head, examine_rows, infer_csv
 from headrace.contracts.csv import MISSING
 from headrace.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
+from headrace.sources import records
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "csv"
 FILES = sorted(path for path in GOLDEN.iterdir() if path.suffix != ".json")
@@ -484,7 +485,6 @@ CELLS = ["1", "-2.5", "007", "", "text", '"a\nb"', '"a,""b"', "true", "1e5", 'a"
 @given(st.data())
 def test_the_head_of_a_file_is_what_a_scan_finds(tmp_path_factory, data):
     from headrace.formats.csv.format import CsvRecords
-    from headrace.sources import records
 
     folder = tmp_path_factory.mktemp("heads")
     cells = data.draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=4))
@@ -502,7 +502,7 @@ def test_the_head_of_a_file_is_what_a_scan_finds(tmp_path_factory, data):
         patch.setattr("headrace.formats.framed.scan.FIRST_RUN_BYTES", first)
         patch.setattr("headrace.formats.framed.records.FramedRecords.iter_runs.__kwdefaults__", {"max_bytes": most})
         of = CsvRecords(paths, options=hr.CSV(delimiter=",", header=True))
-        heads = records._examine_heads(of)
+        heads = records._examine_heads(of, None)
         if heads is not None:
             infer = partial(infer_csv, dialect=of.dialect)
             runs = list(records._examine_runs(of))
@@ -630,8 +630,8 @@ def test_whole_numbers_beside_fractions_are_not_rounded(tmp_path):
 
 @pytest.mark.parametrize("value", [str(BIG), f" {BIG}", f'"{BIG}"', "-" + "9" * 300, f"+{BIG}"])
 def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
-    def examine(records):
-        return [examine_rows(b"1,1.5\n", np.zeros(1, np.int64), 6, records.dialect)]
+    def examine(of, findings):
+        return [examine_rows(b"1,1.5\n", np.zeros(1, np.int64), 6, of.dialect)]
 
     monkeypatch.setattr("headrace.sources.records._examine_heads", examine)
     text = "k,x\n" + "1,1.5\n" * 100 + f"2,{value}\n"
@@ -726,3 +726,42 @@ def test_numbers_of_any_form_against_python(numbers):
         else:
             assert decoded([text], 3).tobytes() == np.float64(expected).tobytes(), text
             assert decoded([text.replace(".", ",")], 3, decimal=",").tobytes() == np.float64(expected).tobytes(), text
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_types_are_found_once(tmp_path, monkeypatch, files):
+    """As long as the files stay as they are, the dialect is the same, and finding them takes a while."""
+    monkeypatch.setattr(records, "KEPT_BYTES", 100)
+    monkeypatch.setattr("headrace.io.local.signatures.Signature.is_settled", lambda self: True)
+    paths = [tmp_path / f"{at}.csv" for at in range(files)]
+    for path in paths:
+        path.write_text("a,b,c\n" + "1,x,2.5\n" * 100)
+    examined = []
+    examine = records._examine_heads
+    monkeypatch.setattr(records, "_examine_heads", lambda of, kept: examined.append(1) or examine(of, kept))
+
+    def dtypes(**options):
+        return [feature.dtype for feature in hr.open(paths, format=hr.CSV(**options)).schema.values()]
+
+    assert dtypes() == dtypes() == ["int64", "str", "float64"]
+    assert len(examined) == 1
+    assert dtypes(floats="float32") == ["int64", "str", "float32"]
+    assert dtypes(types={"a": "float64"}) == dtypes(types={"a": "float64"}) == ["float64", "str", "float64"]
+    assert len(examined) == 3
+    paths[-1].write_text("a,b,c\n" + "1,x,y\n" * 100)
+    assert dtypes() == dtypes() == ["int64", "str", "str"]
+    assert len(examined) == 4
+    assert [example["c"] for example in hr.open(paths)][-1] == "y"
+
+
+def test_types_of_small_or_damaged_files_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.io.local.signatures.Signature.is_settled", lambda self: True)
+    monkeypatch.setattr("headrace.io.cache.findings.Findings.save", lambda *_: pytest.fail("kept"))
+    (tmp_path / "a.csv").write_text("a,b\n" + "1,x\n" * 100)
+    assert len(hr.open(tmp_path / "a.csv")) == 100
+    monkeypatch.setattr(records, "KEPT_BYTES", 1)
+    (tmp_path / "b.csv").write_text("a,b\n" + "1,x\n" * 100 + '1,"x')
+    with pytest.raises(hr.DataError):
+        len(hr.open(tmp_path / "b.csv"))
+    skipping = hr.open(tmp_path / "b.csv", on_corrupt="skip")
+    assert len(skipping) == 100

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
     from headrace.codecs.csv import CsvCodec, Facts
     from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
     from headrace.formats.csv.format import CsvRecords
+    from headrace.io.cache.findings import Findings
 
 __all__ = ["CsvNode", "RecordNode", "csv_codec", "sagemaker_record_codec"]
 
 CSV_SAMPLE_BYTES = 8 << 20
 """What is read to find the types of columns: some thousandths of a second."""
+KEPT_BYTES = 1 << 20
+"""What was found in less is not kept: finding it again takes no longer."""
+FACTS_VERSION = 1
+"""To be raised when the same rows give other facts."""
 LEAST_TOGETHER = 8
 """Fewer rows than this are decoded one by one."""
 
@@ -144,12 +149,19 @@ def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
 
     if schema is not None:
         return CsvCodec(schema, records.dialect)
-    heads = _examine_heads(records)
+    heads = _recall_heads(records)
     found = infer_csv(_examine_runs(records) if heads is None else heads, records.dialect)
     return CsvCodec(found, records.dialect, inferred=found.keys() - (records.dialect.types or {}).keys())
 
 
-def _examine_heads(records: CsvRecords) -> list[list[Facts]] | None:
+def _recall_heads(records: CsvRecords) -> list[list[Facts]] | None:
+    """:func:`_examine_heads`, from the cache if the files are those of an earlier time."""
+    findings = records.findings("facts", FACTS_VERSION, CSV_SAMPLE_BYTES)
+    kept = None if findings is None else findings.load()
+    return _examine_heads(records, findings) if kept is None else kept
+
+
+def _examine_heads(records: CsvRecords, findings: Findings | None) -> list[list[Facts]] | None:
     """What the first rows look like, file by file; ``None`` if a scan has to find them, or to tell what is wrong with them."""
     from headrace.codecs.csv import examine_head
 
@@ -164,7 +176,11 @@ def _examine_heads(records: CsvRecords) -> list[list[Facts]] | None:
                 raise  # As a scan would. But if the file has just shrunk, a scan would take it for a shorter one.
             return None
         if place is None:
-            return found if len(found) == len(records.paths) else None
+            if len(found) < len(records.paths):
+                return None
+            break
+        if findings is not None:
+            findings.sign(len(found))
         buffer, begin = place
         runs = FIRST_RUN_BYTES, RUN_BYTES, CSV_SAMPLE_BYTES - seen
         head = examine_head(buffer, begin, runs, records.dialect)
@@ -172,6 +188,8 @@ def _examine_heads(records: CsvRecords) -> list[list[Facts]] | None:
             return None
         found.append(head[0])
         seen += head[1] - begin
+    if findings is not None and seen >= KEPT_BYTES:
+        findings.save(found)
     return found
 
 

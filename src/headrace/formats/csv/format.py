@@ -18,6 +18,7 @@ from headrace.formats.csv.sniff import SNIFFED_BYTES, sniff, transcoding
 from headrace.formats.csv.write import CsvSink, CsvWriter, misfits
 from headrace.formats.framed.records import FramedRecords, verify_framed
 from headrace.formats.framed.scan import RecordRun
+from headrace.io.cache.findings import Findings
 from headrace.io.cache.inflate import READ_BYTES, Compression, head_of, parse_compression, wrapper_of, wrapper_of_name
 from headrace.io.cache.inflated import decode_head
 from headrace.io.local.fileset import FileSet
@@ -99,6 +100,12 @@ class CsvRecords(FramedRecords):
             ]
         files.passed(index.total_bytes * count // max(len(index), 1), of=index.total_bytes)
         return [(files.content(number).buffer, begin, end) for number, begin, end in places]
+
+    def findings(self, *key: object) -> Findings | None:
+        """What is kept of earlier readings of these files in this dialect; ``None`` where that would not be the same."""
+        if self.on_corrupt != "raise" or self._files.is_remote or any(map(is_pipe, self.paths)):
+            return None
+        return Findings(self._files, self.format, repr(self.dialect), self._compression, *key)
 
     def heads(self) -> Iterator[tuple[memoryview, int]]:
         """The content of each file, and where its first row begins; up to the first one that has to be read in order.
