@@ -15,8 +15,8 @@ namespace headrace::proto {
 #if defined(HEADRACE_X86)
 namespace {
 
-#define HEADRACE_AVX2 __attribute__((target("avx2,bmi,popcnt")))
-#define HEADRACE_AVX2_INLINE __attribute__((target("avx2,bmi,popcnt"), always_inline)) inline
+#define HEADRACE_AVX2 __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define HEADRACE_AVX2_INLINE __attribute__((target("avx2,bmi,bmi2,popcnt"), always_inline)) inline
 
 constexpr std::size_t word = sizeof(std::uint64_t);
 constexpr std::size_t window = 64; // bytes whose marks are read at once
@@ -142,6 +142,146 @@ class ShortOnes {
     std::uint16_t places_[most + lanes]; // written before they are read
 };
 
+/// For the marks of twelve bytes, the first of which begins a varint: the four varints of up to three bytes from there
+/// on.
+struct NextFour {
+    static constexpr std::size_t bytes = 12, each = 3, lane = 4;
+    std::array<std::array<std::uint8_t, 4 * lane>, 1 << bytes> places{}; ///< of their bytes, each varint in a lane
+    std::array<std::uint8_t, 1 << bytes> size{};                         ///< of all four
+
+    constexpr NextFour() {
+        for (std::size_t marked = 0; marked < size.size(); ++marked) {
+            std::size_t at = 0;
+            for (std::size_t i = 0; i < 4; ++i) {
+                std::size_t length = 1;
+                while (length < each && (marked >> (at + length - 1) & 1) != 0) ++length;
+                for (std::size_t k = 0; k < lane; ++k)
+                    places.at(marked).at(i * lane + k) = static_cast<std::uint8_t>(k < length ? at + k : nowhere);
+                at += length;
+            }
+            size.at(marked) = static_cast<std::uint8_t>(at);
+        }
+    }
+
+    static constexpr std::size_t nowhere = 0x80; // gives a zero
+};
+constexpr NextFour next_four;
+
+/// Decodes varints of up to three bytes at the beginning of what is left of a run, which are found four at a time from
+/// the marks of a window. No window waits for the one before: where it begins and how many begin in it follows from
+/// the marks alone.
+class NarrowOnes {
+  public:
+    NarrowOnes(Bytes run, const std::byte* at, std::byte* to, std::size_t room) noexcept
+        : end_(run.data() + run.size()),
+          to_(to),
+          room_(room),
+          done_{0, at} {}
+
+    /// Those before a longer one, or before a window of varints of one byte, with which others are faster.
+    HEADRACE_AVX2_INLINE ShortVarints decode() {
+        constexpr std::size_t usual = 7; // steps: 28 varints, and no byte beyond `ahead`
+        while (left() >= ahead && room_ - done_.count >= window) {
+            const std::uint64_t marked = marks_in(done_.next);
+            if (marked == 0 || has_longer(marked)) return done_;
+            const std::size_t count = starting(marked, part);
+            Steps steps{done_.next, marked};
+            // As many in each window, so that no branch depends on the numbers. What is too much is overwritten.
+            for (std::size_t i = 0; i < usual; ++i) put(to_ + i * four, steps.next());
+            for (std::size_t i = usual; i * 4 < count; ++i) put(to_ + i * four, steps.next());
+            pass(count, next_start(marked));
+        }
+        return decode_last();
+    }
+
+  private:
+    // Bytes: of all varints that begin here the next one, too, begins in the window.
+    static constexpr std::size_t part = window - NextFour::each;
+    static constexpr std::size_t ahead = 96; // bytes that the steps of a window may read
+    static constexpr std::size_t four = 4 * word;
+
+    /// Four varints after the other.
+    struct Steps {
+        const std::byte* at;
+        std::uint64_t marked;
+
+        HEADRACE_AVX2_INLINE __m256i next() { return values(load(at), 0); }
+
+        /// The same, without a byte behind the end.
+        HEADRACE_AVX2_INLINE __m256i next_before(const std::byte* end) {
+            const std::byte* const from = std::min(at, end - sizeof(__m128i));
+            return values(load(from), at - from);
+        }
+
+      private:
+        HEADRACE_AVX2_INLINE static __m128i load(const void* from) {
+            return _mm_loadu_si128(static_cast<const __m128i*>(from));
+        }
+
+        /// Of bytes that begin `before` the place of the first one.
+        HEADRACE_AVX2_INLINE __m256i values(__m128i bytes, std::ptrdiff_t before) {
+            const std::size_t bits = marked & (next_four.size.size() - 1);
+            __m128i places = load(next_four.places[bits].data());
+            if (before != 0) places = _mm_add_epi8(places, _mm_set1_epi8(static_cast<char>(before)));
+            const __m128i sevens = _mm_shuffle_epi8(_mm_and_si128(bytes, _mm_set1_epi8(0x7F)), places);
+            const __m128i pairs = _mm_maddubs_epi16(_mm_set1_epi16(static_cast<short>(0x8001)), sevens);
+            const __m128i four = _mm_madd_epi16(pairs, _mm_set1_epi32(0x40000001)); // low + high * 2^14
+            at += next_four.size[bits];
+            marked >>= next_four.size[bits];
+            return _mm256_cvtepu32_epi64(four);
+        }
+    };
+
+    [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end_ - done_.next); }
+
+    /// Whether a varint may have more than three bytes.
+    HEADRACE_AVX2_INLINE static bool has_longer(std::uint64_t marked) {
+        return (marked & marked >> 1 & marked >> 2) != 0;
+    }
+
+    /// The number of varints that begin in the first bytes of a window.
+    HEADRACE_AVX2_INLINE static std::size_t starting(std::uint64_t marked, std::size_t bytes) {
+        return static_cast<std::size_t>(_mm_popcnt_u64(_bzhi_u64(~marked << 1 | 1, static_cast<unsigned>(bytes))));
+    }
+
+    /// Where the first varint after `part` begins.
+    HEADRACE_AVX2_INLINE static std::size_t next_start(std::uint64_t marked) {
+        return part + static_cast<std::size_t>(_tzcnt_u64(~marked << 1 >> part));
+    }
+
+    HEADRACE_AVX2_INLINE void pass(std::size_t count, std::size_t bytes) {
+        done_.count += count;
+        done_.next += bytes;
+        to_ += count * word;
+    }
+
+    /// Those near the end of the run or of the room, without a byte behind either.
+    HEADRACE_AVX2_INLINE ShortVarints decode_last() {
+        while (done_.next != end_) {
+            const std::size_t rest = std::min(left(), window);
+            const std::uint64_t marked = marks_in(done_.next + rest - window) >> (window - rest);
+            if ((marked == 0 && rest == window) || has_longer(marked)) break;
+            const std::size_t count = starting(marked, std::min(rest, part)), room = room_ - done_.count;
+            if (count > room) return {done_.count + count, done_.next};
+            Steps steps{done_.next, marked};
+            std::size_t i = 0;
+            for (; i < count && i + 4 <= room; i += 4) put(to_ + i * word, steps.next_before(end_));
+            if (i < count) {
+                std::byte numbers[four];
+                put(numbers, steps.next_before(end_));
+                std::memcpy(to_ + i * word, numbers, (count - i) * word);
+            }
+            pass(count, rest <= part ? rest : next_start(marked));
+        }
+        return done_;
+    }
+
+    const std::byte* end_;
+    std::byte* to_;
+    std::size_t room_;
+    ShortVarints done_;
+};
+
 } // namespace
 
 HEADRACE_AVX2 ShortVarints decode_short_varints(Bytes run, const std::byte* at, std::byte* to,
@@ -150,6 +290,11 @@ HEADRACE_AVX2 ShortVarints decode_short_varints(Bytes run, const std::byte* at, 
     ShortVarints all{0, at};
     ShortOnes found;
     while (all.next != end) {
+        const ShortVarints narrow = NarrowOnes(run, all.next, to, room - all.count).decode();
+        all.count += narrow.count;
+        all.next = narrow.next;
+        if (all.count > room || all.next == end) break;
+        to += narrow.count * word;
         const auto left = static_cast<std::size_t>(end - all.next);
         found.find(all.next, left);
         if (found.count == 0) break;

@@ -492,7 +492,7 @@ std::size_t decode_varints(Bytes run, std::byte* to, std::size_t room, [[maybe_u
 #if defined(HEADRACE_X86)
     if (cpu.vbmi && cpu.pext && run.size() >= word) return decode_windows(run, to, room);
     if (cpu.pext) return decode_pext(run, to, room);
-    if (cpu.avx2 && run.size() >= short_varints_least) return decode_avx2(run, to, room);
+    if (cpu.avx2 && cpu.bmi2 && run.size() >= short_varints_least) return decode_avx2(run, to, room);
 #endif
     if (run.size() == room && widen_plain(run, to)) return room;
     return decode_plain(run, to, room);

@@ -6,7 +6,7 @@
 
 namespace headrace::testing {
 
-/// CPU variants to test on this machine: all its features, none of them, and each one alone.
+/// CPU variants to test on this machine: all its features, none of them, each one alone, and some together.
 inline std::vector<Cpu> runnable_cpus() {
     std::vector<Cpu> cpus = {this_cpu, Cpu{}};
     for (const auto feature :
@@ -16,7 +16,8 @@ inline std::vector<Cpu> runnable_cpus() {
         cpu.*feature = true;
         cpus.push_back(cpu);
     }
-    Cpu without_vbmi = this_cpu; // PEXT without the larger vectors
+    if (this_cpu.avx2 && this_cpu.bmi2) cpus.push_back({.bmi2 = true, .avx2 = true}); // with a slow PEXT
+    Cpu without_vbmi = this_cpu;                                                      // PEXT without the larger vectors
     without_vbmi.vbmi = false;
     cpus.push_back(without_vbmi);
     return cpus;

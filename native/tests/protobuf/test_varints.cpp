@@ -142,6 +142,19 @@ void test_long_values_among_short_ones() {
         }
 }
 
+/// Windows of 64 bytes with any number of varints, that end anywhere within one, and longer ones anywhere among them.
+void test_runs_of_up_to_three_bytes() {
+    std::mt19937_64 random(18);
+    for (std::size_t count = 20; count < 300; ++count)
+        for (const unsigned least : {1U, 2U, 3U}) there_and_back(numbers_of(random, count, least, 3));
+    for (const unsigned bytes : {4U, 5U, 10U})
+        for (std::size_t at = 0; at < 150; ++at) {
+            Numbers numbers = numbers_of(random, 150, 1 + at % 3, 3);
+            numbers[at] = numbers_of(random, 1, bytes, bytes).front();
+            there_and_back(numbers);
+        }
+}
+
 void every_truncation_is_a_fault() {
     std::mt19937_64 random(16);
     for (const unsigned most : {1U, 3U, 10U}) {
@@ -180,6 +193,7 @@ void test_unusual_encodings() {
 int main() {
     test_every_size_and_count();
     test_long_values_among_short_ones();
+    test_runs_of_up_to_three_bytes();
     every_truncation_is_a_fault();
     test_unusual_encodings();
 }
