@@ -73,4 +73,4 @@ def test_a_search_stops_when_it_is_closed():
     next(search)
     next(search)
     search.close()
-    assert sum(read) <= 2048
+    assert sum(read) <= 8192
