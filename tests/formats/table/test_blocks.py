@@ -308,3 +308,11 @@ def test_columns_are_joined_in_bunches(monkeypatch):
     assert plain(table.batch(np.arange(39, -1, -1), NAMES)) == expected(table.sizes, range(39, -1, -1))
     assert table.read[0] == (0, NAMES)  # whose sizes show whether there is room
     assert {names for _, names in table.read[1:]} == {("n", "text"), ("rows",)}
+
+
+def test_sizes_of_blocks_are_unknown_by_default():
+    table = Counted([3, 4])
+    assert table.stored_bytes(0, 7) == 0
+    table._block_sizes = lambda: np.array([300, 4])
+    table.__dict__.pop("_places")
+    assert [table.stored_bytes(0, 1), table.stored_bytes(2, 5), table.stored_bytes(3, 7)] == [100, 102, 4]

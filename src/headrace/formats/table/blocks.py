@@ -305,9 +305,9 @@ class BlockTable(RowBlocks, TypedTable):
     def _places(self) -> BlockPlaces:
         return BlockPlaces(self._firsts, self._block_sizes())
 
-    @abstractmethod
     def _block_sizes(self) -> Indices:
-        """``int64 (k,)``: about how many bytes each block takes."""
+        """``int64 (k,)``: about how many bytes each block takes; zeros where that is not known."""
+        return np.zeros(len(self._firsts) - 1, np.int64)
 
     def reader(self, names: tuple[str, ...]) -> BlockReader:
         """What reads these columns for indices that were checked."""
