@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 import headrace as hr
-from headrace.contracts.values import RowSizer
+from headrace.contracts.values import RowSizer, size_of
 from headrace.writing import convert, sinks, units
 from headrace.writing.sinks import open_sink
 from headrace.writing.target import Target
@@ -421,7 +421,7 @@ def test_a_format_without_axes_that_vary_refuses_a_function_whose_values_do(tmp_
     ],
 )
 def test_columns_of_every_kind_have_a_size(column):
-    assert sinks._bytes_of(column) > 0
+    assert size_of(column) > 0
 
 
 def test_arrays_of_several_shapes_are_written_and_converted(tmp_path):

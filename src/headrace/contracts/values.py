@@ -31,6 +31,7 @@ __all__ = [
     "cut_batch",
     "join",
     "place_values",
+    "size_of",
     "take_rows",
     "without_objects",
 ]
@@ -40,6 +41,9 @@ Indices = npt.NDArray[np.int64]
 
 LONG = 64
 """Values in a row from which copying it by itself is cheaper than an index for each value."""
+
+OBJECT_BYTES = 64
+"""A Python bytes or str, about, besides what it holds."""
 
 MOST_AHEAD = 64
 """How many times as many examples as were asked about are looked at together where they are small."""
@@ -230,6 +234,17 @@ def bytes_of_column(column: Any) -> int:
         return sum(bytes_of_column(value) for value in column)
     held = column if hasattr(column, "nbytes") else getattr(column, "data", None)  # the stored values of scipy's arrays
     return int(getattr(held, "nbytes", 0))
+
+
+def size_of(column: Any) -> int:
+    """About how many bytes a column takes in memory, with those of objects; of a sparse one, its stored values."""
+    if isinstance(column, Ragged):
+        return size_of(column.values) + column.offsets.nbytes
+    if isinstance(column, list):  # arrays of several shapes
+        return sum(map(size_of, column))
+    if isinstance(column, np.ndarray) and column.dtype == object:
+        return sum(OBJECT_BYTES + (len(value) if isinstance(value, (str, bytes)) else 0) for value in column.flat)
+    return bytes_of_column(column)
 
 
 def copy_pooled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

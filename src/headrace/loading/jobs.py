@@ -82,7 +82,7 @@ INLINE_NS = 1_000_000
 MAX_BLOCK_BYTES = 4 << 20
 """The most bytes in a job of several batches. With half of it, threads pass so many jobs of large batches that they wait for each other; with twice
 as much, batches leave the cache before the consumer uses them."""
-MOST_SURPRISE_BYTES = 4 * MAX_BLOCK_BYTES
+MOST_EXPECTED_BYTES = 4 * MAX_BLOCK_BYTES
 """The most bytes that a job may be expected to have, if its rows are larger than those of the jobs before."""
 MAX_BATCHES = 256
 INLINE_BLOCK_BYTES = 1 << 20
@@ -183,7 +183,7 @@ class JobSizer:
         count = self.batches if passed else self.inline_batches
         if self.sizes is None or not (passed or self.cuts):
             return count
-        return self.sizes.fitting(start, step, count, MOST_SURPRISE_BYTES)
+        return self.sizes.fitting(start, step, count, MOST_EXPECTED_BYTES)
 
     def _within(self, target_ns: int, by_size: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))

@@ -19,7 +19,7 @@ from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices, RowSizer, bytes_of
+from headrace.contracts.values import Batch, Example, Indices, RowSizer, size_of
 from headrace.errors import Where
 from headrace.sources.stacking import row
 
@@ -58,6 +58,7 @@ __all__ = [
 BLOCK = 256
 """Examples read at a time by iteration, if the node does not read in order."""
 FIRST_BLOCK = 64
+"""Examples read first, before anything is known of their size."""
 BLOCK_BYTES = 64 << 20
 """About the most bytes of examples that are read at a time, unless one has more."""
 
@@ -226,7 +227,7 @@ def read_blocks(node: Node, most_rows: int, begin: int = 0, end: int | None = No
     while begin < end:
         rows = sizer.take(begin, end)
         batch = node.batch(np.arange(begin, begin + rows))
-        sizer.note(begin, rows, bytes_of(batch))
+        sizer.note(begin, rows, sum(map(size_of, batch.values())))
         yield begin, begin + rows, batch
         begin += rows
 

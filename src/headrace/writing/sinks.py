@@ -17,7 +17,7 @@ from headrace.contracts.csv import CSV
 from headrace.contracts.protocols import KnowsSizes, defines
 from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Ragged, RowSizer
+from headrace.contracts.values import Batch, Ragged, RowSizer, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
@@ -46,20 +46,6 @@ FIRST_ROWS, MOST_ROWS = 64, 1024
 BATCH_BYTES = 64 << 20
 
 
-OBJECT_BYTES = 64
-
-
-def _bytes_of(column: Any) -> int:
-    """About how many bytes a column of any kind has; of a sparse one, its stored values."""
-    if isinstance(column, Ragged):
-        return _bytes_of(column.values) + int(column.offsets.nbytes)
-    if isinstance(column, list):  # arrays of several shapes
-        return sum(map(_bytes_of, column))
-    if isinstance(column, np.ndarray) and column.dtype == object:
-        return sum(OBJECT_BYTES + (len(value) if isinstance(value, (str, bytes)) else 0) for value in column.flat)
-    return int(getattr(column.data if hasattr(column, "tocsr") else column, "nbytes", 0))
-
-
 def row_sizer(source: object) -> RowSizer:
     """Finds how many examples of a source, or of records, to hold in memory at once: at most 1,024, and about 64 MiB."""
     return RowSizer(FIRST_ROWS, MOST_ROWS, BATCH_BYTES, source.stored_bytes if defines(source, KnowsSizes) else None)
@@ -72,7 +58,7 @@ def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Bat
         rows = sizer.take(start, stop)
         batch = source.batch(np.arange(start, start + rows))
         yield rows, batch
-        sizer.note(start, rows, sum(map(_bytes_of, batch.values())))
+        sizer.note(start, rows, sum(map(size_of, batch.values())))
         start += rows
 
 

@@ -92,11 +92,11 @@ class StoredFeature:
         with guard_reads(*(file.buffer for file in files.values() if file.size)):
             if None in self.shape or self.is_sparse:
                 for level in range(max(self.levels, 1)):
-                    at = self._array(f"rows{level or ''}", LITTLE)[at]
+                    at = self._marks(f"rows{level or ''}", at)
             if self.levels or None not in self.shape:
                 at = at * math.prod(length or 0 for length in self.shape[self.levels :])
             if self.dtype is None and "ends" in self.paths:
-                at = self._array("ends", LITTLE)[at]
+                at = self._marks("ends", at)
         return int(at[1] - at[0]) * (1 if self.dtype is None else self.dtype.itemsize)
 
     def rows(self, indices: Indices) -> Any:
@@ -244,6 +244,13 @@ class StoredFeature:
         if len(starts) and (int(starts.min()) < 0 or int((stops - starts).min()) < 0):
             raise self._bad(kind)
         return starts, stops
+
+    def _marks(self, kind: str, at: Indices) -> Indices:
+        """The marks at two places, the second one not before the first."""
+        marks = self._array(kind, LITTLE)
+        if not 0 <= at[0] <= at[1] < len(marks):
+            raise self._bad(kind)
+        return marks[at].astype(np.int64)
 
     def _array(self, kind: str, dtype: Any) -> npt.NDArray[Any]:
         file = self._files.get(kind)

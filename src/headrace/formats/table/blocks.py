@@ -13,11 +13,11 @@ import numpy as np
 from headrace import _native
 from headrace.contracts.records import Checked
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
+from headrace.contracts.values import Batch, Indices, Ragged, join, size_of, take_rows
 from headrace.errors import DataError
 from headrace.formats.index.places import BlockPlaces
 from headrace.formats.table.base import TypedTable
-from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, WholeColumns, size_of
+from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, WholeColumns
 from headrace.formats.table.copies import RowCopier
 from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk

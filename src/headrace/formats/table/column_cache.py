@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Ragged, join
+from headrace.contracts.values import Ragged, join, size_of
 from headrace.io.cache.folder import cache_folder, cache_limit_bytes
 from headrace.io.system import usable_memory
 from headrace.io.threads import FORKS
 
-__all__ = ["ColumnFile", "KeptColumns", "ProcessLocks", "WholeColumns", "size_of"]
+__all__ = ["ColumnFile", "KeptColumns", "ProcessLocks", "WholeColumns"]
 
 
 MEMORY_SHARE = 8
@@ -30,21 +30,11 @@ MEMORY_SHARE = 8
 LEAST_BYTES = 64 << 20
 MOST_KEPT_BYTES = 256 << 20
 MOST_WHOLE_BYTES = 4 << 30
-OBJECT_BYTES = 64  # a Python bytes or str, about, besides what it holds
 
 
 def memory_share(most: int) -> int:
     """The bytes of columns that one table keeps in memory: an eighth of it, at least 64 MiB, at most ``most``."""
     return min(max((usable_memory() or 0) // MEMORY_SHARE, LEAST_BYTES), most)
-
-
-def size_of(column: Any) -> int:
-    """The bytes of a column."""
-    if isinstance(column, Ragged):
-        return size_of(column.values) + int(column.offsets.nbytes)
-    if isinstance(column, np.ndarray) and column.dtype == object:
-        return sum(len(value) for value in column.reshape(-1)) + OBJECT_BYTES * int(column.size)
-    return int(column.nbytes)
 
 
 class KeptColumns:

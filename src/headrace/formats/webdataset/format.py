@@ -25,7 +25,8 @@ __all__ = ["FORMAT", "WebDatasetTable"]
 
 
 BLOCK_BYTES = 512
-ITEM = 8
+OFFSET_BYTES = 8
+"""What a value of a batch takes besides its own bytes."""
 CHECKSUM = slice(148, 156)
 """The checksum field of a header, in octal digits. It counts as blanks in its own sum."""
 SAMPLE = 64
@@ -93,7 +94,7 @@ class WebDatasetTable(TypedTable):
         batch, and not of 512: else long members would not look larger than short ones.
         """
         sizes = [places[first:stop, 1] for places in self.index.members.values()]
-        return sum(int(each.sum()) + ITEM * len(each) for each in sizes)
+        return sum(int(each.sum()) + OFFSET_BYTES * len(each) for each in sizes)
 
     def _members(self, name: str, rows: Indices) -> list[bytes | None]:
         """The bytes of one feature; ``None`` if an example lacks that member."""
