@@ -97,7 +97,10 @@ class StoredFeature:
                 at = at * math.prod(length or 0 for length in self.shape[self.levels :])
             if self.dtype is None and "ends" in self.paths:
                 at = self._marks("ends", at)
-        return int(at[1] - at[0]) * (1 if self.dtype is None else self.dtype.itemsize)
+            width = 1 if self.dtype is None else self.dtype.itemsize
+            if int(at[1]) * width > self.sizes.get("values", 0):
+                raise self._bad("values")
+        return int(at[1] - at[0]) * width
 
     def rows(self, indices: Indices) -> Any:
         """The values of some examples, as a batch has them."""
@@ -246,11 +249,14 @@ class StoredFeature:
         return starts, stops
 
     def _marks(self, kind: str, at: Indices) -> Indices:
-        """The marks at two places, the second one not before the first."""
+        """The marks at two places, and neither these nor those may go back."""
         marks = self._array(kind, LITTLE)
         if not 0 <= at[0] <= at[1] < len(marks):
             raise self._bad(kind)
-        return marks[at].astype(np.int64)
+        found = marks[at].astype(np.int64)
+        if not 0 <= found[0] <= found[1]:
+            raise self._bad(kind)
+        return found
 
     def _array(self, kind: str, dtype: Any) -> npt.NDArray[Any]:
         file = self._files.get(kind)
