@@ -105,6 +105,9 @@ def test_a_store_of_columns(tmp_path):
         tmp_path, key="2"
     )
     assert [ragged.stored_bytes(at, at + 1) for at in range(20)] == [4 * at for at in range(20)]
+    sparse = pytest.importorskip("scipy.sparse").csr_array(np.tri(5, 40, dtype=np.float32))
+    stored = hr.ColumnSource({"s": sparse}).cache(tmp_path, key="3")
+    assert [stored.stored_bytes(at, at + 1) for at in range(5)] == [(4 + 8) * (at + 1) for at in range(5)]
 
 
 @pytest.mark.parametrize("marks", [[0, 99, 3], [5, 2, 1], [-4, 1, 2], [0, -1, 3], [0, 2**62, 3]])

@@ -93,14 +93,15 @@ class StoredFeature:
             if None in self.shape or self.is_sparse:
                 for level in range(max(self.levels, 1)):
                     at = self._marks(f"rows{level or ''}", at)
-            if self.levels or None not in self.shape:
+            if not self.is_sparse and (self.levels or None not in self.shape):
                 at = at * math.prod(length or 0 for length in self.shape[self.levels :])
             if self.dtype is None and "ends" in self.paths:
                 at = self._marks("ends", at)
             width = 1 if self.dtype is None else self.dtype.itemsize
             if int(at[1]) * width > self.sizes.get("values", 0):
                 raise self._bad("values")
-        return int(at[1] - at[0]) * width
+        # Sparse rows have the column of each value, too.
+        return int(at[1] - at[0]) * (width + 8 * self.is_sparse)
 
     def rows(self, indices: Indices) -> Any:
         """The values of some examples, as a batch has them."""
