@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -211,6 +212,29 @@ void addresses() {
     check(MappedFile::find(data).file == nullptr);
 }
 
+void small_files_lie_behind_each_other() {
+#ifdef __linux__ // Elsewhere it is only a wish.
+    const File first(4), second(3);
+    const MappedFile one(first.fd, first.size() - 1, first.id(), "one", first.name);
+    const MappedFile other(second.fd, second.size(), second.id(), "other", second.name);
+    check(other.data() == one.data() + 4 * page);
+    {
+        const File large(1024); // also when its place has been used, and after a file in another place
+        const MappedFile elsewhere(large.fd, large.size(), large.id(), "large", large.name);
+        const MappedFile third(first.fd, 1, first.id(), "third", first.name);
+        check(third.data() == other.data() + 3 * page);
+        check(sum(elsewhere) == large.size());
+        void* const taken = mmap(const_cast<std::byte*>(third.data() + page), page, PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        check(taken == third.data() + page);
+        const MappedFile fourth(first.fd, first.size(), first.id(), "fourth", first.name);
+        check(fourth.data() != taken && sum(fourth) == first.size());
+        check(munmap(taken, page) == 0);
+    }
+    check(sum(one) + 1 == first.size() && sum(other) == second.size());
+#endif
+}
+
 void without_a_guard_the_process_ends() {
     const File file(2);
     const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
@@ -237,6 +261,7 @@ int main() {
     helpers_read_for_the_caller();
     many_threads();
     addresses();
+    small_files_lie_behind_each_other();
     without_a_guard_the_process_ends();
 }
 
