@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 
 from benchmarks.compare.tasks import Timing
 
@@ -35,6 +35,11 @@ class SystemResult:
     def epoch_s(self) -> float:
         """Median seconds per epoch."""
         return median(timing.epoch_s for timing in self.timings)
+
+    @property
+    def mean_s(self) -> float:
+        """Mean seconds per epoch."""
+        return fmean(timing.epoch_s for timing in self.timings)
 
     @property
     def spread(self) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Measures rows: each library in a process of its own, which stays for all rows; its systems take turns."""
+"""Measures rows: systems take turns, each in a process of its own, which stays for all rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Visit:
         if not self.opened:
             self.opened = True
             self.library.ask("open", start=self.start, shape=str(self.shape), size=self.size, part=self.part)
-        return self.library.ask(do, **more)
+        return self.library.ask(do, start=self.start, **more)
 
     def turn(self, seconds: float, most: int) -> list[Timing]:
         """Timed epochs."""
@@ -45,11 +45,11 @@ class Visit:
 
     def memory(self) -> dict[str, float]:
         """As `benchmarks.compare.clocks.memory_mb`."""
-        return self.ask("memory")  # type: ignore[return-value]
+        return self.library.ask("memory")  # type: ignore[return-value]
 
     def close(self) -> None:
         """Let the process go on to another shape."""
-        self.library.leave()
+        self.library.leave(self.start)
 
 
 class Library:
@@ -74,10 +74,10 @@ class Library:
             raise WorkerError(answer["error"])
         return answer
 
-    def leave(self) -> None:
-        """Forget the shape."""
+    def leave(self, start: str) -> None:
+        """Forget the shape that a system works on."""
         if self._process is not None:
-            self.ask("close")
+            self.ask("close", start=start)
 
     def end(self) -> None:
         """End the process."""
@@ -87,15 +87,15 @@ class Library:
 
 
 class Libraries:
-    """The processes of a sweep."""
+    """The processes of a sweep: one for each system, or for all systems of one Python ``together``."""
 
-    def __init__(self, run: Run, cache: Path) -> None:
-        self._run, self._cache = run, cache
+    def __init__(self, run: Run, cache: Path, *, together: bool) -> None:
+        self._run, self._cache, self._together = run, cache, together
         self._open: dict[tuple[str, str], Library] = {}
 
     def of(self, system: System) -> Library:
-        """The process that a system runs in. A second system of the same library has a second process."""
-        key = (system.python, system.start)
+        """The process that a system runs in."""
+        key = (system.python, "" if self._together else system.start)
         library = self._open.get(key)
         if library is None:
             library = self._open[key] = Library(self._run, system.python, self._cache)
@@ -109,10 +109,10 @@ class Libraries:
 
 
 @contextmanager
-def libraries(run: Run) -> Iterator[Libraries]:
+def libraries(run: Run, *, together: bool) -> Iterator[Libraries]:
     """The processes of a sweep, until the end of the ``with`` statement."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-cache-") as cache:
-        found = Libraries(run, Path(cache))
+        found = Libraries(run, Path(cache), together=together)
         try:
             yield found
         finally:
@@ -134,8 +134,12 @@ def sweep(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> d
 
 
 def compare_threads(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
-    """The default ``Loader`` beside ``threads=0``; records are read without a loader and left out."""
-    return _measure_all([row for row in rows if row.shape.format != "array_record"], run, say, _both)
+    """The default ``Loader`` beside ``threads=0``; records are read without a loader and left out.
+
+    Both take turns in one process: two of them differ by up to a twentieth, even if both do the same.
+    """
+    rows = [row for row in rows if row.shape.format != "array_record"]
+    return _measure_all(rows, run, say, _both, together=True)
 
 
 def _both(row: Row) -> tuple[ShapeSystem, ...]:
@@ -148,9 +152,11 @@ def _measure_all(
     run: Run,
     say: Callable[[str, Table], None],
     systems_of_row: Callable[[Row], Sequence[ShapeSystem]],
+    *,
+    together: bool = False,
 ) -> dict[str, Table]:
     tables = {}
-    with libraries(run) as open_libraries:
+    with libraries(run, together=together) as open_libraries:
         for row in rows:
             systems = systems_of_row(row)
             files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make().warm()

@@ -1,4 +1,4 @@
-"""The process of one library: opens one shape after another, checks and times it. Requests and answers are JSON lines."""
+"""The process of one system, or of several: opens one shape after another, checks and times it. Requests and answers are JSON lines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from benchmarks.shapes.shape import Shape
 
 
 class Host:
-    """Holds the task that is measured."""
+    """Holds the tasks that are measured, by the functions that made them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.task: Any = None
+        self.tasks: dict[str, Any] = {}
 
     def answer(self, request: dict[str, Any]) -> object:
         """Do what a request says; an exception becomes ``{"error": ...}``."""
@@ -36,24 +36,24 @@ class Host:
         module, _, function = start.partition(":")
         what = Shape.parse(shape)
         files = ShapeFiles(self.folder, what, what.rows(size, part))
-        self.task = getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)(files)
+        self.tasks[start] = getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)(files)
 
-    def do_check(self) -> None:
+    def do_check(self, start: str) -> None:
         """Run one untimed epoch and compare every row."""
-        self.task.check()
+        self.tasks[start].check()
         forget_peak()  # the memory of the check does not belong to the system
 
-    def do_turn(self, seconds: float, most: int) -> object:
+    def do_turn(self, start: str, seconds: float, most: int) -> object:
         """Timed epochs."""
-        return [asdict(timing) for timing in turn(self.task, seconds, int(most))]
+        return [asdict(timing) for timing in turn(self.tasks[start], seconds, int(most))]
 
     def do_memory(self) -> object:
         """As `benchmarks.compare.clocks.memory_mb`."""
         return memory_mb()
 
-    def do_close(self) -> None:
-        """Forget the task."""
-        self.task = None
+    def do_close(self, start: str) -> None:
+        """Forget a task."""
+        self.tasks.pop(start, None)
         gc.collect()
 
 

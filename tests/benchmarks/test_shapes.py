@@ -127,10 +127,10 @@ def test_every_system_of_headrace_returns_every_row(folder, start, text):
     host = Host(folder)
     requests = [
         {"do": "open", "start": start, "shape": text, "size": "tiny", "part": 1.0},
-        {"do": "check"},
-        {"do": "turn", "seconds": 0.0, "most": 1},
+        {"do": "check", "start": start},
+        {"do": "turn", "start": start, "seconds": 0.0, "most": 1},
         {"do": "memory"},
-        {"do": "close"},
+        {"do": "close", "start": start},
     ]
     replies = io.StringIO()
     serve(host, io.StringIO("\n".join(map(json.dumps, requests))), replies)
@@ -139,7 +139,7 @@ def test_every_system_of_headrace_returns_every_row(folder, start, text):
     assert timed[0]["rows"] == files.rows or start == "ours:records"
     assert 0 < timed[0]["rows"] <= files.rows
     assert memory["peak"] >= 0
-    assert host.task is None
+    assert not host.tasks
 
 
 def test_a_failure_is_an_answer(folder):
