@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.compare.clocks import wait_until_quiet
 from benchmarks.compare.driver import Process, Run, WorkerError, measure_systems
-from benchmarks.compare.results import Table
+from benchmarks.compare.results import SystemResult, Table
 from benchmarks.compare.tasks import System, Timing
 from benchmarks.shapes.files import ShapeFiles
 from benchmarks.shapes.rows import ALONE, OURS, Row, ShapeSystem
@@ -74,6 +75,11 @@ class Library:
             raise WorkerError(answer["error"])
         return answer
 
+    def alternate(self, starts: Sequence[str], seconds: float) -> dict[str, list[Timing]]:
+        """Timed epochs of systems that are open, one after the other."""
+        answer = self.ask("alternate", starts=" ".join(starts), seconds=seconds)
+        return {start: [Timing(**timing) for timing in timings] for start, timings in answer.items()}  # type: ignore[attr-defined]
+
     def leave(self, start: str) -> None:
         """Forget the shape that a system works on."""
         if self._process is not None:
@@ -87,15 +93,15 @@ class Library:
 
 
 class Libraries:
-    """The processes of a sweep: one for each system, or for all systems of one Python ``together``."""
+    """The processes of a sweep, one for each system."""
 
-    def __init__(self, run: Run, cache: Path, *, together: bool) -> None:
-        self._run, self._cache, self._together = run, cache, together
+    def __init__(self, run: Run, cache: Path) -> None:
+        self._run, self._cache = run, cache
         self._open: dict[tuple[str, str], Library] = {}
 
     def of(self, system: System) -> Library:
         """The process that a system runs in."""
-        key = (system.python, "" if self._together else system.start)
+        key = (system.python, system.start)
         library = self._open.get(key)
         if library is None:
             library = self._open[key] = Library(self._run, system.python, self._cache)
@@ -109,10 +115,10 @@ class Libraries:
 
 
 @contextmanager
-def libraries(run: Run, *, together: bool) -> Iterator[Libraries]:
+def libraries(run: Run) -> Iterator[Libraries]:
     """The processes of a sweep, until the end of the ``with`` statement."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-cache-") as cache:
-        found = Libraries(run, Path(cache), together=together)
+        found = Libraries(run, Path(cache))
         try:
             yield found
         finally:
@@ -130,42 +136,54 @@ def sweep(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> d
     Returns:
         The table of each row by its name.
     """
-    return _measure_all(rows, run, say, lambda row: row.systems)
+    tables = {}
+    with libraries(run) as open_libraries:
+        for row in rows:
+            files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make().warm()
+            if any(system.start.endswith("_joined") for system in row.systems):
+                files.joined().make().warm()
+            visit = lambda system, _, row=row: Visit(open_libraries.of(system), system.start, row.shape, run.size)  # noqa: E731
+            tables[row.name] = measure_systems(row.name, row.systems, run, start=visit)
+            say(row.name, tables[row.name])
+    return tables
 
 
 def compare_threads(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
     """The default ``Loader`` beside ``threads=0``; records are read without a loader and left out.
 
-    Both take turns in one process: two of them differ by up to a twentieth, even if both do the same.
+    Both take turns of one epoch in one process: two processes differ by up to a twentieth even if both do the same, and longer
+    turns meet different neighbours.
     """
-    rows = [row for row in rows if row.shape.format != "array_record"]
-    return _measure_all(rows, run, say, _both, together=True)
-
-
-def _both(row: Row) -> tuple[ShapeSystem, ...]:
-    ours = row.systems[0]
-    return (ours, replace(ours, name=ALONE, start="ours:loader_alone"))
-
-
-def _measure_all(
-    rows: Sequence[Row],
-    run: Run,
-    say: Callable[[str, Table], None],
-    systems_of_row: Callable[[Row], Sequence[ShapeSystem]],
-    *,
-    together: bool = False,
-) -> dict[str, Table]:
     tables = {}
-    with libraries(run, together=together) as open_libraries:
+    with libraries(run) as open_libraries:
         for row in rows:
-            systems = systems_of_row(row)
-            files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make().warm()
-            if any(system.start.endswith("_joined") for system in systems):
-                files.joined().make().warm()
-            visit = lambda system, _, row=row: Visit(open_libraries.of(system), system.start, row.shape, run.size)  # noqa: E731
-            tables[row.name] = measure_systems(row.name, systems, run, start=visit)
-            say(row.name, tables[row.name])
+            if row.shape.format != "array_record":
+                ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make().warm()
+                ours = row.systems[0]
+                both = (ours, replace(ours, name=ALONE, start="ours:loader_alone"))
+                tables[row.name] = _alternate(open_libraries.of(ours), both, row.shape, run)
+                say(row.name, tables[row.name])
     return tables
+
+
+def _alternate(library: Library, systems: Sequence[ShapeSystem], shape: Shape, run: Run) -> Table:
+    """Time systems in one process, in turns of one epoch. If one fails, there are no figures."""
+    results = {system.start: SystemResult(name=system.name, role=system.role) for system in systems}
+    visits = [Visit(library, start, shape, run.size) for start in results]
+    try:
+        for visit in visits:
+            visit.ask("check")
+        for _ in range(run.rounds):
+            wait_until_quiet(patience=run.quiet_s)
+            for start, timings in library.alternate(list(results), run.turn_s * len(visits)).items():
+                results[start].timings += timings
+        for visit in visits:
+            visit.close()
+    except WorkerError as error:
+        library.end()
+        for result in results.values():
+            result.error = str(error)
+    return {result.name: result for result in results.values()}
 
 
 def grow(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+import time
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -46,6 +47,18 @@ class Host:
     def do_turn(self, start: str, seconds: float, most: int) -> object:
         """Timed epochs."""
         return [asdict(timing) for timing in turn(self.tasks[start], seconds, int(most))]
+
+    def do_alternate(self, starts: str, seconds: float) -> object:
+        """Timed epochs of several tasks, which take turns, each at least once; the first one of a round is the last one of the next."""
+        order = starts.split()
+        timings: dict[str, list[Any]] = {start: [] for start in order}
+        end = time.monotonic() + seconds
+        while True:
+            for start in order:
+                timings[start] += map(asdict, turn(self.tasks[start], 0, 1))
+            order.reverse()
+            if time.monotonic() >= end:
+                return timings
 
     def do_memory(self) -> object:
         """As `benchmarks.compare.clocks.memory_mb`."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks.compare.driver import Run
+from benchmarks.compare.driver import Run, WorkerError
 from benchmarks.compare.report import update_readme
 from benchmarks.compare.results import SystemResult
 from benchmarks.compare.tasks import Timing
 from benchmarks.shapes import report
 from benchmarks.shapes.__main__ import README, main
-from benchmarks.shapes.driver import ONCE, TENFOLD, compare_threads, grow, sweep
+from benchmarks.shapes.driver import ONCE, TENFOLD, Library, compare_threads, grow, sweep
 from benchmarks.shapes.files import ShapeFiles
 from benchmarks.shapes.protobuf_bytes import masked_checksums
 from benchmarks.shapes.reading import Reading
@@ -146,6 +147,24 @@ def test_a_failure_is_an_answer(folder):
     host = Host(folder)
     answer = host.answer({"do": "open", "start": "ours:loader", "shape": "npy 1f32[3]", "size": "tiny", "part": 99.0})
     assert "FileNotFoundError" in answer["error"]
+
+
+def test_systems_of_one_process_take_turns_of_one_epoch(folder):
+    _files(folder, "npy 1f32[3]")
+    host, order = Host(folder), []
+    for start in ("ours:loader", "ours:loader_alone"):
+        host.do_open(start=start, shape="npy 1f32[3]", size="tiny", part=1.0)
+        run = host.tasks[start].run
+        host.tasks[start] = SimpleNamespace(run=lambda start=start, run=run: (order.append(start), run())[1])
+    found = host.do_alternate("ours:loader ours:loader_alone", seconds=0.05)
+    assert len(found["ours:loader"]) == len(found["ours:loader_alone"]) == len(order) / 2 >= 1
+    assert order == (["ours:loader", "ours:loader_alone", "ours:loader_alone", "ours:loader"] * len(order))[: len(order)]
+
+
+def test_a_failure_of_one_leaves_both_without_figures(run, monkeypatch):
+    monkeypatch.setattr(Library, "alternate", lambda *_: (_ for _ in ()).throw(WorkerError("gone")))
+    tables = compare_threads([find_row("npy 1f32[3]")], run, lambda *_: None)
+    assert [result.error for table in tables.values() for result in table.values()] == ["gone", "gone"]
 
 
 def test_the_files_are_made_once(folder):
