@@ -158,7 +158,9 @@ def test_systems_of_one_process_take_turns_of_one_epoch(folder):
         host.tasks[start] = SimpleNamespace(run=lambda start=start, run=run: (order.append(start), run())[1])
     found = host.do_alternate("ours:loader ours:loader_alone", seconds=0.05)
     assert len(found["ours:loader"]) == len(found["ours:loader_alone"]) == len(order) / 2 >= 1
-    assert order == (["ours:loader", "ours:loader_alone", "ours:loader_alone", "ours:loader"] * len(order))[: len(order)]
+    assert (
+        order == (["ours:loader", "ours:loader_alone", "ours:loader_alone", "ours:loader"] * len(order))[: len(order)]
+    )
 
 
 def test_a_failure_of_one_leaves_both_without_figures(run, monkeypatch):
