@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.contracts.values import take_rows
 from headrace.errors import CorruptFile, Where
-from headrace.formats.table import blocks
+from headrace.formats.table import blocks, column_cache
 from headrace.formats.table.blocks import BlockTable, cut_at_blocks
 from headrace.formats.table.column_cache import KeptColumns, WholeColumns
 from headrace.sources.tables import TableNode
@@ -166,6 +166,27 @@ def test_in_order_every_block_is_decoded_once():
     table = Counted([5] * 20, limit=2000)
     for start in range(0, 100, 4):
         assert plain(table.batch(np.arange(start, start + 4), NAMES)) == expected(table.sizes, range(start, start + 4))
+    assert sorted(table.read) == [(block, NAMES) for block in range(20)]
+
+
+@pytest.mark.parametrize("size", [4, 17])
+def test_in_order_few_blocks_are_kept_if_not_all_fit(monkeypatch, size):
+    monkeypatch.setattr(column_cache, "PASSING_BYTES", 800)
+    table = Counted([5] * 200, limit=20_000)
+    for _ in range(2):
+        table.read.clear()
+        for _ in hr.Loader(hr.Source(TableNode(table)), size, threads=0):
+            pass
+        assert sorted(table.read) == [(block, NAMES) for block in range(200)]
+        # The last blocks were read without another one after them.
+        assert table._kept._bytes < 20_000 / 4
+
+
+def test_in_order_all_blocks_are_kept_if_they_fit():
+    table = Counted([5] * 20)
+    for _ in range(2):
+        for start in range(0, 100, 4):
+            table.batch(np.arange(start, start + 4), NAMES)
     assert sorted(table.read) == [(block, NAMES) for block in range(20)]
 
 

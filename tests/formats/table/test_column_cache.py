@@ -77,6 +77,16 @@ def test_the_oldest_columns_are_dropped():
     assert columns.get(1, "y") is not None
 
 
+def test_columns_that_were_passed_are_dropped_if_not_all_fit(monkeypatch):
+    monkeypatch.setattr(column_cache, "PASSING_BYTES", 50)
+    for block_bytes, all_bytes, kept in ((20, 200, 4), (20, 201, 2), (40, 201, 4), (30, 201, 3)):
+        columns = KeptColumns(most_bytes=200)
+        for block in range(4):
+            columns.put(block, "x", np.zeros(20, np.uint8))
+        columns.pass_on(block_bytes, all_bytes)
+        assert [columns.get(block, "x") is not None for block in range(4)] == [False] * (4 - kept) + [True] * kept
+
+
 def test_sizes():
     objects = np.array(["abc", "d"], object)
     assert size_of(np.zeros((3, 2), np.int32)) == 24

@@ -145,6 +145,9 @@ class RowBlocks(ABC):
             block = int(firsts.searchsorted(start, side="right")) - 1
             columns = self._block(block, names, ahead=block + 1)
             first, end = int(firsts[block]), int(firsts[block + 1])
+            if recent is not None and recent.stop <= first <= recent.stop + stop - start:
+                size = sum(map(size_of, columns.values()))
+                self._kept.pass_on(size, size * len(self) // max(end - first, 1))
             recent = self._recent = _Recent(names, first, end, RowCopier({name: columns[name] for name in names}))
             if stop > end:
                 return self._across(start, stop, names, block, columns)

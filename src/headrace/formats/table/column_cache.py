@@ -29,6 +29,8 @@ MEMORY_SHARE = 8
 """One part in so many of the memory of this machine or container is what one table keeps."""
 LEAST_BYTES = 64 << 20
 MOST_KEPT_BYTES = 256 << 20
+PASSING_BYTES = 64 << 20
+"""So much is kept of columns that are read in order and do not all fit."""
 MOST_WHOLE_BYTES = 4 << 30
 
 
@@ -60,18 +62,30 @@ class KeptColumns:
             return
         self._columns[block, name] = (column, size)
         self._bytes += size
-        while self._bytes > self.most_bytes:
-            try:
-                oldest = next(iter(self._columns))
-            except (StopIteration, RuntimeError):  # Another thread dropped it.
-                return
-            self._drop(oldest)
+        self._shrink(self.most_bytes)
+
+    def pass_on(self, block_bytes: int, all_bytes: int) -> None:
+        """Note that reading goes on in order: from one block to the next one, which has about ``block_bytes`` of ``all_bytes``.
+
+        Drops the oldest columns if not all of them fit: after the last block, the first one would be gone anyway. Two blocks stay,
+        because other threads may still read the one before.
+        """
+        if all_bytes > self.most_bytes:
+            self._shrink(max(PASSING_BYTES, 2 * block_bytes))
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop these columns of all blocks."""
         unwanted = set(names)
         for key in [key for key in list(self._columns) if key[1] in unwanted]:
             self._drop(key)
+
+    def _shrink(self, most_bytes: int) -> None:
+        while self._bytes > most_bytes:
+            try:
+                oldest = next(iter(self._columns))
+            except (StopIteration, RuntimeError):  # Another thread dropped it.
+                return
+            self._drop(oldest)
 
     def _drop(self, key: tuple[int, str]) -> None:
         self._bytes -= self._columns.pop(key, (None, 0))[1]
