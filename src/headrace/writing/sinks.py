@@ -23,6 +23,7 @@ from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
 from headrace.sources.source import Source
 from headrace.sources.stacking import widen
+from headrace.writing.column_checks import CheckingSink
 
 __all__ = [
     "EncodingSink",
@@ -165,9 +166,9 @@ def open_sink(
         raise UnsupportedData(
             Where(path=str(path)), expected="no codec for a format that holds columns", found=repr(codec)
         )
-    if first or found.join is not None or found.pieces is not None:
-        return sink(path, schema, compression=compression)
-    return sink(path, schema, compression=compression, first=False)
+    is_apart = first or found.join is not None or found.pieces is not None
+    opened = sink(path, schema, compression=compression, **({} if is_apart else {"first": False}))
+    return CheckingSink(opened, schema, str(path))
 
 
 def check_feature_names(schema: Schema, path: PathLike, format: str) -> None:

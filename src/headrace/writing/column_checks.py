@@ -1,0 +1,187 @@
+"""Checks of columns before a format of columns stores them. Values that would change are refused.
+
+Codecs of records check what they encode. The writers of Parquet, npz, WebDataset and so on come from other libraries or cast arrays, which
+wraps integers, drops fractions and cuts text without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.codecs.values import refuse_missing, strings_of
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import BatchWriter
+from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch, Where
+
+__all__ = ["CheckingSink", "fit_column"]
+
+HINT = "By default types come from the first examples. Give a schema in which all values fit."
+KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "U": "U", "S": "S"}
+"""The kinds of numbers that each kind may hold."""
+
+RowOf = Callable[[int], int | None]
+"""The row of the value at a position."""
+
+
+class CheckingSink:
+    """Checks batches against a schema, and passes them to another sink in its types.
+
+    Args:
+        inner: Takes the batches.
+        schema: Their schema.
+        path: Of the file, for messages.
+    """
+
+    def __init__(self, inner: BatchWriter, schema: Schema, path: str) -> None:
+        self.inner = inner
+        self.schema = schema
+        self.count: int = 0
+        """Examples passed on."""
+        self._path = path
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Check and pass on.
+
+        Raises:
+            SchemaMismatch: A value does not fit its feature. The error names the number of its example in this file.
+            NoSuchFeature: A feature is missing.
+        """
+        refuse_missing(self.schema, batch)
+        try:
+            columns = {name: fit_column(batch[name], feature, name) for name, feature in self.schema.items()}
+        except SchemaMismatch as error:
+            record = None if error.where.record is None else self.count + error.where.record
+            raise error.relocated(Where(path=self._path, record=record, feature=error.where.feature)) from error
+        self.inner.write_batch(columns, n)
+        self.count += n
+
+    def close(self) -> None:
+        """Close the other sink."""
+        self.inner.close()
+
+    def abort(self) -> None:
+        """Abort the other sink."""
+        self.inner.abort()
+
+
+def fit_column(column: Any, feature: Feature, name: str) -> Any:
+    """A column in the type of its feature. Floats may be rounded to a narrower type, but nothing else may change.
+
+    Args:
+        column: ``ndarray (n, ...)``, :class:`~headrace.Strings`, :class:`~headrace.Ragged`, sparse rows (which are left to the format), or
+            a list of one array for each row.
+        feature: What it should hold.
+        name: Its name, for messages.
+
+    Raises:
+        SchemaMismatch: A value or a shape does not fit. ``where.record`` is its row, if known.
+    """
+    if feature.sparse or feature.dtype == "examples" or hasattr(column, "tocsr"):
+        return column
+    return _fit(column, feature.shape, feature, name, lambda at: at)
+
+
+def _fit(column: Any, shape: tuple[int | None, ...], feature: Feature, name: str, row_of: RowOf) -> Any:
+    """Rows of this shape. ``row_of`` gives the example of each."""
+    if isinstance(column, Ragged):
+        if not shape:
+            raise _other_shape(feature, name, row_of(0) if len(column) else None, "rows with one more axis")
+        lengths = column.lengths
+        if shape[0] is not None and len(wrong := np.flatnonzero(lengths != shape[0])):
+            raise _other_shape(feature, name, row_of(int(wrong[0])), f"a length of {lengths[wrong[0]]}")
+        first = int(column.offsets[0])
+        inner = _fit(column.values, shape[1:], feature, name, _row_of_value(column.offsets - first, row_of))
+        return column if inner is column.values else Ragged(inner, column.offsets)
+    if isinstance(column, list):
+        return [_fit(_one(row), shape, feature, name, _always(row_of, at))[0] for at, row in enumerate(column)]
+    if not isinstance(column, Strings):
+        column = np.asarray(column)
+    found = column.shape[1:]
+    if len(found) != len(shape) or any(want not in (None, have) for want, have in zip(shape, found, strict=True)):
+        raise _other_shape(feature, name, row_of(0) if len(column) else None, f"{found}")
+    per_row = int(np.prod(found, dtype=np.int64))
+
+    def row_of_flat(at: int) -> int | None:
+        return row_of(at // max(per_row, 1))
+
+    if feature.is_text:
+        return _fit_text(column, feature, name, row_of_flat)
+    return _fit_numbers(column, feature, name, row_of_flat)
+
+
+def _one(row: Any) -> Any:
+    """A single row as a column."""
+    array = row if isinstance(row, Strings) else np.asarray(row)
+    return array.reshape(1, *array.shape)
+
+
+def _always(row_of: RowOf, at: int) -> RowOf:
+    return lambda _: row_of(at)
+
+
+def _row_of_value(offsets: npt.NDArray[np.int64], row_of: RowOf) -> RowOf:
+    return lambda at: row_of(int(np.searchsorted(offsets[1:], at, side="right")))
+
+
+def _other_shape(feature: Feature, name: str, row: int | None, found: str) -> SchemaMismatch:
+    where = Where(record=row, feature=name)
+    return SchemaMismatch(where, expected=f"values of shape {feature.shape}", found=found, hint=HINT)
+
+
+def _fit_text(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any:
+    if isinstance(column, Strings) and (column.is_text or feature.dtype == "bytes"):
+        return column
+    return strings_of(column.reshape(-1), feature, name, row_of).reshape(*column.shape)
+
+
+def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any:
+    wanted = feature.numpy_dtype
+    if isinstance(column, Strings):
+        if wanted.kind in "mM":
+            return column  # Formats parse times.
+        raise _other_values(feature, name, row_of(0) if len(column) else None, "text" if column.is_text else "bytes")
+    if column.dtype == wanted:
+        return column
+    if not column.size:
+        return column.astype(wanted)
+    if column.dtype.kind not in KINDS.get(wanted.kind, ""):
+        raise _other_values(feature, name, row_of(0), str(column.dtype))
+    with np.errstate(all="ignore"):
+        fitted = column.astype(wanted)
+        changed = np.flatnonzero(~_is_kept(column.reshape(-1), fitted.reshape(-1)))
+    if len(changed):
+        at = int(changed[0])
+        raise _other_values(feature, name, row_of(at), f"{column.reshape(-1)[at]} ({column.dtype})")
+    return fitted
+
+
+def _is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Any:
+    """Which values are still the same, apart from rounding of floats: ``bool (n,)``."""
+    kind = before.dtype.kind
+    if kind == "b":
+        return np.ones(len(before), np.bool_)
+    if kind in "fc":
+        return np.isfinite(after) | ~np.isfinite(before)
+    if kind in "mM":
+        return (after.astype(before.dtype) == before) | (np.isnat(before) & np.isnat(after))
+    if kind in "US":
+        return after.astype(before.dtype) == before
+    if after.dtype.kind in "fc":
+        # As a float, 2**64 - 1 is 2**64, which integers of 64 bits do not hold.
+        after, limits = after.real, np.iinfo(before.dtype)
+        is_within = (after >= float(limits.min)) & (after < float(limits.max) + 1)
+        return is_within & (np.where(is_within, after, 0).astype(before.dtype) == before)
+    # A number beyond the other type may come back the same after wrapping twice.
+    return (after.astype(before.dtype) == before) & ((after < 0) == (before < 0))
+
+
+def _other_values(feature: Feature, name: str, row: int | None, found: str) -> SchemaMismatch:
+    where = Where(record=row, feature=name)
+    return SchemaMismatch(where, expected=f"{feature.dtype} values", found=found, hint=HINT)

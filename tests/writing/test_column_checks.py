@@ -1,0 +1,181 @@
+"""Columns that do not fit a schema are refused, in every format of columns."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.errors import HeadraceError, NoSuchFeature, SchemaMismatch
+from headrace.writing.column_checks import fit_column
+
+NUMBERS = ("bool", "int8", "int16", "int64", "uint8", "uint32", "uint64", "float16", "float32", "float64", "complex64")
+EDGES = [
+    0,
+    1,
+    2,
+    -1,
+    127,
+    128,
+    255,
+    256,
+    300,
+    2**31,
+    2**53 + 1,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+    1.5,
+    1e300,
+    math.inf,
+    math.nan,
+]
+ORDER = "biufc"
+
+
+def holds(dtype, value):
+    """Whether a dtype holds a value, but for rounding of floats. By Python's own numbers."""
+    wanted = np.dtype(dtype)
+    if wanted.kind in "fc":
+        if isinstance(value, int):
+            limit = int(np.finfo(wanted).max)
+            return abs(value) <= limit and int(np.asarray(value).astype(wanted).real) == value
+        return not math.isfinite(value) or abs(value) <= float(np.finfo(wanted).max)
+    if isinstance(value, float):
+        return False
+    low, high = (0, 1) if wanted.kind == "b" else (np.iinfo(wanted).min, np.iinfo(wanted).max)
+    return low <= value <= high
+
+
+@given(
+    st.sampled_from(NUMBERS[:-1]), st.sampled_from(NUMBERS), st.lists(st.sampled_from(EDGES), min_size=1, max_size=5)
+)
+def test_numbers_fit_or_are_refused(stored, wanted, values):
+    stored_kind = np.dtype(stored).kind
+    values = [value for value in values if holds(stored, value) and (stored_kind == "f" or isinstance(value, int))]
+    with np.errstate(all="ignore"):
+        column = np.array(values).astype(stored)
+    values = [value.item() for value in column]
+    bad = [
+        at for at, value in enumerate(values) if not holds(wanted, float(value) if stored_kind == "f" else int(value))
+    ]
+    feature = hr.Feature(wanted)
+    if stored == wanted or not values:
+        assert fit_column(column, feature, "x").dtype == wanted
+    elif bad:
+        with pytest.raises(SchemaMismatch, match=f"{wanted} values") as caught:
+            fit_column(column, feature, "x")
+        assert (caught.value.where.record, caught.value.where.feature) == (bad[0], "x")
+    else:
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(fit_column(column, feature, "x"), column.astype(wanted))
+
+
+RAGGED = hr.Ragged(np.array([1, 2, 300, 4]), np.array([0, 2, 2, 4]))
+COLUMNS = {
+    "shape": (np.zeros((2, 3)), hr.Feature("float64", (4,)), 0),
+    "axes": (np.zeros((2, 3)), hr.Feature("float64"), 0),
+    "ragged": (RAGGED, hr.Feature("uint8", (None,)), 2),
+    "sliced": (RAGGED[1:], hr.Feature("uint8", (None,)), 1),
+    "ragged length": (RAGGED, hr.Feature("int64", (2,)), 1),
+    "ragged scalars": (RAGGED, hr.Feature("int64"), 0),
+    "rows": (np.array([[1, 2], [3, 300]]), hr.Feature("uint8", (2,)), 1),
+    "list": ([np.zeros((1, 2)), np.zeros((2, 3, 1))], hr.Feature("float64", (None, None)), 1),
+    "list of numbers": ([np.zeros((1, 2)), np.full((2, 1), 0.5)], hr.Feature("int64", (None, None)), 0),
+    "text": (hr.Strings.from_values(["1"]), hr.Feature("int64"), 0),
+    "a number as text": (np.array(["a", 5], object), hr.Feature("str"), 1),
+    "bytes that are no text": (hr.Strings.from_values([b"a", b"\xff"]), hr.Feature("str"), 1),
+    "long text": (np.array(["a", "bcd"]), hr.Feature("U2"), 1),
+    "long bytes": (np.array([b"bcd"]), hr.Feature("S2"), 0),
+    "hours": (np.array(["2020-01-01T00", "2020-01-01T05"], "M8[h]"), hr.Feature("datetime64[D]"), 1),
+    "time and duration": (np.array([5], "m8[s]"), hr.Feature("datetime64[s]"), 0),
+    "signs": (np.array([-1]), hr.Feature("uint64"), 0),
+}
+
+
+@pytest.mark.parametrize("kind", list(COLUMNS))
+def test_what_does_not_fit_is_refused(kind):
+    column, feature, record = COLUMNS[kind]
+    with pytest.raises(SchemaMismatch) as caught:
+        fit_column(column, feature, "x")
+    assert (caught.value.where.record, caught.value.where.feature) == (record, "x")
+
+
+FITTING = {
+    "same": (np.arange(3), hr.Feature("int64")),
+    "narrower": (np.arange(3), hr.Feature("int8")),
+    "rounded": (np.array([0.1]), hr.Feature("float32")),
+    "NaN": (np.array([math.nan, -math.inf]), hr.Feature("float16")),
+    "any length": (np.zeros((2, 3)), hr.Feature("float64", (None,))),
+    "ragged": (RAGGED, hr.Feature("int16", (None,))),
+    "no rows": (np.zeros(0), hr.Feature("int64")),
+    "days": (np.array(["2020-01-01T00", "NaT"], "M8[h]"), hr.Feature("datetime64[D]")),
+    "text as bytes": (hr.Strings.from_values(["a"]), hr.Feature("bytes")),
+    "bytes as text": (hr.Strings.from_values(["ü".encode()]), hr.Feature("str")),
+    "objects": (np.array([["a", "b"]], object), hr.Feature("str", (2,))),
+    "short text": (np.array(["a"], "U9"), hr.Feature("U2")),
+}
+
+
+@pytest.mark.parametrize("kind", list(FITTING))
+def test_what_fits_is_kept(kind):
+    column, feature = FITTING[kind]
+    found = fit_column(column, feature, "x")
+    assert len(found) == len(column)
+    inner = found.values if isinstance(found, hr.Ragged) else found
+    assert inner.dtype == (feature.numpy_dtype if not feature.is_text else inner.dtype)
+    if kind in ("same", "any length", "text as bytes"):
+        assert found is column
+
+
+def test_sparse_rows_are_left_to_the_format():
+    sparse = pytest.importorskip("scipy.sparse").csr_matrix(np.eye(2))
+    assert fit_column(sparse, hr.Feature("float32", (2,), sparse=True), "x") is sparse
+
+
+LATE = {
+    "fraction": ({"k": 1}, {"k": 1.5}),
+    "wrapped": ({"k": np.array([1], np.uint8)}, {"k": np.array([300])}),
+    "negative": ({"k": np.uint64(1)}, {"k": -1}),
+    "infinite": ({"k": np.float32(1)}, {"k": np.float64(1e300)}),
+    "truth": ({"k": True}, {"k": 2}),
+    "shape": ({"k": np.zeros(3)}, {"k": np.zeros(4)}),
+    "axes": ({"k": np.zeros(3)}, {"k": np.zeros((3, 1))}),
+    "days": ({"k": np.datetime64("2020-01-01")}, {"k": np.datetime64("2020-01-01T05", "h")}),
+    "text": ({"k": "a"}, {"k": 5}),
+}
+FORMATS = ("x.tar", "x.npz", "x.npy", "x.parquet", "x.jsonl", "x.csv", "x.avro", "x.tfrecord", "x.array_record")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("kind", list(LATE))
+def test_a_late_example_that_does_not_fit_is_refused(tmp_path, kind, name):
+    """After the first 1,024, from which the types are taken."""
+    first, last = LATE[kind]
+    with pytest.raises(HeadraceError):
+        hr.write(tmp_path / name, [first] * 1100 + [last])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_error_names_the_example(tmp_path):
+    with pytest.raises(SchemaMismatch) as caught:
+        hr.write(tmp_path / "x.parquet", [{"k": 1}] * 1100 + [{"k": 1.5}])
+    assert caught.value.where.feature == "k"
+    assert caught.value.where.record == 1024  # the first of the batch of floats
+    writer = hr.Writer(tmp_path / "y.parquet", schema={"k": hr.Feature("uint8")})
+    writer.write_batch({"k": np.arange(200)})
+    with pytest.raises(SchemaMismatch, match="found 256") as caught:
+        writer.write_batch({"k": np.arange(100, 300)})
+    assert caught.value.where.record == 200 + 156
+    writer.abort()
+
+
+def test_a_missing_feature_is_named(tmp_path):
+    with hr.Writer(tmp_path / "x.parquet", schema={"a": hr.Feature("int64"), "b": hr.Feature("int64")}) as writer:
+        with pytest.raises(NoSuchFeature, match="no 'b'"):
+            writer.write_batch({"a": np.arange(3)})
+        writer.write_batch({"a": np.arange(3), "b": np.arange(3)})
