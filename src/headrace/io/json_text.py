@@ -27,12 +27,20 @@ def too_deep(text: Buffer) -> int:
     return _native.json_too_deep(text, MOST_DEEP)
 
 
-def load_json(text: str | bytes, *, parse_int: Callable[[str], Any] | None = None) -> Any:
+def load_json(
+    text: str | bytes,
+    *,
+    parse_int: Callable[[str], Any] | None = None,
+    parse_float: Callable[[str], Any] | None = None,
+    pairs: Callable[[list[tuple[str, Any]]], Any] | None = None,
+) -> Any:
     """Parse untrusted JSON.
 
     Args:
         text: Text, or bytes in UTF-8.
         parse_int: Converts the digits of an integer; ``None``: to an ``int``.
+        parse_float: Converts the text of another number; ``None``: to a ``float``.
+        pairs: Converts the keys and values of an object; ``None``: to a ``dict``, which holds the last value of a key.
 
     Raises:
         ValueError: Not JSON, not UTF-8, nested too deeply, or an integer of thousands of digits.
@@ -43,6 +51,7 @@ def load_json(text: str | bytes, *, parse_int: Callable[[str], Any] | None = Non
         begin = encoded[:at].decode("utf-8", "replace")
         raise json.JSONDecodeError(TOO_DEEP, begin, len(begin))
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"), parse_int=parse_int)
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return json.loads(decoded, parse_int=parse_int, parse_float=parse_float, object_pairs_hook=pairs)
     except RecursionError as error:  # the caller is near the end of the stack itself
         raise ValueError(TOO_DEEP) from error

@@ -104,7 +104,7 @@ def open(
     def open_files(paths: Paths) -> Source:
         records: Any = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
         if columns is not None and isinstance(records, TakesColumns):
-            records = records.only(tuple(columns))
+            records = records.only(tuple(dict.fromkeys((*columns, *(image_columns or ())))))
         if image_columns is None and records.format not in TEXT_FORMATS:
             node = _node(records, codec, stored)
         else:

@@ -207,3 +207,15 @@ def test_a_schema_of_sparse_features_does_not_fit_dense_fields(tmp_path):
     source = hr.open(tmp_path / "x.avro")
     assert not source.schema["x"].sparse
     assert source[0]["x"].tolist() == [1, 2]
+
+
+def test_two_ways_to_one_name_are_refused(tmp_path):
+    inner = {"type": "record", "name": "q", "fields": [{"name": "b", "type": "int"}]}
+    fields = [{"name": "a/b", "type": "int"}, {"name": "a", "type": inner}, {"name": "c", "type": "int"}]
+    path = tmp_path / "a.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"a/b": 1, "a": {"b": 2}, "c": 3}])
+    for schema in (None, {"a/b": hr.Feature("int32")}):
+        with pytest.raises(hr.UnsupportedData, match="every column name once, found two .*a.avro, feature 'a/b'"):
+            hr.open(path, schema=schema)
+    assert hr.open(path, schema={"c": hr.Feature("int32")})[0] == {"c": 3}

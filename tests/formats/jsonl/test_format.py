@@ -333,3 +333,90 @@ def test_nulls_at_the_beginning_of_lists(put):
     assert source.schema["x"] == hr.Feature("float64", (None,))
     nested = hr.open(put({"x": [[None, 1.5], [None]]}, {"x": [[2.5]]}))
     np.testing.assert_array_equal(nested.batch([0, 1])["x"].to_list()[0][0], [np.nan, 1.5])
+
+
+TAIL = '{"t": "c", "x": 1}\n'
+ODD = {
+    "another type": ('{"t": "a", "x": 1}', '{"t": "b", "x": "s"}'),
+    "twice": ('{"t": "a", "x": 1}', '{"t": "b", "x": 1, "x": 2}'),
+    "twice, inside": ('{"t": "a", "x": {"y": 1, "y": 2}}', '{"t": "b"}'),
+    "endless": ('{"t": "a", "x": 1e999}', '{"t": "b", "x": 1}'),
+    "long": ('{"t": "a", "x": 123456789012345678901234567890}', '{"t": "b", "x": 1}'),
+    "mixed list": ('{"t": "a", "x": [1, "x"]}', '{"t": "b"}'),
+    "half a character": ('{"t": "a", "x": "\\ud800"}', '{"t": "b"}'),
+    "list of objects": ('{"t": "a", "x": [{"y": 1}]}', '{"t": "b"}'),
+}
+
+
+@pytest.mark.parametrize("before", [0, 300], ids=["first rows", "later rows"])
+@pytest.mark.parametrize("odd", list(ODD))
+@pytest.mark.parametrize("on_corrupt", ["raise", "skip"])
+def test_keys_that_are_not_wanted_may_hold_anything(put, odd, before, on_corrupt):
+    path = put(TAIL * before + "\n".join(ODD[odd]) + "\n")
+    wanted = {"t": hr.Feature("str")}
+    texts = ["c"] * before + ["a", "b"]
+    for source in (
+        hr.open(path, schema=wanted, on_corrupt=on_corrupt),
+        hr.open(path, columns=["t"], on_corrupt=on_corrupt),
+        hr.open(path, schema={**wanted, "x": hr.Feature("int64")}, columns=["t"]) if on_corrupt == "raise" else None,
+    ):
+        if source is not None:
+            assert list(source["t"]) == texts
+            assert source[before]["t"] == "a"
+    assert not hr.verify(path, schema=wanted).faults
+
+
+def test_columns_of_objects_in_lines(put):
+    rows = [
+        '{"a": {"b": 1, "c": "x"}, "d/e": 1.5, "d": {"f": 1}}',
+        '{"a": {"b": 2, "c": 3}, "d/e": 2, "d": {"f": "x"}}',
+    ]
+    path = put("\n".join(rows))
+    assert hr.open(path, columns=["d/e", "a/b"])[1] == {"d/e": 2.0, "a/b": 2}
+    given = {"a/b": hr.Feature("int64"), "d/e": hr.Feature("float32")}
+    assert hr.open(path, schema=given)[0] == {"a/b": 1, "d/e": 1.5}
+    with pytest.raises(hr.NoSuchFeature, match="'t'"):
+        hr.open(put('{"text": 1}'), columns=["t"])
+
+
+def test_images_beside_the_wanted_columns(put):
+    path = put('{"t": "a", "x": 1, "image": "no.png"}\n{"t": "b", "x": "s", "image": "no.png"}')
+    assert list(hr.open(path, columns=["t"], image_columns=["image"]).schema) == ["t"]
+
+
+def test_two_ways_to_one_name_are_refused(put):
+    path = put('{"a/b": 1, "a": {"b": 2}, "c": 3}')
+    with pytest.raises(hr.UnsupportedData, match="every column name once, found two .*x.jsonl, feature 'a/b'"):
+        hr.open(path)
+    with pytest.raises(hr.UnsupportedData, match="every column name once"):
+        hr.open(path, schema={"a/b": hr.Feature("int64")})
+    assert hr.open(path, columns=["c"])[0] == hr.open(path, schema={"c": hr.Feature("int64")})[0] == {"c": 3}
+    assert len(hr.verify(path).faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "match"),
+    [
+        ('{"t": "\\ud800"}', r"Unicode text, found \\ud800, half a surrogate pair"),
+        ('{"t": "b", "t": "c"}', "each key once, found the key 't' twice"),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1, 300])
+@pytest.mark.parametrize("schema", [None, {"t": hr.Feature("str")}])
+def test_half_characters_and_keys_that_are_there_twice(put, line, match, before, schema):
+    path = put('{"t": "a"}\n' * before + f'{line}\n{{"t": "d"}}\n')
+    with pytest.raises(hr.CorruptRecord, match=match) as caught:
+        list(hr.open(path, schema=schema))
+    assert caught.value.where.record == before
+    assert "schema" not in str(caught.value)
+    source = hr.open(path, schema=schema, on_corrupt="skip")
+    assert list(source["t"]) == ["a"] * before + ["d"]
+    assert source.skipped.records == 1
+    if schema is not None or before == 300:
+        assert [fault.where.record for fault in hr.verify(path, schema=schema).faults] == [before]
+
+
+def test_given_types_are_not_asked_for(put):
+    with pytest.raises(hr.SchemaMismatch, match="x: int64") as caught:
+        hr.open(put('{"x": "a"}'), schema={"x": hr.Feature("int64")})[0]
+    assert "Pass the types" not in str(caught.value)

@@ -257,7 +257,7 @@ def test_what_native_code_leaves_alone():
     assert plain_decoder(hr.Schema(flat), ("b", "a"), {}, exact=True) is not None
     assert plain_decoder(hr.Schema(flat), (), {}, exact=True) is None
     for paths in ((("b", "x"), ("b",)), (("x",), ("x",)), (("x",) * 65, ("y",))):
-        found = {name: (path, flat[name]) for name, path in zip(flat, paths, strict=True)}
+        found = dict(zip(flat, paths, strict=True))
         assert plain_decoder(hr.Schema(flat), ("a", "b"), found, exact=True) is None
         assert plain_decoder(hr.Schema(flat), ("b", "a"), found, exact=True) is None
     others = (

@@ -33,7 +33,7 @@ from headrace.formats.index.index import FileIndex, RecordIndex, index_path, loa
 from headrace.formats.index.places import record_bytes
 from headrace.formats.table.arrow_types import KEY, embedded_schema
 from headrace.formats.table.blocks import BlockTable, verify_blocks
-from headrace.formats.table.values import BadValue, column_of
+from headrace.formats.table.values import BadValue, column_of, twice_error
 from headrace.io.local.mapped import guard_reads
 from headrace.io.local.signatures import wait_for_tick
 from headrace.io.progress import Progress
@@ -84,7 +84,11 @@ class AvroTable(BlockTable):
         every: list[dict[str, AvroField]] = []
         for file, path in enumerate(self.paths):
             where = Where(path=path)
-            fields = {field.name: field for field in fields_of(self._head(file).writer_schema, where)}
+            fields: dict[str, AvroField] = {}
+            for field in fields_of(self._head(file).writer_schema, where):
+                if field.name in fields and (self.given is None or field.name in self.given):
+                    raise twice_error(where.at(feature=field.name))
+                fields[field.name] = field
             for name, field in every[0].items() if every and self.given is None else ():
                 if name not in fields or fields[name].type != field.type:
                     found = f"{fields[name].type}" if name in fields else f"the fields {list(fields)}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.formats.index.parts import IndexRequest
 from headrace.formats.index.places import record_bytes
+from headrace.formats.jsonl.keys import find_keys, keep_keys
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers
 from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
 from headrace.formats.jsonl.types import BadLine, Found, array_at, damaged_lines, infer, misfits, parse, parse_types
@@ -97,6 +99,23 @@ class JsonLinesTable(TypedTable):
         super().__init__(paths, given=given)
         self.on_corrupt: OnCorrupt = on_corrupt
         self._compression = parse_compression(compression)
+        self._columns: tuple[str, ...] | None = None
+
+    def with_schema(self, schema: Schema) -> Self:
+        """The same rows read as other types. Other keys are not looked at, so they may hold anything."""
+        return super().with_schema(schema)._forget_damage()
+
+    def only(self, names: tuple[str, ...]) -> Self:
+        """The same rows with these columns. Other keys are not looked at, so they may hold anything."""
+        found = copy(self)
+        found._columns = names or None
+        return found._forget_damage()
+
+    def _forget_damage(self) -> Self:
+        """Forget which lines are damaged, because that depends on the columns."""
+        for name in ("_damaged", "_kept"):
+            self.__dict__.pop(name, None)
+        return self
 
     @cached_property
     def _files(self) -> FileSet:
@@ -115,10 +134,35 @@ class JsonLinesTable(TypedTable):
     def _found(self) -> Found:
         """The features found in the first rows."""
         rows = min(SAMPLE, len(self))
+        if not rows:
+            return {}
+        lines = self._lines(np.arange(rows))
         try:
-            return infer(self._lines(np.arange(rows))) if rows else {}
+            if self._columns is not None:
+                found = infer(keep_keys(lines, self._columns))
+                if all(name in found for name in self._columns):
+                    return found
+                # The error about a name that is not there shows all that are.
+            return infer(lines)
         except BadLine as bad:
             raise bad.fault.relocated(self.where(bad.number)) from bad
+
+    @cached_property
+    def _paths(self) -> Mapping[str, tuple[str, ...]]:
+        """The keys that lead to each feature."""
+        if self.given is None:
+            return {name: keys for name, (keys, _) in self._found.items()}
+        if not any("/" in name for name in self.given):
+            return {}
+        try:
+            return find_keys(self._lines_at(np.arange(min(SAMPLE, len(self.index)))), tuple(self.given))
+        except DataError as error:
+            raise error.relocated(Where(path=self.paths[0])) from error
+
+    def _check_given(self, given: Schema) -> Schema:
+        """The given schema, after finding its keys."""
+        _ = self._paths
+        return given
 
     def _own_schema(self) -> Schema:
         features = {}
@@ -135,9 +179,11 @@ class JsonLinesTable(TypedTable):
         damaged: list[int] = []
         size = 0
         if self.on_corrupt == "skip":
+            types = None if self.given is None else parse_types(self.given, tuple(self.given), self._paths)
+            names = self._columns if self.given is None else tuple(self.given)
             for start in range(0, len(self.index), VERIFY_ROWS):
                 lines = self._lines_at(np.arange(start, min(start + VERIFY_ROWS, len(self.index))))
-                bad = damaged_lines(lines)
+                bad = damaged_lines(lines, types, names)
                 damaged += [start + number for number in bad]
                 size += sum(len(lines[number]) for number in bad)
         return np.array(damaged, np.int64), size
@@ -184,7 +230,7 @@ class JsonLinesTable(TypedTable):
         Native code decodes plain lines. If any other is among them, pyarrow's reader takes them all, and reports damage.
         """
         if names not in self._decoders:
-            self._decoders[names] = plain_decoder(self.schema, names, self._found, exact=self.given is None)
+            self._decoders[names] = plain_decoder(self.schema, names, self._paths, exact=self.given is None)
         decoder = self._decoders[names]
         if decoder is not None:
             places = self._places_of(indices if self._kept is None else self._kept[indices])
@@ -193,7 +239,7 @@ class JsonLinesTable(TypedTable):
                 return plain
         lines = self._lines(indices)
         try:
-            table = parse(lines, self._types(names))
+            table = parse(lines, self._types(names), is_given=self.given is not None)
         except BadLine as bad:
             raise bad.fault.relocated(self.where(int(indices[bad.number]))) from bad
         columns = {name: self._column(table, name, indices) for name in names}
@@ -214,13 +260,13 @@ class JsonLinesTable(TypedTable):
     def _types(self, names: tuple[str, ...]) -> Any:
         """The types passed to the JSON reader, computed once per set of names."""
         if names not in self._types_of:
-            self._types_of[names] = parse_types(self.schema, names, self._found)
+            self._types_of[names] = parse_types(self.schema, names, self._paths)
         return self._types_of[names]
 
     def _column(self, table: Any, name: str, indices: Indices, check: Sequence[bytes] | None = None) -> Any:
         """A column. If ``check`` holds its source lines, it is checked against them first."""
         # A feature not found in the first rows is a top-level key.
-        keys = self._found[name][0] if name in self._found else (name,)
+        keys = self._paths.get(name, (name,))
         array = array_at(table, keys)
         try:
             if check is not None:

@@ -67,21 +67,21 @@ class PlainDecoder:
 
 
 def plain_decoder(
-    schema: Schema, names: Sequence[str], found: Mapping[str, tuple[tuple[str, ...], Any]], *, exact: bool
+    schema: Schema, names: Sequence[str], paths: Mapping[str, tuple[str, ...]], *, exact: bool
 ) -> PlainDecoder | None:
     """What decodes plain lines to these features; ``None`` if native code cannot.
 
     Args:
         schema: The features of the lines.
         names: Those wanted.
-        found: The keys of the features that were found in the first lines.
+        paths: The keys that lead to a feature. One that is not among them is a key of that name.
         exact: Whether an integer in a column of floats must not be rounded.
     """
-    paths = [found[name][0] if name in found else (name,) for name in names]
+    ways = [paths.get(name, (name,)) for name in names]
     features = {name: schema[name] for name in names}
-    if not names or not _are_apart(paths) or not all(map(_is_known, features.values())):
+    if not names or not _are_apart(ways) or not all(map(_is_known, features.values())):
         return None
-    return PlainDecoder(features, paths, exact=exact)
+    return PlainDecoder(features, ways, exact=exact)
 
 
 def _are_apart(paths: Sequence[tuple[str, ...]]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -15,10 +16,11 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.jsonl.keys import keep_keys, repeated_key
 from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, integer_type
 from headrace.formats.table.arrow import arrow_compute
 from headrace.formats.table.arrow_types import Leaf, arrow, feature_of, leaves_of
-from headrace.formats.table.values import BadValue
+from headrace.formats.table.values import BadValue, twice_error
 from headrace.io.json_text import TOO_DEEP, load_json, too_deep
 
 __all__ = ["BadLine", "Found", "array_at", "damaged_lines", "infer", "misfits", "parse", "parse_types"]
@@ -29,6 +31,7 @@ Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
 
 MOST_BYTES = (1 << 31) - 1
 SHOWN = 60
+SKIPS = 'on_corrupt="skip" leaves such lines out.'
 
 
 class BadLine(Exception):
@@ -71,7 +74,8 @@ def infer(lines: Sequence[bytes]) -> Found:
     found: dict[str, tuple[tuple[str, ...], Feature | DataError]] = {}
     for leaf in leaves_of(table.schema):
         keys = _keys(table.schema, leaf.path)
-        found[leaf.name] = keys, faults.get(leaf.name) or _feature_at(table, keys, Where(feature=leaf.name))
+        fault = twice_error(Where(feature=leaf.name)) if leaf.name in found else faults.get(leaf.name)
+        found[leaf.name] = keys, fault or _feature_at(table, keys, Where(feature=leaf.name))
     return found
 
 
@@ -162,11 +166,17 @@ def _shape(array: Any, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
     return (int(lengths[0]) if same else None, *_shape(array.flatten(), shape[1:]))
 
 
-def parse_types(schema: Schema, names: Sequence[str], found: Found) -> Any:
-    """The types passed to the JSON reader for these features."""
+def parse_types(schema: Schema, names: Sequence[str], paths: Mapping[str, tuple[str, ...]]) -> Any:
+    """The types passed to the JSON reader for these features.
+
+    Args:
+        schema: The features of the lines.
+        names: Those wanted.
+        paths: The keys that lead to a feature. One that is not among them is a key of that name.
+    """
     tree: dict[str, Any] = {}
     for name in names:
-        keys = found[name][0] if name in found else (name,)
+        keys = paths.get(name, (name,))
         at = tree
         for key in keys[:-1]:
             at = at.setdefault(key, {})
@@ -205,11 +215,16 @@ def array_at(table: Any, keys: tuple[str, ...]) -> Any:
     return array
 
 
-def parse(lines: Sequence[bytes], types: Any) -> Any:
-    """Parse lines into a table. ``types`` are the Arrow types of the wanted keys; ``None``: all keys, types inferred.
+def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False) -> Any:
+    """Parse lines into a table.
+
+    Args:
+        lines: The lines.
+        types: The Arrow types of the wanted keys; ``None``: all keys, types inferred.
+        is_given: Whether the types are the user's, so that errors do not ask for them.
 
     Raises:
-        BadLine: A line is not a JSON object, or has another type.
+        BadLine: A line is not a JSON object, has another type, or a wanted key twice.
     """
     size = sum(map(len, lines)) + len(lines)
     if size > MOST_BYTES:
@@ -220,33 +235,53 @@ def parse(lines: Sequence[bytes], types: Any) -> Any:
         raise _deep_line(lines, deep)
     try:
         table = _read_json(joined, types)
-    except arrow().ArrowInvalid as error:
-        raise _bad_line(lines, types, error) from error
+    except arrow().ArrowInvalid:
+        if types is not None:  # What is not wanted may be at fault.
+            lines = keep_keys(lines, [leaf.name for leaf in leaves_of(types)])
+        try:
+            table = _read_json(b"\n".join(lines), types)
+        except arrow().ArrowInvalid as error:
+            raise _bad_line(lines, types, error, is_given=is_given) from error
     if table.num_rows != len(lines):
-        raise _bad_line(lines, types, None)
+        raise _bad_line(lines, types, None, is_given=is_given)
     return table
 
 
-def damaged_lines(lines: Sequence[bytes]) -> list[int]:
+def damaged_lines(lines: Sequence[bytes], types: Any, names: Collection[str] | None) -> list[int]:
+    """Which lines are not JSON objects in UTF-8, or have a wanted key twice.
+
+    Args:
+        lines: The lines.
+        types: The Arrow types of the wanted keys, where they are known; ``None``: not known.
+        names: The wanted features; ``None``: all.
+    """
+    if _are_objects(lines, types):
+        return []
+    broken = set(_broken_lines(lines))  # other lines may just have other types
+    if names is not None:
+        broken = {number for number in broken if _broken_lines(keep_keys([lines[number]], names))}
+    twice = {number for number, line in enumerate(lines) if number not in broken and repeated_key(line, names)}
+    return sorted(broken | twice)
+
+
+def _broken_lines(lines: Sequence[bytes]) -> list[int]:
     """Which lines are not JSON objects in UTF-8. Lines are parsed together, and bisected on failure."""
-    if _are_objects(lines):
+    # a key that hardly any object has, so no value is parsed
+    if _are_objects(lines, arrow().schema([arrow().field("\0", arrow().string())])):
         return []
     if len(lines) == 1:
         return [0]
     half = len(lines) // 2
-    return [*damaged_lines(lines[:half]), *(half + number for number in damaged_lines(lines[half:]))]
+    return [*_broken_lines(lines[:half]), *(half + number for number in _broken_lines(lines[half:]))]
 
 
-def _are_objects(lines: Sequence[bytes]) -> bool:
+def _are_objects(lines: Sequence[bytes], types: Any) -> bool:
     joined = b"\n".join(lines)
     if too_deep(joined) >= 0:
         return False
     try:
         joined.decode()
-        nothing = arrow().schema(
-            [arrow().field("\0", arrow().string())]
-        )  # a key that hardly any object has, so no value is parsed
-        return bool(_read_json(joined, nothing).num_rows == len(lines))
+        return bool(_read_json(joined, types).num_rows == len(lines))
     except (UnicodeDecodeError, arrow().ArrowInvalid):
         return False
 
@@ -273,38 +308,62 @@ def _read_json(joined: bytes, types: Any) -> Any:
     )
 
 
-def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None) -> BadLine:
+def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None, *, is_given: bool) -> BadLine:
     """Find the bad line, and what is wrong with it."""
     for number, line in enumerate(lines):
-        text = bytes(line).strip()
-        try:
-            value = load_json(text)
-        except UnicodeDecodeError as fault:
-            return BadLine(number, _not_utf8(text, fault))
-        except ValueError as fault:
-            reason = CorruptRecord(Where(), expected="one JSON object a line", found=_show(text), hint=f"({fault})")
-            return BadLine(number, reason)
-        if not isinstance(value, dict):
-            return BadLine(number, CorruptRecord(Where(), expected="one JSON object a line", found=_show(text)))
-        try:
-            _read_json(bytes(line), types)
-        except arrow().ArrowInvalid as fault:
-            return BadLine(number, _mismatch(types, fault))
+        fault: Exception | None = _damage_of(bytes(line).strip())
+        if isinstance(fault, DataError):
+            return BadLine(number, fault)
+        fault = _fault_of([line], types)
+        if fault is not None:
+            return BadLine(number, _repeated_or_mismatch(types, fault, is_given=is_given))
     # Every line is valid by itself, so two of them differ in a type.
     for stop in range(1, len(lines) + 1):
-        try:
-            _read_json(b"\n".join(lines[:stop]), types)
-        except arrow().ArrowInvalid as fault:
-            return BadLine(stop - 1, _mismatch(types, fault))
-    return BadLine(0, _mismatch(types, error))
+        fault = _fault_of(lines[:stop], types)
+        if fault is not None:
+            return BadLine(stop - 1, _mismatch(types, fault, is_given=is_given))
+    return BadLine(0, _mismatch(types, error, is_given=is_given))
 
 
-def _mismatch(types: Any, error: Exception | None) -> SchemaMismatch:
+def _damage_of(text: bytes) -> DataError | None:
+    """What makes a line another thing than a JSON object in Unicode."""
+    try:
+        value = load_json(text)
+    except UnicodeDecodeError as fault:
+        return _not_utf8(text, fault)
+    except ValueError as fault:
+        return CorruptRecord(Where(), expected="one JSON object a line", found=_show(text), hint=f"({fault})")
+    if not isinstance(value, dict):
+        return CorruptRecord(Where(), expected="one JSON object a line", found=_show(text))
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as fault:
+        half = f"\\u{ord(fault.object[fault.start]):04x}, half a surrogate pair"
+        return CorruptRecord(Where(), expected="Unicode text", found=half, hint=SKIPS)
+    return None
+
+
+def _fault_of(lines: Sequence[bytes], types: Any) -> Exception | None:
+    try:
+        _read_json(b"\n".join(lines), types)
+    except arrow().ArrowInvalid as fault:
+        return fault  # type: ignore[no-any-return]
+    return None
+
+
+def _repeated_or_mismatch(types: Any, fault: Exception, *, is_given: bool) -> DataError:
+    if "was specified twice" in str(fault):
+        key = str(fault).partition("Column(/")[2].partition(") was")[0].replace("/[]", "")
+        return CorruptRecord(Where(), expected="each key once", found=f"the key {key!r} twice", hint=SKIPS)
+    return _mismatch(types, fault, is_given=is_given)
+
+
+def _mismatch(types: Any, error: Exception | None, *, is_given: bool) -> SchemaMismatch:
     return SchemaMismatch(
         Where(),
         expected="the types of the rows before" if types is None else ", ".join(f"{f.name}: {f.type}" for f in types),
         found=str(error).splitlines()[0][:200] if error is not None else "other rows than lines",
-        hint="Pass the types: schema={...}.",
+        hint="" if is_given else "Pass the types of the columns that you want: schema={...}.",
     )
 
 

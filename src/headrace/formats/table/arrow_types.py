@@ -34,8 +34,19 @@ from headrace.contracts.feature import MOST_AXES, Feature
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
+from headrace.formats.table.values import twice_error
 
-__all__ = ["KEY", "Leaf", "arrow", "arrow_type", "embedded_schema", "leaves_of", "misfits", "schema_of_leaves"]
+__all__ = [
+    "EXACT_DIGITS",
+    "KEY",
+    "Leaf",
+    "arrow",
+    "arrow_type",
+    "embedded_schema",
+    "leaves_of",
+    "misfits",
+    "schema_of_leaves",
+]
 
 
 EXACT_DIGITS = 15  # decimal digits that float64 gives back unchanged
@@ -95,9 +106,7 @@ def schema_of_leaves(leaves: list[Leaf], where: Where, *, embedded: Schema | Non
     features: dict[str, Feature] = {}
     for leaf in leaves:
         if leaf.name in features:
-            raise UnsupportedData(
-                where.at(feature=leaf.name), expected="every column name once", found="two columns of that name"
-            )
+            raise twice_error(where.at(feature=leaf.name))
         stored = embedded[leaf.name] if embedded is not None and leaf.name in embedded else None
         if stored is not None and _same_storage(stored, leaf.type):
             features[leaf.name] = stored

@@ -13,9 +13,19 @@ import numpy.typing as npt
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
-from headrace.errors import SchemaMismatch, Where
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["NAT", "BadValue", "column_of", "fill_of", "map_values", "missing", "point_in_time", "rows_in"]
+__all__ = [
+    "NAT",
+    "BadValue",
+    "column_of",
+    "fill_of",
+    "map_values",
+    "missing",
+    "point_in_time",
+    "rows_in",
+    "twice_error",
+]
 
 
 NAT = int(np.iinfo(np.int64).min)
@@ -36,6 +46,16 @@ class BadValue(Exception):
     def at(self, where: Where) -> SchemaMismatch:
         """The error for this value at its place."""
         return SchemaMismatch(where, expected=self.expected, found=self.found, hint=self.hint)
+
+
+def twice_error(where: Where) -> UnsupportedData:
+    """The error for two columns of one name, such as the keys ``a/b`` and ``b`` in ``a``."""
+    return UnsupportedData(
+        where,
+        expected="every column name once",
+        found="two columns of that name",
+        hint="Rename one of them, or list the columns that you want, without this one: schema={...}.",
+    )
 
 
 def fill_of(feature: Feature) -> Any:
@@ -120,6 +140,8 @@ def _nest(values: list[Any], shape: tuple[int | None, ...], feature: Feature, ro
 
 
 def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+    if feature.shape and feature.numpy_dtype.kind not in "mM" and None in values:
+        values = _fill_in_lists(values, feature, rows)
     if feature.is_text:
         return _texts(values, feature, rows)
     wanted = feature.numpy_dtype
@@ -132,6 +154,16 @@ def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) ->
     if found.shape != (len(values),) or not (found.dtype == wanted or _fits(found, wanted)):
         raise _worst(values, wanted, rows)
     return found.astype(wanted, copy=False)
+
+
+def _fill_in_lists(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> list[Any]:
+    """Values of lists, without missing ones. A default of several values is that of a whole row, not of one value in it."""
+    fill = feature.default if np.ndim(feature.default) == 0 else None
+    if fill is None and feature.numpy_dtype.kind == "f":
+        fill = np.nan
+    if fill is None:
+        raise missing(int(rows[values.index(None)]))
+    return [fill if value is None else value for value in values]
 
 
 def _texts(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:

@@ -1,0 +1,127 @@
+"""Where the wanted features are among the keys of JSON lines. Looks at nothing else in them, so the rest may hold anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from headrace.errors import Where
+from headrace.formats.table.values import twice_error
+from headrace.io.json_text import load_json
+
+__all__ = ["find_keys", "keep_keys", "repeated_key"]
+
+
+class _Object(list[tuple[str, Any]]):
+    """The keys and values of a JSON object, in order. A dict would lose repeated keys."""
+
+
+class _NumberText(str):
+    """The text of a number."""
+
+    __slots__ = ()
+
+
+def find_keys(lines: Sequence[bytes], names: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+    """The keys that lead to each feature, outermost first: ``a/b`` may be one key, or ``b`` in the object ``a``.
+
+    Args:
+        lines: The first lines. Damaged ones are ignored.
+        names: The features. One that no line has is a key of the whole name.
+
+    Raises:
+        UnsupportedData: Keys of two kinds give one name.
+    """
+    found: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+    nested = {name: dict[tuple[str, ...], None]() for name in names if "/" in name}
+    for line in lines if nested else ():
+        with suppress(ValueError):
+            value = _load(line)
+            for name, ways in nested.items():
+                ways.update(dict.fromkeys(_ways(value, name)))
+    for name, ways in nested.items():
+        if len(ways) > 1:
+            raise twice_error(Where(feature=name))
+        found[name] = next(iter(ways), (name,))
+    return found
+
+
+def _ways(value: Any, name: str) -> Iterator[tuple[str, ...]]:
+    for key, inner in value if isinstance(value, _Object) else ():
+        if key == name and not isinstance(inner, _Object):
+            yield (key,)
+        elif name.startswith(f"{key}/"):
+            for way in _ways(inner, name[len(key) + 1 :]):
+                yield (key, *way)
+
+
+def keep_keys(lines: Sequence[bytes], names: Collection[str]) -> list[bytes]:
+    """The same lines with the keys of these features only. Damaged lines stay as they are.
+
+    >>> keep_keys([b'{"a": 1e999, "b": {"c": 1.50, "d": 2}}'], ["b/c"])
+    [b'{"b":{"c":1.50}}']
+    """
+    return [_keep(line, names) for line in lines]
+
+
+def _keep(line: bytes, names: Collection[str]) -> bytes:
+    try:
+        value = _load(line)
+    except ValueError:
+        return line
+    return _text(_only(value, "", names)).encode() if isinstance(value, _Object) else line
+
+
+def _only(value: _Object, above: str, names: Collection[str]) -> _Object:
+    kept = _Object()
+    for key, inner in value:
+        at = above + key
+        if at in names:
+            kept.append((key, inner))
+        elif isinstance(inner, _Object) and any(name.startswith(f"{at}/") for name in names):
+            kept.append((key, _only(inner, f"{at}/", names)))
+    return kept
+
+
+def repeated_key(line: bytes, names: Collection[str] | None) -> str | None:
+    """The first key that an object of a line has twice, with those around it: ``a/b``; ``None`` if there is none.
+
+    Args:
+        line: One JSON object. Damaged ones have no keys.
+        names: Look only at the keys of these features; ``None``: at all.
+    """
+    try:
+        value = _load(line)
+    except ValueError:
+        return None
+    return _find_repeated(value if names is None or not isinstance(value, _Object) else _only(value, "", names), "")
+
+
+def _find_repeated(value: Any, above: str) -> str | None:
+    if not isinstance(value, _Object):
+        inside = (_find_repeated(inner, above) for inner in value) if isinstance(value, list) else iter(())
+        return next((found for found in inside if found is not None), None)
+    seen = set()
+    for key, inner in value:
+        if key in seen:
+            return above + key
+        seen.add(key)
+        found = _find_repeated(inner, f"{above}{key}/")
+        if found is not None:
+            return found
+    return None
+
+
+def _load(line: bytes) -> Any:
+    return load_json(bytes(line).strip(), parse_int=_NumberText, parse_float=_NumberText, pairs=_Object)
+
+
+def _text(value: Any) -> str:
+    """JSON with the numbers as they were written."""
+    if isinstance(value, _Object):
+        return "{" + ",".join(f"{json.dumps(key)}:{_text(inner)}" for key, inner in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_text, value)) + "]"
+    return str(value) if isinstance(value, _NumberText) else json.dumps(value)
