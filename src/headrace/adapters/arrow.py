@@ -15,7 +15,6 @@ from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.arrow import from_arrow as column_from_arrow
 from headrace.formats.table.arrow import leaf_array
-from headrace.formats.table.arrow import to_arrow as column_to_arrow
 from headrace.formats.table.arrow_types import (
     KEY,
     Leaf,
@@ -27,6 +26,7 @@ from headrace.formats.table.arrow_types import (
     schema_of_leaves,
 )
 from headrace.formats.table.blocks import RowBlocks
+from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import BadValue
 from headrace.sources.node import Node
 from headrace.sources.source import Source

@@ -14,8 +14,8 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.table.arrow import to_arrow as column_to_arrow
 from headrace.formats.table.arrow_types import arrow, misfits
+from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import BadValue
 
 __all__ = [

@@ -85,6 +85,26 @@ def test_missing_values(put):
 
 
 @pytest.mark.parametrize(
+    ("kind", "dtype", "values", "default", "expected"),
+    [
+        ("string", "str", ["a", None], "?", ["a", "?"]),
+        ("long", "int64", [1, None], 7, [1, 7]),
+        ("double", "float64", [1.5, None], -1, [1.5, -1]),
+    ],
+)
+def test_missing_values_in_lists(put, kind, dtype, values, default, expected):
+    path = put({"x": {"type": "array", "items": ["null", kind]}}, [{"x": []}, {"x": values}])
+    filled = hr.open(path, schema={"x": hr.Feature(dtype, (None,), default=default)})
+    assert filled.batch([0, 1])["x"].to_list() == [[], expected]
+    if dtype == "float64":
+        assert np.isnan(hr.open(path)[1]["x"][1])
+        return
+    with pytest.raises(SchemaMismatch, match="a default") as raised:
+        hr.open(path)[1]
+    assert (raised.value.where.record, raised.value.where.feature) == (1, "x")
+
+
+@pytest.mark.parametrize(
     "kind",
     [
         {"type": "map", "values": "int"},

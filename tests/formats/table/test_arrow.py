@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Context, Decimal
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.formats.table import arrow
 from headrace.formats.table.arrow import from_arrow
+from headrace.formats.table.arrow_types import leaves_of
 from headrace.formats.table.values import BadValue
 
 pa = pytest.importorskip("pyarrow")
@@ -69,3 +72,84 @@ def test_a_bad_value_in_lists_of_one_length_has_its_row():
     varying = pa.FixedSizeListArray.from_arrays(pa.array([[1], [2, 3], [], [4]], pa.list_(pa.int64())), 2)
     found = from_arrow(varying, hr.Feature("int64", (2, None)))
     assert found.to_list() == [[[1], [2, 3]], [[], [4]]]
+
+
+@given(st.data(), st.integers(1, 38), st.integers(0, 38), st.booleans(), st.sampled_from([128, 256]))
+def test_decimals_are_the_nearest_floats(data, digits, scale, has_nulls, bits):
+    scale = min(scale, digits)
+    numbers = st.integers(-(10**digits) + 1, 10**digits - 1)
+    values = [Decimal(n).scaleb(-scale, Context(prec=99)) for n in data.draw(st.lists(numbers, min_size=1, max_size=8))]
+    array = pa.array([*values, None] if has_nulls else values, getattr(pa, f"decimal{bits}")(digits, scale))
+    found = from_arrow(array[1:], hr.Feature("float64"))
+    assert found[: len(values) - 1].tolist() == [float(str(value)) for value in values[1:]]
+    assert np.isnan(found[len(values) - 1 :]).all()
+
+
+TEXT_KINDS = ["string", "large_string", "string_view", "binary", "large_binary", "binary_view"]
+
+
+@pytest.mark.parametrize("name", [*TEXT_KINDS, "fixed", "dictionary"])
+def test_a_default_replaces_nulls_in_text_of_any_type(name):
+    is_text = "string" in name or name == "dictionary"
+    if name not in ("fixed", "dictionary") and not hasattr(pa, name):
+        pytest.skip("a type of later versions of pyarrow")
+    values = ["ab", None] if is_text else [b"ab", None]
+    kind = {"fixed": lambda: pa.binary(2), "dictionary": lambda: pa.dictionary(pa.int8(), pa.string())}.get(name)
+    array = pa.array(values, (kind or getattr(pa, name))())
+    default = "long" if is_text else b"long"
+    feature = hr.Feature("str" if is_text else "bytes", default=default)
+    assert from_arrow(array, feature).to_list() == [values[0], default]
+    with pytest.raises(BadValue, match="null"):
+        from_arrow(array, hr.Feature(feature.dtype))
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "default"),
+    [
+        (pa.array([["a", None], [], ["c"]]), "str", "?"),
+        (pa.array([[1, None], [], [3]]), "int64", 7),
+        (pa.array([[1.0, None], [], [3.0]]), "float64", -1.0),
+        (pa.array([[1, None], [], [3]], pa.list_(pa.duration("s"))), "m8[s]", np.timedelta64(5, "s")),
+    ],
+)
+def test_a_single_default_replaces_nulls_in_lists(array, dtype, default):
+    found = from_arrow(array, hr.Feature(dtype, (None,), default=default))
+    wanted = from_arrow(array.slice(0, 0), hr.Feature(dtype, (None,)))
+    assert found.lengths.tolist() == [2, 0, 1]
+    assert found.values[1] == default
+    assert found.values.dtype == wanted.values.dtype
+
+
+def test_a_default_of_several_values_is_not_that_of_one():
+    array = pa.array([["a", None], None], pa.list_(pa.string(), 2))
+    with pytest.raises(BadValue, match="null") as error:
+        from_arrow(array, hr.Feature("str", (2,), default=["x", "y"]))
+    assert error.value.row == 0
+    assert from_arrow(array[1:], hr.Feature("str", (2,), default=["x", "y"])).to_list() == [["x", "y"]]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array(["a", "bc"]),
+        pa.array([b"a", None]),
+        pa.array([["a"], ["b", "c"]]),
+        pa.array([["a", "b"]], pa.list_(pa.string(), 2)),
+        pa.array(["a", "a", "b"]).dictionary_encode(),
+        pa.array([b"ab"], pa.binary(2)),
+    ],
+)
+def test_chunks_of_more_text_than_32_bits_count_are_joined(monkeypatch, array):
+    """Arrow refuses to join them, and says to cast them. Here it refuses few bytes, too."""
+    join = pa.concat_arrays
+
+    def refuse_short(arrays, *rest):
+        if "large" not in str(arrays[0].type):
+            raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+        return join(arrays, *rest)
+
+    table = pa.table({"x": pa.chunked_array([array, array])})
+    monkeypatch.setattr(pa, "concat_arrays", refuse_short)
+    (leaf,) = leaves_of(table.schema)
+    found = arrow.leaf_array(table, leaf, 0)
+    assert found.to_pylist() == 2 * array.to_pylist()

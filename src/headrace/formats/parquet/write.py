@@ -8,9 +8,9 @@ from typing import Any
 from headrace._optional import require
 from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
-from headrace.formats.table.arrow import to_arrow
 from headrace.formats.table.arrow_types import KEY, arrow, arrow_type, misfits
 from headrace.formats.table.base import ByteFile, refuse_misfits
+from headrace.formats.table.to_arrow import to_arrow
 from headrace.formats.table.values import BadValue
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile

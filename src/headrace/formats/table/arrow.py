@@ -1,4 +1,4 @@
-"""Arrow arrays as columns of batches, and back."""
+"""Arrow arrays as columns of batches."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ from headrace._optional import require
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
-from headrace.errors import UnsupportedData, Where
-from headrace.formats.table.arrow_types import Leaf, arrow, arrow_type
+from headrace.formats.table.arrow_types import EXACT_DIGITS, Leaf, arrow, arrow_type
 from headrace.formats.table.values import NAT, BadValue, fill_of, missing, point_in_time
 
-__all__ = ["from_arrow", "leaf_array", "to_arrow"]
+__all__ = ["from_arrow", "leaf_array"]
 
-MOST_OFFSET = 2**31 - 1
-"""What Arrow counts to in lists and text that are not large."""
-VARIES = "An axis that varies is None: give a schema with it, as in write(..., schema={**source.schema, name: hr.Feature(dtype, (None,))})."
 NUMBERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 FIRST_NUMBER = 2
 """The dtypes of Arrow's integers and floats in the order of their ids, and the first id: parts of its binary interface."""
@@ -36,10 +32,32 @@ def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
     chunks = getattr(column, "num_chunks", None)
     if chunks is None or chunks == 1:  # Combining copies even one.
         return column if chunks is None else column.chunk(0)
-    pa, array = arrow(), column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # no chunk: nothing to combine
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return array
+    return _concatenate(column.chunks) if chunks else arrow().array([], column.type)
+
+
+def _concatenate(chunks: list[Any]) -> Any:
+    """Chunks as one array, with offsets of 64 bits where 32 are too few."""
+    pa, kind = arrow(), chunks[0].type
+    try:
+        return pa.concat_arrays(chunks)
+    except pa.ArrowInvalid:
+        return pa.concat_arrays([chunk.cast(_large(kind)) for chunk in chunks])
+
+
+def _large(kind: Any) -> Any:
+    """A type that holds the same values with offsets of 64 bits."""
+    pa, types = arrow(), arrow().types
+    if types.is_dictionary(kind):
+        return _large(kind.value_type)
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_large(kind.value_type), kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.large_list(_large(kind.value_type))
+    if types.is_string(kind) or str(kind) == "string_view":
+        return pa.large_string()
+    if types.is_binary(kind) or str(kind) == "binary_view" or types.is_fixed_size_binary(kind):
+        return pa.large_binary()
+    return kind
 
 
 def arrow_compute() -> Any:
@@ -195,10 +213,10 @@ def _check_fits(value: Any, kind: Any, feature: Feature, row: int) -> None:
 def _leaf(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
     if feature.numpy_dtype.kind in "mM":
         return _times(array, feature, rows)
-    if array.null_count:
-        array = _fill_nulls(array, feature, rows)
     if feature.is_text:
         return _text(array, feature, rows)
+    if array.null_count:
+        array = _fill_nulls(array, feature, rows)
     if not (arrow().types.is_floating(array.type) and feature.numpy_dtype.kind == "f"):  # NumPy knows all floats.
         array = _cast(array, feature, rows)
     numbers = _numbers(array)
@@ -210,8 +228,9 @@ def _leaf(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
 def _text(array: Any, feature: Feature, rows: _RowOrigins) -> Strings:
     """Text or bytes, which share Arrow's memory."""
     large = arrow().large_string() if feature.dtype == "str" else arrow().large_binary()
-    if array.type != large:
-        array = _cast(array, feature, rows)
+    array = _cast(array, feature, rows, large)
+    if array.null_count:
+        array = _fill_nulls(array, feature, rows)
     try:
         return Strings.from_arrow(array)
     except ValueError as error:
@@ -223,7 +242,7 @@ def _text(array: Any, feature: Feature, rows: _RowOrigins) -> Strings:
 def _times(array: Any, feature: Feature, rows: _RowOrigins) -> npt.NDArray[Any]:
     """Times or durations. Missing values become NaT, or the default."""
     types, dtype = arrow().types, feature.numpy_dtype
-    if array.null_count and feature.default is not None and feature.shape == ():
+    if array.null_count and feature.default is not None and np.ndim(feature.default) == 0:
         array = _fill_nulls(array, feature, rows)
     if types.is_string(array.type) or types.is_large_string(array.type):
         return _points_in_text(array, dtype, rows)
@@ -275,31 +294,48 @@ def _first_undecodable(array: Any, rows: _RowOrigins) -> int:
 
 
 def _fill_nulls(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
-    fill = feature.default if feature.default is not None and feature.shape == () else None
+    # A default of several values is that of a whole row, not of one value in it.
+    fill = feature.default if feature.default is not None and np.ndim(feature.default) == 0 else None
     if fill is None and feature.numpy_dtype.kind == "f":
         fill = fill_of(Feature(feature.dtype))
-        array = array if arrow().types.is_floating(array.type) else array.cast(arrow().float64(), safe=False)
+        types = arrow().types
+        if types.is_decimal(array.type):
+            array = _floats(array)
+        elif not types.is_floating(array.type):
+            array = array.cast(arrow().float64(), safe=False)
     if fill is None:
         at = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
         raise missing(rows[at])
     return array.fill_null(arrow().scalar(fill, array.type))
 
 
-def _cast(array: Any, feature: Feature, rows: _RowOrigins) -> Any:
-    """The array as the type of the feature, if no integer changes."""
-    pa = arrow()
-    wanted = arrow_type(Feature(feature.dtype))
-    kind = array.type
+def _cast(array: Any, feature: Feature, rows: _RowOrigins, wanted: Any = None) -> Any:
+    """The array as a type, by default that of the feature, if no integer changes."""
+    pa, kind = arrow(), array.type
+    wanted = arrow_type(Feature(feature.dtype)) if wanted is None else wanted
     if kind == wanted:
         return array
     if pa.types.is_timestamp(kind) and kind.unit == getattr(wanted, "unit", None):
         return array.cast(wanted, safe=False)  # the same instants, without a time zone
+    if pa.types.is_decimal(kind) and pa.types.is_floating(wanted):
+        return _floats(array)
     if pa.types.is_time(kind):
         return array.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64()).cast(wanted)
     try:
         return array.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise BadValue(_first_bad(array, wanted, rows), feature.dtype, str(error).splitlines()[0][:120]) from error
+
+
+def _floats(array: Any) -> Any:
+    """Decimals as the nearest ``float64``. Arrow's own conversion is off by a bit for every third to tenth number."""
+    pa, kind = arrow(), array.type
+    if kind.precision > EXACT_DIGITS or not 0 <= kind.scale <= EXACT_DIGITS:
+        return array.cast(pa.string()).cast(pa.float64())
+    # Both the digits and the power of ten are exact, so only their quotient is rounded.
+    whole = getattr(pa, f"decimal{kind.bit_width}")(kind.precision, 0)
+    digits = pa.Array.from_buffers(whole, len(array), array.buffers(), array.null_count, array.offset)
+    return arrow_compute().divide(digits.cast(pa.float64()), 10.0**kind.scale)
 
 
 def _first_bad(array: Any, wanted: Any, rows: _RowOrigins) -> int:
@@ -315,86 +351,3 @@ def _first_bad(array: Any, wanted: Any, rows: _RowOrigins) -> int:
         else:
             low = middle
     return rows[low] if len(array) else 0
-
-
-def to_arrow(column: Any, feature: Feature) -> Any:
-    """The Arrow array of a batch column, of the type :func:`arrow_type` gives.
-
-    Raises:
-        BadValue: A row has other axes than the feature.
-    """
-    return _array(column, feature.shape, feature, arrow_type(feature))
-
-
-def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: Any) -> Any:
-    pa = arrow()
-    if not shape:
-        if feature.is_text:
-            return _text_array(column, feature, kind)
-        flat = np.ascontiguousarray(column, feature.numpy_dtype)
-        if pa.types.is_date32(kind):
-            _check_days(flat)
-        return pa.array(flat, kind)
-    if isinstance(column, list):
-        column = _as_ragged(column)
-    rows: Any = column if isinstance(column, Ragged) else _as_rows(column)
-    if not isinstance(rows, Ragged) and rows.ndim < 2:
-        raise BadValue(0, f"values of shape {feature.shape}", "one with fewer axes")
-    if shape[0] is not None:
-        _check_lengths(rows, shape[0], feature)
-        inner = rows.values if isinstance(rows, Ragged) else _flat(rows)
-        return pa.FixedSizeListArray.from_arrays(_array(inner, shape[1:], feature, kind.value_type), shape[0])
-    column = rows
-    if not isinstance(column, Ragged):
-        column = Ragged(_flat(rows), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
-    if column.offsets[-1] > MOST_OFFSET:
-        raise BadValue(0, "less than 2**31 values in one block", f"{column.offsets[-1]}")
-    inner = _array(column.values, shape[1:], feature, kind.value_type)
-    return pa.ListArray.from_arrays(pa.array(column.offsets.astype(np.int32)), inner)
-
-
-def _check_lengths(rows: Any, length: int, feature: Feature) -> None:
-    """Refuse rows of other lengths: as lists of a fixed size they would take values of the next row."""
-    lengths = rows.lengths if isinstance(rows, Ragged) else np.full(len(rows), rows.shape[1])
-    wrong = np.flatnonzero(lengths != length)
-    if len(wrong):
-        raise BadValue(int(wrong[0]), f"values of shape {feature.shape}", f"a length of {lengths[wrong[0]]}", VARIES)
-
-
-def _text_array(column: Any, feature: Feature, kind: Any) -> Any:
-    """The array of some text or bytes, which are not looked at one by one where they are a column without objects."""
-    pa = arrow()
-    if not isinstance(column, Strings) or column.is_text != (feature.dtype == "str") or column.nbytes > MOST_OFFSET:
-        return pa.array(column.tolist(), kind)
-    offsets = (column.offsets - column.offsets[0]).astype(np.int32)
-    return pa.Array.from_buffers(kind, column.size, [None, pa.py_buffer(offsets), pa.py_buffer(column.content)], 0)
-
-
-def _as_rows(column: Any) -> Any:
-    return column if isinstance(column, Strings) else np.asarray(column)
-
-
-def _check_days(days: npt.NDArray[Any]) -> None:
-    """Arrow counts days in 32 bits, and would silently wrap larger numbers."""
-    limits = np.iinfo(np.int32)
-    numbers = days.astype(np.int64)
-    beyond = np.flatnonzero(~np.isnat(days) & ((numbers < limits.min) | (numbers > limits.max)))
-    if len(beyond):
-        raise UnsupportedData(Where(), expected="days that 32 bits can count", found=str(days[beyond[0]]))
-
-
-def _flat(rows: Any) -> Any:
-    return rows.reshape(-1, *rows.shape[2:]) if rows.size else rows.reshape(0, *rows.shape[2:])
-
-
-def _as_ragged(rows: list[Any]) -> Ragged:
-    """Rows of one array each, of different shapes, as nested lists."""
-    arrays = [np.asarray(row) for row in rows]
-    offsets = np.zeros(len(arrays) + 1, np.int64)
-    np.cumsum([len(array) for array in arrays], out=offsets[1:])
-    inner = [item for array in arrays for item in array]
-    if not inner or inner[0].ndim == 0:
-        return Ragged(np.array(inner), offsets)
-    if len({item.shape for item in inner}) == 1:
-        return Ragged(np.stack(inner), offsets)
-    return Ragged(_as_ragged(inner), offsets)
