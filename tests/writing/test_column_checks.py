@@ -148,13 +148,28 @@ LATE = {
     "days": ({"k": np.datetime64("2020-01-01")}, {"k": np.datetime64("2020-01-01T05", "h")}),
     "text": ({"k": "a"}, {"k": 5}),
 }
-FORMATS = ("x.tar", "x.npz", "x.npy", "x.parquet", "x.jsonl", "x.csv", "x.avro", "x.tfrecord", "x.array_record")
+FORMATS = (
+    "x.tar",
+    "x.npz",
+    "x.npy",
+    "x.parquet",
+    "x.jsonl",
+    "x.csv",
+    "x.avro",
+    "x.tfrecord",
+    "x.array_record",
+    "x.recordio",
+)
+RECORDIO_HOLDS = ("wrapped", "infinite", "truth")
+"""As int32 and float32, which is what it stores; as in the SDK, floats beyond that are infinite."""
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kind", list(LATE))
 def test_a_late_example_that_does_not_fit_is_refused(tmp_path, kind, name):
     """After the first 1,024, from which the types are taken."""
+    if name == "x.recordio" and kind in RECORDIO_HOLDS:
+        pytest.skip("Records hold it")
     first, last = LATE[kind]
     with pytest.raises(HeadraceError):
         hr.write(tmp_path / name, [first] * 1100 + [last])

@@ -258,7 +258,13 @@ class DenseColumn(RecordColumn):
             axes = np.ascontiguousarray(shapes) if len(self.feature.shape) > 1 else None
             return -1, offsets_of(shapes.prod(axis=1)), self._wire(flat), None, 0, (), axes
         is_text = self.feature.is_text
-        array = column if is_text and isinstance(column, Strings) else np.asarray(column, object if is_text else None)
+        try:
+            array = (
+                column if is_text and isinstance(column, Strings) else np.asarray(column, object if is_text else None)
+            )
+        except ValueError as error:
+            wanted = f"a column of shape {(n, *self.feature.shape)}"
+            raise SchemaMismatch(Where(feature=self.name), expected=wanted, found="rows of other shapes") from error
         self._check(array.shape, n)
         shape = array.shape[1:]
         count = int(np.prod(shape, dtype=np.int64))
