@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace._arguments import whole
 
 COLUMNS = {"x": np.arange(4)}
 
@@ -86,3 +87,14 @@ def test_arguments_out_of_range_are_refused(path, options, kind, message):
 def test_functions_can_be_called(path):
     with pytest.raises(TypeError, match="map_batch must be a function, got 'upper'"):
         hr.Loader(hr.open(path), batch_size=2, map_batch="upper")
+
+
+def test_whole_numbers_within_limits():
+    assert whole(np.uint8(3), "n", least=1, most=3) == 3
+    with pytest.raises(ValueError, match="n must be at most 3, got 4"):
+        whole(4, "n", most=3)
+
+
+def test_the_lengths_of_a_tensor_are_whole():
+    with pytest.raises(TypeError, match="integer"):
+        hr.datasets.features.Tensor(shape=(1.5,), dtype="int64")

@@ -6,7 +6,10 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-__all__ = ["choice", "flag", "function", "names", "whole", "word"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["check_positions", "choice", "choose_fill", "flag", "function", "names", "whole", "word"]
 
 
 def flag(value: object, name: str) -> bool:
@@ -20,12 +23,12 @@ def flag(value: object, name: str) -> bool:
     raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
-def whole(value: Any, name: str, *, least: int = 0) -> int:
+def whole(value: Any, name: str, *, least: int = 0, most: int | None = None) -> int:
     """Check an integer, also NumPy's.
 
     Raises:
         TypeError: It is not an integer.
-        ValueError: It is less than ``least``.
+        ValueError: It is less than ``least``, or more than ``most``.
     """
     try:
         if isinstance(value, bool):
@@ -35,6 +38,8 @@ def whole(value: Any, name: str, *, least: int = 0) -> int:
         raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}, got {value}")
     return number
 
 
@@ -89,3 +94,48 @@ def names(value: object, name: str) -> None:
         raise TypeError(f"{name} must be several names, such as [{value!r}], got {value!r}")
     if isinstance(value, Sequence) and not all(isinstance(each, str) for each in value):
         raise TypeError(f"{name} must be several names, got {value!r}")
+
+
+def check_positions(rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
+    """Check positions among ``n`` rows. Negative ones count from the end; none of those returned is negative.
+
+    Raises:
+        TypeError: They are not integers.
+        IndexError: One is outside.
+    """
+    found = np.asarray(rows)
+    if not found.size:
+        return np.zeros(found.shape, np.int64)
+    if found.dtype.kind not in "iub":
+        raise TypeError(f"positions must be integers, got {found.dtype}")
+    low, high = int(found.min()), int(found.max())
+    if low < -n or high >= n:
+        raise IndexError(f"row {low if low < -n else high} of {n}")
+    wanted = found.astype(np.int64, copy=False)
+    return wanted if low >= 0 else np.where(wanted < 0, wanted + n, wanted)
+
+
+def choose_fill(values: Any, fill: Any) -> Any:
+    """What fills up a column.
+
+    Args:
+        values: The values of the column: an array, or :class:`~headrace.contracts.strings.Strings`.
+        fill: ``None``: 0, or ``""`` and ``b""`` among text and bytes.
+
+    Raises:
+        TypeError: The values are text or bytes, and ``fill`` is something else.
+    """
+    kind: type | None = None
+    if hasattr(values, "is_text"):
+        kind = str if values.is_text else bytes
+    elif values.dtype == object:
+        kind = next((kind for kind in (str, bytes) if values.size and isinstance(values.flat[0], kind)), None)
+    else:
+        kind = {"U": str, "S": bytes}.get(values.dtype.kind)
+    if fill is None:
+        return 0 if kind is None else kind()
+    if kind is not None and not isinstance(fill, kind):
+        raise TypeError(
+            f"fill must be {kind.__name__} among {kind.__name__}, got {fill!r}. Leave it out for {kind()!r}."
+        )
+    return fill

@@ -51,6 +51,10 @@ def test_values_come_back(items):
 def test_indexing_is_that_of_object_arrays(items, data):
     column, expected = hr.Strings.from_values(items), objects(items)
     n = len(items)
+    for index in (np.array(True), np.array(False)):
+        assert same(column[index], expected[index])
+    if n:
+        assert column[np.array(n - 1)] == column[np.array(-1, np.int8)] == items[-1]
     part = data.draw(st.slices(n))
     assert same(column[part], expected[part])
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), bool)
@@ -75,6 +79,9 @@ def test_columns_of_several_axes(n, rows, width, data):
     assert column.ndim == 3
     assert same(column.reshape(-1), expected.reshape(-1))
     assert same(column[1:], expected[1:])
+    for index in (np.array(True), np.array(False)):
+        assert same(column[index], expected[index])
+    assert all((item in column) == (item in items) for item in [*items[:3], "no such text", b"", None])
     assert same(column[:, ::-1, :1], expected[:, ::-1, :1])
     assert same(column[..., None, :], expected[..., None, :])
     order = np.array([i for i in range(n) for _ in range(2)], np.int64)
@@ -248,6 +255,10 @@ def test_rows_outside():
             column[index]
     with pytest.raises(IndexError, match="of 1"):
         column.reshape(1, 2).take([1])
+    with pytest.raises(TypeError, match="positions must be integers, got float64"):
+        column.take([0.5])
+    with pytest.raises(IndexError, match="row 18446744073709551615 of 2"):
+        column.take(np.array([2**64 - 1], np.uint64))
     with pytest.raises(IndexError):
         column[np.array([True])]
     with pytest.raises(IndexError):
@@ -275,6 +286,7 @@ def test_kinds_of_values():
         ([b"a", "b"], TypeError, "expected bytes as before"),
         (["\ud800"], ValueError, "UTF-8 text, found .* at 0"),
         ([["a"], ["b", "c"]], ValueError, "one shape"),
+        (np.array("a"), ValueError, "at least one axis, found the single array"),
     ]:
         with pytest.raises(error, match=message):
             hr.Strings.from_values(values)
@@ -319,8 +331,12 @@ def test_buckets_are_those_of_xxhash(value, seed, n, bucket):
 def test_buckets_and_seeds_outside():
     column = hr.Strings.from_values(["a"])
     for n, seed in ((0, 0), (-1, 0), (2**63, 0), (5, -1), (5, 2**64)):
-        with pytest.raises(ValueError, match="expected"):
+        with pytest.raises(ValueError, match="at (least|most)"):
             column.hash_buckets(n, seed)
+    for n, seed in ((1.5, 0), (np.float64(7.9), 0), (10, 1.5), (True, 0), ("3", 0)):
+        with pytest.raises(TypeError, match="must be an integer"):
+            column.hash_buckets(n, seed)
+    assert column.hash_buckets(np.uint8(200), np.int64(3)) == column.hash_buckets(200, 3)
     assert hr.Strings.from_values([]).hash_buckets(3).shape == (0,)
 
 
@@ -389,6 +405,9 @@ def test_ragged_rows_of_text():
     padded = rows.to_padded("-")
     assert isinstance(padded, hr.Strings)
     assert padded.tolist() == [["a", "b"], ["-", "-"], ["c", "-"]]
-    assert rows.to_padded(0).tolist() == [["a", "b"], [0, 0], ["c", 0]]
+    assert rows.to_padded().tolist() == [["a", "b"], ["", ""], ["c", ""]]
+    for fill in (0, b"-"):
+        with pytest.raises(TypeError, match=f"fill must be str among str, got {fill!r}"):
+            rows.to_padded(fill)
     assert hr.Ragged.from_list([["a", b"b"]], object).to_list() == [["a", b"b"]]
     assert hr.Ragged.from_list([["\ud800"]], object).to_list() == [["\ud800"]]

@@ -47,6 +47,28 @@ def test_nested_rows(rows):
     assert ragged.take(order).to_list() == rows[::-1]
 
 
+@given(ROWS, st.data())
+def test_positions_are_those_of_numpy(rows, data):
+    ragged, n = Ragged.from_list(rows, np.int64), len(rows)
+    texts = Ragged.from_list([list(map(str, row)) for row in rows], object)
+    picks = data.draw(st.lists(st.integers(-n, n - 1), max_size=8)) if n else []
+    expected = [rows[i] for i in picks]
+    assert ragged.take(picks).to_list() == ragged.take(np.array(picks, np.int8)).to_list() == expected
+    assert ragged.take(np.array(picks, ">i8")).to_list() == expected
+    if picks:
+        assert texts.take(picks).to_list() == [list(map(str, row)) for row in expected]
+    for outside in (n, -n - 1):
+        with pytest.raises(IndexError, match=f"row {outside} of {n}"):
+            ragged.take([outside])
+    with pytest.raises(TypeError, match="positions must be integers, got float64"):
+        ragged.take([0.5])
+
+
+def test_a_row_has_a_whole_number():
+    with pytest.raises(TypeError, match="integer"):
+        Ragged.from_list([[1], [2]])[1.5]
+
+
 def test_padding():
     ragged = Ragged.from_list([[[1, 2]], [], [[3, 4], [5, 6]]], np.int64)
     assert ragged.to_padded(-1).tolist() == [[[1, 2], [-1, -1]], [[-1, -1], [-1, -1]], [[3, 4], [5, 6]]]

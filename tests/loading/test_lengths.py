@@ -204,3 +204,48 @@ def test_in_loaders(function):
     plain = list(hr.Loader(Numbers(50), 8, threads=0, map_batch=function))
     same(list(hr.Loader(Numbers(50), 8, threads=2, map_batch=function)), plain)
     same(list(forked(Numbers(50), 8, map_batch=function)), plain)
+
+
+TEXTS = [["a", "bc"], [], ["d"]]
+LONG_TEXTS = [["a", "bc"] * 100, [], ["d"]]
+
+
+def columns_of_text(rows):
+    offsets = np.cumsum([0, *map(len, rows)])
+    flat = [text for row in rows for text in row]
+    yield "", hr.Ragged.from_list(rows, object)
+    yield "", hr.Ragged(np.array(flat, "U"), offsets)
+    yield "", hr.Ragged(np.array([*flat[:-1], "\ud800"], object), offsets)
+    yield b"", hr.Ragged.from_list([[text.encode() for text in row] for row in rows], object)
+    yield b"", hr.Ragged(np.array(flat, "S"), offsets)
+
+
+@pytest.mark.parametrize("rows", [TEXTS, LONG_TEXTS])
+def test_text_is_filled_with_empty_text(rows):
+    length = max(map(len, rows))
+    for empty, column in columns_of_text(rows):
+        given = [row.tolist() for row in column]
+        expected = [row + [empty] * (length - len(row)) for row in given]
+        assert hr.Pad("x")({"x": column})["x"].tolist() == expected
+        assert column.to_padded().tolist() == expected
+        packed = hr.Pack("x", length=length + 1)({"x": column})["x"].tolist()
+        assert packed[0] == [*given[0], *given[2]]
+        (bucket,) = hr.Bucket("x", bounds=(length,))({"x": column})
+        assert bucket["x"].tolist() == expected
+        assert hr.Packed({"x": column}, length + 2, feature="x")[0]["x"].tolist() == [*given[0], *given[2], empty]
+        mark = "<padding>" if empty == "" else b"<padding>"
+        assert hr.Pad("x", fill=mark)({"x": column})["x"].tolist()[2] == [*given[2], *[mark] * (length - 1)]
+        for function in (hr.Pad("x", fill=0), hr.Pack("x", length=length, fill=0)):
+            with pytest.raises(TypeError, match=f"fill must be {type(empty).__name__} among .*, got 0"):
+                function({"x": column})
+
+
+def test_lengths_are_whole_numbers():
+    for make in (
+        lambda: hr.Pad("x", length=1.5),
+        lambda: hr.Pad("x", multiple=1.5),
+        lambda: hr.Bucket("x", bounds=(1.5,)),
+        lambda: hr.Pack("x", length=1.5),
+    ):
+        with pytest.raises(TypeError, match="must be an integer"):
+            make()

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native, _optional
+from headrace._arguments import check_positions, whole
 
 __all__ = ["Strings"]
 
@@ -87,11 +88,15 @@ class Strings(Sequence[Any]):
 
         Raises:
             TypeError: A value is neither text nor bytes, or not of the kind of the first.
-            ValueError: Bytes are not UTF-8, or text holds a lone surrogate.
+            ValueError: Bytes are not UTF-8, text holds a lone surrogate, or the array has no axis.
         """
         if isinstance(values, Strings) and is_text in (None, values.is_text):
             return values
         flat, shape = _flatten(values)
+        if not shape:
+            raise ValueError(
+                f"expected values along at least one axis, found the single {values!r:.60}: put it into a list"
+            )
         if is_text is None:
             is_text = not flat or isinstance(flat[0], str)
             other = next((i for i, v in enumerate(flat) if isinstance(v, str) != is_text), None)
@@ -211,9 +216,7 @@ class Strings(Sequence[Any]):
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        """One value, or a column: for a row of several, a slice (a view if its step is 1), or indices or a mask (a copy).
-        Indices work as in NumPy.
-        """
+        """As in NumPy: one value, or a column of a row, of a slice (a view if its step is 1), or of indices or a mask (a copy)."""
         if type(index) is slice:  # first, because every batch makes many slices
             start, stop, step = index.indices(self.shape[0])
             if step == 1:
@@ -226,7 +229,7 @@ class Strings(Sequence[Any]):
         elif isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_)):
             return self._row(int(index))
         elif isinstance(index, (list, np.ndarray)):
-            rows = np.asarray(index) if len(index) or isinstance(index, np.ndarray) else np.zeros(0, np.int64)
+            rows = np.asarray(index) if isinstance(index, np.ndarray) or index else np.zeros(0, np.int64)
             if rows.shape == self.shape[:1] and rows.dtype == bool:
                 return self.take(np.flatnonzero(rows))
             if rows.ndim == 1 and rows.dtype.kind in "iu":
@@ -254,16 +257,11 @@ class Strings(Sequence[Any]):
 
     def take(self, rows: npt.ArrayLike) -> Strings:
         """The rows at these positions, copied. Negative positions count from the end; one outside the column is an IndexError."""
-        wanted = np.ascontiguousarray(rows, np.int64)
-        n, inner = len(self), self._inner()
+        wanted = np.ascontiguousarray(check_positions(rows, len(self)))
         if len(self.shape) > 1:
-            if len(wanted) and not (-n <= wanted.min() and wanted.max() < n):
-                raise IndexError(f"rows in [{wanted.min()}, {wanted.max()}] of {n}")
-            wanted = ((wanted % max(n, 1))[:, None] * inner + np.arange(inner)).reshape(-1)
-        try:
-            data, offsets = _native.take_strings(self._data, self._offsets, wanted)
-        except _native.FormatError as error:
-            raise IndexError(f"row {wanted[error.record]} of {n}") from None
+            inner = self._inner()
+            wanted = (wanted[:, None] * inner + np.arange(inner)).reshape(-1)
+        data, offsets = _native.take_strings(self._data, self._offsets, wanted)
         return self.trust(data, offsets, self.is_text, (len(np.atleast_1d(rows)), *self.shape[1:]))
 
     def __iter__(self) -> Iterator[Any]:
@@ -287,6 +285,10 @@ class Strings(Sequence[Any]):
         out = np.empty(self.shape, object)
         out.reshape(-1)[:] = _native.list_strings(self._data, self._offsets, self.is_text)
         return out if dtype is None else out.astype(dtype, copy=False)
+
+    def __contains__(self, value: object) -> bool:
+        """Whether any value equals this one, as in NumPy."""
+        return bool(np.any(self == value))
 
     def __eq__(self, other: object) -> Any:
         if isinstance(other, (str, bytes)):
@@ -320,11 +322,8 @@ class Strings(Sequence[Any]):
         This equals ``xxhash.xxh64_intdigest(value, seed) % n`` of the package ``xxhash``, on every machine. ``n`` is 1 to
         2**63 - 1, ``seed`` 0 to 2**64 - 1: another seed gives other collisions.
         """
-        if not 1 <= n <= MOST_BUCKETS:
-            raise ValueError(f"expected n in [1, {MOST_BUCKETS}], found {n}")
-        if not 0 <= seed <= MOST_SEED:
-            raise ValueError(f"expected a seed in [0, {MOST_SEED}], found {seed}")
-        return _native.hash_strings(self._data, self._offsets, int(n), int(seed)).reshape(self.shape)
+        n, seed = whole(n, "n", least=1, most=MOST_BUCKETS), whole(seed, "seed", most=MOST_SEED)
+        return _native.hash_strings(self._data, self._offsets, n, seed).reshape(self.shape)
 
     def to_arrow(self) -> Any:
         """A ``pyarrow`` array of ``large_string`` or ``large_binary`` (in fixed-size lists for inner axes), without a copy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
+from headrace._arguments import check_positions, choose_fill
 from headrace.contracts.strings import Strings
 
 __all__ = [
@@ -134,7 +136,7 @@ class Ragged(Sequence[Any]):
             stop = max(start, stop)
             offsets = self.offsets[start : stop + 1]
             return Ragged(self.values[int(offsets[0]) : int(offsets[-1])], offsets - offsets[0])
-        row = int(index)
+        row = operator.index(index)
         if row < 0:
             row += len(self)
         if not 0 <= row < len(self):
@@ -145,9 +147,9 @@ class Ragged(Sequence[Any]):
         for row in range(len(self)):
             yield self[row]
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Ragged:
-        """The rows at these positions, copied."""
-        rows = np.asarray(rows, np.int64)
+    def take(self, rows: npt.ArrayLike) -> Ragged:
+        """The rows at these positions, copied. Negative ones count from the end; one outside is an IndexError."""
+        rows = check_positions(rows, len(self))
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = np.zeros(len(rows) + 1, np.int64)
@@ -162,9 +164,9 @@ class Ragged(Sequence[Any]):
         """Nested Python lists."""
         return [row.to_list() if isinstance(row, Ragged) else row.tolist() for row in self]
 
-    def to_padded(self, fill: Any = 0) -> Any:
-        """``ndarray (n, longest, *inner)``, with shorter rows padded by ``fill``. Only one axis may vary. Text padded by
-        text gives :class:`Strings` of that shape, as do bytes padded by bytes.
+    def to_padded(self, fill: Any = None) -> Any:
+        """``ndarray (n, longest, *inner)``, or :class:`Strings` of that shape: shorter rows padded by ``fill``, which is 0 by
+        default, and empty among text and bytes. Only one axis may vary. TypeError if text is to be padded by other values.
         """
         if isinstance(self.values, Ragged):
             raise TypeError("rows hold rows: pad the inner ones first, or use to_list()")
@@ -285,16 +287,18 @@ def place_values(values: Any, take: Indices, to: Indices, shape: tuple[int, int]
         take: Positions in ``values``.
         to: The place of each in the column, rows end to end.
         shape: The first two axes of the column.
-        fill: Text among text and bytes among bytes give :class:`Strings`; any other filling of them gives objects.
+        fill: As for :func:`~headrace._arguments.choose_fill`.
     """
-    if isinstance(values, Strings) and isinstance(fill, str if values.is_text else bytes):
+    fill = choose_fill(values, fill)
+    if isinstance(values, Strings):
         filling = Strings.from_values(np.full((1, *values.shape[1:]), fill, object), is_text=values.is_text)
         positions = np.full(shape[0] * shape[1], len(values), np.int64)
         positions[to] = take
         taken = Strings.concatenate([values, filling]).take(positions)
         return taken.reshape(*shape, *values.shape[1:])
     array = np.asarray(values)
-    flat = np.full((shape[0] * shape[1], *array.shape[1:]), fill, array.dtype)
+    dtype = np.result_type(array, np.asarray(fill)) if array.dtype.kind in "SU" else array.dtype  # not to cut the fill
+    flat = np.full((shape[0] * shape[1], *array.shape[1:]), fill, dtype)
     flat[to] = array[take]
     return flat.reshape(*shape, *array.shape[1:])
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from headrace._arguments import choose_fill, whole
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, place_values, take_rows
 from headrace.errors import SchemaMismatch, Where
@@ -32,11 +33,12 @@ class Pad:
         features: A name, or several.
         length: The length. ``None``: that of the longest row of the batch.
         multiple: With ``length=None``, round up to a multiple of this, so that a compiled step sees few shapes.
-        fill: The value after the end of a row.
+        fill: The value after the end of a row. ``None``: 0, or empty text or bytes among those.
         truncate: Cut longer rows to ``length``; otherwise they are an error. ``<feature>_length`` is the length after cutting.
 
     Raises:
         SchemaMismatch: (when called) a row is longer, or the feature has no axis that varies.
+        TypeError: (when called) text is to be filled with other values.
 
     >>> Pad("x", multiple=4)({"x": Ragged.from_list([[1, 2, 3], [4]], "int64")})["x"]
     array([[1, 2, 3, 0],
@@ -55,11 +57,11 @@ class Pad:
         *,
         length: int | None = None,
         multiple: int = 1,
-        fill: Any = 0,
+        fill: Any = None,
         truncate: bool = False,
     ) -> None:
-        _check(length is None or length >= 1, f"length must be at least 1, got {length}")
-        _check(multiple >= 1, f"multiple must be at least 1, got {multiple}")
+        length = None if length is None else whole(length, "length", least=1)
+        multiple = whole(multiple, "multiple", least=1)
         _check(length is not None or not truncate, "truncate=True needs a length")
         _put(self, features=as_names(features), length=length, multiple=multiple, fill=fill, truncate=truncate)
 
@@ -90,11 +92,12 @@ class Bucket:
     Args:
         feature: The feature whose lengths decide. It is padded as by :class:`Pad`, with ``<feature>_length``.
         bounds: Increasing lengths.
-        fill: The value after the end of a row.
+        fill: The value after the end of a row. ``None``: 0, or empty text or bytes among those.
         truncate: Cut rows that are longer than the last bound; otherwise they are an error.
 
     Raises:
         SchemaMismatch: (when called) a row is longer than the last bound.
+        TypeError: (when called) text is to be filled with other values.
 
     >>> [b["x"].shape for b in Bucket("x", bounds=(2, 4))({"x": Ragged.from_list([[1], [2, 3, 4], [5, 6]])})]
     [(2, 2), (1, 4)]
@@ -105,8 +108,8 @@ class Bucket:
     fill: Any
     truncate: bool
 
-    def __init__(self, feature: str, *, bounds: Sequence[int], fill: Any = 0, truncate: bool = False) -> None:
-        bounds = tuple(bounds)
+    def __init__(self, feature: str, *, bounds: Sequence[int], fill: Any = None, truncate: bool = False) -> None:
+        bounds = tuple(whole(bound, "a bound") for bound in bounds)
         grows = all(low < high for low, high in pairwise(bounds))
         _check(bool(bounds) and bounds[0] >= 1 and grows, f"bounds grow from at least 1, got {bounds}")
         _put(self, feature=feature, bounds=bounds, fill=fill, truncate=truncate)
@@ -142,12 +145,13 @@ class Pack:
     Args:
         features: A name, or several whose rows have the same lengths (tokens and their labels).
         length: The length of packed rows.
-        fill: The value of padding.
+        fill: The value of padding. ``None``: 0, or empty text or bytes among those.
         overlong: Treatment of longer rows: ``"raise"``, ``"truncate"`` to ``length``, or ``"split"`` into pieces, which
             count as separate rows (other features are repeated for each piece).
 
     Raises:
         SchemaMismatch: (when called) a row is longer, or lengths differ between the features.
+        TypeError: (when called) text is to be filled with other values.
 
     >>> packed = Pack("x", length=4)({"x": Ragged.from_list([[1, 2, 3], [4, 5], [6]])})
     >>> packed["x"].tolist(), packed["x_segment"].tolist()
@@ -160,8 +164,9 @@ class Pack:
     overlong: Overlong
 
     def __init__(
-        self, features: str | Sequence[str], *, length: int, fill: Any = 0, overlong: Overlong = "raise"
+        self, features: str | Sequence[str], *, length: int, fill: Any = None, overlong: Overlong = "raise"
     ) -> None:
+        length = whole(length, "length", least=1)
         check_packing(length, overlong)
         _put(self, features=as_names(features), length=length, fill=fill, overlong=overlong)
 
@@ -199,7 +204,7 @@ def fill_packed(
         pieces: The pieces.
         places: For each piece, its packed row, and its position there.
         shape: How many packed rows there are, and their length.
-        fill: The value where nothing is.
+        fill: The value where nothing is. ``None``: 0, or empty text or bytes among those.
     """
     (row, begin), (count, length) = places, shape
     order = np.argsort(row, kind="stable")
@@ -239,12 +244,12 @@ class _Moves:
 
     def place(self, values: Any, take: Indices, shape: tuple[int, int], fill: Any) -> Any:
         """A column of a shape, in which each piece is the part of ``values`` from ``take``."""
-        if isinstance(values, Strings) or not self.are_long:
+        if isinstance(values, Strings) or values.dtype.kind in "SUO" or not self.are_long:
             within = self._within()
             taken, to = np.repeat(take, self.lengths) + within, np.repeat(self.to, self.lengths) + within
             return place_values(values, taken, to, shape, fill)
         array = np.asarray(values)
-        column = np.full((shape[0] * shape[1], *array.shape[1:]), fill, array.dtype)
+        column = np.full((shape[0] * shape[1], *array.shape[1:]), choose_fill(array, fill), array.dtype)
         for start, to, size in zip(take.tolist(), self.to.tolist(), self.lengths.tolist(), strict=True):
             column[to : to + size] = array[start : start + size]
         return column.reshape(*shape, *array.shape[1:])

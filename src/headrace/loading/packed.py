@@ -50,7 +50,7 @@ class Packed(Source):
         source: The sequences.
         length: The length of packed rows, up to 2^24.
         feature: The feature to pack, or several whose sequences have the same lengths (tokens and their labels).
-        fill: The value of padding.
+        fill: The value of padding. ``None``: 0, or empty text or bytes among those.
         overlong: Treatment of sequences longer than ``length``: ``"raise"``, ``"truncate"``, or ``"split"`` into pieces
             of ``length`` and a rest, which count as separate sequences (other features are repeated for each piece).
         lengths: The lengths of the sequences, if known: ``int (n,)``. Nothing is then read before the first row.
@@ -71,7 +71,7 @@ class Packed(Source):
         length: int,
         *,
         feature: str | Sequence[str],
-        fill: Any = 0,
+        fill: Any = None,
         overlong: Overlong = "raise",
         lengths: npt.ArrayLike | None = None,
     ) -> None:
@@ -183,7 +183,7 @@ class PackedNode:
     Args:
         parent: The node, with at least the features that are packed.
         plan: Which sequences are in which row.
-        fill: The value of padding.
+        fill: The value of padding. ``None``: 0, or empty text or bytes among those.
     """
 
     def __init__(self, parent: Node, plan: PackingPlan, fill: Any) -> None:

@@ -6,6 +6,7 @@ Source: the layout of what TensorFlow Datasets writes (its ``feature.proto`` and
 from __future__ import annotations
 
 import json
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -201,9 +202,10 @@ def check_shape(shape: Sequence[int | None]) -> Shape:
     """Convert axis lengths to a tuple, ``None`` for varying axes.
 
     Raises:
+        TypeError: A length is not an integer.
         ValueError: A length is negative.
     """
-    checked = tuple(None if length is None else int(length) for length in shape)
+    checked = tuple(None if length is None else operator.index(length) for length in shape)
     if any(length is not None and length < 0 for length in checked):
         raise ValueError(f"axis lengths are 0 or more (None where they vary), got {tuple(shape)}")
     return checked
