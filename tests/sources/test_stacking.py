@@ -13,7 +13,7 @@ def test_equal_shapes_become_an_array_and_other_lengths_a_ragged():
     assert [len(row) for row in column] == [2, 0, 0]
 
 
-@pytest.mark.parametrize("other", [3.0, "x", np.ones((2, 2))])
+@pytest.mark.parametrize("other", [3.0, np.ones((2, 2))])
 def test_rows_of_different_ranks_stay_a_list_which_writers_refuse(tmp_path, other):
     rows = [{"a": np.arange(2)}, {"a": other}]
     for given in (rows, rows[::-1]):
@@ -32,3 +32,37 @@ def test_sparse_columns_are_matrices():
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(TypeError, match=r"column 'x' must be an array .*, got a sparse array of shape \(3,\)"):
         hr.ColumnSource({"x": sparse.coo_array(np.ones(3))})
+
+
+MIXED = {
+    "number below text": (["a", 1], "text, as before, found int 1"),
+    "bytes below text": (["a", b"b"], "text, as before, found bytes b'b'"),
+    "text below bytes": ([b"a", "b"], "bytes, as before, found str 'b'"),
+    "text below numbers": ([1, "a"], "numbers, as before, found str 'a'"),
+    "array below text": (["a", np.arange(2)], "text, as before, found ndarray"),
+    "text below arrays": ([np.arange(2), "a"], "numbers, as before, found str 'a'"),
+    "lists": ([[1, 2], ["a", "b"]], "numbers, as before, found list"),
+    "none below text": (["a", None], "found "),
+}
+
+
+@pytest.mark.parametrize("mixed", list(MIXED))
+def test_kinds_are_not_mixed(mixed):
+    values, words = MIXED[mixed]
+    with pytest.raises(hr.SchemaMismatch, match=rf"{words}.* - at record 1, feature 'x'"):
+        hr.ColumnSource({"x": values})
+    with pytest.raises(hr.SchemaMismatch, match=r"record 1, feature 'x'"):
+        hr.open([{"x": value} for value in values])
+    if isinstance(values[0], (str, bytes)):
+        column = np.empty(2, object)
+        column[:] = values
+        with pytest.raises(hr.SchemaMismatch, match=r"record 1, feature 'x'"):
+            hr.ColumnSource({"x": column})
+
+
+def test_kinds_that_go_together():
+    assert hr.ColumnSource({"x": [b"a", bytearray(b"b")]}).batch([1])["x"].tolist() == [b"b"]
+    assert hr.ColumnSource({"x": [np.str_("a"), "b"]}).schema == hr.Schema({"x": hr.Feature("str")})
+    assert hr.ColumnSource({"x": ["a", "\ud800"]}).batch([1])["x"].tolist() == ["\ud800"]
+    assert hr.ColumnSource({"x": [[], ["a"]]}).batch([1])["x"].to_list() == [["a"]]
+    assert len(hr.ColumnSource({"x": np.zeros(0, object)})) == 0

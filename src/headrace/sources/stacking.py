@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
@@ -25,6 +26,7 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         TypeError: A value is not a column, or has no NumPy dtype; the message names it.
+        SchemaMismatch: A column mixes text, bytes and numbers; the message names the row.
     """
     for name in columns:
         if not isinstance(name, str):
@@ -36,6 +38,8 @@ def _as_column(column: Any, name: str) -> Any:
     if isinstance(column, (Ragged, Strings)) or (
         type(column) is np.ndarray and column.ndim and column.dtype.names is None
     ):
+        if isinstance(column, np.ndarray) and column.dtype == object and column.ndim == 1:
+            _check_kinds(column, name)
         return column
     if hasattr(column, "tocsr"):
         return _sparse_column(column, name)
@@ -45,7 +49,7 @@ def _as_column(column: Any, name: str) -> Any:
         missing = next((at for at, value in enumerate(column) if value is None), None)
         if missing is not None:
             raise SchemaMismatch(Where(record=missing, feature=name), expected="a value", found="None")
-        return _stack_values(list(column)) if column else np.zeros(0)
+        return _stack_values(list(column), name) if column else np.zeros(0)
     if isinstance(column, (str, bytes)) or not (hasattr(column, "__array__") or hasattr(column, "__len__")):
         raise _no_column(name, f"{type(column).__name__} {column!r:.80}")
     array = _as_array(column, name)
@@ -102,7 +106,7 @@ def stack(examples: Sequence[Example]) -> Batch:
         (images of different sizes); :class:`Strings` for ``bytes`` and ``str``.
 
     Raises:
-        SchemaMismatch: two examples have different features.
+        SchemaMismatch: Two examples have different features, or a feature is text in one and something else in another.
     """
     if not examples:
         return {}
@@ -110,12 +114,13 @@ def stack(examples: Sequence[Example]) -> Batch:
     for position, example in enumerate(examples):
         if example.keys() != examples[0].keys():
             raise SchemaMismatch(Where(record=position), expected=f"the features {names}", found=str(list(example)))
-    return {name: _stack_values([example[name] for example in examples]) for name in names}
+    return {name: _stack_values([example[name] for example in examples], name) for name in names}
 
 
-def _stack_values(values: list[Any]) -> Any:
+def _stack_values(values: list[Any], name: str) -> Any:
     first = values[0]
     if isinstance(first, (bytes, str)):
+        _check_kinds(values, name)
         column = np.empty(len(values), object)
         column[:] = values
         return without_objects(column)
@@ -126,11 +131,42 @@ def _stack_values(values: list[Any]) -> Any:
     if hasattr(first, "tocsr"):
         return join([value.reshape((1, -1)).tocsr() for value in values])
     arrays = [np.asarray(value) for value in values]
+    if any(array.dtype.kind in "SU" for array in arrays):  # NumPy would turn numbers among text into text
+        filled = [at for at, array in enumerate(arrays) if array.size]
+        kinds = ["SUO".find(arrays[at].dtype.kind) for at in filled]
+        if len(set(kinds)) > 1:
+            at = next(at for at, kind in zip(filled, kinds, strict=True) if kind != kinds[0])
+            raise _other_kind(at, name, values[filled[0]], values[at])
     if all(array.shape == arrays[0].shape for array in arrays):
         return without_objects(np.stack(arrays))
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
         return Ragged.from_list(arrays)
     return values
+
+
+def _check_kinds(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:
+    """Refuse what is neither text nor bytes below text or bytes, and one below the other."""
+    first = values[0] if len(values) else None
+    kind = str if isinstance(first, str) else bytes if isinstance(first, (bytes, bytearray)) else None
+    if kind is not None and set(map(type, values)) != {kind}:
+        known = (bytes, bytearray) if kind is bytes else str
+        at = next((at for at, value in enumerate(values) if not isinstance(value, known)), None)
+        if at is not None:
+            raise _other_kind(at, name, first, values[at])
+
+
+def _other_kind(at: int, name: str, first: Any, found: Any) -> SchemaMismatch:
+    return SchemaMismatch(
+        Where(record=at, feature=name),
+        expected=f"{_kind_of(first)}, as before",
+        found=f"{type(found).__name__} {found!r:.60}",
+        hint="All values of a feature are of one kind: convert them first.",
+    )
+
+
+def _kind_of(value: Any) -> str:
+    kind = np.asarray(value).dtype.kind
+    return {"U": "text", "S": "bytes", "O": "objects"}.get(kind, "numbers")
 
 
 def _stack_strings(rows: list[Strings]) -> Any:

@@ -575,3 +575,67 @@ def test_plain_text_that_begins_as_a_zlib_stream_does(tmp_path):
     for first in ("x^2", "x^" + "a" * 60, "H\x89"):
         path = write(tmp_path / "x.csv", f"{first},b\n1,語\n".encode("cp932", "replace"))
         assert hr.open(path, format=hr.CSV(encoding="cp932"))[0]["b"] == "語"
+
+
+PIECES = [
+    "\0",
+    "a",
+    "b",
+    "sep=;",
+    "1",
+    "-",
+    '"',
+    "'",
+    ",",
+    "\n",
+    "\r",
+    " ",
+    "é",
+    "😀",
+    "\ufeff",
+    "\x1f\x8b",
+    "NA",
+    "#",
+    "",
+    "\x01",
+]
+words = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
+
+
+@given(st.data(), st.integers(1, 3), st.integers(0, 4))
+def test_what_is_written_is_read(tmp_path_factory, data, columns, rows):
+    names = st.sampled_from(["x", "xy", "SEP=;", "sep=,"]) | words.map(str.strip)
+    usable = names.filter(lambda name: name and "\0" not in name and not name.startswith("\ufeff"))
+    chosen = data.draw(st.lists(usable, min_size=columns, max_size=columns, unique=True))
+    texts = {name: data.draw(st.lists(words, min_size=rows, max_size=rows)) for name in chosen}
+    path = tmp_path_factory.mktemp("csv") / "x.csv"
+    hr.write(path, {name: hr.Strings.from_values(column) for name, column in texts.items()})
+    source = hr.open(path, format=hr.CSV(header=True, delimiter=","), schema=dict.fromkeys(chosen, hr.Feature("str")))
+    assert len(source) == rows
+    assert {name: list(source[name]) for name in chosen} == texts
+
+
+@pytest.mark.parametrize("texts", [["", "\0", "😀", "\0"], ["\0"] * 9, ["\0\0\0", "é"]])
+@pytest.mark.parametrize("name", ["a", "ab"])
+def test_nuls_are_not_utf_16(tmp_path, name, texts):
+    path = tmp_path / "x.csv"
+    hr.write(path, {name: texts})
+    assert list(hr.open(path, schema={name: hr.Feature("str")})[name]) == texts
+    for encoding in ("utf-16-le", "utf-16-be"):
+        path.write_bytes(f"{name}\n1\n2\n".encode(encoding))
+        with pytest.raises(hr.UnsupportedData, match="found NUL bytes"):
+            hr.open(path)
+    with pytest.raises(hr.UnsupportedData, match="names without NUL, found 'a.x00'"):
+        hr.write(tmp_path / "y.csv", {"a\0": texts})
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_first_row_like_that_of_excel_is_quoted(tmp_path, encoding):
+    path = tmp_path / "x.csv"
+    hr.write(path, {"sep=;": [1, 2]}, format=hr.CSV(encoding=encoding))
+    assert hr.open(path, format=hr.CSV(encoding=encoding)).schema == hr.Schema({"sep=;": hr.Feature("int64")})
+    bare = hr.CSV(encoding=encoding, header=False)
+    hr.write(tmp_path / "y.csv", {"x": ["Sep=;", "sep=;"]}, format=bare)
+    assert list(hr.open(tmp_path / "y.csv", format=bare)["c0"]) == ["Sep=;", "sep=;"]
+    with pytest.raises(hr.UnsupportedData, match=r"other than Excel's sep=;"):
+        hr.write(tmp_path / "z.csv", {"sep=;": [1, 2]}, format=hr.CSV(quote=""))

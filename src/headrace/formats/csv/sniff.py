@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import operator
 import re
@@ -28,6 +29,7 @@ LEAST_COUNTED = 4  # pandas writes the header 0, 1, 2, 3 for unnamed columns; a 
 NAME = re.compile(r"[^\W\d][\w .:()\[\]%#@&+*'-]{0,63}")
 UTF_16_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 NUL_SHARE = 0.1
+LINE_END = re.compile(rb"[\r\n]")
 MOST_SEARCHED = 8  # names that are looked for in the text of all rows, before rows are split
 
 
@@ -133,13 +135,24 @@ def _check_text(head: bytes, path: str, options: CSV) -> None:
     if head[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
         hint = "Open it with format=hr.CSV(encoding='utf-32')."
         raise UnsupportedData(Where(path=path), expected="UTF-8 or UTF-16", found="UTF-32", hint=hint)
-    if options.encoding is None and head.count(0) > NUL_SHARE * len(head):
+    if options.encoding is None and head.count(0) > NUL_SHARE * len(head) and not _is_utf8_below_header(head):
         raise UnsupportedData(
             Where(path=path, offset=head.index(0)),
             expected="text",
             found="NUL bytes",
             hint="If it is UTF-16 without a byte order mark, pass format=hr.CSV(encoding='utf-16-le').",
         )
+
+
+def _is_utf8_below_header(head: bytes) -> bool:
+    """Whether bytes with many NULs are UTF-8 after all: values may hold NULs. In UTF-16, a header of a few letters has some, too."""
+    if b"\0" in LINE_END.split(head, 1)[0]:
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bool) -> _Rows:

@@ -16,7 +16,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.csv.framing import CsvFraming
+from headrace.formats.csv.framing import CsvFraming, preamble
 from headrace.formats.framed.write import FramedWriter
 from headrace.formats.table.base import refuse_misfits
 from headrace.io.paths import PathLike
@@ -78,14 +78,34 @@ class CsvRows:
         if self.options.header is False or not self.names:
             return self._encode(mark.encode())
         texts = [self._text(name, None, "header") for name in self.names]
-        return self._encode(mark.encode() + self._laid([(TEXT, len(texts), texts)], 1))
+        for name in self.names:
+            if "\0" in name:
+                raise UnsupportedData(
+                    Where(feature=name), expected="names without NUL", found=repr(name)[:SHOWN], hint="Rename it."
+                )
+        return self._encode(mark.encode() + self._quote_sep(self._laid([(TEXT, len(texts), texts)], 1)))
 
-    def encode_rows(self, batch: Mapping[str, Any], n: int) -> bytes:
+    def _quote_sep(self, text: bytes) -> bytes:
+        """The first rows, with quotes around a first one that reads as Excel's line ``sep=;``.
+
+        Raises:
+            UnsupportedData: There is one, and no quotes are wanted.
+        """
+        if preamble(memoryview(text)) == 0:
+            return text
+        if not self.marks[1]:
+            found = text[:5].decode("utf-8", "replace")
+            raise UnsupportedData(Where(), expected="a first row other than Excel's sep=;", found=repr(found))
+        quote, size = self.marks[1].encode(), len(b"sep=;")
+        return quote + text[:size] + quote + text[size:]
+
+    def encode_rows(self, batch: Mapping[str, Any], n: int, *, begins: bool = False) -> bytes:
         """``n`` examples as text, with line ends.
 
         Args:
             batch: Columns as a source returns them.
             n: The number of rows.
+            begins: Whether they are the first of a file, without a header above them.
 
         Raises:
             NoSuchFeature, SchemaMismatch, UnsupportedData: The columns do not match the schema, or contain values that are not text.
@@ -96,7 +116,8 @@ class CsvRows:
         if not self.schema:
             return b""
         columns = [self._column(name, feature, batch[name], n) for name, feature in self.schema.items()]
-        return self._encode(self._laid(columns, n))
+        text = self._laid(columns, n)
+        return self._encode(self._quote_sep(text) if begins else text)
 
     def _laid(self, columns: list[tuple[int, int, Any]], rows: int) -> bytes:
         return _native.encode_csv(columns, rows, self.marks, self.options.newline)
@@ -277,13 +298,15 @@ class CsvSink:
     ) -> None:
         refuse_misfits(path, refused_misfits(schema))
         self.rows: CsvRows = CsvRows(schema, options)
-        preamble = self.rows.preamble() if first else b""  # may raise, so it runs before the file exists
+        header = self.rows.preamble() if first else b""  # may raise, so it runs before the file exists
         self.writer: CsvWriter = CsvWriter(path, compression=compression)
-        self.writer.write_text(preamble, 0)
+        self.writer.write_text(header, 0)
+        self._begins = first and self.rows.options.header is False
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Append rows."""
-        self.writer.write_text(self.rows.encode_rows(batch, n), n)
+        self.writer.write_text(self.rows.encode_rows(batch, n, begins=self._begins), n)
+        self._begins = self._begins and not n
 
     def close(self) -> None:
         """Move the complete file into place."""
