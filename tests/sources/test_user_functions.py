@@ -12,7 +12,8 @@ from tests.contracts.test_random_keys import stated
 
 import headrace as hr
 from headrace.contracts.random_keys import RandomKeys
-from headrace.errors import TransformError
+from headrace.errors import TransformError, Where
+from headrace.sources import user_functions
 
 N = 12
 NUMBERS = hr.ColumnSource({"i": np.arange(N)})
@@ -149,3 +150,78 @@ def test_without_examples_the_features_are_those_below():
     for made in (source.map(dict), source.flat_map(lambda example: [example])):
         assert list(made.batch([])) == list(made.schema) == ["x", "t"]
         assert len(made.select("t").sort("t")) == 0
+
+
+def forgets(example, *rng):
+    example["i"] += len(rng)
+
+
+def drifts(example):
+    return {"i": example["i"], "y" if example["i"] == 7 else "x": 0}
+
+
+@pytest.fixture
+def stored(tmp_path):
+    path = tmp_path / "i.tfrecord"
+    hr.write(path, NUMBERS)
+    return hr.open(path)
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_a_forgotten_return_is_named(stored, seeded):
+    mapped = stored.map(forgets, seeded=seeded)
+    message = (
+        r"^forgets on example 3( \(seed .*\))? failed with TypeError: it must return a dict of features, got None: is a"
+    )
+    with pytest.raises(TransformError, match=message) as error:
+        mapped[3]
+    assert (error.value.where.record, error.value.where.path[-10:]) == (3, "i.tfrecord")
+    for read in (lambda: next(iter(mapped)), lambda: next(iter(hr.Loader(mapped, 4))), lambda: mapped.schema):
+        with pytest.raises(TransformError, match="forgets on example 0 .*is a return missing"):
+            read()
+
+
+def test_what_is_no_example_is_named():
+    with pytest.raises(
+        TransformError, match=r"failed with TypeError: it must return a dict of features, got int 7 - at"
+    ):
+        NUMBERS.map(lambda example: 7)[0]
+
+
+def test_a_forgotten_return_in_a_worker_is_named(stored):
+    with pytest.raises(TransformError, match="forgets on example 0 .*is a return missing"):
+        list(hr.Loader(stored.map(forgets), 4, workers=1))
+
+
+@pytest.mark.parametrize("order", [{}, {"shuffle": True, "seed": 1}])
+def test_the_example_with_other_features_is_named(stored, order):
+    with pytest.raises(
+        hr.SchemaMismatch, match=r"\['i', 'x'\] from drifts, found \['i', 'y'\] for example 7 - at"
+    ) as error:
+        list(hr.Loader(stored.map(drifts), N, **order))
+    assert (error.value.where.record, error.value.where.path[-10:]) == (7, "i.tfrecord")
+
+
+def test_mappings_of_other_libraries_are_examples():
+    class Names:
+        def keys(self):
+            return ["a"]
+
+        def __iter__(self):
+            return iter(["a"])
+
+        def __getitem__(self, name):
+            return 5
+
+    assert NUMBERS.map(lambda _: Names())[2]["a"] == 5
+
+
+def test_faults_of_stacking_are_named_by_the_example(stored, monkeypatch):
+    def fails(examples):
+        raise hr.SchemaMismatch(Where(record=len(examples) - 2, feature="i"), expected="text", found="5")
+
+    monkeypatch.setattr(user_functions, "stack", fails)
+    with pytest.raises(hr.SchemaMismatch, match="expected text, found 5") as error:
+        stored.map(dict).batch([3, 9, 7, 2])
+    where = error.value.where
+    assert (where.record, where.path[-10:], where.feature) == (7, "i.tfrecord", "i")

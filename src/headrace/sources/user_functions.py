@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import count, islice, repeat
 from typing import Any
@@ -13,7 +13,7 @@ from headrace.contracts.protocols import PicksRows
 from headrace.contracts.random_keys import RandomKeys, describe, generators_at, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
-from headrace.errors import TransformError, Where
+from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.sources.node import (
     Node,
     cuts_cleanly,
@@ -27,7 +27,7 @@ from headrace.sources.node import (
 from headrace.sources.stacking import row, schema_of, stack
 from headrace.sources.views import Chosen, keep_features
 
-__all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below", "fitting"]
+__all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below", "fitting", "found_instead"]
 
 FILTERED_AT_ONCE = 4096
 """Examples that a condition looks at together, if they are small."""
@@ -71,8 +71,53 @@ class UserFunction:
         try:
             return self.function(example, *generator)
         except Exception as error:
-            place = f"{self.name} on example {index}" + "".join(f" ({describe(each)})" for each in generator)
-            raise TransformError(place, self.parent.where(index), error) from error
+            raise self._failure(index, generator, error) from error
+
+    def make(self, example: Example, index: int, *generator: np.random.Generator) -> Example:
+        """The example that the function makes of the one at ``index``.
+
+        Raises:
+            TransformError: It fails, or returns something else.
+        """
+        made = self(example, index, *generator)
+        if hasattr(made, "keys"):  # a dict, or a mapping of another library
+            return made  # type: ignore[no-any-return]
+        error = TypeError(f"it must return a dict of features, got {found_instead(made)}")
+        raise self._failure(index, generator, error) from error
+
+    def stack(self, made: Sequence[Example], indices: Sequence[int], expected: Iterable[str] | None = None) -> Batch:
+        """Stack examples that the function made.
+
+        Args:
+            made: The examples, ``n``.
+            indices: ``n`` indices of the examples in ``parent`` that they were made of.
+            expected: The names of their features, if known.
+
+        Raises:
+            SchemaMismatch: Two have different features.
+        """
+        names = list(made[0] if expected is None else expected)
+        if any(example.keys() != made[0].keys() for example in made):
+            at = next((at for at, example in enumerate(made) if set(example.keys()) != set(names)), 0)
+            raise SchemaMismatch(
+                self.parent.where(indices[at]),
+                expected=f"the features {names} from {self.name}",
+                found=f"{list(made[at])} for example {indices[at]}",
+                hint="The function must return the same features for every example.",
+            )
+        try:
+            return stack(made)
+        except SchemaMismatch as error:  # it names the row among these examples
+            raise error.relocated(self.parent.where(indices[error.where.record or 0])) from error
+
+    def _failure(self, index: int, generator: Iterable[np.random.Generator], error: Exception) -> TransformError:
+        place = f"{self.name} on example {index}" + "".join(f" ({describe(each)})" for each in generator)
+        return TransformError(place, self.parent.where(index), error)
+
+
+def found_instead(made: object) -> str:
+    """What a function returned instead of an example, for messages."""
+    return "None: is a return missing?" if made is None else f"{type(made).__name__} {made!r:.80}"
 
 
 class Mapped:
@@ -112,11 +157,14 @@ class Mapped:
             return dict(self._no_rows)
         batch = read_batch(self.parent, indices, keys)
         function = UserFunction(self.function, self.parent)
+        names = self.schema if "schema" in self.__dict__ else None
+        at = indices.tolist()
         if not self.seeded:
-            return stack([function(row(batch, k), i) for k, i in enumerate(indices.tolist())])
+            return function.stack([function.make(row(batch, k), i) for k, i in enumerate(at)], at, names)
         own = (RandomKeys.of_indices(indices) if keys is None else keys).skip(self._stream)
-        drawn = zip(indices.tolist(), own.generators(), strict=True)
-        return stack([function(row(batch, k), i, generator) for k, (i, generator) in enumerate(drawn)])
+        drawn = zip(at, own.generators(), strict=True)
+        made = [function.make(row(batch, k), i, generator) for k, (i, generator) in enumerate(drawn)]
+        return function.stack(made, at, names)
 
     def random_streams(self) -> int:
         return int(self.seeded)
@@ -133,7 +181,7 @@ class Mapped:
         function = UserFunction(self.function, self.parent)
         generators = zip(generators_at(count(), stream=self._stream)) if self.seeded else repeat(())
         for index, (example, generator) in enumerate(zip(examples_of(self.parent), generators, strict=False)):
-            yield function(example, index, *generator)
+            yield function.make(example, index, *generator)
 
     def runs(self) -> Indices | None:
         return runs_of(self.parent)

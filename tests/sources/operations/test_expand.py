@@ -153,6 +153,33 @@ def test_a_function_that_changes_its_mind_is_found_out():
         source.batch([2])
 
 
+def test_what_flat_map_cannot_use_is_named(tmp_path):
+    path = tmp_path / "i.tfrecord"
+    hr.write(path, hr.ColumnSource({"i": np.arange(9)}))
+    source = hr.open(path)
+
+    def forgets(example):
+        [example]
+
+    def drifts(example):
+        yield {"i": example["i"]}
+        yield {"i" if example["i"] != 5 else "j": 0}
+
+    with pytest.raises(hr.TransformError, match=r"forgets on example 0 .*return or yield examples, got None") as error:
+        source.flat_map(forgets)[0]
+    assert error.value.where.record == 0
+    counted = source.flat_map(lambda example: [example["i"]], count=lambda _: 1)
+    with pytest.raises(hr.SchemaMismatch, match="each a dict, found int64 ") as error:
+        counted.batch([5])
+    assert error.value.where.record == 5
+    for indices in ([10, 11], [2, 11, 0]):
+        with pytest.raises(
+            hr.SchemaMismatch, match=r"\['i'\] from .*drifts, found \['j'\] for example 5 - at"
+        ) as error:
+            source.flat_map(drifts).batch(indices)
+        assert error.value.where.record == 5
+
+
 def test_faults_name_the_example():
     def fails(example):
         yield {"x": example["id"]}

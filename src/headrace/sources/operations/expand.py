@@ -21,7 +21,7 @@ from headrace.contracts.values import Batch, Example, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, read_blocks, runs_of, stored_bytes, stream
 from headrace.sources.stacking import ragged_rows, row, schema_of, stack
-from headrace.sources.user_functions import UserFunction
+from headrace.sources.user_functions import UserFunction, found_instead
 from headrace.sources.views import keep_features
 
 __all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]
@@ -74,8 +74,14 @@ class FlatMapped:
     def _maker(self) -> UserFunction:
         """The function, with all that it gives as a list: a generator fails where it is called."""
         maker = UserFunction(self.function, self.parent)
-        maker.function = lambda example: list(self.function(example))
+        maker.function = self._make
         return maker
+
+    def _make(self, example: Example) -> list[Example]:
+        made = self.function(example)
+        if made is None:
+            raise TypeError(f"it must return or yield examples, got {found_instead(None)}")
+        return list(made)
 
     @cached_property
     def _first(self) -> Batch:
@@ -84,7 +90,7 @@ class FlatMapped:
             stack(list(first)) if (first := [example for example, _ in zip(self.examples(), "1", strict=False)]) else {}
         )
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The features of the first example that the function gives."""
         return schema_of(self._first) if self._first else self.parent.schema
@@ -105,7 +111,8 @@ class FlatMapped:
         batch, make = read_keyed(self.parent, wanted, keys), self._maker()
         made = [self._check(make(row(batch, at), index), index) for at, index in enumerate(wanted.tolist())]
         places = zip(which.reshape(-1).tolist(), (indices - firsts[parents]).tolist(), strict=True)
-        return stack([made[at][number] for at, number in places])
+        names = self.schema if "schema" in self.__dict__ else None
+        return make.stack([made[at][number] for at, number in places], parents.tolist(), names)
 
     def _check(self, made: Sequence[Example], index: int) -> Sequence[Example]:
         expected = int(self._firsts[index + 1] - self._firsts[index])
@@ -116,7 +123,15 @@ class FlatMapped:
                 found=str(len(made)),
                 hint="The function of flat_map must give the same number for the same example each time.",
             )
+        for example in made:
+            self._check_example(example, index)
         return made
+
+    def _check_example(self, made: Example, index: int) -> None:
+        if not isinstance(made, Mapping):
+            raise SchemaMismatch(
+                self.parent.where(index), expected="examples from flat_map, each a dict", found=found_instead(made)
+            )
 
     def where(self, index: int, /) -> Where:
         return self.parent.where(int(np.searchsorted(self._firsts, index, side="right")) - 1)
@@ -126,11 +141,7 @@ class FlatMapped:
         make = self._maker()
         for index, example in enumerate(examples_of(self.parent)):
             for made in make(example, index):
-                if not isinstance(made, Mapping):
-                    found = f"{type(made).__name__} {made!r:.80}"
-                    raise SchemaMismatch(
-                        self.parent.where(index), expected="examples from flat_map, each a dict", found=found
-                    )
+                self._check_example(made, index)
                 yield made
 
     def is_counted(self) -> bool:
