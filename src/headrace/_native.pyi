@@ -654,6 +654,11 @@ def decode_jpeg_into(image: Any, out: numpy.typing.NDArray[numpy.uint8]) -> bool
     Decode one JPEG into `out` (height, width, channels). False if `decode_jpegs` would skip it; the content of `out` is then undefined.
     """
 
+def is_jpeg_sound(image: Any) -> bool | None:
+    """
+    Whether the codes of a JPEG are complete and intact, for the kinds whose library reports no damage. None if that is unknown: arithmetic and lossless files, and those without their own codes.
+    """
+
 def json_too_deep(text: Buffer, most: int) -> int:
     """
     The first byte of JSON text where lists and objects are nested more than `most` levels deep; -1 if there is none.

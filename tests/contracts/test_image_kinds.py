@@ -1,6 +1,7 @@
 import pickle
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.codecs.images.files import SOUND, golden
 
@@ -57,10 +58,12 @@ def test_names():
     ("options", "kind", "message"),
     [
         ({"channels": 5}, ValueError, "channels must be 1, 2, 3, 4 or None, got 5"),
-        ({"any_size": 1}, TypeError, "any_size is True or False, got 1"),
+        ({"channels": True}, TypeError, "channels must be an integer, got True"),
+        ({"channels": "3"}, TypeError, "channels must be an integer, got '3'"),
         ({"oriented": "yes"}, TypeError, "oriented is True or False, got 'yes'"),
-        ({"most_pixels": 0}, ValueError, "most_pixels must be 1 or more, got 0"),
-        ({"most_pixels": 1.5}, TypeError, "float"),
+        ({"most_pixels": 0}, ValueError, "most_pixels must be at least 1, got 0"),
+        ({"most_pixels": 1.5}, TypeError, "most_pixels must be an integer, got 1.5"),
+        ({"most_pixels": "a"}, TypeError, "most_pixels must be an integer, got 'a'"),
         ({"crop": 224}, TypeError, r"crop is a headrace.RandomResizedCrop\(...\), got 224"),
         ({"crop": RandomResizedCrop(5), "resize": 6}, ValueError, "without resize and center_crop"),
         ({"crop": RandomResizedCrop(5), "center_crop": 6}, ValueError, "without resize and center_crop"),
@@ -71,6 +74,12 @@ def test_names():
         ({"resize": (5,)}, ValueError, r"resize is one number, or a height and a width, got \(5,\)"),
         ({"center_crop": (5, -1)}, ValueError, "center_crop must be at least 1, got -1"),
         ({"center_crop": True}, TypeError, "center_crop must be an integer, got True"),
+        (
+            {"resize": (10, 30), "center_crop": 20},
+            ValueError,
+            r"center_crop=\(20, 20\) .* never fits into resize=\(10, 30\)",
+        ),
+        ({"resize": 224, "center_crop": 256}, ValueError, r"center_crop=\(256, 256\) .* never fits into resize=224"),
         ({"interpolation": "cubic"}, ValueError, "interpolation must be 'nearest', .* or 'lanczos', got 'cubic'"),
         ({"layout": "CHW"}, ValueError, "layout must be 'NHWC' or 'NCHW', got 'CHW'"),
         ({"layout": None}, TypeError, "layout must be 'NHWC' or 'NCHW', got None"),
@@ -84,9 +93,19 @@ def test_names():
             "got 3 and 1 of them for 1 channels",
         ),
         ({"dtype": "float32", "mean": 0, "std": 0}, ValueError, "std must be above 0"),
-        ({"dtype": "float32", "mean": "0", "std": 1}, TypeError, "mean is a number, or a tuple of numbers, got '0'"),
+        ({"dtype": "float32", "mean": "0", "std": 1}, TypeError, "mean is a number, or a sequence of numbers, got '0'"),
         ({"dtype": "float32", "mean": (), "std": 1}, TypeError, "mean is a number"),
         ({"dtype": "float32", "mean": float("nan"), "std": 1}, ValueError, "mean must be finite"),
+        (
+            {"dtype": "float32", "mean": np.zeros((3, 1)), "std": 1},
+            TypeError,
+            "mean is a number, or a sequence of numbers",
+        ),
+        (
+            {"dtype": "float32", "mean": 0, "std": np.array(["1"])},
+            TypeError,
+            "std is a number, or a sequence of numbers",
+        ),
     ],
 )
 def test_options_out_of_range(options, kind, message):
@@ -105,7 +124,7 @@ def test_options_out_of_range(options, kind, message):
         ({"size": 5, "scale": (0.5, 0.4)}, ValueError, "the least and the largest"),
         ({"size": 5, "scale": 0.5}, ValueError, "the least and the largest"),
         ({"size": 5, "ratio": (1, 1001)}, ValueError, "ratio is .* at most 1000"),
-        ({"size": 5, "ratio": ("1", 2)}, TypeError, "ratio is a number, or a tuple of numbers"),
+        ({"size": 5, "ratio": ("1", 2)}, TypeError, "ratio is a number, or a sequence of numbers"),
     ],
 )
 def test_random_parts_out_of_range(arguments, kind, message):
@@ -131,3 +150,16 @@ def test_options_are_shown_compared_and_pickled():
     assert ImageOptions(resize=[3, 4], center_crop=2).fixed_size == (2, 2)
     assert ImageOptions(channels=3, oriented=True).is_plain
     assert not ImageOptions(dtype="uint8").is_plain
+    assert ImageOptions(resize=9, center_crop=(9, 20)).fixed_size == (9, 20)
+
+
+def test_means_are_sequences_arrays_or_tensors():
+    wanted = ImageOptions(dtype="float32", mean=(0.5, 0.25, 0.75), std=(0.5, 1, 2))
+    for make in (list, np.array, lambda values: np.array(values, np.float32)):
+        options = ImageOptions(dtype="float32", mean=make((0.5, 0.25, 0.75)), std=make((0.5, 1, 2)))
+        assert options == wanted
+        assert hash(options) == hash(wanted)
+    assert ImageOptions(dtype="float32", mean=np.float32(0.5), std=np.array(2)).mean == (0.5,)
+    torch = pytest.importorskip("torch")
+    tensors = ImageOptions(dtype="float32", mean=torch.tensor([0.5, 0.25, 0.75]), std=torch.tensor([0.5, 1, 2]))
+    assert tensors == wanted

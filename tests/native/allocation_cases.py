@@ -287,6 +287,7 @@ CASES = {
     "decode_jpegs_refused": lambda: _native.decode_jpegs([progressive], 16, 24, 3)[1],
     "decode_jpeg_into": lambda: decode_into(jpegs[0]),
     "decode_jpeg_into_refused": lambda: decode_into(progressive),
+    "is_jpeg_sound": lambda: [_native.is_jpeg_sound(each) for each in (jpegs[0], progressive, progressive[:-9])],
     "ImageViews": lambda: image_views().size(16, 24),
     "ImageViews_apply": lambda: view_of(np.ones((16, 24, 3), np.uint8)),
     "decode_jpeg_views": decoded_views,

@@ -29,8 +29,9 @@ using Out = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu
 using Values = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Pair = std::array<double, 2>;
 
-/// A shrunk decoding must leave this much for the filter to shrink, as with the `reducing_gap` that Pillow recommends.
-constexpr double room = 2;
+/// A shrunk decoding must leave this much for the filter to shrink, as with the `reducing_gap` of Pillow. With 2
+/// instead of 3, photographs differ twice as much from those that are decoded whole.
+constexpr double room = 3;
 /// The largest side that an image may get.
 constexpr std::size_t most_side = 65535;
 
@@ -40,6 +41,16 @@ Size size_of(nb::handle pair) {
     const auto [height, width] = nb::cast<std::pair<std::size_t, std::size_t>>(pair);
     if (height < 1 || width < 1 || height > most_side || width > most_side) {
         throw nb::value_error("a side has 1 to 65535 pixels");
+    }
+    return {height, width};
+}
+
+/// The size of a result. With only the shorter side given, the longer one may exceed what an image may be resized to.
+Size result_size_of(nb::handle pair) {
+    const auto [height, width] = nb::cast<std::pair<std::size_t, std::size_t>>(pair);
+    constexpr std::size_t most_bytes_of_pixel = 4 * sizeof(float);
+    if (height < 1 || width < 1 || height > SIZE_MAX / most_bytes_of_pixel / width) {
+        throw nb::value_error("a result has pixels, and fits in memory");
     }
     return {height, width};
 }
@@ -196,7 +207,7 @@ class ImageViews {
 
 nb::tuple decode_jpeg_views(nb::list images, const ImageViews& views, const Draws& draws, nb::handle shape,
                             std::size_t channels, std::size_t most_pixels) {
-    const Size size = size_of(shape);
+    const Size size = result_size_of(shape);
     std::vector<Buffer> held;
     held.reserve(images.size());
     for (nb::handle object : images) held.emplace_back(object);

@@ -1,6 +1,7 @@
 #include "bind/support.hpp"
 #include "core/base/shared_loop.hpp"
 #include "core/engines/jpeg/decoder.hpp"
+#include "core/engines/jpeg/soundness.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -55,6 +56,14 @@ bool decode_jpeg_into(nb::handle image, const Pixels& out) {
     return is_decoded;
 }
 
+std::optional<bool> is_jpeg_sound(nb::handle image) {
+    const Buffer held(image);
+    const nb::gil_scoped_release release;
+    const jpeg::Soundness found = jpeg::soundness(held.bytes());
+    if (found == jpeg::Soundness::unknown) return std::nullopt;
+    return found == jpeg::Soundness::sound;
+}
+
 } // namespace
 
 void register_jpeg(nb::module_& module) {
@@ -71,6 +80,11 @@ void register_jpeg(nb::module_& module) {
                nb::sig("def decode_jpeg_into(image: typing.Any, out: numpy.typing.NDArray[numpy.uint8]) -> bool"),
                "Decode one JPEG into `out` (height, width, channels). False if `decode_jpegs` would skip it; the "
                "content of `out` is then undefined.");
+    module.def(
+        "is_jpeg_sound", guarded(&is_jpeg_sound), nb::arg("image"),
+        nb::sig("def is_jpeg_sound(image: typing.Any) -> bool | None"),
+        "Whether the codes of a JPEG are complete and intact, for the kinds whose library reports no damage. None "
+        "if that is unknown: arithmetic and lossless files, and those without their own codes.");
 }
 
 } // namespace headrace::bind

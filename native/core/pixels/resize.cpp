@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <span>
 
 // The filters, the order of the passes and every rounding are those of Pillow's Image.resize.
 
@@ -12,7 +13,9 @@ namespace {
 
 constexpr int fraction = 22;
 constexpr int low_bits = 15;
-constexpr std::size_t strip = 32; ///< Rows that are resized together.
+constexpr std::size_t most_strip = 32;  ///< Rows that are resized together.
+constexpr std::size_t least_shrink = 4; ///< Halves take as long to decode as whole images, and their pixels are worse.
+constexpr std::size_t most_samples = std::size_t{1} << 26; ///< Of resized rows in memory.
 constexpr std::size_t kept_samples = std::size_t{1} << 22;
 
 double sinc(double x) { return x == 0.0 ? 1.0 : std::sin(x * std::numbers::pi) / (x * std::numbers::pi); }
@@ -163,13 +166,26 @@ void Resizer::plan(const View& view, Size image, Filter filter, std::size_t shri
 
 void Resizer::run(Pixels from, std::size_t channels, std::uint8_t* out) {
     const std::size_t row_size = window_.width * channels;
-    if (!across_.is_copy) {
-        resize_rows(from, channels);
-        from = {narrow_.data(), row_size};
-    } else if (is_flipped_) {
-        mirror_rows(from, channels);
-        from = {narrow_.data(), row_size};
+    if (across_.is_copy) {
+        if (is_flipped_) {
+            mirror_rows(from, channels);
+            from = {narrow_.data(), row_size};
+        }
+        return resize_columns(from, row_size, out, row_size);
     }
+    // All rows are resized before the first column. Those of a tall image could take thousands of times the memory of
+    // the image, so some columns of the result are made at a time.
+    const std::size_t rows = std::max(needed_.height, most_strip);
+    const std::size_t at_once = std::max<std::size_t>(1, most_samples / (rows * channels));
+    for (std::size_t first = 0; first < window_.width; first += at_once) {
+        const std::size_t columns = std::min(at_once, window_.width - first);
+        resize_rows(from, channels, first, columns);
+        resize_columns({narrow_.data(), columns * channels}, columns * channels, out + first * channels, row_size);
+    }
+}
+
+void Resizer::resize_columns(const Pixels& from, std::size_t row_size, std::uint8_t* out,
+                             std::size_t out_stride) const {
     for (const Taps::Sample& sample : down_.samples) {
         const std::uint8_t* const rows = from.data + sample.begin * from.stride;
         if (down_.is_copy) {
@@ -177,7 +193,7 @@ void Resizer::run(Pixels from, std::size_t channels, std::uint8_t* out) {
         } else {
             kernels_.weigh(rows, from.stride, down_.pairs.data() + sample.pairs, sample.count, row_size, out);
         }
-        out += row_size;
+        out += out_stride;
     }
 }
 
@@ -191,29 +207,38 @@ void Resizer::mirror_rows(const Pixels& from, std::size_t channels) {
     }
 }
 
-void Resizer::resize_rows(const Pixels& from, std::size_t channels) {
+void Resizer::resize_rows(const Pixels& from, std::size_t channels, std::size_t first_column, std::size_t columns) {
+    const std::size_t first_sample = is_flipped_ ? window_.width - first_column - columns : first_column;
+    const auto samples = std::span(across_.samples).subspan(first_sample, columns);
+    std::size_t left = samples.front().begin, right = 0;
+    for (const Taps::Sample& sample : samples) {
+        left = std::min(left, sample.begin);
+        right = std::max(right, sample.begin + sample.count);
+    }
     // With its columns as rows, a strip of rows is resized like columns are.
-    const std::size_t wide = needed_.width * channels, narrow = window_.width * channels;
+    const std::size_t wide = (right - left) * channels, narrow = columns * channels;
+    const std::size_t strip = std::clamp<std::size_t>(most_samples / wide, 1, most_strip);
     const std::size_t rows = std::max(needed_.height, strip);
     narrow_.resize(rows * narrow);
     turned_.resize(wide * strip);
     turned_narrow_.resize(narrow * strip);
     const std::size_t one = strip * channels;
+    const std::uint8_t* const begin = from.data + left * channels;
     for (std::size_t row = 0; row < rows; row += strip) {
         const std::size_t first = std::min(row, rows - strip); // The last strip begins in the one before.
-        Pixels at{from.data + first * from.stride, from.stride};
+        Pixels at{begin + first * from.stride, from.stride};
         if (needed_.height < strip) {
             few_.assign(strip * wide, 0);
             for (std::size_t i = 0; i < needed_.height; ++i) {
-                std::memcpy(few_.data() + i * wide, from.data + i * from.stride, wide);
+                std::memcpy(few_.data() + i * wide, begin + i * from.stride, wide);
             }
             at = {few_.data(), wide};
         }
         kernels_.transpose(at.data, at.stride, strip, wide, turned_.data(), strip);
-        for (std::size_t i = 0; i < window_.width; ++i) {
-            const Taps::Sample& sample = across_.samples[is_flipped_ ? window_.width - 1 - i : i];
-            kernels_.weigh(turned_.data() + sample.begin * one, one, across_.pairs.data() + sample.pairs, sample.count,
-                           one, turned_narrow_.data() + i * one);
+        for (std::size_t i = 0; i < columns; ++i) {
+            const Taps::Sample& sample = samples[is_flipped_ ? columns - 1 - i : i];
+            kernels_.weigh(turned_.data() + (sample.begin - left) * one, one, across_.pairs.data() + sample.pairs,
+                           sample.count, one, turned_narrow_.data() + i * one);
         }
         kernels_.transpose(turned_narrow_.data(), strip, narrow, strip, narrow_.data() + first * narrow, narrow);
     }
@@ -232,7 +257,7 @@ std::size_t shrink_for(const View& view, std::size_t most, double room) noexcept
         };
         return is_enough(view.box.height, view.size.height) && is_enough(view.box.width, view.size.width);
     };
-    for (std::size_t by = most; by > 1; by /= 2) {
+    for (std::size_t by = most; by >= least_shrink; by /= 2) {
         if (leaves_room(by)) return by;
     }
     return 1;

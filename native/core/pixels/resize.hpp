@@ -98,7 +98,8 @@ class Resizer {
     void shrink() noexcept;
 
   private:
-    void resize_rows(const Pixels& from, std::size_t channels);
+    void resize_rows(const Pixels& from, std::size_t channels, std::size_t first_column, std::size_t columns);
+    void resize_columns(const Pixels& from, std::size_t row_size, std::uint8_t* out, std::size_t out_stride) const;
     void mirror_rows(const Pixels& from, std::size_t channels);
 
     const ResizeKernels& kernels_;
@@ -109,7 +110,7 @@ class Resizer {
     std::vector<std::uint8_t> narrow_, turned_, turned_narrow_, few_;
 };
 
-/// The `shrink` (1, 2, 4 or 8, at most `most`) that an image may be decoded by, so that what is left to do for a view
+/// The `shrink` (1, 4 or 8, at most `most`) that an image may be decoded by, so that what is left to do for a view
 /// is still to shrink it by `room` or more.
 [[nodiscard]] std::size_t shrink_for(const View& view, std::size_t most, double room) noexcept;
 

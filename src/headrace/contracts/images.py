@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy.typing as npt
 
 from headrace._arguments import choice, whole
 from headrace.contracts.feature import ENCODINGS, SEVERAL_KINDS, Encoding
@@ -91,7 +93,7 @@ def is_image_name(name: str) -> bool:
     return dot + end.lower() in SUFFIXES
 
 
-CHANNELS = (None, 1, 2, 3, 4)
+CHANNELS = (1, 2, 3, 4)
 MOST_SIDE = 65_535
 """Pixels of a side that an image may be resized to: as many as a JPEG may have."""
 INTERPOLATIONS = ("nearest", "box", "bilinear", "bicubic", "lanczos")
@@ -159,7 +161,8 @@ class ImageOptions:
             All but the first widen when an image shrinks (antialiasing), as in Pillow.
         dtype: ``"uint8"``, or ``"float32"``: samples divided by 255. ``None``: as stored, nearly always ``uint8``. 16-bit
             images are neither resized nor made ``float32`` unless ``dtype="uint8"`` takes their upper 8 bits.
-        mean, std: With ``dtype="float32"``: ``(sample / 255 - mean) / std``, one number for all channels, or one per channel.
+        mean, std: With ``dtype="float32"``: ``(sample / 255 - mean) / std``, one number for all channels, or one per channel, as a
+            sequence, an array or a tensor.
         layout: ``"NHWC"``: ``(height, width, channels)``; ``"NCHW"``: ``(channels, height, width)``.
 
     Raises:
@@ -179,23 +182,23 @@ class ImageOptions:
     center_crop: int | tuple[int, int] | None = None
     interpolation: str = "bilinear"
     dtype: str | None = None
-    mean: float | tuple[float, ...] | None = None
-    std: float | tuple[float, ...] | None = None
+    mean: float | Sequence[float] | npt.NDArray[Any] | None = None
+    std: float | Sequence[float] | npt.NDArray[Any] | None = None
     layout: str = "NHWC"
 
     def __post_init__(self) -> None:
-        if self.channels not in CHANNELS:
-            raise ValueError(f"channels must be 1, 2, 3, 4 or None, got {self.channels!r}")
+        put = object.__setattr__  # frozen: one of the three places that may set
+        if self.channels is not None:
+            put(self, "channels", _parse_channels(self.channels))
         for name in ("any_size", "oriented", "flip"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} is True or False, got {getattr(self, name)!r}")
-        if operator.index(self.most_pixels) < 1:
-            raise ValueError(f"most_pixels must be 1 or more, got {self.most_pixels}")
+        put(self, "most_pixels", whole(self.most_pixels, "most_pixels", least=1))
         self._parse_geometry()
         self._parse_samples()
 
     def _parse_geometry(self) -> None:
-        put = object.__setattr__  # frozen: one of the two places that may set
+        put = object.__setattr__
         if self.crop is not None and not isinstance(self.crop, RandomResizedCrop):
             raise TypeError(f"crop is a headrace.RandomResizedCrop(...), got {self.crop!r}")
         if self.crop is not None and (self.resize is not None or self.center_crop is not None):
@@ -206,7 +209,19 @@ class ImageOptions:
             put(self, "resize", _parse_side(self.resize, "resize"))
         if self.center_crop is not None:
             put(self, "center_crop", _parse_size(self.center_crop, "center_crop"))
+            self._check_center()
         choice(self.interpolation, "interpolation", INTERPOLATIONS)
+
+    def _check_center(self) -> None:
+        """With a resize, some centers fit into no result."""
+        resize, center = self.resize, self.center_crop
+        if isinstance(center, tuple) and resize is not None:
+            # With one number, the shorter side gets that length.
+            fits = (
+                min(center) <= resize if isinstance(resize, int) else center[0] <= resize[0] and center[1] <= resize[1]
+            )
+            if not fits:
+                raise ValueError(f"center_crop={center} is cut out after resizing, and never fits into resize={resize}")
 
     def _parse_samples(self) -> None:
         put = object.__setattr__
@@ -275,11 +290,20 @@ def _parse_size(value: object, name: str) -> tuple[int, int]:
     return _parse_side(value[0], name), _parse_side(value[1], name)
 
 
-def _parse_numbers(value: object, name: str) -> tuple[float, ...]:
+def _parse_channels(value: object) -> int:
+    channels = whole(value, "channels")
+    if channels not in CHANNELS:
+        raise ValueError(f"channels must be 1, 2, 3, 4 or None, got {value!r}")
+    return channels
+
+
+def _parse_numbers(value: Any, name: str) -> tuple[float, ...]:
     """One number or several, as a tuple."""
-    given = value if isinstance(value, (tuple, list)) else (value,)
+    found = value.tolist() if hasattr(value, "tolist") else value  # arrays and tensors
+    is_one = isinstance(found, (str, bytes)) or not isinstance(found, Sequence)
+    given = (found,) if is_one else tuple(found)
     if not given or any(isinstance(each, (bool, str, bytes)) or not hasattr(each, "__float__") for each in given):
-        raise TypeError(f"{name} is a number, or a tuple of numbers, got {value!r}")
+        raise TypeError(f"{name} is a number, or a sequence of numbers, got {value!r:.200}")
     numbers = tuple(map(float, given))
     if not all(map(math.isfinite, numbers)):
         raise ValueError(f"{name} must be finite, got {value!r}")

@@ -104,11 +104,11 @@ def test_native_decoding_is_the_plain_way(image, options, draws):
 
 
 def _is_decoded_smaller(shape, options, draws):
-    """Whether the part is four times as large as the result, or more."""
+    """Whether the part is twelve times as large as the result, or more."""
     if options.crop is None:
-        return shape[0] >= 4 * options.resize[0] and shape[1] >= 4 * options.resize[1]
+        return shape[0] >= 12 * options.resize[0] and shape[1] >= 12 * options.resize[1]
     _, _, rows, columns = reference.random_part(*shape[:2], options.crop.scale, options.crop.ratio, draws)
-    return rows >= 4 * options.crop.size[0] and columns >= 4 * options.crop.size[1]
+    return rows >= 12 * options.crop.size[0] and columns >= 12 * options.crop.size[1]
 
 
 @settings(deadline=None)
@@ -149,24 +149,6 @@ def test_torch_resizes_photographs_alike(interpolation, most, most_of_floats, si
             assert np.abs(found - wanted).mean() < 0.5
 
 
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
-@pytest.mark.parametrize("subsampling", [0, 1, 2])
-@pytest.mark.parametrize(
-    ("height", "width", "size"), [(427, 640, (100, 150)), (854, 1280, (100, 130)), (1708, 2560, 97)]
-)
-def test_large_photographs_are_within_the_stated_tolerance(interpolation, subsampling, height, width, size):
-    """Images four times as large or more are decoded smaller. docs/images.md states the tolerance."""
-    options = ImageOptions(resize=size, interpolation=interpolation)
-    for number in range(2):
-        image = photograph(number, subsampling=subsampling, height=height, width=width)
-        whole = simplejpeg.decode_jpeg(image)
-        wanted = reference_size(whole, options)
-        error = np.abs(view(image, options).astype(int) - wanted)
-        assert error.mean() <= 1
-        assert np.percentile(error, 99.9) <= 10
-        assert error.max() <= 16
-
-
 def reference_size(pixels, options):
     height, width = (
         options.resize
@@ -177,7 +159,7 @@ def reference_size(pixels, options):
 
 
 @pytest.mark.parametrize("subsampling", [0, 1, 2])
-@pytest.mark.parametrize("shrink", [2, 4, 8])
+@pytest.mark.parametrize("shrink", [4, 8])
 def test_shrunk_images_are_those_of_libjpeg(subsampling, shrink):
     """Pillow's draft mode is libjpeg's scaled output."""
     if not engines().jpeg.is_own or (subsampling, shrink) == (1, 8):
@@ -187,7 +169,7 @@ def test_shrunk_images_are_those_of_libjpeg(subsampling, shrink):
     opened.draft("RGB", (640 // shrink, 480 // shrink))
     drafted = np.asarray(opened.convert("RGB"))
     assert drafted.shape == (480 // shrink, 640 // shrink, 3)
-    options = ImageOptions(resize=(480 // shrink // 2, 640 // shrink // 2))
+    options = ImageOptions(resize=(480 // shrink // 3, 640 // shrink // 3))
     np.testing.assert_array_equal(natively(image, options, []), reference.resize(drafted, *options.resize))
 
 
@@ -304,9 +286,18 @@ def test_images_that_are_too_small_for_the_middle():
     file = photograph(height=30, width=40)
     made_of = decoder(ImageOptions(center_crop=31), [photograph()])
     for files in ([photograph(), file], [photograph(), made(noise(50, 30))]):
-        with pytest.raises(SchemaMismatch, match=r"at least \(31, 31\), which center_crop.*resize=") as error:
+        with pytest.raises(SchemaMismatch, match=r"at least 31 x 31, which center_crop.*resize=") as error:
             made_of.images(files)
         assert error.value.where.record == 1
+
+
+def test_images_that_are_too_small_after_resizing():
+    made_of = decoder(ImageOptions(resize=224, center_crop=(200, 300)), [photograph()])
+    for files in ([photograph(height=640, width=427)], [made(noise(640, 427))]):
+        with pytest.raises(
+            SchemaMismatch, match=r"of at least 200 x 300, .* 640 x 427, which resize=224 makes 335 x 224"
+        ):
+            made_of.images(files)
 
 
 def test_results_that_would_be_too_large():
@@ -382,7 +373,7 @@ def test_a_decoder_is_pickled_and_used_again():
     "wrong",
     [
         {"size": (0, 5)},
-        {"size": (5, 70000)},
+        {"size": (5, 1 << 62)},
         {"channels": 5},
         {"channels": 0},
         {"draws": np.zeros((2, 41))},

@@ -8,6 +8,7 @@
 #include <jpeglib.h>
 
 #include "core/engines/jpeg/decoder.hpp"
+#include "core/engines/jpeg/soundness.hpp"
 
 using namespace headrace;
 
@@ -83,6 +84,7 @@ void check_parts(Bytes file, const jpeg::Header& header, const std::uint8_t* who
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const Bytes file(reinterpret_cast<const std::byte*>(data), size);
+    const jpeg::Soundness soundness = jpeg::soundness(file);
     const auto header = jpeg::plain_header(file);
     if (!header || std::size_t{header->height} * header->width > 1 << 16) return 0;
     const std::size_t row_bytes = std::size_t{header->width} * header->channels;
@@ -95,6 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     std::vector<std::uint8_t> wanted(pixels.size());
     if (is_plain && (!decode_with_libjpeg(data, size, wanted.data(), row_bytes) || wanted != pixels)) std::abort();
+    if (is_plain && soundness != jpeg::Soundness::sound) std::abort();
     check_parts(file, *header, is_plain ? pixels.data() : nullptr);
     return 0;
 }

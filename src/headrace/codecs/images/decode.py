@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.codecs.images.encode import Pixels, common_channels
-from headrace.codecs.images.open import ImageHeader, open_image
+from headrace.codecs.images.open import ImageHeader, is_upright_jpeg, open_image
+from headrace.codecs.images.orientation import surely_upright
 from headrace.codecs.images.png import PLAIN_PIXELS, decode_png, is_png, plain_header
 from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.images import ImageOptions
@@ -157,7 +158,7 @@ class ImageDecoder:
     def _plain_pngs(self, images: Sequence[bytes]) -> npt.NDArray[Any] | None:
         """Decode PNGs of one size and kind in native code; ``None`` if they differ, or if one is damaged (Pillow then reports it)."""
         header = plain_header(images[0]) if images and is_png(images[0]) else None
-        if header is None or self.options.oriented:
+        if header is None or (self.options.oriented and not all(map(surely_upright, images))):
             return None
         if header.height * header.width > min(PLAIN_PIXELS, self.options.most_pixels):
             return None
@@ -175,14 +176,20 @@ class ImageDecoder:
         height, width, channels = self.height, self.width, self.channels
         if height is None or width is None or channels is None or self.feature.dtype != "uint8":
             return None
-        if not engines().jpeg.is_own or self.options.oriented or height * width > self.options.most_pixels:
+        if not engines().jpeg.is_own or height * width > self.options.most_pixels:
             return None
         if channels not in JPEG_CHANNELS or not images or not images[0].startswith(JPEG_START):
             return None
-        pixels, others = _native.decode_jpegs(list(images), height, width, channels)
+        pixels, others = _native.decode_jpegs(self._upright_jpegs(images), height, width, channels)
         for position in others:
             self._decode(images[position], pixels[position], position)
         return pixels
+
+    def _upright_jpegs(self, images: Sequence[bytes]) -> list[bytes]:
+        """The images for native code, which knows no orientation: without those that have to be turned, it leaves them out."""
+        if not self.options.oriented:
+            return list(images)
+        return [image if image.startswith(JPEG_START) and is_upright_jpeg(image) else b"" for image in images]
 
     def _fill(
         self, opened: Sequence[ImageHeader], images: Sequence[bytes]
@@ -270,7 +277,10 @@ class ImageDecoder:
             return self._too_large("one larger than Pillow's PIL.Image.MAX_IMAGE_PIXELS allows", position)
         if isinstance(error, NotImplementedError):
             return UnsupportedData(
-                Where(record=position), expected="an image of 8- or 16-bit samples", found=str(error), hint=LEFT
+                Where(record=position),
+                expected="an image of a kind that is read, of 8- or 16-bit samples",
+                found=str(error),
+                hint=LEFT,
             )
         reason = (
             "they end before the size, or there are none"

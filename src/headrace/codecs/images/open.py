@@ -14,20 +14,20 @@ import numpy as np
 from headrace import _native, _optional
 from headrace.codecs.images import png
 from headrace.codecs.images.encode import Pixels, apply_orientation, convert_pixels
+from headrace.codecs.images.orientation import LYING, orientation_of, surely_upright
 from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, decode_png, has_colour_key, plain_header
 from headrace.contracts.images import encoding_of
-from headrace.errors import CorruptRecord
+from headrace.errors import CorruptRecord, MissingExtra
 from headrace.io.engines import engines
 
-__all__ = ["ImageHeader", "open_image"]
+__all__ = ["ImageHeader", "is_upright_jpeg", "open_image"]
 
 
 EXTRA = "images"
 HINT = "Without it, decode=False leaves images as the bytes that they are stored as."
-ORIENTATION = 0x0112
-LYING = (5, 6, 7, 8)
 COLOUR_SPACES = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 JPEG_CHANNELS = {"Gray": 1, "YCbCr": 3, "RGB": 3}
+CMYK = ("CMYK", "YCCK")
 MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA", "PA": "RGBA"} | dict.fromkeys(
     ("P", "RGB", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"), "RGB"
 )
@@ -77,33 +77,63 @@ def open_image(image: bytes, *, oriented: bool = False) -> ImageHeader:
     if kind is None and not image.startswith(b"BM"):  # a BMP with a wrong length is still an image, but damaged
         raise ValueError("they begin as no kind of image" if image else "an empty file or value")
     found: ImageHeader | None = None
+    is_upright = not oriented or surely_upright(image)
     if kind == "jpeg":
         found = _TurboJpeg.of(image)
-    elif kind == "png" and not oriented:
+    elif kind == "png" and is_upright:
         found = _PlainPng.of(image)
     if found is None:
         found = _PillowImage(image, kind or "bmp")
-    return _Upright.of(found, image) if oriented else found
+    return found if is_upright else _Upright.of(found, image)
+
+
+def is_upright_jpeg(image: bytes) -> bool:
+    """Whether no orientation turns a JPEG. ``False`` for one whose header cannot be read.
+
+    Raises:
+        MissingExtra: Pillow is not installed.
+    """
+    if surely_upright(image):
+        return True
+    try:
+        return orientation_of(_open(image, "jpeg")) == 1
+    except MissingExtra:
+        raise
+    except Exception:  # noqa: BLE001 - Pillow raises errors of any class; decoding the image reports it
+        return False
 
 
 class _TurboJpeg:
     dtype = "uint8"
 
-    def __init__(self, image: bytes, height: int, width: int, channels: int) -> None:
+    def __init__(self, image: bytes, height: int, width: int, colour_space: str) -> None:
         self.image = image
-        self.height, self.width, self.channels = height, width, channels
+        self.height, self.width = height, width
+        self.is_cmyk = colour_space in CMYK
+        self.channels = 3 if self.is_cmyk else JPEG_CHANNELS[colour_space]
 
     @classmethod
     def of(cls, image: bytes) -> _TurboJpeg | None:
-        """``None`` for CMYK, and for subsamplings that libjpeg-turbo's simple interface lacks: Pillow reads those."""
+        """``None`` for subsamplings that libjpeg-turbo's simple interface lacks: Pillow reads those."""
         try:
             height, width, colour_space, _ = _turbo().decode_jpeg_header(image)
-        except (ValueError, KeyError):  # KeyError: simplejpeg has no name for 4:4:1 subsampling
+        except ValueError:
             return None
-        channels = JPEG_CHANNELS.get(colour_space)
-        return None if channels is None else cls(image, height, width, channels)
+        except KeyError:  # simplejpeg reads 4:4:1 subsampling, but has no name for it
+            (width, height), colour_space = _open(image, "jpeg").size, "YCbCr"
+        known = colour_space in JPEG_CHANNELS or colour_space in CMYK
+        return cls(image, height, width, colour_space) if known else None
+
+    def _cmyk_as_rgb(self) -> Pixels:
+        """As Pillow converts it. Pillow alone would not notice a truncated image: it ignores libjpeg's warnings."""
+        inks = ~_turbo().decode_jpeg(self.image, "CMYK")  # stored inverted, as Adobe does
+        found = _pillow().frombytes("CMYK", (inks.shape[1], inks.shape[0]), inks.tobytes())
+        return np.asarray(found.convert("RGB"))
 
     def pixels_into(self, out: Pixels, /) -> None:
+        if self.is_cmyk:
+            out[...] = convert_pixels(self._cmyk_as_rgb(), out.shape[2], str(out.dtype))
+            return
         colour_space = COLOUR_SPACES.get(out.shape[2])
         if colour_space is None or out.dtype != np.uint8:
             # For grey, libjpeg returns the stored luma, which is more exact than converting to colour and back.
@@ -180,6 +210,8 @@ class _PillowImage:
     def _pixels(self) -> Pixels:
         if self.kind == "png":
             png.check_chunks(self.image)
+        if self.kind == "jpeg":
+            _check_jpeg(self.image)
         if self.kind in ("bmp", "webp") and _claimed_bytes(self.image, self.kind) > len(self.image):
             raise ValueError(f"the header says {_claimed_bytes(self.image, self.kind)} bytes")
         if self.is_deep_png:
@@ -203,18 +235,27 @@ class _Upright:
 
     @classmethod
     def of(cls, image: ImageHeader, encoded: bytes) -> ImageHeader:
-        opened = image.opened if isinstance(image, _PillowImage) else None
-        if opened is None:
-            opened = _open(encoded, "jpeg")
-        orientation = opened.getexif().get(ORIENTATION, 1)
-        # Pillow always applies a TIFF's orientation itself.
-        upright = orientation not in range(2, 9) or opened.format == "TIFF"
-        return image if upright else cls(image, orientation)
+        orientation = orientation_of(image.opened if isinstance(image, _PillowImage) else _open(encoded, "jpeg"))
+        return image if orientation == 1 else cls(image, orientation)
 
     def pixels_into(self, out: Pixels, /) -> None:
         lying = np.empty((self.image.height, self.image.width, out.shape[2]), out.dtype)
         self.image.pixels_into(lying)
         out[...] = apply_orientation(lying, self.orientation)
+
+
+def _check_jpeg(image: bytes) -> None:
+    """Pillow ignores libjpeg's warnings, and returns grey where pixels are missing.
+
+    Raises:
+        ValueError: The compressed pixels are damaged or incomplete.
+        NotImplementedError: It is of a kind for which that is unknown.
+    """
+    is_sound = _native.is_jpeg_sound(image)
+    if is_sound is None:
+        raise NotImplementedError("a JPEG of unusual subsampling without Huffman codes")
+    if not is_sound:
+        raise ValueError("the compressed pixels are damaged or incomplete")
 
 
 def _claimed_bytes(image: bytes, kind: str) -> int:

@@ -6,7 +6,9 @@ then cropped and resized by the same native code.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -136,7 +138,7 @@ class ViewDecoder(ImageDecoder):
         """
         if draws is None:
             draws = np.zeros((len(images), self.draws))
-        if self.size is None or self.channels is None:
+        if self.size is None or self.channels is None or math.prod(self.size) > self.options.most_pixels:
             return self._each(images, draws)
         plain = self._plain_jpegs_at(images, draws)
         if plain is not None:
@@ -167,15 +169,15 @@ class ViewDecoder(ImageDecoder):
 
     def _may_be_plain(self, image: bytes, channels: int) -> bool:
         """Whether native code may decode an image by itself."""
-        is_possible = channels in JPEG_CHANNELS and engines().jpeg.is_own and not self.options.oriented
-        return is_possible and image.startswith(JPEG_START)
+        return channels in JPEG_CHANNELS and engines().jpeg.is_own and image.startswith(JPEG_START)
 
     def _decode_plain(
         self, images: Sequence[bytes], draws: npt.NDArray[np.float64], size: tuple[int, int], channels: int
     ) -> tuple[npt.NDArray[Any], list[int]]:
         """Results of one size from plain JPEGs, and the positions of all other images, whose results mean nothing."""
         most = self.options.most_pixels
-        rows, others = _native.decode_jpeg_views(list(images), self._views(channels), draws, size, channels, most)
+        files = self._upright_jpegs(images)
+        rows, others = _native.decode_jpeg_views(files, self._views(channels), draws, size, channels, most)
         return rows.view(self.result.dtype).reshape((len(images), *self._axes(size, channels))), others
 
     def _each(self, images: Sequence[bytes], draws: npt.NDArray[np.float64]) -> list[Pixels] | Pixels:
@@ -201,15 +203,23 @@ class ViewDecoder(ImageDecoder):
         """The size of the result for one image."""
         size = self._views(self.channels or header.channels).size(header.height, header.width)
         if size is None:
-            raise SchemaMismatch(
-                Where(record=position),
-                expected=f"an image of at least {self.options.center_crop}, which center_crop cuts out",
-                found=f"one of {header.height} x {header.width}",
-                hint="ImageOptions(resize=...) resizes images before they are cropped.",
-            )
+            raise self._too_small(header, position)
         if size[0] * size[1] > max(self.options.most_pixels, 1):
             raise self._too_large(f"one that becomes {size[0]} x {size[1]}", position)
         return size
+
+    def _too_small(self, header: ImageHeader, position: int) -> SchemaMismatch:
+        """The error for an image into which ``center_crop`` does not fit."""
+        found, hint = (
+            f"one of {header.height} x {header.width}",
+            "ImageOptions(resize=...) resizes images before they are cropped.",
+        )
+        if self.options.resize is not None:
+            size = _geometry(replace(self.options, center_crop=None)).size(header.height, header.width)
+            found += f", which resize={self.options.resize} makes {' x '.join(map(str, size or ()))}"
+            hint = "Give a larger resize or a smaller center_crop."
+        wanted = "an image of at least {} x {}, which center_crop cuts out".format(*self.options.fixed_size or ())
+        return SchemaMismatch(Where(record=position), expected=wanted, found=found, hint=hint)
 
     def _view(
         self, header: ImageHeader, image: bytes, draws: npt.NDArray[np.float64], position: int, out: Pixels
