@@ -194,6 +194,14 @@ def test_options_out_of_range(options, message):
         WriterOptions(**options)
 
 
+@pytest.mark.parametrize("value", [1.5, "a", True])
+@pytest.mark.parametrize("name", ["group_size", "level", "window_log"])
+def test_options_of_another_type(tmp_path, name, value):
+    with pytest.raises(TypeError, match=f"{name} must be an integer, got {value!r}"):
+        ArrayRecordWriter(tmp_path / "x", **{name: value})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_bad_option_leaves_no_file(tmp_path):
     with pytest.raises(ValueError, match="codec must be one of"):
         ArrayRecordWriter(tmp_path / "x", compression="gzip")

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from headrace import _optional
+from headrace._arguments import whole
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -28,6 +29,8 @@ __all__ = [
 
 
 NONE, BROTLI, SNAPPY, ZSTD = 0, 98, 115, 122
+LEAST = -(1 << 31)
+"""Below every range of levels and windows: their own error says what is allowed."""
 """The codes of the compression types in a chunk."""
 
 EXTRA = "array-record"
@@ -172,7 +175,7 @@ class WriterOptions:
         pad_to_block_boundary: Start every chunk at a multiple of 64 KiB.
 
     Raises:
-        ValueError: An option is out of range.
+        TypeError, ValueError: An option has a wrong type or is out of range.
     """
 
     group_size: int = 1
@@ -184,8 +187,7 @@ class WriterOptions:
     def __post_init__(self) -> None:
         if self.codec not in _KINDS:
             raise ValueError(f"codec must be one of {', '.join(map(repr, _KINDS))}, got {self.codec!r}")
-        if self.group_size < 1:
-            raise ValueError(f"group_size must be at least 1, got {self.group_size}")
+        whole(self.group_size, "group_size", least=1)
         kind = _KINDS[self.codec]
         _check("level", self.level, kind.levels, self.codec)
         _check("window_log", self.window_log, kind.windows, self.codec)
@@ -228,7 +230,7 @@ class WriterOptions:
 
 
 def _check(name: str, value: int | None, allowed: range, codec: str) -> None:
-    if value is None or value in allowed:
+    if value is None or whole(value, name, least=LEAST) in allowed:
         return
     if not allowed:
         raise ValueError(f"{codec!r} has no {name}")

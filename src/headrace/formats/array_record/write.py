@@ -58,7 +58,7 @@ class ArrayRecordWriter(FileWriter):
         pad_to_block_boundary: Start every chunk at a multiple of 64 KiB.
 
     Raises:
-        ValueError: An option is out of range.
+        TypeError, ValueError: An option has a wrong type or is out of range.
         MissingExtra: The library for the codec is not installed.
     """
 
