@@ -1,6 +1,7 @@
 """JPEGs that other libraries than ours decode: damage in them is noticed, whatever kind they are."""
 
 import io
+import struct
 
 import numpy as np
 import pytest
@@ -151,3 +152,27 @@ def test_other_kinds_that_are_truncated_are_damaged(kind):
     for size in (len(whole) // 2, len(whole) - 50, len(whole) - 5):
         with pytest.raises(hr.CorruptRecord):
             decode(whole[:size])
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "YCbCr"])
+def test_jpegs_in_tiffs_are_checked(mode):
+    out = io.BytesIO()
+    Image.fromarray(photograph()).convert(mode).save(out, "TIFF", compression="jpeg")
+    whole = out.getvalue()
+    assert pixels_of(whole).shape[:2] == (120, 200)
+    at = _tag(whole, 279)  # the size of the first strip
+    cut = bytearray(whole)
+    cut[at : at + 2] = (int.from_bytes(whole[at : at + 2], "little") // 2).to_bytes(2, "little")
+    with pytest.raises(hr.CorruptRecord, match="damaged or incomplete"):
+        decode(bytes(cut))
+
+
+def _tag(tiff, number):
+    """Where the first value of a tag is stored."""
+    directory = int.from_bytes(tiff[4:8], "little")
+    for entry in range(int.from_bytes(tiff[directory : directory + 2], "little")):
+        at = directory + 2 + 12 * entry
+        tag, kind, count, value = struct.unpack("<HHII", tiff[at : at + 12])
+        if tag == number:
+            return at + 8 if count * {3: 2, 4: 4}[kind] <= 4 else value
+    raise AssertionError(number)

@@ -31,6 +31,9 @@ CMYK = ("CMYK", "YCCK")
 MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA", "PA": "RGBA"} | dict.fromkeys(
     ("P", "RGB", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"), "RGB"
 )
+COMPRESSION, JPEG_IN_TIFF, JPEG_TABLES, JPEG_END = 259, 7, 347, b"\xff\xd9"
+STRIPS_AND_TILES = ((273, 279), (324, 325))
+"""The tags of a TIFF with the offsets of its parts, and with their sizes."""
 WITH_ALPHA = {"L": "LA", "RGB": "RGBA"}
 
 
@@ -212,6 +215,8 @@ class _PillowImage:
             png.check_chunks(self.image)
         if self.kind == "jpeg":
             _check_jpeg(self.image)
+        elif self.kind == "tiff":
+            _check_tiff(self.opened.tag_v2, self.image)
         if self.kind in ("bmp", "webp") and _claimed_bytes(self.image, self.kind) > len(self.image):
             raise ValueError(f"the header says {_claimed_bytes(self.image, self.kind)} bytes")
         if self.is_deep_png:
@@ -256,6 +261,23 @@ def _check_jpeg(image: bytes) -> None:
         raise NotImplementedError("a JPEG of unusual subsampling without Huffman codes")
     if not is_sound:
         raise ValueError("the compressed pixels are damaged or incomplete")
+
+
+def _check_tiff(tags: Any, image: bytes) -> None:
+    """The same for the JPEGs in a TIFF, one for each strip or tile, which share the tables in a tag. Others have their own checks.
+
+    Raises:
+        ValueError: One is damaged or incomplete.
+    """
+    if tags.get(COMPRESSION) != JPEG_IN_TIFF:
+        return
+    tables = tags.get(JPEG_TABLES, b"")
+    for offsets, sizes in STRIPS_AND_TILES:
+        for offset, size in zip(tags.get(offsets, ()), tags.get(sizes, ()), strict=False):
+            part = image[offset : offset + size]
+            whole = tables[: -len(JPEG_END)] + part[len(JPEG_END) :] if tables else part
+            if _native.is_jpeg_sound(whole + JPEG_END) is False:  # the end is often left out
+                raise ValueError("the compressed pixels are damaged or incomplete")
 
 
 def _claimed_bytes(image: bytes, kind: str) -> int:
