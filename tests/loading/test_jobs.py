@@ -12,7 +12,7 @@ import headrace as hr
 from headrace import Loader
 from headrace.contracts.values import Ragged, bytes_of
 from headrace.errors import CorruptRecord, SchemaMismatch
-from headrace.loading import jobs
+from headrace.loading import rounds
 from headrace.loading.jobs import BatchMaker, check_rows
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder, Shuffled
@@ -50,7 +50,9 @@ def test_batches_made_one_by_one_equal_those_of_one_job(transform, convert, worl
     whole, begun = maker.make(run), maker.begin(run)
     batches = list(begun.batches)
     while begun.rest.left:
-        batches.append(begun.rest.make(begun))
+        batches.append(begun.rest.make())
+    assert begun.rest.settle(begun)[0] == 3
+    assert begun.rest.settle(begun) == (0, 0)
     plain = lambda batch: batch if convert else batch["i"].tolist()  # noqa: E731
     assert list(map(plain, batches)) == list(map(plain, whole.batches))
     assert len(batches) == 4
@@ -66,7 +68,7 @@ def test_batches_made_one_by_one_equal_those_of_one_job(transform, convert, worl
 @pytest.mark.parametrize("size", [1, 3, 12])
 def test_a_failing_batch_comes_after_those_before_it(monkeypatch, bad, size):
     """Also one that is made alone, in the middle of a job."""
-    monkeypatch.setattr(jobs, "LEAST_CUT", 1 << 30)
+    monkeypatch.setattr(rounds, "LEAST_CUT", 1 << 30)
     loader = Loader(Damaged(12, [bad], cuts_cleanly=False), size, threads=0, epochs=2)
     got = []
     with pytest.raises(CorruptRecord) as caught:
@@ -145,6 +147,9 @@ class Reader:
     def __call__(self, indices):
         return self.source.batch(indices)
 
+    def one(self, first, stop):
+        return self.run(first, stop, stop - first)[0][1]
+
     def run(self, first, stop, size):
         assert (stop - first) % size == 0
         self.source.runs.append((first, stop, size))
@@ -167,7 +172,7 @@ def rows_of(batches):
 @given(n=st.integers(1, 60), size=st.integers(1, 9), given=st.integers(0, 59))
 def test_adjacent_rows_are_read_without_indices(block_bytes, threads, n, size, given):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "INLINE_BLOCK_BYTES", block_bytes)  # 1: batches one by one
+        patch.setattr(rounds, "INLINE_BLOCK_BYTES", block_bytes)  # 1: batches one by one
         source = RunCounter(n)
         expected = [list(range(n))[at : at + size] for at in range(0, n, size)]
         loader = Loader(source, size, threads=threads)

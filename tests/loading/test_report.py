@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from itertools import islice
 
+import numpy as np
 import pytest
 from tests.loading.fakes import Numbers
 
+import headrace as hr
 from headrace.loading.loader import Loader
 from headrace.loading.report import LoaderReport
 
@@ -138,3 +140,19 @@ def test_its_output():
         "  Reading and decoding are the limit. All cores are busy: fewer columns, or plain files instead of compressed ones, "
         "would help."
     )
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("map_batch", [None, lambda batch: batch])
+def test_batches_made_one_by_one_are_counted_at_any_time(tmp_path, shuffle, map_batch):
+    """Large batches are counted together when their job ends, or when someone asks."""
+    np.save(tmp_path / "x.npy", np.zeros((40, 100_000), np.float32))
+    loader = hr.Loader(hr.open(tmp_path / "x.npy"), 1, threads=0, shuffle=shuffle, map_batch=map_batch)
+    iterator = iter(loader)
+    for count in range(1, 31):
+        next(iterator)
+        report = loader.report()
+        assert (report.batches, report.examples, report.bytes) == (count, count, count * 400_000)
+        assert 0 < report.reading_s + report.transform_s <= report.waiting_s <= report.wall_s
+    iterator.close()
+    assert loader.report().batches == 30

@@ -15,9 +15,9 @@ from tests.loading.fakes import Damaged, Numbers
 import headrace as hr
 from headrace.errors import CorruptRecord
 from headrace.loading import thread_choice
-from headrace.loading.jobs import Block, JobMemory, JobSizer
+from headrace.loading.jobs import Block
 from headrace.loading.prefetch import Prefetcher
-from headrace.loading.rounds import BatchRun
+from headrace.loading.rounds import BatchRun, JobMemory, JobSizer
 from headrace.loading.thread_choice import (
     DEAR_BATCH_NS,
     GUESS_JOBS,

@@ -159,6 +159,9 @@ class ReadsRuns(Protocol):
         several pieces.
         """
 
+    def one(self, first: int, stop: int, /) -> Batch:
+        """The rows from ``first`` to ``stop`` as a single batch."""
+
 
 class GivesArrow(Protocol):
     """A table of any library with Arrow's interface for Python."""

@@ -12,10 +12,10 @@ from headrace.contracts.protocols import CutsCleanly, KnowsSizes, ReadsBatches, 
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch, SizeEstimate, bytes_of
 from headrace.io.threads import FORKS
-from headrace.loading.jobs import BatchMaker, Block, JobMemory, JobSizer, OpenRun, check_rows
+from headrace.loading.jobs import BatchMaker, Block, OpenRun, check_rows
 from headrace.loading.prefetch import Prefetcher
 from headrace.loading.report import Times
-from headrace.loading.rounds import BatchRun, Cursor, RoundPlan
+from headrace.loading.rounds import BatchRun, Cursor, JobMemory, JobSizer, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice
 from headrace.loading.workers.pool import StartMethod
 from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
@@ -197,7 +197,16 @@ class Batches(Iterator[Any]):
             self._fetch()
             batch = self._ready.pop()
         else:
-            batch = self._make_next(self._rest)
+            rest = self._rest
+            try:
+                batch = rest.make()
+            except BaseException as error:
+                self.close()
+                if isinstance(error, StopIteration):
+                    raise _raisable(error) from error
+                raise
+            if not rest.left:
+                self._settle()
         self._progress.given += 1
         arrive = self._recipe.arrive
         return batch if arrive is None else arrive(batch)
@@ -222,24 +231,11 @@ class Batches(Iterator[Any]):
         assert times is not None
         times.waiting_ns += perf_counter_ns() - entered
 
-    def _make_next(self, rest: OpenRun) -> Any:
-        """Make the next batch, or raise the error in place of it."""
-        times = self._progress.running
-        assert times is not None
-        try:
-            batch = rest.make(times)
-        except BaseException as error:
-            self.close()
-            if isinstance(error, StopIteration):
-                raise _raisable(error) from error
-            raise
-        if not rest.left:
-            self._rest = None
-        times.batches += 1
-        times.examples += rest.size
-        times.waiting_ns += rest.spent_ns
-        times.helping_ns += rest.spent_ns
-        return batch
+    def _settle(self) -> None:
+        """Count the batches that were made one by one."""
+        self._rest = None
+        if self._progress.running is not None:
+            self._progress.running.settle()
 
     def _note(self, spent_ns: int, examples: int) -> None:
         """Note the cost of the block that the consumer has used up, or more time that it cost."""
@@ -298,10 +294,9 @@ class Batches(Iterator[Any]):
 
     def _times(self, epoch: int, entered: int) -> Times:
         """The times of an epoch, started with its first block."""
-        times = self._progress.running
-        if times is None:
-            times = self._progress.running = Times(epoch, entered)
-        return times
+        if self._progress.running is None:
+            self._progress.running = Times(epoch, entered)
+        return self._progress.running
 
     def _end_epoch(self, now: int) -> None:
         """Finish the times of an epoch once the consumer is done with its last batch."""
@@ -313,7 +308,8 @@ class Batches(Iterator[Any]):
     def close(self) -> None:
         """Stop reading and wait for the threads or processes to end."""
         self._is_open = False
-        self._ready, self._rest = [], None
+        self._ready = []
+        self._settle()
         if self._blocks is not None and self._forks == FORKS.count:
             self._blocks.close()
         self._blocks = None

@@ -3,7 +3,7 @@
 A job makes one run: the sampler computes its indices, the source reads them, and each batch passes through the user's function and the
 conversion (:class:`BatchMaker`). A :class:`Block` holds the result. Small batches are cut from one that the source reads in one call. A
 consumer that makes large ones itself gets them one by one (:class:`OpenRun`), so that each takes the memory of the one before, which is still
-in the processor's cache. :class:`JobSizer` finds how many batches a job is worth.
+in the processor's cache.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from headrace.contracts.protocols import (
     offers,
 )
 from headrace.contracts.random_keys import RandomKeys, read_batch
-from headrace.contracts.values import Batch, Indices, SizeEstimate, bytes_of_column, cut_batch
+from headrace.contracts.values import Batch, Indices, bytes_of_column, cut_batch
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder
 
-__all__ = ["BatchMaker", "Block", "JobMemory", "JobSizer", "OpenRun", "check_rows"]
+__all__ = ["BatchMaker", "Block", "OpenRun", "check_rows"]
 
 
 def check_rows(batch: Batch, rows: int) -> None:
@@ -74,26 +74,6 @@ class Clocks(Protocol):
     handover_ns: int
 
 
-PASSED_NS = 4_000_000
-"""The target duration of a job for another thread or process. Threads that pass jobs of 1 ms wait for the interpreter lock and for each other
-so often that an epoch may take longer than without threads, and the waiting makes jobs seem long, and so even shorter."""
-INLINE_NS = 1_000_000
-"""The target duration of a job that the consumer makes itself."""
-MAX_BLOCK_BYTES = 4 << 20
-"""The most bytes in a job of several batches. With half of it, threads pass so many jobs of large batches that they wait for each other; with twice
-as much, batches leave the cache before the consumer uses them."""
-MOST_EXPECTED_BYTES = 4 * MAX_BLOCK_BYTES
-"""The most bytes that a job may be expected to have, if its rows are larger than those of the jobs before."""
-MAX_BATCHES = 256
-INLINE_BLOCK_BYTES = 1 << 20
-"""The most bytes in a job that the consumer makes itself: a larger block would leave the core's own cache before it is used."""
-LEAST_CUT = 4
-"""The consumer cuts its batches from a larger one only if at least this many fit into it (twice as many if they take less than a nanosecond for
-``COPIED_PER_NS`` bytes), and two take no longer than ``INLINE_NS``. A call for each batch of 128 to 256 KB takes up to twice as long (Parquet with
-26 columns of text); only batches that are copied about as fast as memory allows gain more (up to an eighth) by staying in the core's own cache."""
-COPIED_PER_NS = 6
-
-
 @dataclass(slots=True)
 class Block:
     """The result of a job: the batches of a run in order, up to an error in place of the next one."""
@@ -118,76 +98,6 @@ class Block:
         self.transform_ns += other.transform_ns
         self.handover_ns += other.handover_ns
         self.carrying_ns += other.carrying_ns
-
-
-@dataclass(slots=True)
-class JobMemory:
-    """What one pass of a loader knows of the one before: what its :class:`JobSizer` had found at its end."""
-
-    batches: int = 1
-    inline_batches: int = 1
-    batch_ns: float = 0.0
-
-
-class JobSizer:
-    """Finds how many batches to make in one job, from the durations of earlier jobs.
-
-    Args:
-        can_grow: Whether a job may make several batches by cutting a larger one.
-        memory: Of the pass before, kept up to date. This pass begins with one batch, too, because its rows may be a thousand times as large:
-            those of other files, or of a file that is sorted by size. Then it goes on with up to half as many as that one.
-    """
-
-    def __init__(self, *, can_grow: bool, memory: JobMemory | None = None) -> None:
-        self._can_grow = can_grow
-        self._memory = memory = JobMemory() if memory is None else memory
-        self.batches: int = 1
-        self.inline_batches: int = 1
-        """The same for a job that the consumer makes itself."""
-        self.cuts: bool = can_grow
-        """Whether such a job should cut its batches from a larger one."""
-        self.sizes: SizeEstimate | None = None
-        """Of the examples at each position, where that is known: so that a job is not too large if its rows are far larger than those before."""
-        self._half, self._inline_half = memory.batches // 2, memory.inline_batches // 2
-        self._batch_ns = memory.batch_ns
-
-    def note(self, block: Block) -> None:
-        """Take a finished job into account."""
-        if not (count := len(block.batches)):
-            return
-        spent = (block.reading_ns + block.transform_ns + block.handover_ns) / count
-        # Averaged, because the first jobs open files and fault pages in, and are not typical.
-        self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
-        batch_bytes = max(block.bytes / count, 1.0)
-        if self._can_grow:
-            self.batches = self._within(PASSED_NS, MAX_BLOCK_BYTES / batch_bytes, max(2 * self.batches, self._half))
-            least = 2 * LEAST_CUT if batch_bytes > COPIED_PER_NS * self._batch_ns else LEAST_CUT
-            self.cuts = least * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= INLINE_NS
-        # Of batches made one by one none waits for another one, however many there are.
-        by_size = INLINE_BLOCK_BYTES / batch_bytes if self.cuts else MAX_BATCHES
-        self.inline_batches = self._within(INLINE_NS, by_size, max(2 * self.inline_batches, self._inline_half))
-        if self.sizes is not None:
-            run = block.run
-            self.sizes.note(run.start, run.start + count * run.step, block.bytes)
-        memory = self._memory
-        memory.batches, memory.inline_batches, memory.batch_ns = self.batches, self.inline_batches, self._batch_ns
-
-    def plan(self, start: int, step: int, *, passed: bool) -> int:
-        """The number of batches of the next job.
-
-        Args:
-            start: The position of the first round.
-            step: Positions in a round.
-            passed: Whether the job goes to another thread or process.
-        """
-        count = self.batches if passed else self.inline_batches
-        if self.sizes is None or not (passed or self.cuts):
-            return count
-        return self.sizes.fitting(start, step, count, MOST_EXPECTED_BYTES)
-
-    def _within(self, target_ns: int, by_size: float, most: int) -> int:
-        by_time = round(target_ns / max(self._batch_ns, 1.0))
-        return max(1, min(by_time, int(by_size), most, MAX_BATCHES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +136,14 @@ class BatchMaker:
             return self.make(run)
         begun = perf_counter_ns()
         try:
-            read = self._reader_of_batches(run)
+            read, is_own = self._reader_of_batches(run)
         except Exception:  # noqa: BLE001 - raised after the batches before it
             return self._make_singly(run)
-        rest = OpenRun(self, run, read, (perf_counter_ns() - begun) // run.batches)
+        rest = OpenRun(self, run, read, (perf_counter_ns() - begun) // run.batches, is_own=is_own)
         block = Block(run, [], rest=rest)
         try:
-            block.batches.append(rest.make(block))
+            block.batches.append(rest.make())
+            rest.settle(block)
         except Exception as error:  # noqa: BLE001 - raised in the consumer's thread
             return Block(run.only(0), [], error, reading_ns=perf_counter_ns() - begun)
         return block
@@ -256,21 +167,22 @@ class BatchMaker:
             batch = read_batch(self.source, indices, RandomKeys(self.seed, run.epoch, run.every_position()))
         return _cut_pieces([(run.batches, batch)], run)
 
-    def _reader_of_batches(self, run: BatchRun) -> Callable[[int], Batch]:
-        """A function that reads the batch of this number in a run."""
+    def _reader_of_batches(self, run: BatchRun) -> tuple[Callable[[int], Batch], bool]:
+        """A function that reads the batch of this number in a run, and whether it reads adjacent rows of files."""
         begin, size, seed = run.begin, run.size, self.seed
         if (in_order := self._reader_in_order(run)) is not None:
-            return lambda number: in_order.run(begin + number * size, begin + (number + 1) * size, size)[0][1]
+            one = in_order.one
+            return lambda number: one(begin + number * size, begin + (number + 1) * size), True
         indices = _indices(self.sampler, run)
         if seed is None:
             read = _reader_of(self.source, indices)
-            return lambda number: read(indices[number * size : (number + 1) * size])
+            return lambda number: read(indices[number * size : (number + 1) * size]), False
 
         def read_seeded(number: int) -> Batch:
             keys = RandomKeys(seed, run.epoch, run.only(number).every_position())
             return read_batch(self.source, indices[number * size : (number + 1) * size], keys)
 
-        return read_seeded
+        return read_seeded, False
 
     def _reader_in_order(self, run: BatchRun) -> ReadsRuns | None:
         """What reads the adjacent rows of a run without their indices, which may take more bytes than the rows; ``None``: read by index."""
@@ -320,38 +232,66 @@ class OpenRun:
         run: Which.
         read: Reads the batch of a number.
         prepared_ns: A batch's share of the time that making ``read`` took.
+        is_own: Whether ``read`` is ours, so that arrays of one batch show how large those of all are.
     """
 
-    __slots__ = ("_maker", "_number", "_prepared_ns", "_read", "_run", "left", "size", "spent_ns")
+    __slots__ = (
+        *("_batch_bytes", "_bytes", "_handover_ns", "_is_own", "_is_read_only", "_maker", "_number", "_prepared_ns"),
+        *("_read", "_run", "_settled", "_spent_ns", "_transform_ns", "left", "size"),
+    )
 
-    def __init__(self, maker: BatchMaker, run: BatchRun, read: Callable[[int], Batch], prepared_ns: int) -> None:
-        self._maker, self._run, self._read, self._prepared_ns = maker, run, read, prepared_ns
-        self._number = 0
+    def __init__(
+        self, maker: BatchMaker, run: BatchRun, read: Callable[[int], Batch], prepared_ns: int, *, is_own: bool
+    ) -> None:
+        self._maker, self._run, self._read, self._prepared_ns, self._is_own = maker, run, read, prepared_ns, is_own
+        self._is_read_only = maker.transform is None and maker.convert is None
+        self._batch_bytes = 0  # of every batch, if that is known
+        self._number = self._settled = 0
+        self._bytes = self._spent_ns = self._transform_ns = self._handover_ns = 0  # since it was settled
         self.left: int = run.batches
         self.size: int = run.size
-        self.spent_ns: int = 0
-        """How long the latest batch took."""
 
-    def make(self, clocks: Clocks) -> Any:
-        """The next batch. Its size and times are added to ``clocks``."""
-        maker, run, number = self._maker, self._run, self._number
+    def make(self) -> Any:
+        """The next batch."""
+        number = self._number
         self._number, self.left = number + 1, self.left - 1
-        begun = started = perf_counter_ns()
+        begun = perf_counter_ns()
         batch: Any = self._read(number)
-        clocks.bytes += _check_and_measure(batch, run.size)
-        done = perf_counter_ns()
-        clocks.reading_ns += done - begun + self._prepared_ns
-        if maker.transform is not None:
-            batch = maker.apply_transform(run, maker.transform, number, batch)
-            begun, done = done, perf_counter_ns()
-            clocks.transform_ns += done - begun
-        if maker.convert is not None:
-            batch = maker.convert(batch)
-            ended = perf_counter_ns()
-            clocks.handover_ns += ended - done
-            done = ended
-        self.spent_ns = done - started
+        self._bytes += self._batch_bytes or self._measure(batch)
+        if not self._is_read_only:
+            batch = self._finish(number, batch)
+        self._spent_ns += perf_counter_ns() - begun
         return batch
+
+    def _measure(self, batch: Batch) -> int:
+        size = _check_and_measure(batch, self.size)
+        if self._is_own and all(type(column) is np.ndarray for column in batch.values()):
+            self._batch_bytes = size
+        return size
+
+    def _finish(self, number: int, batch: Any) -> Any:
+        """Apply the user's function and the conversion."""
+        maker = self._maker
+        if maker.transform is not None:
+            begun = perf_counter_ns()
+            batch = maker.apply_transform(self._run, maker.transform, number, batch)
+            self._transform_ns += perf_counter_ns() - begun
+        if maker.convert is not None:
+            begun = perf_counter_ns()
+            batch = maker.convert(batch)
+            self._handover_ns += perf_counter_ns() - begun
+        return batch
+
+    def settle(self, clocks: Clocks) -> tuple[int, int]:
+        """Add the sizes and times of the batches since the last call to sums. Returns how many they are, and how long they took."""
+        count, spent_ns = self._number - self._settled, self._spent_ns
+        clocks.bytes += self._bytes
+        clocks.reading_ns += spent_ns - self._transform_ns - self._handover_ns + count * self._prepared_ns
+        clocks.transform_ns += self._transform_ns
+        clocks.handover_ns += self._handover_ns
+        self._settled = self._number
+        self._bytes = self._spent_ns = self._transform_ns = self._handover_ns = 0
+        return count, spent_ns
 
 
 def _cut_pieces(pieces: list[tuple[int, Batch]], run: BatchRun) -> Block:

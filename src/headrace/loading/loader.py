@@ -26,11 +26,10 @@ from headrace.errors import StateMismatch, Where
 from headrace.io.system import usable_cores, usable_memory
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
-from headrace.loading.jobs import JobMemory
 from headrace.loading.prefetch import count_threads
 from headrace.loading.ranks import ShardLike, ray_shard, resolve_shard
 from headrace.loading.report import LoaderReport
-from headrace.loading.rounds import Cursor, RoundPlan
+from headrace.loading.rounds import Cursor, JobMemory, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice, remembered_choice
 from headrace.loading.workers.pool import StartMethod, check_workers
 from headrace.sampling.samplers import InOrder, Shuffled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from headrace.loading.jobs import Block
+from headrace.loading.jobs import Block, OpenRun
 
 __all__ = ["LoaderReport", "Times"]
 
@@ -30,6 +30,8 @@ class Times:
     carrying_ns: int = 0
     waiting_ns: int = 0
     helping_ns: int = 0
+    open: OpenRun | None = None
+    """The batches that the consumer makes one by one, which are counted together."""
 
     def add(self, block: Block, helped_ns: int) -> None:
         """Count a job. The consumer spent ``helped_ns`` of its waiting on making batches."""
@@ -42,6 +44,16 @@ class Times:
         self.transform_ns += block.transform_ns
         self.handover_ns += block.handover_ns
         self.carrying_ns += block.carrying_ns
+        self.open = block.rest
+
+    def settle(self) -> None:
+        """Count the batches that the consumer has made one by one."""
+        if self.open is not None:
+            count, spent_ns = self.open.settle(self)
+            self.batches += count
+            self.examples += count * self.open.size
+            self.waiting_ns += spent_ns
+            self.helping_ns += spent_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +88,7 @@ class LoaderReport:
     @classmethod
     def of(cls, times: Times, *, threads: int, cores: int, workers: int = 0) -> LoaderReport:
         """The report for the times of an epoch, finished or not."""
+        times.settle()
         wall_ns = (times.ended_ns or perf_counter_ns()) - times.begun_ns
         return cls(
             epoch=times.epoch,

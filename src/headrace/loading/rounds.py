@@ -1,4 +1,4 @@
-"""Which positions each rank reads.
+"""Which positions each rank reads, and how many batches of them one job makes.
 
 A :class:`RoundPlan` cuts the rest of an epoch into rounds. In each round rank ``r`` of ``world`` reads the ``r``-th block of ``batch_size``
 positions. A :class:`BatchRun` holds consecutive batches of one rank.
@@ -15,19 +15,21 @@ At the end of an epoch too few positions may remain for a full round:
 - ``drop_last`` omits all of them.
 
 So every rank always gets the same number of batches.
+
+A :class:`JobSizer` finds how many batches a job is worth, from the durations of earlier jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from headrace.contracts.values import Indices
+from headrace.contracts.values import Indices, SizeEstimate
 
-__all__ = ["BatchRun", "Cursor", "RoundPlan", "part_bounds"]
+__all__ = ["BatchRun", "Cursor", "JobMemory", "JobSizer", "RoundPlan", "part_bounds"]
 
 
 class Cursor(NamedTuple):
@@ -156,3 +158,104 @@ def part_bounds(size: int, rank: int, world: int) -> tuple[int, int]:
     each, more = divmod(size, world)
     begin = rank * each + min(rank, more)
     return begin, begin + each + (rank < more)
+
+
+PASSED_NS = 4_000_000
+"""The target duration of a job for another thread or process. Threads that pass jobs of 1 ms wait for the interpreter lock and for each other
+so often that an epoch may take longer than without threads, and the waiting makes jobs seem long, and so even shorter."""
+INLINE_NS = 1_000_000
+"""The target duration of a job that the consumer makes itself."""
+MAX_BLOCK_BYTES = 4 << 20
+"""The most bytes in a job of several batches. With half of it, threads pass so many jobs of large batches that they wait for each other; with twice
+as much, batches leave the cache before the consumer uses them."""
+MOST_EXPECTED_BYTES = 4 * MAX_BLOCK_BYTES
+"""The most bytes that a job may be expected to have, if its rows are larger than those of the jobs before."""
+MAX_BATCHES = 256
+INLINE_BLOCK_BYTES = 1 << 20
+"""The most bytes in a job that the consumer makes itself: a larger block would leave the core's own cache before it is used."""
+LEAST_CUT = 4
+"""The consumer cuts its batches from a larger one only if at least this many fit into it (twice as many if they take less than a nanosecond for
+``COPIED_PER_NS`` bytes), and two take no longer than ``INLINE_NS``. A call for each batch of 128 to 256 KB takes up to twice as long (Parquet with
+26 columns of text); only batches that are copied about as fast as memory allows gain more (up to an eighth) by staying in the core's own cache."""
+COPIED_PER_NS = 6
+
+
+@dataclass(slots=True)
+class JobMemory:
+    """What one pass of a loader knows of the one before: what its :class:`JobSizer` had found at its end."""
+
+    batches: int = 1
+    inline_batches: int = 1
+    batch_ns: float = 0.0
+
+
+class MadeJob(Protocol):
+    """What a finished job made, and how long that took."""
+
+    run: BatchRun
+    batches: list[Any]
+    bytes: int
+    reading_ns: int
+    transform_ns: int
+    handover_ns: int
+
+
+class JobSizer:
+    """Finds how many batches to make in one job, from the durations of earlier jobs.
+
+    Args:
+        can_grow: Whether a job may make several batches by cutting a larger one.
+        memory: Of the pass before, kept up to date. This pass begins with one batch, too, because its rows may be a thousand times as large:
+            those of other files, or of a file that is sorted by size. Then it goes on with up to half as many as that one.
+    """
+
+    def __init__(self, *, can_grow: bool, memory: JobMemory | None = None) -> None:
+        self._can_grow = can_grow
+        self._memory = memory = JobMemory() if memory is None else memory
+        self.batches: int = 1
+        self.inline_batches: int = 1
+        """The same for a job that the consumer makes itself."""
+        self.cuts: bool = can_grow
+        """Whether such a job should cut its batches from a larger one."""
+        self.sizes: SizeEstimate | None = None
+        """Of the examples at each position, where that is known: so that a job is not too large if its rows are far larger than those before."""
+        self._half, self._inline_half = memory.batches // 2, memory.inline_batches // 2
+        self._batch_ns = memory.batch_ns
+
+    def note(self, block: MadeJob) -> None:
+        """Take a finished job into account."""
+        if not (count := len(block.batches)):
+            return
+        spent = (block.reading_ns + block.transform_ns + block.handover_ns) / count
+        # Averaged, because the first jobs open files and fault pages in, and are not typical.
+        self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
+        batch_bytes = max(block.bytes / count, 1.0)
+        if self._can_grow:
+            self.batches = self._within(PASSED_NS, MAX_BLOCK_BYTES / batch_bytes, max(2 * self.batches, self._half))
+            least = 2 * LEAST_CUT if batch_bytes > COPIED_PER_NS * self._batch_ns else LEAST_CUT
+            self.cuts = least * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= INLINE_NS
+        # Of batches made one by one none waits for another one, however many there are.
+        by_size = INLINE_BLOCK_BYTES / batch_bytes if self.cuts else MAX_BATCHES
+        self.inline_batches = self._within(INLINE_NS, by_size, max(2 * self.inline_batches, self._inline_half))
+        if self.sizes is not None:
+            run = block.run
+            self.sizes.note(run.start, run.start + count * run.step, block.bytes)
+        memory = self._memory
+        memory.batches, memory.inline_batches, memory.batch_ns = self.batches, self.inline_batches, self._batch_ns
+
+    def plan(self, start: int, step: int, *, passed: bool) -> int:
+        """The number of batches of the next job.
+
+        Args:
+            start: The position of the first round.
+            step: Positions in a round.
+            passed: Whether the job goes to another thread or process.
+        """
+        count = self.batches if passed else self.inline_batches
+        if self.sizes is None or not (passed or self.cuts):
+            return count
+        return self.sizes.fitting(start, step, count, MOST_EXPECTED_BYTES)
+
+    def _within(self, target_ns: int, by_size: float, most: int) -> int:
+        by_time = round(target_ns / max(self._batch_ns, 1.0))
+        return max(1, min(by_time, int(by_size), most, MAX_BATCHES))

@@ -22,7 +22,7 @@ from time import process_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from headrace.loading.jobs import JobMemory
+from headrace.loading.rounds import JobMemory
 
 __all__ = ["ThreadChoice", "remembered_choice"]
 

@@ -10,9 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from headrace.codecs.example.codec import ExampleCodec
+from headrace.codecs.fit import fit_column
 from headrace.codecs.images.encode import ImageEncoder
 from headrace.codecs.infer import RawCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.codecs.values import refuse_missing
 from headrace.contracts.csv import CSV
 from headrace.contracts.protocols import KnowsSizes, defines
 from headrace.contracts.records import BatchWriter, RecordWriter
@@ -23,9 +25,9 @@ from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
 from headrace.sources.source import Source
 from headrace.sources.stacking import widen
-from headrace.writing.column_checks import CheckingSink
 
 __all__ = [
+    "CheckingSink",
     "EncodingSink",
     "RecordCodec",
     "batches_of",
@@ -102,6 +104,47 @@ class EncodingSink:
             column = np.empty(n, object)
             column[:] = [encoder.encoded(batch[name][row], self.count + row) for row in range(n)]
             columns[name] = column
+        self.inner.write_batch(columns, n)
+        self.count += n
+
+    def close(self) -> None:
+        """Close the other sink."""
+        self.inner.close()
+
+    def abort(self) -> None:
+        """Abort the other sink."""
+        self.inner.abort()
+
+
+class CheckingSink:
+    """Checks batches against a schema, and passes them to another sink in its types.
+
+    Args:
+        inner: Takes the batches.
+        schema: Their schema.
+        path: Of the file, for messages.
+    """
+
+    def __init__(self, inner: BatchWriter, schema: Schema, path: str) -> None:
+        self.inner = inner
+        self.schema = schema
+        self.count: int = 0
+        """Examples passed on."""
+        self._path = path
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Check and pass on.
+
+        Raises:
+            SchemaMismatch: A value does not fit its feature. The error names the number of its example in this file.
+            NoSuchFeature: A feature is missing.
+        """
+        refuse_missing(self.schema, batch)
+        try:
+            columns = {name: fit_column(batch[name], feature, name) for name, feature in self.schema.items()}
+        except SchemaMismatch as error:
+            record = None if error.where.record is None else self.count + error.where.record
+            raise error.relocated(Where(path=self._path, record=record, feature=error.where.feature)) from error
         self.inner.write_batch(columns, n)
         self.count += n
 

@@ -324,17 +324,19 @@ class _RowReader:
         rows: The rows of the file.
     """
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_rows", "one")
 
     def __init__(self, rows: _native.StoredRows) -> None:
         self._rows = rows
+        self.one: Callable[[int, int], Batch] = rows.run
+        """The rows of a single batch."""
 
     def __call__(self, indices: Indices) -> Batch:
         return self._rows.batch(indices)
 
     def run(self, first: int, stop: int, size: int) -> list[tuple[int, Batch]]:
         """The rows of batches of ``size``, in one piece."""
-        return [((stop - first) // size, self._rows.run(first, stop))]
+        return [((stop - first) // size, self.one(first, stop))]
 
 
 def data_offset(path: PathLike) -> int:

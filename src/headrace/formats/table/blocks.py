@@ -335,6 +335,10 @@ class BlockReader:
         """The rows at indices that were checked."""
         return self._table._rows(indices, self._names) if len(indices) else self._table._no_rows(self._names)
 
+    def one(self, first: int, stop: int) -> Batch:
+        """The rows of a single batch."""
+        return self._table._run(first, stop, self._names)
+
     def run(self, first: int, stop: int, size: int) -> list[tuple[int, Batch]]:
         """The rows of batches of ``size``, joined as far as that copies no text. Each with its number of batches."""
         table, names = self._table, self._names

@@ -1,4 +1,4 @@
-"""Checks of columns before a format of columns stores them. Values that would change are refused.
+"""Columns in the types of a schema, for formats of columns. Values that would change are refused.
 
 Codecs of records check what they encode. The writers of Parquet, npz, WebDataset and so on come from other libraries or cast arrays, which
 wraps integers, drops fractions and cuts text without a word.
@@ -6,21 +6,19 @@ wraps integers, drops fractions and cuts text without a word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from headrace.codecs.values import refuse_missing, strings_of
+from headrace.codecs.values import strings_of
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import BatchWriter
-from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["CheckingSink", "fit_column"]
+__all__ = ["fit_column"]
 
 HINT = "By default types come from the first examples. Give a schema in which all values fit."
 KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "U": "U", "S": "S"}
@@ -28,47 +26,6 @@ KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m"
 
 RowOf = Callable[[int], int | None]
 """The row of the value at a position."""
-
-
-class CheckingSink:
-    """Checks batches against a schema, and passes them to another sink in its types.
-
-    Args:
-        inner: Takes the batches.
-        schema: Their schema.
-        path: Of the file, for messages.
-    """
-
-    def __init__(self, inner: BatchWriter, schema: Schema, path: str) -> None:
-        self.inner = inner
-        self.schema = schema
-        self.count: int = 0
-        """Examples passed on."""
-        self._path = path
-
-    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
-        """Check and pass on.
-
-        Raises:
-            SchemaMismatch: A value does not fit its feature. The error names the number of its example in this file.
-            NoSuchFeature: A feature is missing.
-        """
-        refuse_missing(self.schema, batch)
-        try:
-            columns = {name: fit_column(batch[name], feature, name) for name, feature in self.schema.items()}
-        except SchemaMismatch as error:
-            record = None if error.where.record is None else self.count + error.where.record
-            raise error.relocated(Where(path=self._path, record=record, feature=error.where.feature)) from error
-        self.inner.write_batch(columns, n)
-        self.count += n
-
-    def close(self) -> None:
-        """Close the other sink."""
-        self.inner.close()
-
-    def abort(self) -> None:
-        """Abort the other sink."""
-        self.inner.abort()
 
 
 def fit_column(column: Any, feature: Feature, name: str) -> Any:
