@@ -328,7 +328,7 @@ def fail_at(place):
             lambda: [{"x": 1}, {"x": "a"}],
             {"x": hr.Feature("int64")},
             hr.SchemaMismatch,
-            r"Feature\('int64'\), found <U.*feature 'x'",
+            r"numbers, as before, found str 'a' - at record 1, feature 'x'",
         ),
         (lambda: 3, None, TypeError, "not iterable"),
         (3, None, TypeError, "function must be a function"),
