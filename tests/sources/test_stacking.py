@@ -3,7 +3,8 @@ import pytest
 
 import headrace as hr
 from headrace.contracts.values import Ragged
-from headrace.sources.stacking import stack
+from headrace.errors import SchemaMismatch
+from headrace.sources.stacking import any_width, stack
 
 
 def test_equal_shapes_become_an_array_and_other_lengths_a_ragged():
@@ -66,3 +67,32 @@ def test_kinds_that_go_together():
     assert hr.ColumnSource({"x": ["a", "\ud800"]}).batch([1])["x"].tolist() == ["\ud800"]
     assert hr.ColumnSource({"x": [[], ["a"]]}).batch([1])["x"].to_list() == [["a"]]
     assert len(hr.ColumnSource({"x": np.zeros(0, object)})) == 0
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["a", "b\0"], ["c", "d"]],
+        [["a\0"], []],
+        [[], ["a\0"]],
+        [[b"x\0"], [b"y", b"z\0\0"]],
+    ],
+)
+def test_lists_of_text_keep_nuls_at_their_end(rows):
+    found = stack([{"k": row} for row in rows])["k"]
+    assert found.to_list() == rows
+
+
+@pytest.mark.parametrize("row", [["b", 1], [1, "b"], [b"b", 1], ["b", b"b"], [["b", 1.5]]])
+def test_a_list_that_mixes_text_and_other_values_is_refused(row):
+    with pytest.raises(SchemaMismatch) as caught:
+        stack([{"k": row}, {"k": row}])
+    assert (caught.value.where.record, caught.value.where.feature) == (0, "k")
+
+
+def test_text_of_any_width():
+    schema = hr.Schema({"a": hr.Feature("U3", (2,)), "b": hr.Feature("S1", (None,)), "c": hr.Feature("int64")})
+    assert any_width(schema)["a"] == hr.Feature("str", (2,))
+    assert any_width(schema)["b"] == hr.Feature("bytes", (None,))
+    assert any_width(schema)["c"] == schema["c"]
+    assert any_width(schema, ["b"])["a"] == schema["a"]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.errors import UnsupportedData
 
 KINDS = {
     "dense": np.arange(24, dtype=np.float32).reshape(6, 2, 2),
@@ -228,3 +229,40 @@ def test_a_writer_is_closed_once_and_says_what_it_wrote(tmp_path):
     assert not path.exists()
     path.write_bytes(whole)
     assert len(hr.open(path)) == 3
+
+
+TEXTS = {
+    "even": [["a", "b"], ["ccc", "d"]],
+    "uneven": [["a", "b"], ["ccc"], []],
+    "arrays": [np.array(["a", "bcd"]), np.array(["", "e"])],
+    "bytes": [[b"a", b"b\0"], [b"", b"c"]],
+}
+
+
+@pytest.mark.parametrize("end", ["parquet", "jsonl", "avro", "tfrecord", "array_record", "recordio"])
+@pytest.mark.parametrize("kind", list(TEXTS))
+def test_lists_of_text_are_text(tmp_path, kind, end):
+    """Also texts that are longer than the first 1,024."""
+    values = TEXTS[kind] * 400 + [[str(one) * 5 if kind != "bytes" else one * 5 for one in TEXTS[kind][0]]]
+    path = tmp_path / f"x.{end}"
+    if kind == "bytes" and end == "jsonl":
+        with pytest.raises(UnsupportedData, match="JSON has no bytes"):
+            hr.write(path, [{"k": value} for value in values])
+        return
+    hr.write(path, [{"k": value} for value in values])
+    assert hr.open(path).schema["k"].dtype == ("bytes" if kind == "bytes" else "str")
+    assert [example["k"].to_list() for example in hr.open(path)] == [list(value) for value in values]
+
+
+@pytest.mark.parametrize("end", ["parquet", "tfrecord"])
+def test_lists_of_text_that_a_function_makes(tmp_path, end):
+    source = hr.ColumnSource({"t": hr.Strings.from_values(["a", "dddd"])}).map(lambda e: {"k": [e["t"]] * 2})
+    hr.write(tmp_path / f"x.{end}", source)
+    assert [example["k"].to_list() for example in hr.open(tmp_path / f"x.{end}")] == [["a", "a"], ["dddd", "dddd"]]
+    assert source.to_arrow()["k"].to_pylist() == [["a", "a"], ["dddd", "dddd"]]
+
+
+def test_arrays_of_text_stay_arrays_where_a_format_holds_them(tmp_path):
+    for name in ("x.npz", "x.npy", "x.tar"):
+        hr.write(tmp_path / name, [{"k": ["a", "bcd"]}])
+        assert next(iter(hr.open(tmp_path / name).schema.values())) == hr.Feature("U3", (2,))

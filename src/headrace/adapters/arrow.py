@@ -30,7 +30,7 @@ from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import BadValue
 from headrace.sources.node import Node
 from headrace.sources.source import Source
-from headrace.sources.stacking import widen
+from headrace.sources.stacking import any_width, widen
 
 __all__ = ["ArrowNode", "check_source", "from_arrow", "read_columns", "to_arrow", "to_reader"]
 
@@ -78,6 +78,7 @@ def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     if n and not getattr(source, "cuts_cleanly", True):  # a function's first example does not show which axes vary
         waiting.append(read(0))
         schema = widen(schema, waiting[0])
+    schema = any_width(schema)
     for misfit in misfits(schema):
         raise UnsupportedData(
             Where(feature=misfit.feature), expected=misfit.expected, found=misfit.found, hint=misfit.hint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["as_columns", "ragged_rows", "row", "schema_of", "stack", "widen"]
+__all__ = ["any_width", "as_columns", "ragged_rows", "row", "schema_of", "stack", "widen"]
 
 
 def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,18 +130,44 @@ def _stack_values(values: list[Any], name: str) -> Any:
         return _nest(values)
     if hasattr(first, "tocsr"):
         return join([value.reshape((1, -1)).tocsr() for value in values])
+    if (texts := _texts_in(values)) is not None:
+        return _stack_strings(texts)
     arrays = [np.asarray(value) for value in values]
-    if any(array.dtype.kind in "SU" for array in arrays):  # NumPy would turn numbers among text into text
-        filled = [at for at, array in enumerate(arrays) if array.size]
-        kinds = ["SUO".find(arrays[at].dtype.kind) for at in filled]
-        if len(set(kinds)) > 1:
-            at = next(at for at, kind in zip(filled, kinds, strict=True) if kind != kinds[0])
-            raise _other_kind(at, name, values[filled[0]], values[at])
+    if any(array.dtype.kind in "SU" for array in arrays):
+        _check_arrays_of_text(arrays, values, name)
     if all(array.shape == arrays[0].shape for array in arrays):
         return without_objects(np.stack(arrays))
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
         return Ragged.from_list(arrays)
     return values
+
+
+def _check_arrays_of_text(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> None:
+    """Refuse rows of different kinds, and lists that mix them: NumPy would turn numbers among text into text."""
+    filled = [at for at, array in enumerate(arrays) if array.size]
+    kinds = ["SUO".find(arrays[at].dtype.kind) for at in filled]
+    for at, kind in zip(filled, kinds, strict=True):
+        if kind != kinds[0]:
+            raise _other_kind(at, name, values[filled[0]], values[at])
+        if isinstance(values[at], (list, tuple)) and kind in (0, 1):
+            text = str if kind else bytes
+            flat = np.asarray(values[at], object).reshape(-1).tolist()
+            other = next((value for value in flat if not isinstance(value, text)), None)
+            if other is not None:
+                raise _other_kind(at, name, text(), other)
+
+
+def _texts_in(rows: list[Any]) -> list[Strings] | None:
+    """Lists of text or bytes, of which some end in NULs, as rows of strings. NumPy would drop the NULs. ``None`` for anything else."""
+    if not all(isinstance(row, (list, tuple)) for row in rows):
+        return None
+    for kind in (str, bytes):
+        nul = "\0" if kind is str else b"\0"
+        first = next((row[0] for row in rows if row), None)
+        if isinstance(first, kind) and all(isinstance(value, kind) for row in rows for value in row):
+            has_nul = any(value.endswith(nul) for row in rows for value in row)
+            return [Strings.from_values(row, is_text=kind is str) for row in rows] if has_nul else None
+    return None
 
 
 def _check_kinds(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:
@@ -222,6 +248,27 @@ def _feature_of(column: Any) -> Feature:
         flat = column.reshape(-1)
         return Feature("str" if len(flat) and all(isinstance(v, str) for v in flat) else "bytes", column.shape[1:])
     return Feature(column.dtype, column.shape[1:])
+
+
+def any_width(schema: Schema, names: Iterable[str] | None = None) -> Schema:
+    """A schema in which arrays of text (``U3``) are ``str``, and those of bytes (``S3``) ``bytes``: of any length.
+
+    Lists of text in examples become such arrays, as wide as the longest text so far.
+
+    Args:
+        schema: The schema.
+        names: Only these features.
+    """
+    kinds = {"U": "str", "S": "bytes"}
+    wanted = schema if names is None else set(names)
+    return Schema(
+        {
+            name: Feature(kinds[feature.numpy_dtype.kind], feature.shape)
+            if name in wanted and feature.numpy_dtype.kind in kinds
+            else feature
+            for name, feature in schema.items()
+        }
+    )
 
 
 def widen(schema: Schema, batch: Mapping[str, Any]) -> Schema:

@@ -20,9 +20,10 @@ from headrace.errors import UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.sources.node import Node, narrow
 from headrace.sources.source import Source
+from headrace.sources.stacking import any_width
 from headrace.writing.sinks import codec_for
 
-__all__ = ["FeatureLoss", "convert_to_fit", "find_misfits"]
+__all__ = ["FeatureLoss", "convert_to_fit", "find_misfits", "fit_text"]
 
 STEPS = 4  # sparse to dense, times to integers, wide to narrow ones
 
@@ -67,6 +68,13 @@ def find_misfits(schema: Schema, format: str, codec: str | None = None) -> list[
         ]
     each = (_codec_misfit(whole, name, feature) for name, feature in schema.items())
     return [misfit for misfit in each if misfit is not None]
+
+
+def fit_text(schema: Schema, format: str, codec: str | None = None) -> Schema:
+    """A schema that was found in examples, with text of any length where a format cannot hold arrays of text."""
+    if not any(feature.numpy_dtype.kind in "US" for feature in schema.values()):
+        return schema
+    return any_width(schema, [misfit.feature for misfit in find_misfits(schema, format, codec)])
 
 
 def _codec_misfit(codec: Any, name: str, feature: Feature) -> Misfit | None:

@@ -17,6 +17,7 @@ from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
 from headrace.sources.stacking import widen
+from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import batches_of, open_writer, rows_of, slice_rows, storable
 from headrace.writing.target import Target
 from headrace.writing.writer import Writer, as_examples
@@ -92,6 +93,7 @@ def write(
     batches, total = _batches(examples)
     if isinstance(examples, Source) and schema is None:
         schema, batches = _settle(examples, batches)
+        schema = fit_text(schema, target.format, codec)
     with Progress("writing", total, "examples", show=progress) as bar:
         if total is None or len(target.paths) == 1:
             with Writer(

@@ -21,6 +21,7 @@ from headrace.io.write.atomic import Closing
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
 from headrace.sources.stacking import as_columns, schema_of, stack
+from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from headrace.writing.target import Target
 
@@ -93,7 +94,7 @@ class Writer(Closing):
         columns = as_columns(batch)
         n = rows_of(columns)
         if self.schema is None:
-            self.schema = schema_of(columns)
+            self.schema = self._schema_of(columns)
             self._start(self.schema)
         self._put(columns, n)
 
@@ -124,6 +125,9 @@ class Writer(Closing):
         if not self._open:
             raise ValueError("the writer is closed")
 
+    def _schema_of(self, batch: Mapping[str, Any]) -> Schema:
+        return fit_text(schema_of(batch), self.target.format, self.codec_name)
+
     def _start(self, schema: Schema) -> None:
         target = self.target
         for path in target.paths:
@@ -143,7 +147,7 @@ class Writer(Closing):
                 raise error.relocated(Where(record=number)) from error
             check_values(batch, self.count)
             if self.schema is None:
-                self.schema = schema_of(batch)
+                self.schema = self._schema_of(batch)
                 self._start(self.schema)
             self._put(batch, len(waiting))
 
