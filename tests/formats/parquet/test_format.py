@@ -225,3 +225,12 @@ def test_numbers_are_read_without_importing_pandas(tmp_path):
     path = tmp_path / "a.parquet"
     hr.write(path, {"label": np.arange(20), "x": np.arange(40.0).reshape(20, 2)})
     subprocess.run([sys.executable, "-c", READS, str(path)], check=True)
+
+
+def test_a_column_that_is_there_twice_is_not_guessed(path):
+    table = pa.table({"a/b": [1], "a": pa.array([{"b": 2, "c": 3}])})
+    pq.write_table(table, path)
+    for schema in (None, {"a/b": hr.Feature("int64")}):
+        with pytest.raises(UnsupportedData, match="every column name once"):
+            hr.open(path, schema=schema)[0]
+    assert hr.open(path, schema={"a/c": hr.Feature("int64")})[0]["a/c"] == 3

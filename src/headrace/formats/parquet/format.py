@@ -20,7 +20,7 @@ from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_par
 from headrace.formats.table.arrow import from_arrow, leaf_array
 from headrace.formats.table.arrow_types import KEY, Leaf, arrow, embedded_schema, leaves_of, misfits, schema_of_leaves
 from headrace.formats.table.blocks import BlockTable, verify_blocks
-from headrace.formats.table.values import BadValue
+from headrace.formats.table.values import BadValue, twice_error
 from headrace.io.local.mapped import guard_reads
 from headrace.io.threads import FORKS
 
@@ -126,7 +126,12 @@ class ParquetTable(BlockTable):
         return found
 
     def _check_given(self, given: Schema) -> Schema:
-        self._check_held(tuple(given), self._leaves, "column", Where(path=self.paths[0]))
+        where = Where(path=self.paths[0])
+        self._check_held(tuple(given), self._leaves, "column", where)
+        held = [leaf.name for leaf in leaves_of(self._footers[0].schema.to_arrow_schema())]
+        for name in given:
+            if held.count(name) > 1:
+                raise twice_error(where.at(feature=name))
         return given
 
     def _check_alike(self) -> None:
