@@ -28,8 +28,7 @@ __all__ = ["ThreadChoice", "remembered_choice"]
 
 SEGMENT_NS = 4_000_000
 """The least duration of a segment. Linux adds the processor time of other cores at every tick, which is as long on most systems."""
-INLINE_JOBS = 2
-"""The fewest jobs of a segment without threads."""
+INLINE_JOBS = 2  # the fewest of a segment without threads
 LOOP_NS = 20_000_000
 """A segment ends with its loop, unless that takes longer than this: starting and ending threads is part of what short loops cost."""
 DEAR_BATCH_NS = 60_000
@@ -37,30 +36,23 @@ DEAR_BATCH_NS = 60_000
 read faster with threads (2026-11-24). The first batches of a file take up to twice as long as later ones."""
 GUESS_JOBS = 4
 """The job whose batches this looks at. The first ones open files, and read less at once."""
-VERY_DEAR = 10
-"""If a batch takes this many times as long, the second job is enough."""
+VERY_DEAR = 10  # if a batch takes this many times as long, the second job is enough
 CLEAR = 0.67
 """Two comparisons are enough to choose threads if both are below this ratio. Two slow ones are not: they may have waited for the disk."""
 SAME_EFFORT = 0.75
 """One is enough, even that with the first jobs of a test, if threads also use this share of the processor time: else the other was slow by chance."""
-LEAST = 3
-"""Comparisons that are enough otherwise."""
-RECENT = 5
-"""The latest comparisons, whose median decides."""
-EFFORTS = 16
-"""The latest comparisons of processor time, which are less exact."""
-GAIN = 0.97
-"""Threads must take at most this share of the time: a comparison is not exact."""
+LEAST = 3  # comparisons that are enough otherwise
+RECENT = 5  # the latest ones, whose median decides
+EFFORTS = 16  # the latest comparisons of processor time, which are less exact
+GAIN = 0.97  # the share of the time that threads may take at most: a comparison is not exact
 WORTH = 0.15
 """How much time threads must save for each second of processor time that they use in addition, because other programs could use it."""
-LEAST_GAIN = 0.85
-"""The most that this asks for."""
+LEAST_GAIN = 0.85  # the most that this asks for
 SLACK = 1.03
 """A choice changes only if it is worse by this factor than the one that would just be made, so that chance does not change it back and forth."""
 TEST_SHARE = 0.01
 """The share of the time that tests of the slower way may lose."""
-EARLY_SHARE = 0.02
-"""The same before there are ``RECENT`` comparisons."""
+EARLY_SHARE = 0.02  # the same before there are ``RECENT`` comparisons
 LEAST_PAUSE = 4
 """The shortest pause in tests. It doubles after each test that agrees with the choice; after one that does not, the next follows at once."""
 MOST_PAUSE_NS = 5_000_000_000
@@ -71,12 +63,12 @@ CHANGE = 1.5
 """If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, the next test comes as soon as
 ``EARLY_SHARE`` allows."""
 CHANGED = 3
-MOST_CHANGED_PAUSE_NS = 150_000_000
-"""The longest pause then."""
-OTHER = 4.0
-"""If it costs this factor more or less, the consumer does something else now: the loader begins anew."""
-MOST_KINDS = 256
-"""How many kinds of sources are remembered."""
+MOST_CHANGED_PAUSE_NS = 150_000_000  # the longest pause then
+CLEARLY = 1.1
+"""If the other way takes this many times as long as a rule, a changed cost is no reason for a test: other programs change it all the time."""
+CLEAR_PAUSE_NS = 1_000_000_000  # the shortest pause then
+OTHER = 4.0  # if it costs this factor more or less, the consumer does something else now: the loader begins anew
+MOST_KINDS = 256  # of sources that are remembered
 
 
 def median(values: Iterable[float]) -> float:
@@ -84,11 +76,6 @@ def median(values: Iterable[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def sum_middle(values: list[float]) -> float:
-    """The sum without the largest and the smallest, if there are more than two."""
-    return sum(sorted(values)[1:-1]) if len(values) > 2 else sum(values)
 
 
 def _is_alike(first: float, second: float, factor: float) -> bool:
@@ -104,8 +91,7 @@ class Segment:
     def __init__(self) -> None:
         self.ns: int = 0
         self.cpu_ns: int = 0
-        self.clocked_ns: int = 0
-        """The part of ``ns`` whose processor time is known: not the end of a loop that was left early."""
+        self.clocked_ns: int = 0  # the part of ``ns`` whose processor time is known
         self.examples: int = 0
         self.jobs: int = 0
 
@@ -143,33 +129,28 @@ class ThreadChoice:
         """The choice; ``None`` in the first jobs."""
         self.memory = JobMemory()
         """Of the latest loop, so that the next one need not begin with jobs of one batch again."""
-        self._holds = kept is not None
-        """Whether a choice is made, and no test is running."""
+        self._holds = kept is not None  # whether a choice is made, and no test is running
         self._clock = cpu_clock
         self._clocked_ns = cpu_clock()
-        self._unclocked_ns = 0
-        """The time since then."""
+        self._unclocked_ns = 0  # since then
         self._least_jobs = {True: 2 * ahead, False: INLINE_JOBS}
         self._segments = {True: Segment(), False: Segment()}
-        self._first_jobs = 0
-        """Jobs while there is no choice."""
+        self._first_jobs = 0  # while there is no choice
         self._loop_ns = 0  # so far
-        self._ratios: deque[float] = deque(maxlen=RECENT)
-        """Time with threads, as a share of the time without, in each comparison."""
-        self._efforts: deque[tuple[float, float]] = deque(maxlen=EFFORTS)
-        """Processor time for each example, with threads and without."""
+        self._ratios: deque[float] = deque(maxlen=RECENT)  # time with threads, as a share of the time without
+        self._efforts: deque[tuple[float, float]] = deque(
+            maxlen=EFFORTS
+        )  # processor time for each example: with threads, without
         self._costs = {True: deque[float](maxlen=RECENT), False: deque[float](maxlen=RECENT)}
         """Nanoseconds for each example in the latest segments that were compared."""
-        self._before: Segment | None = None
-        """The latest segment of the chosen way."""
+        self._before: Segment | None = None  # the latest one of the chosen way
         self._settling: list[Segment] = []
         """The first jobs of a test, and the first ones after it. They are not compared, because threads in use again fill new memory."""
         self._test: Segment | None = None
         """The latest test of the other way, until a segment of the chosen one follows it."""
         self._usual = 0.0
         """Nanoseconds for each example of the chosen way at the latest comparison."""
-        self._unusual = 0
-        """Segments since then that cost something else, in a row."""
+        self._unusual = 0  # segments since then that cost something else, in a row
         self._pause = LEAST_PAUSE
         self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS[self.uses_threads]
         self._held_ns = 0
@@ -189,7 +170,13 @@ class ThreadChoice:
             if way == self.uses_threads:
                 self._complete(way, is_loop=True)
         self._loop_ns = 0
-        self._restart_clock()
+        if self._needs_clock():
+            self._restart_clock()
+
+    def _needs_clock(self) -> bool:
+        """Whether processor time matters: in tests and in the segments around them. Reading the clock may take 10 us."""
+        before = self._before
+        return not self._holds or before is None or self._held_ns + 2 * before.ns >= self._pause_ns
 
     def _restart_clock(self) -> None:
         self._clocked_ns, self._unclocked_ns = self._clock(), 0
@@ -218,11 +205,13 @@ class ThreadChoice:
         self._unclocked_ns += ns
         is_long = segment.ns >= SEGMENT_NS and self._loop_ns >= LOOP_NS
         if self._holds and examples and not is_long:
-            return  # Reading the clock would take longer than all of this.
-        now = self._clock()
-        segment.cpu_ns += now - self._clocked_ns
-        segment.clocked_ns += self._unclocked_ns
-        self._clocked_ns, self._unclocked_ns = now, 0
+            return  # What follows would take longer than all of this.
+        if self._needs_clock():
+            now = self._clock()
+            if self._unclocked_ns <= segment.ns:  # else the clock stood still in segments before this one
+                segment.cpu_ns += now - self._clocked_ns
+                segment.clocked_ns += self._unclocked_ns
+            self._clocked_ns, self._unclocked_ns = now, 0
         if self._segments[not by_threads].examples:
             self._finish(not by_threads)
             if by_threads != self.uses_threads:
@@ -276,6 +265,9 @@ class ThreadChoice:
             self._holds = True
             if before is not None and _is_alike(before.cost, segment.cost, CHANGE):
                 self._take_test(test, before, segment)
+            elif before is not None and test.cost > max(before.cost, segment.cost):
+                # It lost to both, so it does not matter that they differ.
+                self._take_test(test, max(before, segment, key=lambda one: one.cost))
             else:  # The consumer or the machine has changed during the test.
                 self._settling.clear()
                 self._held_ns, self._pause_ns = 0, max(self._least_pause_ns, FIRST_PAUSE_NS[False])
@@ -294,9 +286,16 @@ class ThreadChoice:
         if not _is_alike(self._usual, cost, OTHER):
             self._begin_anew()
             return False
-        self._pause_ns = min(self._pause_ns, int(self._least_pause_ns * cost / self._usual), MOST_CHANGED_PAUSE_NS)
-        self._usual, self._unusual, self._pause = cost, 0, 1
+        if not self._is_clear():
+            self._pause_ns = min(self._pause_ns, int(self._least_pause_ns * cost / self._usual), MOST_CHANGED_PAUSE_NS)
+            self._pause = 1
+        self._usual, self._unusual = cost, 0
         return True
+
+    def _is_clear(self) -> bool:
+        """Whether the other way was slower in every recent comparison, and much slower as a rule."""
+        losses = [1 / ratio if self.kept else ratio for ratio in self._ratios]
+        return len(losses) >= LEAST and min(losses) > SLACK and median(losses) > CLEARLY
 
     def _begin_anew(self) -> None:
         """Forget all that was found: the consumer does something else now."""
@@ -309,11 +308,11 @@ class ThreadChoice:
         for costs in self._costs.values():
             costs.clear()
 
-    def _take_test(self, test: Segment, before: Segment, after: Segment) -> None:
-        """Compare a test with the segments of the chosen way around it."""
+    def _take_test(self, test: Segment, *others: Segment) -> None:
+        """Compare a test with segments of the chosen way around it."""
         around = Segment()
         for name in ("ns", "cpu_ns", "clocked_ns", "examples"):
-            setattr(around, name, getattr(before, name) + getattr(after, name))
+            setattr(around, name, sum(getattr(other, name) for other in others))
         self._compare(*((around, test) if self.kept else (test, around)))
         limit = self._limit() * SLACK if self.kept else self._limit() / SLACK
         latest = list(self._ratios)[-1 if len(self._ratios) >= LEAST else 0 :]  # Few ones must agree with each other.
@@ -339,7 +338,8 @@ class ThreadChoice:
         """
         if not self._efforts:
             return GAIN
-        effort, effort_inline = (sum_middle([pair[i] for pair in self._efforts]) for i in (0, 1))
+        kept = slice(1, -1) if len(self._efforts) > 2 else slice(None)
+        effort, effort_inline = (sum(sorted(pair[i] for pair in self._efforts)[kept]) for i in (0, 1))
         return min(GAIN, max(LEAST_GAIN, 1 - WORTH * (effort / max(effort_inline, 1) - 1)))
 
     def _choose(self, *, kept: bool) -> None:
@@ -364,7 +364,7 @@ class ThreadChoice:
         self._pause_ns = test.ns
         if agrees:
             longer_ns = min(max(self._pause * test.ns, settling_ns / share), MOST_PAUSE_NS)
-            self._pause_ns = int(max(longer_ns, lost_ns / share))
+            self._pause_ns = int(max(longer_ns, lost_ns / share, CLEAR_PAUSE_NS if self._is_clear() else 0))
 
 
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
