@@ -16,7 +16,6 @@ constexpr std::size_t cached_bytes = std::size_t{1} << 19;
 constexpr std::size_t padding = 64; // what kernels may read and write behind a row
 
 constexpr std::size_t few_bytes = 12000; // of a scan for which small tables of codes are faster to make than to miss
-constexpr unsigned end_of_image = 0xD9;
 
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 

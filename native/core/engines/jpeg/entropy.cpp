@@ -130,12 +130,12 @@ std::size_t Stretches::fill(Bytes scan) {
         at = mark + 2;
         if (kind == 0) continue;
         ends.push_back(static_cast<std::size_t>(to - bytes.data()));
-        if (kind < 0xD0 || kind > 0xD7) {
+        if (kind < first_restart || kind > last_restart) {
             std::memset(to, 0, room);
             marker = kind;
             return static_cast<std::size_t>(mark - scan.data());
         }
-        if (kind != 0xD0 + ((ends.size() - 1) & 7)) return 0;
+        if (kind != first_restart + ((ends.size() - 1) & 7)) return 0;
     }
     return 0;
 }

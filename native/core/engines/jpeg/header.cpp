@@ -30,22 +30,6 @@ constexpr std::array<std::uint8_t, 64 + 2 * 16 + beyond> make_zigzag() {
     return order;
 }
 
-enum Marker : unsigned {
-    start_of_frame = 0xC0,
-    start_of_extended = 0xC1,
-    start_of_progressive = 0xC2,
-    huffman = 0xC4,
-    start = 0xD8,
-    end_of_image = 0xD9,
-    start_of_scan = 0xDA,
-    quantization = 0xDB,
-    restart_interval = 0xDD,
-    application_0 = 0xE0,
-    application_14 = 0xEE,
-    application_15 = 0xEF,
-    comment = 0xFE,
-};
-
 constexpr std::uint32_t most_side = 65500; // as libjpeg
 constexpr unsigned most_dc_bits = 11;
 constexpr unsigned most_ac_bits = 10;
@@ -57,12 +41,6 @@ struct NotPlain {};
 
 void need(bool is_plain) {
     if (!is_plain) throw NotPlain{};
-}
-
-[[nodiscard]] unsigned byte(Cursor& at) { return at.le<std::uint8_t>(); }
-[[nodiscard]] unsigned pair(Cursor& at) {
-    const unsigned high = byte(at);
-    return high << 8 | byte(at);
 }
 
 /// Reads the segments of a header one by one.
@@ -194,20 +172,8 @@ class Reader {
             const unsigned which = byte(inside);
             const bool is_ac = which >> 4 == 1;
             need(which >> 4 <= 1 && (which & 15) < 4);
-            Codes read;
-            std::size_t total = 0;
-            unsigned code = 0;
-            for (std::uint8_t& count : read.counts) {
-                count = static_cast<std::uint8_t>(byte(inside));
-                total += count;
-                code = code * 2 + count;
-                need(code <= 2U << (&count - read.counts.data()));
-            }
-            need(total <= read.symbols.size());
-            for (std::size_t i = 0; i < total; ++i) {
-                read.symbols[i] = static_cast<std::uint8_t>(byte(inside));
-                need((read.symbols[i] & (is_ac ? 15U : 255U)) <= (is_ac ? most_ac_bits : most_dc_bits));
-            }
+            std::optional<Codes> read = take_codes(inside, is_ac ? 15 : 255, is_ac ? most_ac_bits : most_dc_bits);
+            need(read.has_value());
             (is_ac ? header_.ac : header_.dc)[which & 15] = read;
         }
     }

@@ -6,15 +6,9 @@
 #include <optional>
 
 #include "core/base/cursor.hpp"
+#include "core/engines/jpeg/segments.hpp"
 
 namespace headrace::jpeg {
-
-/// The number of codes of each length, and their symbols (ITU T.81, B.2.4.2).
-struct Codes {
-    std::array<std::uint8_t, 16> counts{};
-    std::array<std::uint8_t, 256> symbols{};
-    bool operator==(const Codes&) const = default;
-};
 
 /// One of the planes of an image.
 struct Component {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/engines/jpeg/progressive.hpp"
+#include "core/engines/jpeg/segments.hpp"
 
 namespace headrace::jpeg {
 namespace {
@@ -15,21 +16,6 @@ namespace {
 constexpr std::size_t most_planes = 4;
 constexpr std::size_t most_scans = 100; // each may walk over the whole image
 constexpr unsigned most_size_of_means = 15;
-
-enum Marker : unsigned {
-    start_of_frame = 0xC0,
-    start_of_extended = 0xC1,
-    start_of_progressive = 0xC2,
-    huffman = 0xC4,
-    last_frame = 0xCF,
-    start = 0xD8,
-    end_of_image = 0xD9,
-    start_of_scan = 0xDA,
-    restart_interval = 0xDD,
-    first_restart = 0xD0,
-    last_restart = 0xD7,
-    temporary = 0x01,
-};
 
 /// Thrown for the verdict; never leaves this file.
 struct Verdict {
@@ -41,12 +27,6 @@ void need(bool is_fulfilled, Soundness otherwise = Soundness::damaged) {
 }
 
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
-
-[[nodiscard]] unsigned byte(Cursor& at) { return at.le<std::uint8_t>(); }
-[[nodiscard]] unsigned pair(Cursor& at) {
-    const unsigned high = byte(at);
-    return high << 8 | byte(at);
-}
 
 /// A code and the size of what follows it.
 struct Code {
@@ -153,20 +133,9 @@ class Reader {
         while (!inside.done()) {
             const unsigned which = byte(inside);
             need(which >> 4 <= 1 && (which & 15) < 4);
-            Codes read;
-            std::size_t total = 0;
-            unsigned code = 0;
-            for (std::uint8_t& count : read.counts) {
-                count = static_cast<std::uint8_t>(byte(inside));
-                total += count;
-                code = code * 2 + count;
-                need(code <= 2U << (&count - read.counts.data()));
-            }
-            need(total <= read.symbols.size());
-            for (std::size_t i = 0; i < total; ++i) {
-                read.symbols[i] = static_cast<std::uint8_t>(byte(inside));
-                need(which >> 4 == 1 || read.symbols[i] <= most_size_of_means);
-            }
+            const bool is_ac = which >> 4 == 1; // A symbol of these may be any byte.
+            std::optional<Codes> read = take_codes(inside, is_ac ? 0 : 255, most_size_of_means);
+            need(read.has_value());
             codes_[which >> 4][which & 15] = read;
         }
     }
