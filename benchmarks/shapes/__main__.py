@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     texts = {
         "run": "measure rows beside their fastest peers",
         "threads": "measure the default loader beside threads=0",
-        "growth": "measure all rows of a shape beside a tenth of them",
+        "growth": "measure Headrace over ten times the rows",
     }
     for name, text in texts.items():
         command = commands.add_parser(name, help=text)

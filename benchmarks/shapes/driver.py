@@ -18,7 +18,7 @@ from benchmarks.shapes.rows import ALONE, OURS, Row, ShapeSystem
 from benchmarks.shapes.shape import Shape
 
 ONCE, TENFOLD = "once", "ten times"
-_PARTS = {ONCE: 0.1, TENFOLD: 1.0}
+_TIMES = {ONCE: 1, TENFOLD: 10}
 
 
 @dataclass(slots=True)
@@ -29,14 +29,14 @@ class Visit:
     start: str
     shape: Shape
     size: str
-    part: float = 1.0
+    times: int = 1
     opened: bool = False
 
     def ask(self, do: str, **more: float | str) -> object:
         """As `benchmarks.compare.driver.Process.ask`; opens the shape first."""
         if not self.opened:
             self.opened = True
-            self.library.ask("open", start=self.start, shape=str(self.shape), size=self.size, part=self.part)
+            self.library.ask("open", start=self.start, shape=str(self.shape), size=self.size, times=self.times)
         return self.library.ask(do, start=self.start, **more)
 
     def turn(self, seconds: float, most: int) -> list[Timing]:
@@ -187,18 +187,15 @@ def _alternate(library: Library, systems: Sequence[ShapeSystem], shape: Shape, r
 
 
 def grow(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
-    """Headrace alone over a tenth of each shape's rows and over all of them, in new processes."""
+    """Headrace alone over each shape's rows and over ten times as many, in new processes."""
     tables = {}
     for row in rows:
         ours = row.systems[0]
-        files = {
-            name: ShapeFiles(run.folder, row.shape, row.shape.rows(run.size, part)) for name, part in _PARTS.items()
-        }
-        for each in files.values():
-            each.make()
-        systems = [replace(ours, name=name) for name in _PARTS]
+        files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make().warm()
+        many = files.repeated(_TIMES[TENFOLD]).make()
+        systems = [replace(ours, name=name) for name in _TIMES]
         tables[row.name] = measure_systems(row.name, systems, run, start=lambda s, c, row=row: _Alone(row, s, run, c))
-        files[ONCE].remove()
+        many.remove()
         say(row.name, tables[row.name])
     return tables
 
@@ -207,7 +204,7 @@ class _Alone(Visit):
     """A visit in a process that ends with it, so that its memory is that of the one shape."""
 
     def __init__(self, row: Row, system: System, run: Run, cache: Path) -> None:
-        super().__init__(Library(run, system.python, cache), system.start, row.shape, run.size, _PARTS[system.name])
+        super().__init__(Library(run, system.python, cache), system.start, row.shape, run.size, _TIMES[system.name])
 
     def close(self) -> None:
         """End the process."""

@@ -64,6 +64,10 @@ class ShapeFiles:
         """Mean colours of the parts of each different image as Pillow decodes it, float32 (images, 4, 4, 3)."""
         return np.load(self.root / "grids.npy")
 
+    def repeated(self, times: int) -> ShapeFiles:
+        """The same files this many times, one after the other."""
+        return RepeatedFiles(self, times)
+
     def make(self) -> ShapeFiles:
         """Write the files, unless they are there."""
         if (self.root / "done").exists():
@@ -106,6 +110,39 @@ class ShapeFiles:
         np.save(self.root / "image-ends.npy", np.cumsum([len(each) for each in some]))
         (self.root / "images.bin").write_bytes(b"".join(some))
         np.save(self.root / "grids.npy", np.stack([grid_of(_decode(each)) for each in some]))
+
+
+class RepeatedFiles(ShapeFiles):
+    """Hard links to the files of a shape: they take no space on the disk, and their pages are in memory once."""
+
+    def __init__(self, once: ShapeFiles, times: int) -> None:
+        self._once, self._times = once, times
+        self.shape, self.rows, self.shards = once.shape, once.rows * times, once.shards * times
+        self.root = once.root.with_name(f"{once.root.name}_x{times}")
+
+    def digests(self, *, single: bool = False) -> np.ndarray:
+        """Those of the files, as often."""
+        return np.tile(self._once.digests(single=single), self._times)
+
+    @cached_property
+    def encoded(self) -> list[bytes]:
+        """The encoded image of each number: the rows of every copy have the same."""
+        return self._once.encoded
+
+    @cached_property
+    def grids(self) -> np.ndarray:
+        """Those of the files."""
+        return self._once.grids
+
+    def make(self) -> ShapeFiles:
+        """Write the files, unless they are there, and link to them."""
+        self._once.make()
+        self.remove()
+        (self.root / "data").mkdir(parents=True)
+        paths = [Path(path) for path in self._once.paths] * self._times
+        for number, path in enumerate(paths):
+            (self.root / "data" / f"data-{number:05d}-of-{len(paths):05d}{path.suffix}").hardlink_to(path)
+        return self
 
 
 def grid_of(pixels: np.ndarray) -> np.ndarray:

@@ -180,8 +180,8 @@ class Shape:
         single = [column for column in self.columns for _ in range(column.count)]
         return tuple((f"{column.kind}_{number:03d}", replace(column, count=1)) for number, column in enumerate(single))
 
-    def rows(self, size: str, part: float = 1.0) -> int:
-        """How many rows a run of this size reads, or a part of them."""
+    def rows(self, size: str) -> int:
+        """How many rows a run of this size reads."""
         # Chunks of several records: far more than readers keep in memory. Arrays: enough for epochs that can be timed.
         whole = _BYTES * (16 if self.group > 1 else 4 if self.format in ("array_record", "npy") else 1)
         full = self.full_rows or min(
@@ -191,4 +191,4 @@ class Shape:
         least = 24 if size == "tiny" else max(32, 2 * self.batch if self.batch * self.row_bytes < 1e6 else 0)
         shards = min(self.shards, 5) if size == "tiny" else self.shards
         share = 0.6 if size == "quick" and self.format in ("array_record", "npy") else FACTORS[size]
-        return max(1, round(max(least, shards, round(full * share)) * part))
+        return max(least, shards, round(full * share))

@@ -32,11 +32,13 @@ class Host:
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:300]}
 
-    def do_open(self, start: str, shape: str, size: str, part: float) -> None:
+    def do_open(self, start: str, shape: str, size: str, times: int = 1) -> None:
         """Make the task (imports the libraries of the system)."""
         module, _, function = start.partition(":")
         what = Shape.parse(shape)
-        files = ShapeFiles(self.folder, what, what.rows(size, part))
+        files = ShapeFiles(self.folder, what, what.rows(size))
+        if times > 1:
+            files = files.repeated(times)
         self.tasks[start] = getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)(files)
 
     def do_check(self, start: str) -> None:

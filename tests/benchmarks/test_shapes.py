@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -127,7 +129,7 @@ def test_every_system_of_headrace_returns_every_row(folder, start, text):
         files.joined().make()
     host = Host(folder)
     requests = [
-        {"do": "open", "start": start, "shape": text, "size": "tiny", "part": 1.0},
+        {"do": "open", "start": start, "shape": text, "size": "tiny"},
         {"do": "check", "start": start},
         {"do": "turn", "start": start, "seconds": 0.0, "most": 1},
         {"do": "memory"},
@@ -145,7 +147,7 @@ def test_every_system_of_headrace_returns_every_row(folder, start, text):
 
 def test_a_failure_is_an_answer(folder):
     host = Host(folder)
-    answer = host.answer({"do": "open", "start": "ours:loader", "shape": "npy 1f32[3]", "size": "tiny", "part": 99.0})
+    answer = host.answer({"do": "open", "start": "ours:loader", "shape": "npy 1f32[3]", "size": "quick"})
     assert "FileNotFoundError" in answer["error"]
 
 
@@ -153,7 +155,7 @@ def test_systems_of_one_process_take_turns_of_one_epoch(folder):
     _files(folder, "npy 1f32[3]")
     host, order = Host(folder), []
     for start in ("ours:loader", "ours:loader_alone"):
-        host.do_open(start=start, shape="npy 1f32[3]", size="tiny", part=1.0)
+        host.do_open(start=start, shape="npy 1f32[3]", size="tiny")
         run = host.tasks[start].run
         host.tasks[start] = SimpleNamespace(run=lambda start=start, run=run: (order.append(start), run())[1])
     found = host.do_alternate("ours:loader ours:loader_alone", seconds=0.05)
@@ -232,15 +234,34 @@ def test_systems_take_turns_and_threads_are_compared(run, monkeypatch):
     assert "Default `Loader` beside `threads=0`: worst" in found.headline()
 
 
-def test_growth_reads_a_tenth_of_the_rows_and_removes_them(run):
+def test_growth_reads_the_rows_ten_times_and_removes_the_copies(run):
     row = find_row("npy 1f32[20] batch=16")
     tables = grow([row], run, lambda *_: None)
     once, ten = (tables[row.name][name] for name in (ONCE, TENFOLD))
     assert (once.error, ten.error) == (None, None)
     assert ten.timings[0].rows == 10 * once.timings[0].rows
     assert once.anonymous_mb > 0 or not Path("/proc/self/status").exists()
-    assert not ShapeFiles(run.folder, row.shape, once.timings[0].rows).root.exists()
+    files = ShapeFiles(run.folder, row.shape, once.timings[0].rows)
+    assert files.root.exists()
+    assert not files.repeated(10).root.exists()
     assert "at most" in Sweep(command="growth", setting={}, tables=tables).headline()
+
+
+@pytest.mark.parametrize(
+    "name", ["tokens-shuffled", "shards", "photos", "csv", "npy 1f32[20] batch=16", "chunks", "clicks-parquet"]
+)
+def test_every_row_of_repeated_files_is_checked(folder, name):
+    row = find_row(name)
+    files = _files(folder, str(row.shape))
+    many = files.repeated(3).make()
+    assert many.rows == 3 * files.rows
+    assert len(many.paths) == 3 * len(files.paths)
+    module, _, function = row.systems[0].start.partition(":")
+    task = getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)(many)
+    task.check()
+    os.remove(many.paths[-1])
+    with pytest.raises((AssertionError, IndexError)):
+        getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)(many).check()
 
 
 def _table(**seconds):
