@@ -199,14 +199,17 @@ def test_opening_inflates_no_more_than_it_looks_at(tmp_path, monkeypatch):
     assert not begun
 
 
-def test_a_failing_or_shortened_copy_is_an_error_that_names_the_file(packed, monkeypatch):
-    def fail(fd, size, offset):
-        raise OSError(5, "Input/output error")
+def _fail(fd, size, offset):
+    raise OSError(5, "Input/output error")
 
+
+@pytest.mark.parametrize(  # each with a cache of its own: the thread may complete the copy before its consumer fails
+    ("pread", "error", "words"), [(_fail, OSError, "Input/output error"), (lambda *_: b"", CorruptFile, "no bytes")]
+)
+def test_a_failing_or_shortened_copy_is_an_error_that_names_the_file(packed, monkeypatch, pread, error, words):
     path = str(packed / "0.gz")
-    for pread, error, words in ((fail, OSError, "Input/output error"), (lambda *_: b"", CorruptFile, "no bytes")):
-        monkeypatch.setattr(os, "pread", pread)
-        parts = iter(BackgroundInflater(InflatedStream(path, "gzip")))
-        with pytest.raises(error, match=words) as caught:
-            list(parts)
-        assert path in str(caught.value)
+    monkeypatch.setattr(os, "pread", pread)
+    parts = iter(BackgroundInflater(InflatedStream(path, "gzip")))
+    with pytest.raises(error, match=words) as caught:
+        list(parts)
+    assert path in str(caught.value)
