@@ -740,3 +740,21 @@ def test_processor_time_is_asked_for_in_tests_only():
         consumer.run(2 * MS)
     assert not consumer.choice.kept
     assert len(reads) < 100
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ways_that_chance_orders_differently_each_time_are_not_compared_all_the_time(seed):
+    random = Random(seed)
+    factors = {}
+
+    def noise(now, by_threads):
+        return factors.setdefault((now // (20 * MS), by_threads), random.uniform(0.75, 1.3))
+
+    consumer = Consumer(MS // 8, 1.05 * MS // 8, noise=noise, lag=4).run(1000 * MS)
+    tests = 0
+    until = consumer.now + 10_000 * MS
+    while consumer.now < until:
+        before = consumer.now
+        consumer.job()
+        tests += (consumer.now - before) * consumer.choice.is_testing
+    assert tests < 0.06 * 10_000 * MS

@@ -53,8 +53,8 @@ SLACK = 1.03
 TEST_SHARE = 0.01
 """The share of the time that tests of the slower way may lose."""
 EARLY_SHARE = 0.02  # the same before there are ``RECENT`` comparisons
-LEAST_PAUSE = 4
-"""The shortest pause in tests. It doubles after each test that agrees with the choice; after one that does not, the next follows at once."""
+LEAST_PAUSE, LATER_PAUSE = 4, 25
+"""The shortest pause in tests, and from ``RECENT`` comparisons on. It doubles after each test that agrees with the choice."""
 MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = {True: 40_000_000, False: 8_000_000}
@@ -348,9 +348,7 @@ class ThreadChoice:
         self._before, self._pause, self._usual = None, LEAST_PAUSE, median(self._costs[kept])
 
     def _pause_after(self, test: Segment, *, agrees: bool) -> None:
-        """Pause so long that the test was a small share of the time, by what such tests lose as a rule: a single one may have lost more,
-        because another program took the processor or stopped this one. A test that contradicts the choice is repeated at once.
-        """
+        """Pause so long that the test was a small share of the time, by what such tests lose as a rule: other programs may have slowed this one."""
         cost, ratio = median(self._costs[bool(self.kept)]), median(self._ratios)
         led = self._settling[0].examples if self._settling else 0
         lost_ns = (test.examples + led) * cost * ((1 / ratio if self.kept else ratio) - 1)
@@ -361,10 +359,12 @@ class ThreadChoice:
         self._settling.clear()
         self._held_ns = 0
         self._least_pause_ns = int(lost_ns / EARLY_SHARE)
-        self._pause_ns = test.ns
+        # The first ones that contradict the choice are repeated at once. Later, other programs would cause too many.
+        self._pause_ns = test.ns if len(self._ratios) < RECENT else min(LATER_PAUSE * test.ns, MOST_PAUSE_NS)
         if agrees:
             longer_ns = min(max(self._pause * test.ns, settling_ns / share), MOST_PAUSE_NS)
-            self._pause_ns = int(max(longer_ns, lost_ns / share, CLEAR_PAUSE_NS if self._is_clear() else 0))
+            least_ns = CLEAR_PAUSE_NS if self._is_clear() else self._pause_ns
+            self._pause_ns = int(max(longer_ns, lost_ns / share, least_ns))
 
 
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
