@@ -268,6 +268,17 @@ def test_sound_batches_before_a_failing_map_batch_are_handed_out():
 
 
 @THREADS
+def test_a_map_batch_that_returns_nothing_is_named(threads):
+    def forget_one(batch):
+        return None if 6 in batch["i"] else batch
+
+    batches = iter(Loader(Numbers(20), 2, map_batch=forget_one, threads=threads))
+    assert indices_of(next(batches) for _ in range(3)) == batches_of(6, 2)
+    with pytest.raises(TransformError, match=r"batch 3 of epoch 0 .* got None: is a return missing\?"):
+        next(batches)
+
+
+@THREADS
 def test_leaving_a_loop_ends_the_threads(threads):
     for _ in range(5):
         for batch in Loader(Numbers(1000), 2, threads=threads):

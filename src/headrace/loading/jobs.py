@@ -208,13 +208,21 @@ class BatchMaker:
     def apply_transform(self, run: BatchRun, transform: Callable[[Batch], Any], number: int, batch: Batch) -> Any:
         """The user's function on batch ``number`` of a run; its errors name the batch."""
         try:
-            return transform(batch)
+            made = transform(batch)
         except Exception as error:
-            start, stop = run.positions(number)
-            name = getattr(transform, "__qualname__", type(transform).__name__)
-            which = run.number + number
-            place = f"map_batch={name} on batch {which} of epoch {run.epoch} (positions {start} to {stop})"
-            raise TransformError(place, self._where(run.epoch, start, stop), error) from error
+            raise self._failure(run, transform, number, error) from error
+        if made is None:
+            nothing = TypeError("it must return a batch, got None: is a return missing?")
+            raise self._failure(run, transform, number, nothing) from nothing
+        return made
+
+    def _failure(
+        self, run: BatchRun, transform: Callable[[Batch], Any], number: int, error: Exception
+    ) -> TransformError:
+        start, stop = run.positions(number)
+        name = getattr(transform, "__qualname__", type(transform).__name__)
+        place = f"map_batch={name} on batch {run.number + number} of epoch {run.epoch} (positions {start} to {stop})"
+        return TransformError(place, self._where(run.epoch, start, stop), error)
 
     def _where(self, epoch: int, start: int, stop: int) -> Where:
         """The place of a batch's first example."""
