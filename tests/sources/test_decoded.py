@@ -10,6 +10,7 @@ from tests.codecs.images.files import golden, jpeg, made, noise
 import headrace as hr
 from headrace import _optional
 from headrace.codecs.images import open as opened
+from headrace.sources import decoded
 
 N = 40
 IMAGES = [jpeg(seed=seed) for seed in range(N)]
@@ -51,6 +52,33 @@ def test_decode_false_leaves_the_bytes(path):
     assert source[3]["image"] == IMAGES[3]
     assert source.fingerprint == hr.open(path).fingerprint
     assert hr.open(path).encoded()[3]["image"] == IMAGES[3]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda source: source[:],
+        lambda source: source[5:1:-1],
+        lambda source: source.select("image"),
+        lambda source: source.concat(source),
+        lambda source: source.filter(lambda example: example["image"].sum() > 0),
+        lambda source: source.random_split([0.5, 0.5], 1)[0],
+        lambda source: source.zip(source.rename({"image": "other"}).select("other")),
+    ],
+)
+def test_views_of_decoded_images_have_the_fingerprint_of_stored_ones(path, view, monkeypatch):
+    """Decoders may differ in pixels, and a state must fit all of them."""
+    found = view(hr.open(path)).fingerprint
+    decode = decoded.DecodedNode._pixels
+
+    def brighter(node, *arguments):
+        batch = decode(node, *arguments)
+        return {**batch, "image": np.minimum(batch["image"], 254) + 1}
+
+    monkeypatch.setattr(decoded.DecodedNode, "_pixels", brighter)
+    source = hr.open(path)
+    assert np.array_equal(source.batch([0])["image"][0], np.minimum(PIXELS[0], 254) + 1)
+    assert view(source).fingerprint == found
 
 
 @pytest.fixture

@@ -258,6 +258,56 @@ def test_fingerprint_distinguishes_data(source):
     assert odd.fingerprint != source.fingerprint
 
 
+TEXTS = [f"word{number}" for number in range(2000)]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"a": np.arange(3), "b": np.arange(3) / 7, "c": np.array([True, False, True])},
+        {"a": hr.Ragged(hr.Strings.from_values(TEXTS), np.array([0, 1000, 2000]))},
+        {"a": hr.Ragged(np.arange(3) / 7, np.array([0, 1, 3])), "b": np.array(["x", "y"])},
+        {"a": [np.eye(2), np.eye(3)], "b": np.array([["x", "long"], ["y", "z"]], object)},
+    ],
+)
+def test_fingerprints_do_not_depend_on_how_numpy_prints(columns):
+    found = ColumnSource(columns).fingerprint
+    for options in ({"legacy": "1.25"}, {"linewidth": 200}, {"threshold": 3}, {"precision": 2}):
+        with np.printoptions(**options):
+            assert ColumnSource(columns).fingerprint == found, options
+
+
+def test_fingerprints_see_the_middle_of_long_lists():
+    def of(texts):
+        return ColumnSource({"a": hr.Ragged(hr.Strings.from_values(texts), np.array([0, 2000]))}).fingerprint
+
+    assert of(TEXTS) != of([*TEXTS[:1000], "other", *TEXTS[1001:]])
+    assert of([*TEXTS[:-2], "ab", "c"]) != of([*TEXTS[:-2], "a", "bc"])
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_arrays_of_several_shapes_belong_to_their_batch(threads):
+    source = ColumnSource(
+        {"a": [np.zeros((2, 2)), np.zeros((3, 3))], "t": hr.Ragged.from_list([[1, 2, 3], [4]], "int64")}
+    )
+
+    def add_one(values):
+        for each in values["a"] if isinstance(values["a"], list) else [values["a"]]:
+            each[...] += 1
+        return dict(values)
+
+    for loop in (
+        lambda: hr.Loader(source, 2, epochs=3, map_batch=add_one, threads=threads),
+        lambda: hr.Loader(source.window(1, feature="t").map(add_one), 4, epochs=2, threads=threads),
+    ):
+        assert [each.tolist() for batch in loop() for each in batch["a"]] == [
+            np.ones_like(each).tolist() for batch in loop() for each in batch["a"]
+        ]
+    for each in (source[0], next(iter(source))):
+        each["a"] += 1
+    assert not source[0]["a"].any()
+
+
 def made(example):
     return {"twice": example["x"] * 2, "text": "abc", "raw": b"x", "count": 3}
 

@@ -264,8 +264,8 @@ def _take_pooled(dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[An
 
 def take_rows(column: Any, order: Indices) -> Any:
     """The rows of a column at these positions, copied."""
-    if isinstance(column, list):
-        return [column[i] for i in order]
+    if isinstance(column, list):  # arrays of several shapes
+        return [column[i].copy() if isinstance(column[i], np.ndarray) else column[i] for i in order]
     return column.take(order) if isinstance(column, Ragged) else column[order]
 
 

@@ -19,7 +19,7 @@ from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices, RowSizer, size_of
+from headrace.contracts.values import Batch, Example, Indices, Ragged, RowSizer, size_of
 from headrace.errors import Where
 from headrace.sources.stacking import row
 
@@ -34,7 +34,6 @@ __all__ = [
     "OverNodes",
     "ReadsInOrder",
     "ReadsOne",
-    "SharesFingerprint",
     "checked_reader",
     "cuts_cleanly",
     "describe_count",
@@ -55,6 +54,8 @@ __all__ = [
     "walk",
 ]
 
+TEXT_KINDS = "OUS"
+"""The kinds of dtypes whose arrays are compared by their values, because how they hold text differs."""
 BLOCK = 256
 """Examples read at a time by iteration, if the node does not read in order."""
 FIRST_BLOCK = 64
@@ -132,14 +133,6 @@ class HasRuns(Protocol):
 
     def runs(self) -> Indices | None:
         """``int64 (runs + 1,)``: the first example of each run, and the number of all examples. ``None``: there is one run."""
-
-
-@runtime_checkable
-class SharesFingerprint(Protocol):
-    """A node that is another form of the same data."""
-
-    def fingerprint_node(self) -> Node:
-        """The node whose fingerprint it has."""
 
 
 @runtime_checkable
@@ -285,12 +278,11 @@ def records_below(node: Node) -> list[Records | Table]:
 def fingerprint_of(node: Node) -> str:
     """Sixteen hexadecimal digits that differ for other data: from the number of examples, the schema, and the first and last example.
 
-    They stay the same when files are moved, renamed, re-sharded or compressed.
+    They stay the same when files are moved, renamed, re-sharded or compressed, and when images are decoded by other means.
     """
-    if isinstance(node, SharesFingerprint):
-        return fingerprint_of(node.fingerprint_node())
     import hashlib  # imported here, because it loads OpenSSL
 
+    node = encoded_node(node)
     digest = hashlib.sha256(_bytes(f"{len(node)}{node.schema.to_json()}"))
     for index in (0, len(node) - 1) if len(node) else ():
         _add(digest.update, example_at(node, index))
@@ -315,9 +307,18 @@ def _add(update: Callable[[bytes], object], value: Any) -> None:
     elif hasattr(value, "tocsr"):
         entries = value.reshape((1, -1)).tocsr()
         update(entries.indices.astype(np.int64).tobytes() + entries.data.tobytes())
-    elif isinstance(value, np.ndarray) and value.dtype != object:
+    elif isinstance(value, np.ndarray) and value.dtype.kind not in TEXT_KINDS:
         update(value.tobytes())
-    elif isinstance(value, Strings):
-        update(repr(np.asarray(value)).encode())
     else:
-        update(repr(value.to_list() if hasattr(value, "to_list") else value).encode())
+        update(_bytes(repr(_plain(value))))
+
+
+def _plain(value: Any) -> Any:
+    """A value without arrays: their ``repr`` depends on NumPy's version and settings, and leaves out the middle."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in TEXT_KINDS:
+        return value.shape, value.tobytes()
+    if isinstance(value, (np.ndarray, np.generic, Strings)):
+        value = value.tolist()
+    elif isinstance(value, Ragged):
+        value = value.to_list()
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -11,7 +11,7 @@ from headrace.contracts.protocols import CutsCleanly, defines, known_bytes
 from headrace.contracts.records import GivesReader, IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of
+from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import Node, examples_by_index
 from headrace.sources.stacking import as_columns, row, schema_of
@@ -55,7 +55,8 @@ class TableNode:
         if not isinstance(self.records, ReadsBlocks):
             yield from examples_by_index(self)
             return
-        for batch in self.records.blocks(self._names, at_once):
+        for block in self.records.blocks(self._names, at_once):
+            batch = {name: _own(column) for name, column in block.items()}
             for position in range(_length(next(iter(batch.values()), ()))):
                 yield row(batch, position)
 
@@ -125,9 +126,18 @@ def _length(column: Any) -> int:
     return int(column.shape[0]) if hasattr(column, "tocsr") else len(column)
 
 
+def _own(column: Any, axes: int = 1) -> Any:
+    """A column whose rows may be changed: a copy of one that shares the memory of its table. A row of one axis is a number, which is a copy anyway."""
+    if isinstance(column, Ragged) and isinstance(column.values, (Ragged, np.ndarray)):
+        first, last = int(column.offsets[0]), int(column.offsets[-1])
+        used = column.values[first:last]
+        values = _own(used, 0)
+        return column if values is used else Ragged(values, column.offsets - first)
+    is_shared = isinstance(column, np.ndarray) and column.ndim > axes and not column.flags.writeable
+    return column.copy() if is_shared else column
+
+
 def _take(column: Any, indices: Indices) -> Any:
-    if isinstance(column, list):
-        return [column[i] for i in indices]
-    if isinstance(column, (Ragged, Strings)):
-        return column.take(indices)
+    if isinstance(column, (list, Ragged, Strings)):
+        return take_rows(column, indices)
     return column.tocsr()[indices] if hasattr(column, "tocsr") else np.asarray(column)[indices]

@@ -110,6 +110,15 @@ class SourceTests(ABC):
                 column[...] = 0
         assert_same(source.batch([0]), before)
 
+    def test_examples_are_the_callers_own(self, source: Source) -> None:
+        before = [dict(source[index]) for index in range(len(source))]
+        for example in source:
+            for value in example.values():
+                if isinstance(value, np.ndarray) and value.dtype.kind in "iufb" and value.flags.writeable:
+                    value[...] = 0
+        for found, expected in zip(source, before, strict=True):
+            assert_same(dict(found), expected)
+
     def test_places_name_a_file(self, source: Source) -> None:
         for index in (0, len(source) - 1):
             assert str(source.where(index))

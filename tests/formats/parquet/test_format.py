@@ -227,6 +227,21 @@ def test_numbers_are_read_without_importing_pandas(tmp_path):
     subprocess.run([sys.executable, "-c", READS, str(path)], check=True)
 
 
+def test_arrays_of_examples_may_be_changed(path):
+    rows = {"x": np.ones((4, 3)), "t": hr.Ragged(np.arange(6.0), np.array([0, 1, 3, 3, 6])), "s": np.array(["a"] * 4)}
+    hr.write(path, rows)
+    source = hr.open(path)
+    for example in source:
+        example["x"] *= 2
+        example["t"] *= 2
+    for found, number in zip(source, range(4), strict=True):
+        assert found["x"].tolist() == [1, 1, 1]
+        assert found["t"].tolist() == rows["t"][number].tolist()
+    assert [float(example["x"][0]) for example in source.map(lambda example: {"x": example["x"].__imul__(3)})] == [
+        3
+    ] * 4
+
+
 def test_a_column_that_is_there_twice_is_not_guessed(path):
     table = pa.table({"a/b": [1], "a": pa.array([{"b": 2, "c": 3}])})
     pq.write_table(table, path)
