@@ -11,6 +11,7 @@ import pytest
 from tests.loading.workers import test_workers
 
 import headrace as hr
+from headrace.adapters import arrow
 from headrace.adapters.arrow import from_arrow, to_arrow, to_reader
 
 
@@ -222,3 +223,19 @@ def test_rows_of_a_function_keep_their_lengths():
     late = text.map(lambda example: {"x": np.zeros(2 if example["text"] == "d e f" else 1)})
     with pytest.raises(hr.SchemaMismatch, match=r"a length of 2.*record 3, feature 'x'"):
         to_arrow(late, block=2)
+
+
+@pytest.mark.parametrize("most", [1, 60, 400])
+def test_blocks_with_too_much_text_are_divided(monkeypatch, most):
+    columns = {
+        "t": hr.Strings.from_values(["x" * (7 * number % 50) for number in range(20)]),
+        "r": hr.Ragged(hr.Strings.from_values(list("abcdefghijkl")), np.r_[np.zeros(10, int), 3, 3, 3, np.full(8, 12)]),
+        "n": np.arange(40).reshape(20, 2),
+        "a": [np.full((number % 3, 2), number) for number in range(20)],
+    }
+    source = hr.ColumnSource(columns)
+    expected = to_arrow(source, block=9)
+    monkeypatch.setattr(arrow, "MOST_OFFSET", most)
+    found = to_arrow(source, block=9)
+    assert found.equals(expected)
+    assert (found.column("t").num_chunks > 3) is (most < 400)

@@ -11,7 +11,7 @@ import numpy as np
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.arrow import from_arrow as column_from_arrow
 from headrace.formats.table.arrow import leaf_array
@@ -26,6 +26,7 @@ from headrace.formats.table.arrow_types import (
     schema_of_leaves,
 )
 from headrace.formats.table.blocks import RowBlocks
+from headrace.formats.table.to_arrow import MOST_OFFSET
 from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import BadValue
 from headrace.sources.node import Node
@@ -89,10 +90,21 @@ def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     def blocks() -> Iterator[Any]:
         for start in range(0, n, block):
             batch = waiting.pop() if waiting else read(start)
-            arrays = [_array_of(batch[name], feature, name, start) for name, feature in schema.items()]
-            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+            for first, part in _fitting(batch, start, min(start + block, n)):
+                arrays = [_array_of(part[name], feature, name, first) for name, feature in schema.items()]
+                yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     return pa.RecordBatchReader.from_batches(target, blocks())
+
+
+def _fitting(batch: Batch, start: int, stop: int) -> Iterator[tuple[int, Batch]]:
+    """The rows from ``start`` up to ``stop``, in as many parts as text with offsets of 32 bits needs. Each with its first row."""
+    if stop - start < 2 or max(map(size_of, batch.values()), default=0) <= MOST_OFFSET:
+        yield start, batch
+        return
+    middle = (start + stop) // 2
+    yield from _fitting({name: column[: middle - start] for name, column in batch.items()}, start, middle)
+    yield from _fitting({name: column[middle - start :] for name, column in batch.items()}, middle, stop)
 
 
 def _array_of(column: Any, feature: Feature, name: str, start: int) -> Any:
