@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.forks import exit_code, fork
 
+import headrace as hr
 from headrace import _native
 from headrace.errors import CorruptFile, NoFiles
 from headrace.io.cache.inflated import InflatedStream
@@ -126,13 +127,50 @@ def test_pages_already_read_are_released_in_large_sets(paths, monkeypatch):
     monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 100)
     files = FileSet(paths[:2])
     files.content(0), files.content(1)
-    files.passed(5000, of=1000)
-    files.passed(99, of=1001)
+    files.passed(5000, of=1000, last=1)
+    files.passed(99, of=1001, last=1)
     assert dropped == []
     files.passed(1, of=1001)
     assert dropped == paths[:2]
     files.passed(99, of=1001)
     assert dropped == paths[:2]
+
+
+def test_only_pages_of_files_that_were_passed_are_released(paths, monkeypatch):
+    """Of a set of thousands of files, a reader in order passes few at a time."""
+    dropped = []
+    monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
+    monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
+    monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 100)
+    files = FileSet(paths)
+    assert len(paths) > 4
+    for number in range(len(paths)):
+        files.content(number)
+    files.passed(40, of=2000, first=0, last=1)
+    files.passed(60, of=2000, first=1, last=2)
+    assert dropped == paths[:3]
+    files.passed(100, of=2000, first=2, last=2)
+    assert dropped[3:] == paths[2:3]
+    files.passed(40, of=2000, first=3, last=3)
+    files.passed(60, of=2000, first=0, last=0)  # the next epoch
+    assert dropped[4:] == paths[3:4]
+    files.passed(40, of=2000, first=1, last=1)
+    assert dropped[5:] == paths[:2]
+
+
+def test_every_reader_in_order_releases_what_it_has_passed(tmp_path, monkeypatch):
+    dropped = []
+    monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(os.path.basename(self.path)))
+    monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
+    monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 1000)
+    for end in ("tfrecord", "csv", "parquet", "rec"):
+        for number in range(4):
+            options = {"codec": "example"} if end == "rec" else {}
+            hr.write(tmp_path / f"{number}.{end}", {"x": np.arange(200)}, **options)
+        dropped.clear()
+        source = hr.open(tmp_path / f"*.{end}", **options)
+        assert [int(value) for batch in hr.Loader(source, 50, threads=0) for value in batch["x"]] == [*range(200)] * 4
+        assert list(dict.fromkeys(dropped))[:3] == [f"{number}.{end}" for number in range(3)]
 
 
 def test_small_sets_are_mapped_and_large_ones_read(paths, monkeypatch):

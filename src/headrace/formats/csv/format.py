@@ -98,7 +98,9 @@ class CsvRecords(FramedRecords):
                 (block, start, start + size)
                 for start, size in zip(starts.tolist(), (ends - begins).tolist(), strict=True)
             ]
-        files.passed(index.total_bytes * count // max(len(index), 1), of=index.total_bytes)
+        if places:
+            size = index.total_bytes * count // len(index)
+            files.passed(size, of=index.total_bytes, first=places[0][0], last=places[-1][0])
         return [(files.content(number).buffer, begin, end) for number, begin, end in places]
 
     def findings(self, *key: object) -> Findings | None:

@@ -183,9 +183,11 @@ class FramedRecords:
             return self._files.fetched(which, offsets, index.ends(indices, self._files.size) - offsets)
         scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
         if not len(indices) or self._files.worth_mapping(index.total_bytes):
+            if not scattered and len(indices):
+                first, last = (0, 0) if which is None else (int(which[0]), int(which[-1]))
+                size = index.total_bytes * len(indices) // len(index)
+                self._files.passed(size, of=index.total_bytes, first=first, last=last)
             buffers, which = self._files.buffers(which)
-            if not scattered:
-                self._files.passed(index.total_bytes * len(indices) // max(len(index), 1), of=index.total_bytes)
             return buffers, which, offsets
         sizes = index.ends(indices, self._files.size) - offsets
         block, starts = self._files.read(which, offsets, sizes)

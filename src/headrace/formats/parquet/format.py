@@ -235,7 +235,7 @@ class ParquetTable(BlockTable):
     def _release_pages(self, block: RowBlock, leaves: int) -> None:
         """Count these columns of a block as read, so that memory does not grow with the files: see :meth:`FileSet.passed`."""
         share = block.rows / max(len(self), 1) * leaves / max(len(self._leaves), 1)
-        self._files.passed(int(self._total_bytes * share), of=self._total_bytes)
+        self._files.passed(int(self._total_bytes * share), of=self._total_bytes, first=block.file, last=block.file)
 
     @cached_property
     def _total_bytes(self) -> int:

@@ -68,6 +68,7 @@ class FileSet:
         self._open = Descriptors()
         self._touched_bytes = 0
         self._passed_bytes = 0
+        self._passed_files: tuple[int, int] | None = None  # the first and the last one since pages were released
         self._advised = (False, 0)
         self._remote: dict[int, RemoteFile] = {}
 
@@ -254,17 +255,28 @@ class FileSet:
         """Whether it is better to map records of a set of ``total`` bytes than to read them."""
         return not mapping_limits.CAN_READ or total <= mapping_limits.scattered_limit()
 
-    def passed(self, size: int, *, of: int) -> None:
-        """Count ``size`` bytes, out of ``of``, that a sequential reader has read.
+    def passed(self, size: int, *, of: int, first: int = 0, last: int = 0) -> None:
+        """Count ``size`` bytes, out of ``of``, that a sequential reader has read, of the files from ``first`` to ``last``.
 
-        Releases all pages whenever the bytes that may stay mapped behind such a reader have been read.
+        Releases their pages, and those of files passed before, whenever the bytes that may stay mapped behind such a reader have been
+        read. A set may have thousands of files, so others are left alone.
         """
         if of <= mapping_limits.IN_ORDER_MAPPED_BYTES:
             return
+        low, high = self._passed_files or (first, last)
+        if last < low:  # the next epoch
+            self._release(low, high)
+            low, high = first, last
+        self._passed_files = min(low, first), max(high, last)
         self._passed_bytes += size
         if self._passed_bytes >= mapping_limits.PASSED_BYTES:
-            self._passed_bytes = 0
-            for file in list(self._mapped.values()):
+            self._release(*self._passed_files)
+
+    def _release(self, first: int, last: int) -> None:
+        """Release the pages of these files."""
+        self._passed_bytes, self._passed_files = 0, None
+        for number in range(first, last + 1):
+            if (file := self._mapped.get(number)) is not None:
                 file.drop()
 
     def touched(self, size: int, *, scattered: int = 0) -> None:
