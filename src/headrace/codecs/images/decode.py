@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.codecs.images.encode import Pixels, common_channels
-from headrace.codecs.images.open import ImageHeader, is_upright_jpeg, open_image
+from headrace.codecs.images.open import BOMBS, ImageHeader, is_upright_jpeg, open_image
 from headrace.codecs.images.orientation import surely_upright
 from headrace.codecs.images.png import PLAIN_PIXELS, decode_png, is_png, plain_header
 from headrace.contracts.feature import IMAGE_AXES, Feature
@@ -27,7 +27,6 @@ LEFT = "decode=False leaves images as the bytes that they are stored as."
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
 TRUSTED_BYTES = 64 << 20
 """The most to allocate for a declared size before an image has confirmed it."""
-BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
 
 
 def feature_of_images(stored: Feature, images: Sequence[bytes], options: ImageOptions) -> Feature:
