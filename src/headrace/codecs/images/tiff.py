@@ -61,11 +61,11 @@ def deep_pixels(pillow: Any, image: bytes) -> Pixels:
 def _one_half(pillow: Any, image: bytes, *, is_swapped: bool) -> Pixels:
     with pillow.open(io.BytesIO(image), formats=("TIFF",)) as opened:
         if is_swapped:
-            opened.tile = [_swapped(tile) for tile in opened.tile]
+            opened.tile = [_swap_bytes(tile) for tile in opened.tile]
         return np.asarray(opened)
 
 
-def _swapped(tile: Any) -> Any:
+def _swap_bytes(tile: Any) -> Any:
     """A part of an image in Pillow, with the other byte order."""
     raw_mode, *others = tile[3]
     parts = (*tile[:3], (raw_mode[:-1] + SWAPPED[raw_mode[-1]], *others))
