@@ -10,7 +10,8 @@ from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatc
 
 __all__ = ["NativeFault", "describe"]
 
-VERIFY_HINT = "`headrace verify` lists every fault; on_corrupt='skip' leaves damaged records out."
+LIST_HINT = "`headrace verify` lists every fault"
+VERIFY_HINT = LIST_HINT + "; on_corrupt='skip' leaves damaged records out."
 KINDS = {0: "no values", 1: "bytes", 2: "float32", 3: "int64"}
 
 
@@ -73,7 +74,9 @@ def _describe_wire(_error: NativeFault, where: Where) -> DataError:
         where,
         expected="a valid protobuf message",
         found="other bytes",
-        hint="If the records are not messages, read them with codec='raw'. " + VERIFY_HINT,
+        hint="If the records are not messages, read them with codec='raw'. "
+        + LIST_HINT
+        + ".",  # skipping looks at records, not into them
     )
 
 

@@ -6,7 +6,9 @@
 #include <numbers>
 #include <span>
 
-// The filters, the order of the passes and every rounding are those of Pillow's Image.resize.
+#include "core/pixels/alpha.hpp"
+
+// The filters, the order of the passes and every rounding are those of Image.resize in Pillow 13.
 
 namespace headrace::pixels {
 namespace {
@@ -82,6 +84,9 @@ void transpose(const std::uint8_t* from, std::size_t from_step, std::size_t rows
 }
 
 constexpr ResizeKernels plain{&weigh, &transpose};
+
+/// How much shorter a side becomes.
+double loss(std::size_t from, std::size_t to) { return static_cast<double>(from) - static_cast<double>(to); }
 
 /// One side of the part of a shrunk image that holds [begin, begin + length) of the image.
 struct Cover {
@@ -162,16 +167,42 @@ void Resizer::plan(const View& view, Size image, Filter filter, std::size_t shri
                across_.end - across_.begin};
     window_ = {window.height, window.width};
     is_flipped_ = view.is_flipped;
+    is_weighed_ = filter != Filter::nearest && !(across_.is_copy && down_.is_copy);
+    are_columns_first_ = !across_.is_copy && !down_.is_copy &&
+                         loss(rows.length, view.size.height) > 2 * std::max(0.0, loss(columns.length, view.size.width));
 }
 
 void Resizer::run(Pixels from, std::size_t channels, std::uint8_t* out) {
+    const bool is_alpha = is_weighed_ && has_alpha(channels);
+    if (is_alpha) {
+        multiplied_.resize(needed_.height * needed_.width * channels);
+        multiply_by_alpha(from, {needed_.height, needed_.width}, channels, multiplied_.data());
+        from = {multiplied_.data(), needed_.width * channels};
+    }
+    are_columns_first_ ? run_columns_first(from, channels, out) : run_rows_first(from, channels, out);
+    if (is_alpha) divide_by_alpha(out, window_.height * window_.width, channels);
+}
+
+void Resizer::run_columns_first(const Pixels& from, std::size_t channels, std::uint8_t* out) {
+    const std::size_t wide = needed_.width * channels, narrow = window_.width * channels;
+    const std::size_t at_once = std::clamp<std::size_t>(most_samples / std::max(wide, narrow), 1, window_.height);
+    flat_.resize(at_once * wide);
+    for (std::size_t first = 0; first < window_.height; first += at_once) {
+        const std::size_t rows = std::min(at_once, window_.height - first);
+        resize_columns(from, wide, first, rows, flat_.data(), wide);
+        resize_rows({flat_.data(), wide}, rows, channels, 0, window_.width);
+        std::memcpy(out + first * narrow, narrow_.data(), rows * narrow);
+    }
+}
+
+void Resizer::run_rows_first(Pixels from, std::size_t channels, std::uint8_t* out) {
     const std::size_t row_size = window_.width * channels;
     if (across_.is_copy) {
         if (is_flipped_) {
             mirror_rows(from, channels);
             from = {narrow_.data(), row_size};
         }
-        return resize_columns(from, row_size, out, row_size);
+        return resize_columns(from, row_size, 0, window_.height, out, row_size);
     }
     // All rows are resized before the first column. Those of a tall image could take thousands of times the memory of
     // the image, so some columns of the result are made at a time.
@@ -179,14 +210,15 @@ void Resizer::run(Pixels from, std::size_t channels, std::uint8_t* out) {
     const std::size_t at_once = std::max<std::size_t>(1, most_samples / (rows * channels));
     for (std::size_t first = 0; first < window_.width; first += at_once) {
         const std::size_t columns = std::min(at_once, window_.width - first);
-        resize_rows(from, channels, first, columns);
-        resize_columns({narrow_.data(), columns * channels}, columns * channels, out + first * channels, row_size);
+        resize_rows(from, needed_.height, channels, first, columns);
+        resize_columns({narrow_.data(), columns * channels}, columns * channels, 0, window_.height,
+                       out + first * channels, row_size);
     }
 }
 
-void Resizer::resize_columns(const Pixels& from, std::size_t row_size, std::uint8_t* out,
-                             std::size_t out_stride) const {
-    for (const Taps::Sample& sample : down_.samples) {
+void Resizer::resize_columns(const Pixels& from, std::size_t row_size, std::size_t first_row, std::size_t rows_out,
+                             std::uint8_t* out, std::size_t out_stride) const {
+    for (const Taps::Sample& sample : std::span(down_.samples).subspan(first_row, rows_out)) {
         const std::uint8_t* const rows = from.data + sample.begin * from.stride;
         if (down_.is_copy) {
             std::memcpy(out, rows, row_size);
@@ -207,7 +239,8 @@ void Resizer::mirror_rows(const Pixels& from, std::size_t channels) {
     }
 }
 
-void Resizer::resize_rows(const Pixels& from, std::size_t channels, std::size_t first_column, std::size_t columns) {
+void Resizer::resize_rows(const Pixels& from, std::size_t height, std::size_t channels, std::size_t first_column,
+                          std::size_t columns) {
     const std::size_t first_sample = is_flipped_ ? window_.width - first_column - columns : first_column;
     const auto samples = std::span(across_.samples).subspan(first_sample, columns);
     std::size_t left = samples.front().begin, right = 0;
@@ -218,7 +251,7 @@ void Resizer::resize_rows(const Pixels& from, std::size_t channels, std::size_t 
     // With its columns as rows, a strip of rows is resized like columns are.
     const std::size_t wide = (right - left) * channels, narrow = columns * channels;
     const std::size_t strip = std::clamp<std::size_t>(most_samples / wide, 1, most_strip);
-    const std::size_t rows = std::max(needed_.height, strip);
+    const std::size_t rows = std::max(height, strip);
     narrow_.resize(rows * narrow);
     turned_.resize(wide * strip);
     turned_narrow_.resize(narrow * strip);
@@ -227,9 +260,9 @@ void Resizer::resize_rows(const Pixels& from, std::size_t channels, std::size_t 
     for (std::size_t row = 0; row < rows; row += strip) {
         const std::size_t first = std::min(row, rows - strip); // The last strip begins in the one before.
         Pixels at{begin + first * from.stride, from.stride};
-        if (needed_.height < strip) {
+        if (height < strip) {
             few_.assign(strip * wide, 0);
-            for (std::size_t i = 0; i < needed_.height; ++i) {
+            for (std::size_t i = 0; i < height; ++i) {
                 std::memcpy(few_.data() + i * wide, begin + i * from.stride, wide);
             }
             at = {few_.data(), wide};
@@ -245,7 +278,7 @@ void Resizer::resize_rows(const Pixels& from, std::size_t channels, std::size_t 
 }
 
 void Resizer::shrink() noexcept {
-    for (auto* each : {&narrow_, &turned_, &turned_narrow_, &few_}) {
+    for (auto* each : {&multiplied_, &flat_, &narrow_, &turned_, &turned_narrow_, &few_}) {
         if (each->capacity() > kept_samples) *each = {};
     }
 }

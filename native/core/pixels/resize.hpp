@@ -78,8 +78,9 @@ struct Pixels {
     std::size_t stride; ///< Samples from one row to the next.
 };
 
-/// Resizes as Pillow does, to the bit: first every row, then every column, both in 22 bits of fraction and rounded to
-/// `uint8`. Each thread needs its own, which keeps its memory.
+/// Resizes as Pillow 13 does, to the bit: first every row, then every column, both in 22 bits of fraction and rounded
+/// to `uint8`. The columns come first where the height shrinks by more than twice as many pixels as the width. Colours
+/// are weighed by their alpha, if the pixels have 2 or 4 channels. Each thread needs its own, which keeps its memory.
 class Resizer {
   public:
     explicit Resizer(const ResizeKernels& kernels) : kernels_(kernels) {}
@@ -98,8 +99,12 @@ class Resizer {
     void shrink() noexcept;
 
   private:
-    void resize_rows(const Pixels& from, std::size_t channels, std::size_t first_column, std::size_t columns);
-    void resize_columns(const Pixels& from, std::size_t row_size, std::uint8_t* out, std::size_t out_stride) const;
+    void run_rows_first(Pixels from, std::size_t channels, std::uint8_t* out);
+    void run_columns_first(const Pixels& from, std::size_t channels, std::uint8_t* out);
+    void resize_rows(const Pixels& from, std::size_t height, std::size_t channels, std::size_t first_column,
+                     std::size_t columns);
+    void resize_columns(const Pixels& from, std::size_t row_size, std::size_t first_row, std::size_t rows_out,
+                        std::uint8_t* out, std::size_t out_stride) const;
     void mirror_rows(const Pixels& from, std::size_t channels);
 
     const ResizeKernels& kernels_;
@@ -107,7 +112,9 @@ class Resizer {
     Box needed_;
     Size window_;
     bool is_flipped_ = false;
-    std::vector<std::uint8_t> narrow_, turned_, turned_narrow_, few_;
+    bool is_weighed_ = false; ///< Pixels are sums of several ones.
+    bool are_columns_first_ = false;
+    std::vector<std::uint8_t> multiplied_, flat_, narrow_, turned_, turned_narrow_, few_;
 };
 
 /// The `shrink` (1, 4 or 8, at most `most`) that an image may be decoded by, so that what is left to do for a view

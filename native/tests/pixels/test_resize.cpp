@@ -137,24 +137,49 @@ void test_windows_and_mirrors(const ResizeKernels& kernels) {
     }
 }
 
-/// The rows of a tall image are resized some columns at a time, which changes no pixel.
-void test_tall_images(const ResizeKernels& kernels) {
+/// Where all resized rows would take much memory, some columns are made at a time, which changes no pixel.
+void test_tall_images(const ResizeKernels& kernels, Size to, bool is_flipped) {
     const Size size{60000, 1};
     const Samples image = random_samples(60000, 1);
-    for (const bool is_flipped : {false, true}) {
-        const View whole{{0, 0, 60000, 1}, {2, 1300}, {0, 0, 2, 1300}, is_flipped};
-        const Samples found = resized(kernels, image, size, 1, whole, Filter::bicubic);
-        for (const std::size_t left : {std::size_t{0}, std::size_t{900}}) {
-            const View part{{0, 0, 60000, 1}, {2, 1300}, {0, left, 2, 400}, is_flipped};
-            const Samples wanted = resized(kernels, image, size, 1, part, Filter::bicubic);
-            const std::size_t at = is_flipped ? 1300 - left - 400 : left;
-            for (std::size_t row = 0; row < 2; ++row) {
-                check(std::equal(wanted.begin() + static_cast<std::ptrdiff_t>(row * 400),
-                                 wanted.begin() + static_cast<std::ptrdiff_t>(row * 400 + 400),
-                                 found.begin() + static_cast<std::ptrdiff_t>(row * 1300 + at)));
-            }
+    const View whole{{0, 0, 60000, 1}, to, {0, 0, to.height, to.width}, is_flipped};
+    const Samples found = resized(kernels, image, size, 1, whole, Filter::bilinear);
+    const View part{{0, 0, 60000, 1}, to, {0, 900, to.height, 400}, is_flipped};
+    const Samples wanted = resized(kernels, image, size, 1, part, Filter::bilinear);
+    const std::size_t at = is_flipped ? to.width - 900 - 400 : 900;
+    for (std::size_t row = 0; row < to.height; ++row) {
+        check(std::equal(wanted.begin() + static_cast<std::ptrdiff_t>(row * 400),
+                         wanted.begin() + static_cast<std::ptrdiff_t>(row * 400 + 400),
+                         found.begin() + static_cast<std::ptrdiff_t>(row * to.width + at)));
+    }
+}
+
+/// Rows that are rounded before the columns differ from columns that are rounded before the rows.
+void test_order_of_passes(const ResizeKernels& kernels) {
+    const Size size{100, 20};
+    for (const std::size_t channels : {1, 3}) {
+        const Samples image = random_samples(100 * 20 * channels, 3);
+        const auto make = [&](const Samples& from, Size before, Size after) {
+            const View view{{0, 0, before.height, before.width}, after, {0, 0, after.height, after.width}};
+            return resized(kernels, from, before, channels, view, Filter::lanczos);
+        };
+        for (const Size to : {Size{81, 10}, Size{80, 10}, Size{79, 10}, Size{99, 40}, Size{101, 40}}) {
+            const Samples rows_first = make(make(image, size, {100, to.width}), {100, to.width}, to);
+            const Samples columns_first = make(make(image, size, {to.height, 20}), {to.height, 20}, to);
+            const bool are_columns_first = to == Size{79, 10} || to == Size{99, 40};
+            check(make(image, size, to) == (are_columns_first ? columns_first : rows_first));
+            check(rows_first != columns_first);
         }
     }
+}
+
+/// What is transparent does not shine through, except with the filter that takes pixels as they are.
+void test_alpha(const ResizeKernels& kernels) {
+    const Samples image{255, 0, 0, 0, 0, 0, 255, 255, 255, 0, 0, 0, 0, 0, 255, 255};
+    const View view{{0, 0, 1, 4}, {1, 2}, {0, 0, 1, 2}};
+    check(resized(kernels, image, {1, 4}, 4, view, Filter::box) == Samples{0, 0, 255, 128, 0, 0, 255, 128});
+    check(resized(kernels, image, {1, 4}, 4, view, Filter::nearest) == Samples{0, 0, 255, 255, 0, 0, 255, 255});
+    const View same{{0, 0, 1, 4}, {1, 4}, {0, 0, 1, 4}};
+    check(resized(kernels, image, {1, 4}, 4, same, Filter::box) == image);
 }
 
 void test_shrinking() {
@@ -188,6 +213,10 @@ int main() {
         }
     }
     const ResizeKernels* const vector = vector_resize_kernels();
-    test_tall_images(vector != nullptr ? *vector : plain_resize_kernels());
+    const ResizeKernels& best = vector != nullptr ? *vector : plain_resize_kernels();
+    for (const bool is_flipped : {false, true}) test_tall_images(best, {2, 1300}, is_flipped); // columns first
+    test_tall_images(best, {60001, 1300}, true);                                               // rows first
+    test_order_of_passes(best);
+    test_alpha(best);
     test_shrinking();
 }

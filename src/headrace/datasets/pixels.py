@@ -94,7 +94,7 @@ def _decode_same_size(
     files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...], dtype: str
 ) -> npt.NDArray[Any]:
     """Decode images of one size in parallel, each directly into its row."""
-    out = decoder.allocated(shape, files[0])
+    out = decoder.allocated(shape, files)
     _, height, width, _ = shape
     bounds = _bounds(len(files)) if len(files) * height * width > WORTH_A_THREAD else [(0, len(files))]
 

@@ -363,3 +363,15 @@ def test_opened_small_pngs_are_what_pillow_gives(tmp_path_factory, images):
     expected = np.stack([np.array(Image.open(io.BytesIO(image))) for image in images])
     assert ways  # by native code
     np.testing.assert_array_equal(found, expected.reshape(found.shape))
+
+
+def test_skipping_damage_does_not_skip_damaged_images(tmp_path):
+    """It is about records, which are intact. `verify` lists the images."""
+    path = tmp_path / "x.tfrecord"
+    hr.write(path, {"image": np.array([jpeg(), jpeg()[:-20], jpeg()], object)})
+    source = hr.open(path, on_corrupt="skip")
+    with pytest.raises(hr.CorruptRecord) as error:
+        list(source)
+    assert error.value.where.record == 1
+    damaged = {fault.where.record for fault in hr.verify(path, images=True).faults}
+    assert len(list(source[[number for number in range(3) if number not in damaged]])) == 2

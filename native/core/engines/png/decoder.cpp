@@ -17,7 +17,8 @@ constexpr std::uint32_t kind_of(const char (&name)[5]) {
     return kind;
 }
 
-constexpr std::uint32_t pixels = kind_of("IDAT"), end = kind_of("IEND"), transparency = kind_of("tRNS");
+constexpr std::uint32_t header = kind_of("IHDR"), pixels = kind_of("IDAT"), end = kind_of("IEND"),
+                        transparency = kind_of("tRNS");
 
 [[nodiscard]] std::uint32_t number(Cursor& cursor) {
     const auto value = cursor.le<std::uint32_t>();
@@ -47,15 +48,21 @@ bool PngReader::read(Bytes file, std::byte* out) {
     Cursor cursor(file.subspan(head_.size()), head_.size());
     Bytes stream;
     joined_.clear();
+    bool is_behind_pixels = false;
     for (unsigned parts = 0;;) {
         const std::uint32_t size = number(cursor);
         const Bytes checked = cursor.take(std::uint64_t{size} + kind_bytes);
         const std::uint32_t stored = number(cursor), kind = load_le<std::uint32_t>(checked.data());
-        if (kind == transparency) return false;
-        if (kind == end) break;
-        if (kind != pixels) continue;
+        // First of all, since a changed bit may hide a transparent colour in a chunk of another name.
         const std::uint32_t found = crc32(checked);
         if (stored != found) throw FormatError(Fault::payload_checksum, cursor.offset(), stored, found);
+        if (kind == transparency || kind == header) return false;
+        if (kind == end) break;
+        if (kind != pixels) {
+            is_behind_pixels = parts != 0;
+            continue;
+        }
+        if (is_behind_pixels) throw FormatError(Fault::structure, cursor.offset());
         const Bytes part = checked.subspan(kind_bytes);
         if (++parts == 2) joined_.assign(stream.begin(), stream.end());
         if (parts >= 2) joined_.insert(joined_.end(), part.begin(), part.end());

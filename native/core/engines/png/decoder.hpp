@@ -10,7 +10,7 @@ namespace headrace {
 
 /// Reads PNG images that have one header: 8 or 16 bits, gray or colours, with or without alpha, not interlaced.
 ///
-/// It checks the checksums of the pixels' chunks and of the pixels, and keeps its memory for the next image.
+/// It checks the checksums of all chunks and of the pixels, and keeps its memory for the next image.
 class PngReader {
   public:
     static constexpr std::size_t head_bytes = 33; ///< Of the signature and the header's chunk.
@@ -26,7 +26,8 @@ class PngReader {
     /// before allocating memory.
     [[nodiscard]] bool may_hold(Bytes file) const noexcept;
 
-    /// Writes the samples of one image to `out`. False if it has another header, or a transparent colour.
+    /// Writes the samples of one image to `out`. False if it has another header, or a second one, or a transparent
+    /// colour.
     ///
     /// Throws FormatError{truncated, payload_checksum, wrong_count, structure} for a damaged file, {range} for an
     /// unknown filter.

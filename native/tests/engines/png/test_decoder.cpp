@@ -43,11 +43,22 @@ int main() {
         const Fault found = fault_of([&] { (void)reader.read(bytes_of(whole.substr(0, cut)), to); }).fault;
         check(found == Fault::truncated);
     }
-    for (std::size_t at = PngReader::head_bytes; at < whole.size() - 12; ++at) { // every byte of the pixel chunk
-        std::string bad(whole);
-        bad[at] = static_cast<char>(bad[at] ^ 0x11);
-        (void)fault_of([&] { (void)reader.read(bytes_of(bad), to); });
+    for (const auto file : {whole, parts, keyed}) { // a changed bit in any chunk
+        for (std::size_t at = PngReader::head_bytes; at < file.size(); ++at) {
+            std::string bad(file);
+            bad[at] = static_cast<char>(bad[at] ^ 0x20);
+            if (file == keyed && at >= PngReader::head_bytes + 14) break; // the rest is left to the library
+            (void)fault_of([&] { (void)reader.read(bytes_of(bad), to); });
+        }
     }
+    // Pixels behind another chunk: with "parts", the text is moved between both of their chunks.
+    const std::size_t text = PngReader::head_bytes, first = text + 15, second = first + 17;
+    const std::string apart = std::string(parts.substr(0, text)) + std::string(parts.substr(first, second - first)) +
+                              std::string(parts.substr(text, first - text)) + std::string(parts.substr(second));
+    check(fault_of([&] { (void)reader.read(bytes_of(apart), to); }).fault == Fault::structure);
+    const std::string again = std::string(whole.substr(0, text)) + std::string(whole.substr(8, 25)) +
+                              std::string(whole.substr(text)); // a second header
+    check(!reader.read(bytes_of(again), to));
     PngReader large(bytes_of(whole).first(PngReader::head_bytes), {1 << 20, 1 << 20, 1});
     check(!large.may_hold(bytes_of(whole)) && large.may_hold(bytes_of(whole.substr(1))));
     check(fault_of([&] { PngReader(bytes_of(whole).first(33), {SIZE_MAX / 2, 9, 1}); }).fault == Fault::header);

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.codecs.images.encode import Pixels, common_channels
-from headrace.codecs.images.open import ImageHeader, is_upright_jpeg, open_image
+from headrace.codecs.images.open import BOMBS, ImageHeader, is_upright_jpeg, open_image
 from headrace.codecs.images.orientation import surely_upright
 from headrace.codecs.images.png import PLAIN_PIXELS, decode_png, is_png, plain_header
 from headrace.contracts.feature import IMAGE_AXES, Feature
@@ -27,7 +27,8 @@ LEFT = "decode=False leaves images as the bytes that they are stored as."
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
 TRUSTED_BYTES = 64 << 20
 """The most to allocate for a declared size before an image has confirmed it."""
-BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
+LIKELY_BYTES = 128
+"""How many bytes of pixels a byte of an image is believed to hold. Photographs have less than half; a larger claim needs a decoded image."""
 
 
 def feature_of_images(stored: Feature, images: Sequence[bytes], options: ImageOptions) -> Feature:
@@ -180,6 +181,7 @@ class ImageDecoder:
             return None
         if channels not in JPEG_CHANNELS or not images or not images[0].startswith(JPEG_START):
             return None
+        self._confirm(images, height * width * channels)
         pixels, others = _native.decode_jpegs(self._upright_jpegs(images), height, width, channels)
         for position in others:
             self._decode(images[position], pixels[position], position)
@@ -195,24 +197,61 @@ class ImageDecoder:
         self, opened: Sequence[ImageHeader], images: Sequence[bytes]
     ) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
         shapes = [(header.height, header.width, self.channels or header.channels) for header in opened]
-        alike = len(set(shapes)) <= 1
-        stacked: npt.NDArray[Any] | list[npt.NDArray[Any]]
-        if alike:
+        stacked: npt.NDArray[Any] | None = None
+        if len(set(shapes)) <= 1:
             shape = shapes[0] if shapes else (self.height or 0, self.width or 0, self.channels or 0)
+            self._confirm(images[: len(opened)], math.prod(shape) * np.dtype(self.feature.dtype).itemsize)
             stacked = self._from_pool((len(opened), *shape))
-        else:
-            stacked = [self._from_pool(shape) for shape in shapes]
+        found: list[npt.NDArray[Any]] = []
         for position, header in enumerate(opened):
+            # Each is allocated when the ones before have shown what they are.
+            found.append(self._from_pool(shapes[position]) if stacked is None else stacked[position])
             try:
-                header.pixels_into(stacked[position])
+                header.pixels_into(found[position])
             except Exception as error:
                 raise self._damage_error(error, images[position], position) from error
-        return stacked
+        return found if stacked is None else stacked
 
-    def allocated(self, shape: tuple[int, ...], first: bytes) -> Pixels:
-        """Allocate batch memory for :meth:`into`. If a lot is requested, ``first``, one of the images, must have the declared size."""
+    def _confirm(self, images: Sequence[bytes], each: int, draws: npt.NDArray[np.float64] | None = None) -> None:
+        """Before a lot of memory is allocated for images, decode by themselves those that declare more pixels than their bytes likely hold.
+
+        Args:
+            images: The images.
+            each: How many bytes the result of each takes.
+            draws: See :meth:`images`.
+
+        Raises:
+            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the position of the first bad image.
+        """
+        if len(images) * each <= TRUSTED_BYTES:
+            return
+        for position, image in enumerate(images):
+            if each <= LIKELY_BYTES * len(image):
+                continue
+            try:
+                self._decode_alone(image, position)
+            except DataError:
+                self.images(images[:position], None if draws is None else draws[:position])  # may be damaged, too
+                raise
+
+    def _decode_alone(self, image: bytes, position: int) -> None:
+        """Decode an image that declares more pixels than its bytes likely hold, for nothing but its faults."""
+        header = self._open(image, position)
+        shape = (header.height, header.width, header.channels)
+        if math.prod(shape) <= LIKELY_BYTES * len(image):
+            return
+        try:
+            header.pixels_into(np.empty(shape, header.dtype))
+        except Exception as error:
+            raise self._damage_error(error, image, position) from error
+
+    def allocated(self, shape: tuple[int, ...], images: Sequence[bytes]) -> Pixels:
+        """Allocate batch memory for :meth:`into`. If a lot is requested, the first of the images must have the declared size, and those
+        that are small for it must be sound.
+        """
         if math.prod(shape) > TRUSTED_BYTES:
-            self._open(first, 0)
+            self._open(images[0], 0)
+        self._confirm(images, math.prod(shape[1:]) * np.dtype(self.feature.dtype).itemsize)
         return self._from_pool(shape)
 
     def into(self, image: bytes, out: Pixels) -> None:

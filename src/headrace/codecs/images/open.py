@@ -12,15 +12,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace import _native, _optional
-from headrace.codecs.images import png
-from headrace.codecs.images.encode import Pixels, apply_orientation, convert_pixels
+from headrace.codecs.images import png, tiff
+from headrace.codecs.images.encode import Pixels, apply_colour_key, apply_orientation, convert_pixels
 from headrace.codecs.images.orientation import LYING, orientation_of, surely_upright
-from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, decode_png, has_colour_key, plain_header
+from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, colour_key, decode_png, has_colour_key, plain_header
+from headrace.codecs.images.png_checks import check_png, checked_pixels
 from headrace.contracts.images import encoding_of
 from headrace.errors import CorruptRecord, MissingExtra
 from headrace.io.engines import engines
 
-__all__ = ["ImageHeader", "is_upright_jpeg", "open_image"]
+__all__ = ["BOMBS", "ImageHeader", "is_upright_jpeg", "open_image"]
 
 
 EXTRA = "images"
@@ -31,9 +32,7 @@ CMYK = ("CMYK", "YCCK")
 MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA", "PA": "RGBA"} | dict.fromkeys(
     ("P", "RGB", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"), "RGB"
 )
-COMPRESSION, JPEG_IN_TIFF, JPEG_TABLES, JPEG_END = 259, 7, 347, b"\xff\xd9"
-STRIPS_AND_TILES = ((273, 279), (324, 325))
-"""The tags of a TIFF with the offsets of its parts, and with their sizes."""
+BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
 WITH_ALPHA = {"L": "LA", "RGB": "RGBA"}
 
 
@@ -86,8 +85,19 @@ def open_image(image: bytes, *, oriented: bool = False) -> ImageHeader:
     elif kind == "png" and is_upright:
         found = _PlainPng.of(image)
     if found is None:
-        found = _PillowImage(image, kind or "bmp")
+        found = _by_pillow(image, kind or "bmp")
     return found if is_upright else _Upright.of(found, image)
+
+
+def _by_pillow(image: bytes, kind: str) -> ImageHeader:
+    try:
+        return _PillowImage(image, kind)
+    except MissingExtra:
+        raise
+    except Exception as error:
+        if kind == "png" and type(error).__name__ not in BOMBS:
+            check_png(image)  # It names the fault, for which Pillow has few words.
+        raise
 
 
 def is_upright_jpeg(image: bytes) -> bool:
@@ -172,7 +182,7 @@ class _PlainPng:
         except CorruptRecord:
             pixels = None
         if pixels is None:  # Pillow reports the damage.
-            _PillowImage(self.image, "png").pixels_into(out)
+            _by_pillow(self.image, "png").pixels_into(out)
         else:
             out[...] = convert_pixels(pixels[0], out.shape[2], str(out.dtype))
 
@@ -183,14 +193,20 @@ class _PillowImage:
         self.kind = kind
         self.opened = _open(image, kind)
         self.width, self.height = self.opened.size
+        self.key = colour_key(image) if kind == "png" else None
         self.transparency = self.opened.info.get("transparency")
+        if kind == "png" and self.opened.mode != "P":
+            self.transparency = None  # The key is exact.
         self.is_deep_png = kind == "png" and png.is_deep(image)
+        self.is_deep_tiff = kind == "tiff" and tiff.has_deep_colours(self.opened)
+        self.is_inverted = kind == "tiff" and tiff.is_inverted(self.opened)
         self.mode = "" if self.is_deep_png else self._mode()
-        self.dtype = "uint16" if self.is_deep_png or self.mode.startswith("I;16") else "uint8"
+        is_deep_grey = self.mode.startswith("I;16")
+        self.dtype = "uint16" if self.is_deep_png or self.is_deep_tiff or is_deep_grey else "uint8"
         if self.is_deep_png:
-            self.channels = png.deep_channels(image, self.transparency)
+            self.channels = png.deep_channels(image, self.key)
         else:
-            self.channels = 1 if self.dtype == "uint16" else len(self.mode)
+            self.channels = 1 if is_deep_grey else len(self.mode) + (self.key is not None)
 
     def _mode(self) -> str:
         """The lossless mode to convert to."""
@@ -212,19 +228,31 @@ class _PillowImage:
 
     def _pixels(self) -> Pixels:
         if self.kind == "png":
-            png.check_chunks(self.image)
+            return self._png_pixels()
         if self.kind == "jpeg":
             _check_jpeg(self.image)
         elif self.kind == "tiff":
-            _check_tiff(self.opened.tag_v2, self.image)
+            tiff.check_parts(self.opened.tag_v2, self.image)
         if self.kind in ("bmp", "webp") and _claimed_bytes(self.image, self.kind) > len(self.image):
             raise ValueError(f"the header says {_claimed_bytes(self.image, self.kind)} bytes")
+        return tiff.deep_pixels(_pillow(), self.image) if self.is_deep_tiff else self._converted()
+
+    def _png_pixels(self) -> Pixels:
         if self.is_deep_png:
-            return png.deep_pixels(_pillow(), self.image, self.transparency)
+            pixels = checked_pixels(self.image, lambda: png.deep_pixels(_pillow(), self.image))
+        else:
+            last_row = (0, self.height - 1, self.width, self.height)
+            checked_pixels(self.image, lambda: np.asarray(self.opened.crop(last_row)))
+            pixels = self._converted()
+        return pixels if self.key is None else apply_colour_key(pixels, self.key)
+
+    def _converted(self) -> Pixels:
         loaded = self.opened if self.opened.mode == self.mode else self.opened.convert(self.mode)
         pixels = np.asarray(loaded)
         if self.dtype == "uint16":
             pixels = pixels.astype(np.uint16)
+            if self.is_inverted:
+                pixels = ~pixels
         return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 
@@ -261,23 +289,6 @@ def _check_jpeg(image: bytes) -> None:
         raise NotImplementedError("a JPEG of unusual subsampling without Huffman codes")
     if not is_sound:
         raise ValueError("the compressed pixels are damaged or incomplete")
-
-
-def _check_tiff(tags: Any, image: bytes) -> None:
-    """The same for the JPEGs in a TIFF, one for each strip or tile, which share the tables in a tag. Others have their own checks.
-
-    Raises:
-        ValueError: One is damaged or incomplete.
-    """
-    if tags.get(COMPRESSION) != JPEG_IN_TIFF:
-        return
-    tables = tags.get(JPEG_TABLES, b"")
-    for offsets, sizes in STRIPS_AND_TILES:
-        for offset, size in zip(tags.get(offsets, ()), tags.get(sizes, ()), strict=False):
-            part = image[offset : offset + size]
-            whole = tables[: -len(JPEG_END)] + part[len(JPEG_END) :] if tables else part
-            if _native.is_jpeg_sound(whole + JPEG_END) is False:  # the end is often left out
-                raise ValueError("the compressed pixels are damaged or incomplete")
 
 
 def _claimed_bytes(image: bytes, kind: str) -> int:

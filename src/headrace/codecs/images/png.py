@@ -1,10 +1,10 @@
-"""PNG features that Pillow lacks: checksums, the lower byte of 16-bit samples, and batches of images of one size.
+"""PNG features that Pillow lacks: the lower byte of 16-bit samples, exact transparent colours, and batches of images of one size.
 
 Only plain images are decoded here: 8 and 16 bits, gray or colour, with or without alpha, not interlaced. :func:`plain_header` finds them;
 ``open.py`` leaves the others to Pillow.
 
 Source of the format: W3C, Portable Network Graphics (PNG) Specification, third edition (ISO/IEC 15948), sections 5 (chunks), 9 (filters)
-and 11 (header, palette, data).
+and 11 (header, data, transparency).
 """
 
 from __future__ import annotations
@@ -12,23 +12,33 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from headrace import _native, _optional
-from headrace.codecs.images.encode import Pixels, apply_colour_key
+from headrace.codecs.images.encode import Pixels
+from headrace.codecs.images.png_checks import (
+    CHANNELS,
+    COLOURS,
+    COLOURS_ALPHA,
+    GREY,
+    GREY_ALPHA,
+    SIGNATURE,
+    checked_pixels,
+    chunks,
+)
 from headrace.errors import CorruptRecord, Where
 from headrace.io.engines import engines
 
 __all__ = [
     "PLAIN_PIXELS",
     "PngHeader",
-    "check_chunks",
+    "colour_key",
     "decode_png",
     "deep_channels",
     "deep_pixels",
@@ -39,14 +49,11 @@ __all__ = [
 ]
 
 
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
 SIGNATURE_BYTES = len(SIGNATURE)
-FRAME_BYTES = 12  # length, type and checksum around the content of a chunk
 DEPTH_AT, COLOUR_AT, HEADER_END = 24, 25, 33
-HEADER = slice(SIGNATURE_BYTES, SIGNATURE_BYTES + FRAME_BYTES + 13)
-GREY, COLOURS, GREY_ALPHA, COLOURS_ALPHA = 0, 2, 4, 6
-CHANNELS = {GREY: 1, COLOURS: 3, GREY_ALPHA: 2, COLOURS_ALPHA: 4}
+HEADER = slice(SIGNATURE_BYTES, HEADER_END)
 MOST_SIDE = 1 << 31
+SAMPLE_BITS = 16
 PLAIN_PIXELS = 1 << 24
 """Larger images are left to a library, because here the decompressed stream is in memory beside the pixels."""
 _CHUNK = struct.Struct(">I4s")
@@ -59,53 +66,20 @@ def is_deep(image: bytes) -> bool:
     return len(image) > COLOUR_AT and image[DEPTH_AT] == 16 and image[COLOUR_AT] in CHANNELS
 
 
-def _chunks(image: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Type, begin and end of the content of every chunk, up to the last one.
-
-    Raises:
-        ValueError: The image ends before its last chunk.
-    """
-    at, kind = SIGNATURE_BYTES, b""
-    while kind != b"IEND":
-        if len(image) - at < FRAME_BYTES:
-            raise ValueError(f"the image ends at byte {len(image)} inside a chunk, before its last one")
-        size = int.from_bytes(image[at : at + 4], "big")
-        kind, begin = image[at + 4 : at + 8], at + 8
-        at = begin + size + 4
-        if at > len(image):
-            raise ValueError(f"the chunk at byte {begin - 8} ends at byte {at} of an image of {len(image)} bytes")
-        yield kind, begin, begin + size
-
-
-def check_chunks(image: bytes) -> None:
-    """Check that a PNG is complete and that every chunk's checksum is correct. Pillow checks neither.
-
-    Raises:
-        ValueError: The message gives the fault and its byte offset.
-    """
-    whole = memoryview(image)
-    for kind, begin, end in _chunks(image):
-        found = zlib.crc32(whole[begin - 4 : end])
-        if found != int.from_bytes(image[end : end + 4], "big"):
-            raise ValueError(f"the chunk {kind.decode('latin1')!r} at byte {begin - 8} has a wrong checksum")
-
-
-def deep_channels(image: bytes, transparency: Any) -> int:
+def deep_channels(image: bytes, key: tuple[int, ...] | None) -> int:
     """The channels of a 16-bit PNG; a transparent colour adds an alpha channel."""
-    return CHANNELS[image[COLOUR_AT]] + (transparency is not None)
+    return CHANNELS[image[COLOUR_AT]] + (key is not None)
 
 
-def deep_pixels(pillow: Any, image: bytes, transparency: Any) -> Pixels:
-    """The pixels of a 16-bit PNG as ``uint16 (h, w, c)``. Pillow itself supports only grey ones.
+def deep_pixels(pillow: Any, image: bytes) -> Pixels:
+    """The samples of a 16-bit PNG as ``uint16 (h, w, c)``. Pillow itself supports only grey ones.
 
     Args:
         pillow: The module ``PIL.Image``.
         image: The PNG, with its chunks already checked.
-        transparency: The transparent colour as Pillow reports it, or ``None``.
     """
     kind = image[COLOUR_AT]
-    pixels = _as_bytes(pillow, image, kind) if kind in (GREY, GREY_ALPHA) else _in_halves(pillow, image, kind)
-    return pixels if transparency is None else apply_colour_key(pixels, transparency)
+    return _as_bytes(pillow, image, kind) if kind in (GREY, GREY_ALPHA) else _in_halves(pillow, image, kind)
 
 
 def _as_bytes(pillow: Any, image: bytes, kind: int) -> Pixels:
@@ -114,7 +88,7 @@ def _as_bytes(pillow: Any, image: bytes, kind: int) -> Pixels:
     header = bytearray(image[HEADER])
     header[DEPTH_AT - SIGNATURE_BYTES], header[COLOUR_AT - SIGNATURE_BYTES] = 8, twice
     header[-4:] = struct.pack(">I", zlib.crc32(header[4:-4]))
-    kept = [image[begin - 8 : end + 4] for name, begin, end in _chunks(image) if name in (b"IDAT", b"IEND")]
+    kept = [image[begin - 8 : end + 4] for name, begin, end in chunks(image) if name in (b"IDAT", b"IEND")]
     rewritten = b"".join([image[:SIGNATURE_BYTES], header, *kept])
     with pillow.open(io.BytesIO(rewritten), formats=("PNG",)) as opened:
         return np.ascontiguousarray(opened).view(">u2").astype(np.uint16)
@@ -185,14 +159,36 @@ def _header_of(head: bytes) -> PngHeader | None:
 
 
 def has_colour_key(file: bytes) -> bool:
-    """Whether a PNG declares a transparent colour before its pixels. Damage is left to the reader."""
+    """Whether a PNG declares transparency before its pixels. Damage is left to the reader."""
+    return _transparency_at(file) is not None
+
+
+def colour_key(file: bytes) -> tuple[int, ...] | None:
+    """The transparent colour of a PNG without alpha and palette, as its samples are read; ``None`` if it has none, or is damaged.
+
+    It is stored in 16 bits a sample, of which those that a sample lacks are ignored, as in libpng. Samples of fewer than 8 bits are
+    scaled to 0 up to 255, and it with them: Pillow compares it as it is stored.
+    """
+    at = _transparency_at(file)
+    if at is None or file[COLOUR_AT] not in (GREY, COLOURS) or not 0 < file[DEPTH_AT] <= SAMPLE_BITS:
+        return None
+    stored = struct.Struct(f">{CHANNELS[file[COLOUR_AT]]}H")
+    if int.from_bytes(file[at : at + 4], "big") < stored.size or len(file) < at + _CHUNK.size + stored.size:
+        return None
+    most = (1 << file[DEPTH_AT]) - 1
+    scale = max(1, 255 // most)
+    return tuple((sample & most) * scale for sample in stored.unpack_from(file, at + _CHUNK.size))
+
+
+def _transparency_at(file: bytes) -> int | None:
+    """Where the chunk of a transparent colour, or of a palette's alpha, begins."""
     at = HEADER_END
     while at + _CHUNK.size <= len(file):
         length, kind = _CHUNK.unpack_from(file, at)
         if kind in (b"tRNS", b"IDAT", b"IEND"):
-            return bool(kind == b"tRNS")
+            return at if kind == b"tRNS" else None
         at += 12 + length
-    return False
+    return None
 
 
 def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | None:
@@ -226,8 +222,7 @@ def _decode_by_pillow(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[
         if file[:HEADER_END] != files[0][:HEADER_END] or has_colour_key(file):
             return None
         try:
-            check_chunks(file)
-            decoded.append(_pillow_pixels(pillow, file, header))
+            decoded.append(checked_pixels(file, partial(_pillow_pixels, pillow, file, header)))
         except Exception as error:  # Pillow raises errors of any class
             raise CorruptRecord(Where(record=position), expected="an intact PNG", found=str(error)) from error
     return np.stack(decoded)
@@ -235,7 +230,7 @@ def _decode_by_pillow(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[
 
 def _pillow_pixels(pillow: Any, file: bytes, header: PngHeader) -> Pixels:
     if header.bits == 16:
-        return deep_pixels(pillow, file, None)
+        return deep_pixels(pillow, file)
     with pillow.open(io.BytesIO(file), formats=("PNG",)) as opened:
         return np.asarray(opened).reshape(header.height, header.width, header.channels)
 

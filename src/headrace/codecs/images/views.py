@@ -140,6 +140,9 @@ class ViewDecoder(ImageDecoder):
             draws = np.zeros((len(images), self.draws))
         if self.size is None or self.channels is None or math.prod(self.size) > self.options.most_pixels:
             return self._each(images, draws)
+        if self.options.fixed_size is None:  # else only the options decide
+            size = math.prod(self.size) * self.channels * np.dtype(self.result.dtype).itemsize
+            self._confirm(images, size, draws)
         plain = self._plain_jpegs_at(images, draws)
         if plain is not None:
             return plain

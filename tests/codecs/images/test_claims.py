@@ -1,0 +1,118 @@
+"""Batches of images whose headers declare far more pixels than they have: an error with its place, before memory for all is taken."""
+
+import numpy as np
+import pytest
+from tests.codecs.images.files import jpeg, made, noise
+
+import headrace as hr
+from headrace.codecs.images.decode import LIKELY_BYTES, TRUSTED_BYTES, ImageDecoder
+from headrace.contracts.images import ImageOptions
+from headrace.datasets.pixels import decode_images
+
+SIDE = 9000
+COUNT = 128  # 31 GB of pixels, if all headers are believed
+
+
+def claiming(side=SIDE):
+    image = bytearray(jpeg(16, 16))
+    at = image.index(b"\xff\xc0") + 5
+    image[at : at + 4] = side.to_bytes(2, "big") * 2
+    return bytes(image)
+
+
+def claiming_gif(side=SIDE):
+    image = bytearray(made(noise(16, 16, 1), "gif"))
+    image[6:10] = side.to_bytes(2, "little") * 2
+    at = image.index(b",", 13 + 3 * 256)
+    image[at + 5 : at + 9] = side.to_bytes(2, "little") * 2
+    return bytes(image)
+
+
+@pytest.fixture(params=["own_engines", "library_engines"], autouse=True)
+def either_engine(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    def write(images, **options):
+        path = tmp_path / "a.tfrecord"
+        hr.write(path, {"image": np.array(images, object)})
+        return hr.open(path, decode=ImageOptions(**options))
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"any_size": True},
+        {"flip": True},
+        {"layout": "NCHW"},
+        {"dtype": "float32"},
+        {"resize": 8000},
+        {"channels": 1},
+        {"channels": 4},
+    ],
+)
+def test_the_first_that_lies_is_named(opened, options):
+    with pytest.raises(hr.CorruptRecord, match="a complete, intact image") as error:
+        opened([claiming()] * COUNT, **options).batch(range(COUNT))
+    assert error.value.where.record == 0
+    assert error.value.where.path.endswith("a.tfrecord")
+
+
+def test_other_kinds_that_lie(opened):
+    with pytest.raises(hr.DataError) as error:
+        opened([claiming_gif()] * COUNT).batch(range(COUNT))
+    assert error.value.where.record == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"flip": True}])
+@pytest.mark.parametrize("earlier", [None, 2])
+def test_an_earlier_damaged_one_comes_first(opened, options, earlier):
+    side = 1000
+    sound = jpeg(side, side, quality=60)
+    images = [sound] * 40
+    images[9] = claiming(side)
+    if earlier is not None:
+        images[earlier] = sound[:-1000]
+    assert len(images) * side * side * 3 > TRUSTED_BYTES
+    assert side * side * 3 < LIKELY_BYTES * len(sound)
+    with pytest.raises(hr.CorruptRecord) as error:
+        opened(images, **options).batch(range(len(images)))
+    assert error.value.where.record == (9 if earlier is None else earlier)
+
+
+def test_those_of_several_sizes_are_allocated_one_by_one(opened):
+    images = [claiming(SIDE - number) for number in range(COUNT)]
+    with pytest.raises(hr.CorruptRecord) as error:
+        opened(images).batch(range(COUNT))
+    assert error.value.where.record == 0
+
+
+def test_images_of_prepared_datasets():
+    with pytest.raises(hr.CorruptRecord) as error:
+        decode_images([claiming()] * COUNT, (SIDE, SIDE, 3), "uint8")
+    assert error.value.where.record == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"flip": True}])
+def test_flat_images_are_decoded_as_they_claim(opened, options):
+    """Their bytes say too little of them, so they are decoded twice."""
+    side, count = 1200, 20
+    pixels = np.full((side, side, 3), 77, np.uint8)
+    image = made(pixels, "jpeg")
+    assert count * side * side * 3 > TRUSTED_BYTES
+    assert side * side * 3 > LIKELY_BYTES * len(image)
+    found = opened([image] * count, **options).batch(range(count))["image"]
+    assert found.shape == (count, side, side, 3)
+    assert (found == 77).all()
+
+
+def test_usual_images_are_decoded_once(monkeypatch, opened):
+    side = 1000
+    source = opened([jpeg(side, side, quality=60)] * 40)
+    monkeypatch.setattr(ImageDecoder, "_decode_alone", lambda *_: pytest.fail("decoded by itself"))
+    assert source.batch(range(40))["image"].shape == (40, side, side, 3)
