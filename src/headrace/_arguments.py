@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["check_positions", "choice", "choose_fill", "flag", "function", "names", "whole", "word"]
+__all__ = ["check_offsets", "check_positions", "choice", "choose_fill", "flag", "function", "names", "whole", "word"]
 
 
 def flag(value: object, name: str) -> bool:
@@ -139,3 +139,28 @@ def choose_fill(values: Any, fill: Any) -> Any:
             f"fill must be {kind.__name__} among {kind.__name__}, got {fill!r}. Leave it out for {kind()!r}."
         )
     return fill
+
+
+def check_offsets(given: Any, total: int) -> npt.NDArray[np.int64]:
+    """Check offsets of rows in ``total`` values. Integers of any kind become contiguous ``int64``.
+
+    Raises:
+        ValueError: They are no integers in one axis, do not run from 0 to ``total``, or fall.
+    """
+    found = np.asarray(_to_host(given))
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ValueError(f"expected offsets of int64 in one axis, found {found.dtype} of shape {found.shape}")
+    if not found.size or found[0] != 0 or found[-1] != total:
+        raise ValueError(f"offsets must run from 0 to {total}, one more than there are rows")
+    falling = np.flatnonzero(found[1:] < found[:-1])
+    if falling.size:
+        row = int(falling[0])
+        raise ValueError(
+            f"offsets must run from 0 to {total} without falling, found {found[row : row + 2].tolist()} for row {row}"
+        )
+    return np.ascontiguousarray(found, np.int64)
+
+
+def _to_host(given: Any) -> Any:
+    """A tensor of PyTorch on the host, where NumPy can read it; anything else as it is."""
+    return given.cpu() if hasattr(given, "cpu") else given

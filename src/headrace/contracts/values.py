@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
-from headrace._arguments import check_positions, choose_fill
+from headrace._arguments import check_offsets, check_positions, choose_fill
 from headrace.contracts.strings import Strings
 
 __all__ = [
@@ -85,6 +85,9 @@ class Ragged(Sequence[Any]):
             hold rows.
         offsets: ``int64 (n + 1,)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 
+    Raises:
+        ValueError: Offsets fall, do not run from 0 to the number of values, or are no integers.
+
     >>> r = Ragged.from_list([[1, 2], [], [3]], "int64")
     >>> r.to_list()
     [[1, 2], [], [3]]
@@ -98,9 +101,16 @@ class Ragged(Sequence[Any]):
     offsets: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        offsets = self.offsets
-        if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(self.values):
-            raise ValueError(f"offsets must run from 0 to {len(self.values)}, one more than there are rows")
+        if not _native.are_offsets(self.offsets, len(self.values)):  # or others that are as good
+            object.__setattr__(self, "offsets", check_offsets(self.offsets, len(self.values)))
+
+    @classmethod
+    def trust(cls, values: Any, offsets: Any) -> Ragged:
+        """Make a column without checks, for offsets that were checked or made of such."""
+        self: Ragged = object.__new__(cls)
+        _PUT_VALUES(self, values)
+        _PUT_OFFSETS(self, offsets)
+        return self
 
     @classmethod
     def from_list(cls, rows: Sequence[Any], dtype: npt.DTypeLike | None = None) -> Ragged:
@@ -179,6 +189,10 @@ class Ragged(Sequence[Any]):
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, {len(self.values)} values, {self.dtype})"
+
+
+# Bound once, because every batch makes many columns.
+_PUT_VALUES, _PUT_OFFSETS = (getattr(Ragged, name).__set__ for name in ("values", "offsets"))
 
 
 def join(columns: Sequence[Any]) -> Any:
