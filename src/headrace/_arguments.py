@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["check_offsets", "check_positions", "choice", "choose_fill", "flag", "function", "names", "whole", "word"]
+__all__ = ["check_offsets", "check_positions", "choice", "flag", "function", "names", "whole", "word"]
 
 
 def flag(value: object, name: str) -> bool:
@@ -100,45 +100,20 @@ def check_positions(rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     """Check positions among ``n`` rows. Negative ones count from the end; none of those returned is negative.
 
     Raises:
-        TypeError: They are not integers.
+        TypeError: They are not integers. Flags are none: they would be taken for the positions 1 and 0.
         IndexError: One is outside.
     """
-    found = np.asarray(rows)
+    found = np.asarray(_to_host(rows))
     if not found.size:
         return np.zeros(found.shape, np.int64)
-    if found.dtype.kind not in "iub":
-        raise TypeError(f"positions must be integers, got {found.dtype}")
+    if found.dtype.kind not in "iu":
+        hint = ". numpy.flatnonzero(mask) has those of a mask" if found.dtype.kind == "b" else ""
+        raise TypeError(f"positions must be integers, got {found.dtype}{hint}")
     low, high = int(found.min()), int(found.max())
     if low < -n or high >= n:
         raise IndexError(f"row {low if low < -n else high} of {n}")
     wanted = found.astype(np.int64, copy=False)
     return wanted if low >= 0 else np.where(wanted < 0, wanted + n, wanted)
-
-
-def choose_fill(values: Any, fill: Any) -> Any:
-    """What fills up a column.
-
-    Args:
-        values: The values of the column: an array, or :class:`~headrace.contracts.strings.Strings`.
-        fill: ``None``: 0, or ``""`` and ``b""`` among text and bytes.
-
-    Raises:
-        TypeError: The values are text or bytes, and ``fill`` is something else.
-    """
-    kind: type | None = None
-    if hasattr(values, "is_text"):
-        kind = str if values.is_text else bytes
-    elif values.dtype == object:
-        kind = next((kind for kind in (str, bytes) if values.size and isinstance(values.flat[0], kind)), None)
-    else:
-        kind = {"U": str, "S": bytes}.get(values.dtype.kind)
-    if fill is None:
-        return 0 if kind is None else kind()
-    if kind is not None and not isinstance(fill, kind):
-        raise TypeError(
-            f"fill must be {kind.__name__} among {kind.__name__}, got {fill!r}. Leave it out for {kind()!r}."
-        )
-    return fill
 
 
 def check_offsets(given: Any, total: int) -> npt.NDArray[np.int64]:

@@ -173,6 +173,76 @@ def test_rows_count_from_the_end_too():
         ragged[::2]
 
 
+def test_flags_are_no_positions():
+    """They were taken for the positions 1 and 0."""
+    for column in (Ragged.from_list([[1], [2, 3]], np.int64), Strings.from_values(["a", "b"])):
+        for flags in ([True, False], np.array([False, True])):
+            with pytest.raises(TypeError, match=r"positions must be integers, got bool. numpy.flatnonzero\(mask\)"):
+                column.take(flags)
+        assert len(column.take([])) == len(column.take(np.zeros(0, bool))) == 0
+
+
+@pytest.fixture
+def tensors():
+    torch = pytest.importorskip("torch")
+    rows = Ragged(torch.arange(5, dtype=torch.int16), torch.tensor([0, 2, 2, 5]))
+    return torch, rows
+
+
+def test_rows_of_tensors_are_taken(tensors):
+    torch, rows = tensors
+    for taken in (rows.take([2, -3]), rows.take(torch.tensor([2, 0])), rows.take(np.array([2, 0], np.int8))):
+        assert taken.to_list() == [[2, 3, 4], [0, 1]]
+        assert (taken.values.dtype, taken.offsets.dtype) == (torch.int16, torch.int64)
+        assert torch.nested.nested_tensor_from_jagged(taken.values, taken.offsets).size(0) == 2
+    assert rows.take([]).to_list() == []
+    assert isinstance(rows.take([]).values, torch.Tensor)
+    long = Ragged(torch.arange(400).reshape(200, 2), torch.tensor([0, 100, 200]))
+    assert torch.equal(long.take([1]).values, long.values[100:])
+    nested = Ragged(rows, torch.tensor([0, 2, 3]))
+    assert nested.take([1, 0]).to_list() == [[[2, 3, 4]], [[0, 1], []]]
+    with pytest.raises(IndexError, match="row 3 of 3"):
+        rows.take([3])
+
+
+def test_rows_of_tensors_stay_on_their_device():
+    torch = pytest.importorskip("torch")
+    rows = Ragged(torch.ones(5, device="meta"), torch.tensor([0, 2, 5]))
+    assert rows.take([1]).values.device.type == rows.to_padded().device.type == "meta"
+
+
+def test_rows_of_tensors_are_padded(tensors):
+    torch, rows = tensors
+    padded = rows.to_padded(-1)
+    assert padded.tolist() == [[0, 1, -1], [-1, -1, -1], [2, 3, 4]]
+    assert padded.dtype == torch.int16
+    brains = Ragged(torch.ones(3, 2, dtype=torch.bfloat16), torch.tensor([0, 1, 3])).to_padded(0.5)
+    assert brains[0].tolist() == [[1, 1], [0.5, 0.5]]
+    assert brains.dtype == torch.bfloat16
+    with pytest.raises(ValueError, match=r"fill must be a number that torch.int16 holds, got 40000"):
+        rows.to_padded(40000)
+
+
+def test_offsets_of_tensors_are_checked(tensors):
+    torch, rows = tensors
+    with pytest.raises(ValueError, match="offsets must run from 0 to 5 without falling"):
+        Ragged(rows.values, torch.tensor([0, 7, 5]))
+    assert Ragged(rows.values, torch.tensor([0, 5], dtype=torch.int32)).to_list() == [[0, 1, 2, 3, 4]]
+
+
+def test_rows_of_arrays_of_several_shapes():
+    """As packing makes them of images of several sizes."""
+    images = [np.full((size, 2), size, np.uint8) for size in (1, 2, 3)]
+    rows = Ragged(images, np.array([0, 2, 2, 3]))
+    assert repr(rows) == "Ragged(3 rows, 3 values, uint8)"
+    assert repr(rows[1:2]) == "Ragged(1 rows, 0 values, object)"
+    assert rows.to_list() == [[images[0].tolist(), images[1].tolist()], [], [images[2].tolist()]]
+    assert rows.take([2, 0]).to_list() == [rows.to_list()[2], rows.to_list()[0]]
+    assert join([rows, rows[2:]]).to_list() == [*rows.to_list(), rows.to_list()[2]]
+    with pytest.raises(TypeError, match="rows hold rows"):
+        rows.to_padded()
+
+
 def test_rows_of_rows_are_not_padded():
     nested = Ragged(Ragged.from_list([[1], [2, 3]], np.int64), np.array([0, 2]))
     with pytest.raises(TypeError, match="pad the inner ones first"):
