@@ -6,6 +6,7 @@ Columns of text are known by their attributes, and so are tensors: this module i
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,8 @@ def _check_fill(dtype: Any, fill: Any) -> None:
     held = _numpy_dtype(dtype)
     if held.kind not in "biufc":
         return
-    for value in np.asarray(fill, object).flat:
-        number = value.item() if isinstance(value, np.generic) and value.dtype.kind != "f" else value
+    numbers = (fill,) if type(fill) in (int, float, bool) else np.asarray(fill, object).flat
+    for number in numbers:
         try:
             fits = _holds(held, number)
         except OverflowError:  # an integer beyond all floats
@@ -92,13 +93,23 @@ def _check_fill(dtype: Any, fill: Any) -> None:
 
 
 def _holds(dtype: np.dtype[Any], number: Any) -> bool:
-    if isinstance(number, (str, bytes)):
+    if isinstance(number, np.integer):  # beside other integers, NumPy would convert it
+        number = int(number)
+    elif isinstance(number, (str, bytes)):
         raise TypeError
+    least, most = _range_of(dtype)
     if dtype.kind in "fc":
         size = abs(number) if dtype.kind == "c" else number
-        return not math.isfinite(size) or bool(abs(size) <= np.finfo(dtype).max.item())
-    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return not math.isfinite(size) or bool(least <= size <= most)
     return bool(least <= number <= most and int(number) == number)
+
+
+@cache
+def _range_of(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if dtype.kind == "b":
+        return 0, 1
+    limits: Any = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    return (limits.min, limits.max) if dtype.kind in "iu" else (limits.min.item(), limits.max.item())
 
 
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:

@@ -35,6 +35,8 @@ from headrace.sampling.samplers import InOrder
 
 __all__ = ["BatchMaker", "Block", "OpenRun", "check_rows"]
 
+INT64 = np.dtype(np.int64)
+
 
 def check_rows(batch: Batch, rows: int) -> None:
     """Check that a source returned as many rows as it was asked for.
@@ -342,7 +344,7 @@ def _indices(sampler: Sampler, run: BatchRun) -> Indices:
 
 def _whole(given: Any, sampler: Sampler) -> Indices:
     """What a sampler gave as contiguous ``int64``: conversion alone would cut fractions, and read flags as 1 and 0."""
-    if (found := np.asarray(given)).dtype != np.int64 and found.size:
+    if (found := np.asarray(given)).dtype is not INT64 and found.size:
         if found.dtype.kind not in "iu":
             raise TypeError(f"{type(sampler).__name__}.indices must give integers, got {found.dtype}")
         if found.dtype.kind == "u" and int(found.max()) > np.iinfo(np.int64).max:
