@@ -69,8 +69,11 @@ def test_fills_of_other_dtypes_are_left_to_numpy():
     assert words.to_padded("long").tolist() == [["long"], ["a"]]
 
 
-def test_fills_of_tensors():
+@pytest.mark.parametrize("beside_jax", [False, True])
+def test_fills_of_tensors(beside_jax):
     torch = pytest.importorskip("torch")
+    if beside_jax:
+        pytest.importorskip("jax.numpy")  # it adds bfloat16 to NumPy's dtypes
     for dtype, good, bad in [
         (torch.int32, [1.0, -1, True, np.int64(3)], [0.5, 2**31, NAN]),
         (torch.bool, [True, 0], [2]),

@@ -116,7 +116,9 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """The dtype, or that of NumPy which holds the same numbers as one of PyTorch."""
     if isinstance(dtype, np.dtype):
         return dtype
-    try:
-        return np.dtype(str(dtype).rpartition(".")[2])
-    except TypeError:  # bfloat16 has the range of float32
-        return np.dtype(np.complex64 if getattr(dtype, "is_complex", False) else np.float32)
+    name = str(dtype).rpartition(".")[2]
+    found = np.sctypeDict.get(name)
+    if found is not None and np.dtype(found).kind in "biufc":
+        return np.dtype(found)
+    # bfloat16 has the range of float32. JAX adds one of another kind to NumPy's dtypes.
+    return np.dtype(np.complex64 if getattr(dtype, "is_complex", False) else np.float32)
