@@ -1,5 +1,6 @@
 import inspect
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -62,6 +63,32 @@ def test_transform_error_names_function_place_and_cause():
         str(error)
         == "normalise failed with ZeroDivisionError: division by zero - at a.tfrecord, record 812, byte 0x1f4c0."
     )
+
+
+class Mute(Exception):
+    """Its message fails."""
+
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def raise_mute(*_):
+    raise Mute
+
+
+def test_an_exception_whose_message_fails_is_named_by_its_type():
+    assert str(TransformError("normalise", Where(), Mute())) == "normalise failed with Mute."
+    source = hr.ColumnSource({"x": np.arange(4)})
+    loops = [{"threads": 0}, {"threads": 1}, {"workers": 1, "start_method": "fork"}]
+    for read in (
+        lambda: source.map(raise_mute)[2],
+        lambda: len(source.filter(raise_mute)),
+        lambda: len(source.flat_map(raise_mute)),
+        *(partial(list, hr.Loader(source.map(raise_mute), 2, **options)) for options in loops),
+        *(partial(list, hr.Loader(source, 2, map_batch=raise_mute, **options)) for options in loops),
+    ):
+        with pytest.raises(TransformError, match=r"raise_mute on .* failed with Mute - at"):
+            read()
 
 
 class Fault:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["check_positions", "choice", "choose_fill", "flag", "function", "names", "whole", "word"]
+__all__ = ["check_offsets", "check_positions", "choice", "flag", "function", "names", "whole", "word"]
 
 
 def flag(value: object, name: str) -> bool:
@@ -100,14 +100,15 @@ def check_positions(rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     """Check positions among ``n`` rows. Negative ones count from the end; none of those returned is negative.
 
     Raises:
-        TypeError: They are not integers.
+        TypeError: They are not integers. Flags are none: they would be taken for the positions 1 and 0.
         IndexError: One is outside.
     """
-    found = np.asarray(rows)
+    found = np.asarray(_to_host(rows))
     if not found.size:
         return np.zeros(found.shape, np.int64)
-    if found.dtype.kind not in "iub":
-        raise TypeError(f"positions must be integers, got {found.dtype}")
+    if found.dtype.kind not in "iu":
+        hint = ". numpy.flatnonzero(mask) has those of a mask" if found.dtype.kind == "b" else ""
+        raise TypeError(f"positions must be integers, got {found.dtype}{hint}")
     low, high = int(found.min()), int(found.max())
     if low < -n or high >= n:
         raise IndexError(f"row {low if low < -n else high} of {n}")
@@ -115,27 +116,26 @@ def check_positions(rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     return wanted if low >= 0 else np.where(wanted < 0, wanted + n, wanted)
 
 
-def choose_fill(values: Any, fill: Any) -> Any:
-    """What fills up a column.
-
-    Args:
-        values: The values of the column: an array, or :class:`~headrace.contracts.strings.Strings`.
-        fill: ``None``: 0, or ``""`` and ``b""`` among text and bytes.
+def check_offsets(given: Any, total: int) -> npt.NDArray[np.int64]:
+    """Check offsets of rows in ``total`` values. Integers of any kind become contiguous ``int64``.
 
     Raises:
-        TypeError: The values are text or bytes, and ``fill`` is something else.
+        ValueError: They are no integers in one axis, do not run from 0 to ``total``, or fall.
     """
-    kind: type | None = None
-    if hasattr(values, "is_text"):
-        kind = str if values.is_text else bytes
-    elif values.dtype == object:
-        kind = next((kind for kind in (str, bytes) if values.size and isinstance(values.flat[0], kind)), None)
-    else:
-        kind = {"U": str, "S": bytes}.get(values.dtype.kind)
-    if fill is None:
-        return 0 if kind is None else kind()
-    if kind is not None and not isinstance(fill, kind):
-        raise TypeError(
-            f"fill must be {kind.__name__} among {kind.__name__}, got {fill!r}. Leave it out for {kind()!r}."
+    found = np.asarray(_to_host(given))
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ValueError(f"expected offsets of int64 in one axis, found {found.dtype} of shape {found.shape}")
+    if not found.size or found[0] != 0 or found[-1] != total:
+        raise ValueError(f"offsets must run from 0 to {total}, one more than there are rows")
+    falling = np.flatnonzero(found[1:] < found[:-1])
+    if falling.size:
+        row = int(falling[0])
+        raise ValueError(
+            f"offsets must run from 0 to {total} without falling, found {found[row : row + 2].tolist()} for row {row}"
         )
-    return fill
+    return np.ascontiguousarray(found, np.int64)
+
+
+def _to_host(given: Any) -> Any:
+    """A tensor of PyTorch on the host, where NumPy can read it; anything else as it is."""
+    return given.cpu() if hasattr(given, "cpu") else given

@@ -114,6 +114,11 @@ def check_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing
     The first value with decreasing or out-of-range offsets, and the first that is not UTF-8; -1 if there is none.
     """
 
+def are_offsets(offsets: Any, size: int) -> bool:
+    """
+    Whether these are contiguous int64 in host memory that run from 0 to `size` and never fall.
+    """
+
 def take_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     """
     Data and offsets of the values at these indices, copied. Negative indices count from the end.

@@ -196,12 +196,18 @@ class TransformError(HeadraceError, RuntimeError):
         self.function = function
         self.where = where
         place = str(where)
-        super().__init__(
-            f"{function} failed with {type(cause).__name__}: {cause}" + (f" - at {place}." if place else ".")
-        )
+        super().__init__(f"{function} failed with {in_words(cause)}" + (f" - at {place}." if place else "."))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_transform_error, (self.function, self.where, str(self))
+
+
+def in_words(error: BaseException) -> str:
+    """The name and message of an exception of any library; only its name if the message itself fails."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - a function of the user, too
+        return type(error).__name__
 
 
 def _rebuild_transform_error(function: str, where: Where, message: str) -> TransformError:

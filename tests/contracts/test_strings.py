@@ -411,3 +411,37 @@ def test_ragged_rows_of_text():
             rows.to_padded(fill)
     assert hr.Ragged.from_list([["a", b"b"]], object).to_list() == [["a", b"b"]]
     assert hr.Ragged.from_list([["\ud800"]], object).to_list() == [["\ud800"]]
+
+
+def test_values_are_compared_with_all_kinds_of_bytes():
+    column = hr.Strings.from_values([b"a", b"ab", b""])
+    for value in (b"ab", b"a", b"", b"abc"):
+        expected = [item == value for item in column]
+        for other in (
+            value,
+            bytearray(value),
+            memoryview(value),
+            memoryview(b"-".join([value, b""]) + value)[len(value) + 1 :],
+        ):
+            assert (column == other).tolist() == expected
+            assert (column != other).tolist() == [not same for same in expected]
+            assert (other in column) == any(expected)
+    assert not (hr.Strings.from_values(["a"]) == bytearray(b"a")).any()
+
+
+def test_nested_arrow_arrays_of_bytes_are_refused():
+    pa = pytest.importorskip("pyarrow")
+    nested = (
+        pa.array([[b"a"]], pa.list_(pa.binary())),
+        pa.array([{"binary": b"x"}]),
+        pa.array([[("string", b"x")]], pa.map_(pa.string(), pa.binary())),
+    )
+    for array in nested:
+        with pytest.raises(TypeError, match="expected an Arrow array of text or bytes, found"):
+            hr.Strings.from_arrow(array)
+    for kind in (pa.binary(), pa.large_binary(), pa.binary(2), pa.binary_view()):
+        assert hr.Strings.from_arrow(pa.array([b"ab", b"cd"], kind)).to_list() == [b"ab", b"cd"]
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        assert hr.Strings.from_arrow(pa.array(["ab", "c"], kind)).to_list() == ["ab", "c"]
+    with pytest.raises(TypeError, match="expected an Arrow array of text or bytes, found decimal"):
+        hr.Strings.from_arrow(pa.array([1], pa.decimal128(5)))

@@ -80,6 +80,46 @@ def test_offsets_must_cover_the_values(offsets):
         Ragged(np.arange(3), np.array(offsets, np.int64))
 
 
+@pytest.mark.parametrize("offsets", [[0, 5, 3], [0, 10**9, 3], [0, -(10**9), 3], [0, 2, 1, 3]])
+@pytest.mark.parametrize("dtype", [np.int64, ">i8", object])
+def test_offsets_must_not_fall(offsets, dtype):
+    """Native code trusts them: Parquet files of such rows ended the process, and JSON Lines held other ones."""
+    given = offsets if dtype is object else np.array(offsets, dtype)
+    with pytest.raises(
+        ValueError, match=r"offsets must run from 0 to 3 without falling, found \[-?\d+, -?\d+\] for row"
+    ):
+        Ragged(np.arange(3), given)
+
+
+@pytest.mark.parametrize("values", [np.arange(3), Strings.from_values(list("abc")), Ragged(np.arange(2), [0, 1, 1, 2])])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "u8", ">i8"])
+def test_offsets_of_other_integers_become_int64(values, dtype):
+    for offsets in ([0, 1, 3], np.array([0, 1, 3], dtype), np.array([0, 9, 1, 9, 3, 9], dtype)[::2]):
+        column = Ragged(values, offsets)
+        assert column.offsets.dtype == np.int64
+        assert column.offsets.dtype.isnative
+        assert column.to_list() == Ragged(values, np.array([0, 1, 3])).to_list()
+    with pytest.raises(ValueError, match="offsets must run from 0 to 3"):
+        Ragged(values, np.array([0, 255, 3], dtype))
+
+
+@pytest.mark.parametrize("offsets", [[0.0, 3.0], ["0", "3"], [False, True], [[0, 3]], 3, None, np.array([0, 3], "f4")])
+def test_offsets_are_integers(offsets):
+    with pytest.raises(ValueError, match="expected offsets of int64 in one axis, found"):
+        Ragged(np.arange(3), offsets)
+
+
+@given(st.lists(st.integers(-4, 5), max_size=6))
+def test_offsets_are_checked_like_those_of_lists(offsets):
+    sound = bool(offsets) and offsets[0] == 0 and offsets[-1] == 3 and sorted(offsets) == offsets
+    try:
+        Ragged(np.arange(3), np.array(offsets, np.int64))
+    except ValueError:
+        assert not sound
+    else:
+        assert sound
+
+
 def test_row_out_of_range():
     with pytest.raises(IndexError):
         Ragged.from_list([[1]], np.int64)[1]
@@ -131,6 +171,76 @@ def test_rows_count_from_the_end_too():
             ragged[row]
     with pytest.raises(ValueError, match="step 1 only, got 2"):
         ragged[::2]
+
+
+def test_flags_are_no_positions():
+    """They were taken for the positions 1 and 0."""
+    for column in (Ragged.from_list([[1], [2, 3]], np.int64), Strings.from_values(["a", "b"])):
+        for flags in ([True, False], np.array([False, True])):
+            with pytest.raises(TypeError, match=r"positions must be integers, got bool. numpy.flatnonzero\(mask\)"):
+                column.take(flags)
+        assert len(column.take([])) == len(column.take(np.zeros(0, bool))) == 0
+
+
+@pytest.fixture
+def tensors():
+    torch = pytest.importorskip("torch")
+    rows = Ragged(torch.arange(5, dtype=torch.int16), torch.tensor([0, 2, 2, 5]))
+    return torch, rows
+
+
+def test_rows_of_tensors_are_taken(tensors):
+    torch, rows = tensors
+    for taken in (rows.take([2, -3]), rows.take(torch.tensor([2, 0])), rows.take(np.array([2, 0], np.int8))):
+        assert taken.to_list() == [[2, 3, 4], [0, 1]]
+        assert (taken.values.dtype, taken.offsets.dtype) == (torch.int16, torch.int64)
+        assert torch.nested.nested_tensor_from_jagged(taken.values, taken.offsets).size(0) == 2
+    assert rows.take([]).to_list() == []
+    assert isinstance(rows.take([]).values, torch.Tensor)
+    long = Ragged(torch.arange(400).reshape(200, 2), torch.tensor([0, 100, 200]))
+    assert torch.equal(long.take([1]).values, long.values[100:])
+    nested = Ragged(rows, torch.tensor([0, 2, 3]))
+    assert nested.take([1, 0]).to_list() == [[[2, 3, 4]], [[0, 1], []]]
+    with pytest.raises(IndexError, match="row 3 of 3"):
+        rows.take([3])
+
+
+def test_rows_of_tensors_stay_on_their_device():
+    torch = pytest.importorskip("torch")
+    rows = Ragged(torch.ones(5, device="meta"), torch.tensor([0, 2, 5]))
+    assert rows.take([1]).values.device.type == rows.to_padded().device.type == "meta"
+
+
+def test_rows_of_tensors_are_padded(tensors):
+    torch, rows = tensors
+    padded = rows.to_padded(-1)
+    assert padded.tolist() == [[0, 1, -1], [-1, -1, -1], [2, 3, 4]]
+    assert padded.dtype == torch.int16
+    brains = Ragged(torch.ones(3, 2, dtype=torch.bfloat16), torch.tensor([0, 1, 3])).to_padded(0.5)
+    assert brains[0].tolist() == [[1, 1], [0.5, 0.5]]
+    assert brains.dtype == torch.bfloat16
+    with pytest.raises(ValueError, match=r"fill must be a number that torch.int16 holds, got 40000"):
+        rows.to_padded(40000)
+
+
+def test_offsets_of_tensors_are_checked(tensors):
+    torch, rows = tensors
+    with pytest.raises(ValueError, match="offsets must run from 0 to 5 without falling"):
+        Ragged(rows.values, torch.tensor([0, 7, 5]))
+    assert Ragged(rows.values, torch.tensor([0, 5], dtype=torch.int32)).to_list() == [[0, 1, 2, 3, 4]]
+
+
+def test_rows_of_arrays_of_several_shapes():
+    """As packing makes them of images of several sizes."""
+    images = [np.full((size, 2), size, np.uint8) for size in (1, 2, 3)]
+    rows = Ragged(images, np.array([0, 2, 2, 3]))
+    assert repr(rows) == "Ragged(3 rows, 3 values, uint8)"
+    assert repr(rows[1:2]) == "Ragged(1 rows, 0 values, object)"
+    assert rows.to_list() == [[images[0].tolist(), images[1].tolist()], [], [images[2].tolist()]]
+    assert rows.take([2, 0]).to_list() == [rows.to_list()[2], rows.to_list()[0]]
+    assert join([rows, rows[2:]]).to_list() == [*rows.to_list(), rows.to_list()[2]]
+    with pytest.raises(TypeError, match="rows hold rows"):
+        rows.to_padded()
 
 
 def test_rows_of_rows_are_not_padded():
@@ -246,13 +356,13 @@ def test_parts_of_rows_that_vary_are_slices(kind, cuts, begin):
 
 @pytest.mark.parametrize("offsets", [[0, 2, 1, 3], [0, 9, 1, 3], [0, -1, 2, 3], [0, 1, 2**63 - 1, 3]])
 def test_parts_of_offsets_that_fall_are_refused(offsets):
-    column = Ragged(np.arange(3), np.array(offsets))
+    column = Ragged.trust(np.arange(3), np.array(offsets))  # or an array that has changed since
     with pytest.raises(ValueError, match="offsets must run"):
         cut_batch({"r": column}, 1, 3)
 
 
 def test_parts_of_offsets_of_other_types():
-    column = Ragged(np.arange(3), np.array([0, 2, 3], np.int32))
+    column = Ragged.trust(np.arange(3), np.array([0, 2, 3], np.int32))
     assert [part["r"].to_list() for part in cut_batch({"r": column}, 1, 2)] == [[[0, 1]], [[2]]]
 
 

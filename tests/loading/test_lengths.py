@@ -249,3 +249,20 @@ def test_lengths_are_whole_numbers():
     ):
         with pytest.raises(TypeError, match="must be an integer"):
             make()
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_tensors_are_padded_and_packed_like_arrays(times):
+    torch = pytest.importorskip("torch")
+    rows = hr.Ragged.from_list([[1, 2] * times, [], [3] * times], "int16")
+    tensors = hr.Ragged(torch.from_numpy(rows.values), torch.from_numpy(rows.offsets))
+    for function in (
+        hr.Pad("x", fill=-1),
+        hr.Pad("x", length=1, truncate=True),
+        hr.Pack("x", length=2 * times),
+        hr.Pack("x", length=times, overlong="split"),
+    ):
+        found, expected = function({"x": tensors}), function({"x": rows})
+        assert isinstance(found["x"], torch.Tensor)
+        assert found["x"].dtype == torch.int16
+        assert [column.tolist() for column in found.values()] == [column.tolist() for column in expected.values()]

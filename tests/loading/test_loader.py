@@ -163,6 +163,46 @@ def test_a_sampler_that_gives_too_few():
         list(Loader(Numbers(5), 2, sampler=Short(5)))
 
 
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        (lambda rows: rows * 0.5, "float64"),
+        (lambda rows: rows % 2 == 0, "bool"),
+        (lambda rows: rows.astype(str), "<U21"),
+        (lambda rows: [float(row) for row in rows], "float64"),
+    ],
+)
+@pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 1}, {"threads": 0, "shard": hr.Shard(0, 2)}])
+def test_a_sampler_that_gives_no_integers(made, found, options):
+    """They were cut: half of the examples came twice."""
+
+    class Own(Backwards):
+        def indices(self, epoch, start, stop):
+            return made(np.arange(start, stop))
+
+    with pytest.raises(TypeError, match=rf"Own\.indices must give integers, got {found}"):
+        list(Loader(Numbers(8), 2, sampler=Own(8), **options))
+
+
+@pytest.mark.parametrize("made", [list, tuple, *(np.dtype(kind).type for kind in "bhiqBHIQ")])
+def test_a_sampler_that_gives_any_integers(made):
+    class Own(Backwards):
+        def indices(self, epoch, start, stop):
+            return made(np.arange(start, stop))
+
+    assert indices_of(Loader(Numbers(5), 2, sampler=Own(5))) == [[0, 1], [2, 3], [4]]
+    assert indices_of(Loader(Numbers(5), 2, sampler=Own(0))) == []
+
+
+def test_a_sampler_that_gives_unsigned_integers_beyond_all_indices():
+    class Own(Backwards):
+        def indices(self, epoch, start, stop):
+            return np.full(stop - start, 2**64 - 1, np.uint64)
+
+    with pytest.raises(IndexError, match="18446744073709551615"):
+        list(Loader(Numbers(5), 2, sampler=Own(5)))
+
+
 def test_a_source_that_gives_too_few():
     class Short(Numbers):
         def batch(self, indices):

@@ -352,3 +352,17 @@ def test_a_plan_that_was_made_is_pickled():
 def test_lengths_that_do_not_fit_are_refused_by_native_code(lengths, room):
     with pytest.raises(ValueError, match="room"):
         _native.best_fit(np.array(lengths, np.int64), room)
+
+
+def test_images_of_several_sizes_can_be_used_below():
+    images = [np.full((size + 1, 2), size, np.uint8) for size in range(5)]
+    packed = hr.Packed(source_of([[1], [2, 3], [4], [5, 6, 7], [8]], image=images), 4, feature="tokens")
+    whole = packed.batch(range(len(packed)))
+    rows = [[images[i].tolist() for i in ids] for ids in whole["id"]]
+    assert whole["image"].to_list() == rows
+    assert "uint8" in repr(whole)
+    assert [batch["image"].to_list() for batch in hr.Loader(packed, 1)] == [[row] for row in rows]
+    twice = packed.concat(packed)
+    assert twice.batch([0, len(packed)])["image"].to_list() == [rows[0], rows[0]]
+    mixture = hr.Mixture([(packed, 1), (packed, 1)])
+    assert next(iter(hr.Loader(mixture, 2)))["image"].to_list() == [rows[0], rows[0]]

@@ -88,7 +88,7 @@ def test_a_slow_source(clock):
 
 
 def test_a_slow_transform(clock):
-    loader = Loader(Numbers(20), 2, threads=0, map_batch=lambda batch: clock.let_pass(0.01))
+    loader = Loader(Numbers(20), 2, threads=0, map_batch=lambda batch: clock.let_pass(0.01) or batch)
     list(loader)
     seen = loader.report()
     assert seen.transform_s == seen.helping_s == pytest.approx(0.1)

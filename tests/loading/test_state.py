@@ -132,6 +132,8 @@ def test_a_state_of_something_else(source, options, message):
         {"epoch": -1},
         {"epoch": "0"},
         {"epoch": True},
+        {"epoch": 2**70},
+        {"epoch": np.bool_(True)},
         {"position": 11},
         {"position": -1},
         {"position": 0.5},
@@ -144,6 +146,37 @@ def test_an_invalid_state(change):
         loader.load_state_dict({**loader.state_dict(), **change})
     with pytest.raises(StateMismatch, match="'version'"):
         loader.load_state_dict({})
+
+
+@pytest.mark.parametrize("state", [None, [], "x", 7])
+def test_what_is_no_state(state):
+    with pytest.raises(TypeError, match=r"a state is the dict that state_dict\(\) gave, got"):
+        Loader(Numbers(10), 3).load_state_dict(state)
+
+
+def test_counts_of_numpy_in_a_state():
+    loader = Loader(Numbers(10), 3)
+    loader.load_state_dict({**loader.state_dict(), "epoch": np.int64(5), "position": np.uint8(3)})
+    state = loader.state_dict()
+    assert (state["epoch"], state["position"]) == (5, 3)
+    assert json.loads(json.dumps(state)) == state
+
+
+def test_a_sampler_of_ones_own_is_known_by_its_fingerprint():
+    class Own:
+        def __init__(self, step):
+            self.fingerprint = f"Own({step})"
+
+        def __len__(self):
+            return 10
+
+        def indices(self, epoch, start, stop):
+            return np.arange(start, stop)
+
+    state = Loader(Numbers(10), 3, sampler=Own(1)).state_dict()
+    Loader(Numbers(10), 3, sampler=Own(1)).load_state_dict(state)
+    with pytest.raises(StateMismatch, match=r"expected 'Own\(2\)' as 'order' of the state"):
+        Loader(Numbers(10), 3, sampler=Own(2)).load_state_dict(state)
 
 
 class Run(RuleBasedStateMachine):

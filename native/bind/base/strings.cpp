@@ -35,10 +35,21 @@ nb::tuple check(nb::object data, Indices offsets, bool is_text) {
     std::optional<std::size_t> outside, bad;
     {
         const nb::gil_scoped_release release;
-        outside = first_outside(strings.view);
+        outside = first_outside(strings.view.offsets, strings.view.data.size());
         if (!outside && is_text) bad = first_not_utf8(strings.view);
     }
     return nb::make_tuple(number_of(outside), number_of(bad));
+}
+
+/// Whether offsets divide values into rows.
+bool divide(nb::object given, std::uint64_t size) {
+    Indices offsets;
+    if (!nb::try_cast(given, offsets, false) || offsets.shape(0) == 0) return false;
+    if (GuardedRead* const guard = GuardedRead::current())
+        (void)guard->touch(reinterpret_cast<const std::byte*>(offsets.data()));
+    const std::span<const std::int64_t> all{offsets.data(), offsets.shape(0)};
+    if (all.front() != 0 || static_cast<std::uint64_t>(all.back()) != size) return false;
+    return !first_outside(all, size);
 }
 
 nb::tuple take(nb::object data, Indices offsets, Indices indices) {
@@ -147,6 +158,9 @@ void register_strings(nb::module_& module) {
                nb::sig("def check_strings(" STRINGS ", is_text: bool) -> tuple[int, int]"),
                "The first value with decreasing or out-of-range offsets, and the first that is not UTF-8; -1 if there "
                "is none.");
+    module.def("are_offsets", guarded(&divide), nb::arg("offsets").none(), nb::arg("size"),
+               nb::sig("def are_offsets(offsets: typing.Any, size: int) -> bool"),
+               "Whether these are contiguous int64 in host memory that run from 0 to `size` and never fall.");
     module.def("take_strings", guarded(&take), nb::arg("data"), nb::arg("offsets"), nb::arg("indices"),
                nb::sig("def take_strings(" STRINGS ", indices: numpy.typing.NDArray[numpy.int64]) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]"),

@@ -96,12 +96,12 @@ StringBlocks join_values(std::span<const Bytes> values, const std::shared_ptr<Po
     return out;
 }
 
-std::optional<std::size_t> first_outside(const StringsView& strings) noexcept {
-    std::uint64_t last = strings.offsets.empty() ? 0 : static_cast<std::uint64_t>(strings.offsets.front());
-    if (last > strings.data.size()) return 0;
-    for (std::size_t k = 0; k < strings.count(); ++k) {
-        const auto next = static_cast<std::uint64_t>(strings.offsets[k + 1]);
-        if (next < last || next > strings.data.size()) return k;
+std::optional<std::size_t> first_outside(std::span<const std::int64_t> offsets, std::uint64_t size) noexcept {
+    std::uint64_t last = offsets.empty() ? 0 : static_cast<std::uint64_t>(offsets.front());
+    if (last > size) return 0;
+    for (std::size_t k = 0; k + 1 < offsets.size(); ++k) {
+        const auto next = static_cast<std::uint64_t>(offsets[k + 1]);
+        if (next < last || next > size) return k;
         last = next;
     }
     return std::nullopt;

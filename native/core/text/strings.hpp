@@ -155,8 +155,9 @@ class StringsBuilder {
 /// Copies values into a block of their exact size.
 [[nodiscard]] StringBlocks join_values(std::span<const Bytes> values, const std::shared_ptr<Pool>& pool);
 
-/// Whether offsets never fall and lie in the data; else the first value at fault.
-[[nodiscard]] std::optional<std::size_t> first_outside(const StringsView& strings) noexcept;
+/// The first value whose offsets fall or lie outside of `size`; nothing if there is none.
+[[nodiscard]] std::optional<std::size_t> first_outside(std::span<const std::int64_t> offsets,
+                                                       std::uint64_t size) noexcept;
 
 /// The first value that is not UTF-8. Throws like StringsView::at.
 [[nodiscard]] std::optional<std::size_t> first_not_utf8(const StringsView& strings);

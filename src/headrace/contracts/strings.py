@@ -126,8 +126,8 @@ class Strings(Sequence[Any]):
         if isinstance(array, pa.ChunkedArray):
             parts = [cls.from_arrow(chunk) for chunk in array.chunks]
             return cls.concatenate(parts or [cls.from_arrow(pa.array([], array.type))])
-        if not isinstance(array, pa.Array):
-            array = pa.array(array)
+        array = array if isinstance(array, pa.Array) else pa.array(array)
+        array = array.storage if isinstance(array, pa.ExtensionArray) else array
         if array.null_count:
             raise ValueError(f"expected no nulls, found {array.null_count}: fill them first")
         types = pa.types
@@ -136,8 +136,9 @@ class Strings(Sequence[Any]):
             return inner.reshape(len(array), array.type.list_size, *inner.shape[1:])
         if types.is_dictionary(array.type):
             return cls.from_arrow(array.dictionary).take(np.asarray(array.indices.cast(pa.int64())))
-        is_text = types.is_string(array.type) or types.is_large_string(array.type) or str(array.type) == "string_view"
-        if not (is_text or "binary" in str(array.type)):
+        kind = str(array.type)  # that of a list or struct may hold these words, too
+        is_text = kind in ("string", "large_string", "string_view")
+        if not (is_text or kind in ("binary", "large_binary", "binary_view") or types.is_fixed_size_binary(array.type)):
             raise TypeError(f"expected an Arrow array of text or bytes, found {array.type}")
         small = types.is_string(array.type) or types.is_binary(array.type)
         if not (small or types.is_large_string(array.type) or types.is_large_binary(array.type)):
@@ -291,11 +292,11 @@ class Strings(Sequence[Any]):
         return bool(np.any(self == value))
 
     def __eq__(self, other: object) -> Any:
-        if isinstance(other, (str, bytes)):
+        if isinstance(other, (str, bytes, bytearray, memoryview)):
             if isinstance(other, str) != self.is_text:
                 return np.zeros(self.shape, bool)
             # Lone surrogates become bytes that no text has.
-            value = other.encode(errors="surrogatepass") if isinstance(other, str) else other
+            value = other.encode(errors="surrogatepass") if isinstance(other, str) else bytes(other)
             return _native.compare_strings_with(self._data, self._offsets, value).reshape(self.shape)
         if isinstance(other, Strings) and other.shape == self.shape:
             if other.is_text != self.is_text:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
-from headrace._arguments import check_positions, choose_fill
+from headrace._arguments import check_offsets, check_positions
+from headrace._padding import place_values
 from headrace.contracts.strings import Strings
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "copy_pooled",
     "cut_batch",
     "join",
-    "place_values",
     "size_of",
     "take_rows",
     "without_objects",
@@ -82,8 +82,11 @@ class Ragged(Sequence[Any]):
 
     Args:
         values: All rows joined: ``ndarray (total, *inner)``, :class:`Strings` of that shape, or another :class:`Ragged` when rows
-            hold rows.
+            hold rows. A tensor after ``to="torch"``. A list where packed images have several sizes.
         offsets: ``int64 (n + 1,)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+
+    Raises:
+        ValueError: Offsets fall, do not run from 0 to the number of values, or are no integers.
 
     >>> r = Ragged.from_list([[1, 2], [], [3]], "int64")
     >>> r.to_list()
@@ -98,9 +101,16 @@ class Ragged(Sequence[Any]):
     offsets: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        offsets = self.offsets
-        if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(self.values):
-            raise ValueError(f"offsets must run from 0 to {len(self.values)}, one more than there are rows")
+        if not _native.are_offsets(self.offsets, len(self.values)):  # or others that are as good
+            object.__setattr__(self, "offsets", check_offsets(self.offsets, len(self.values)))
+
+    @classmethod
+    def trust(cls, values: Any, offsets: Any) -> Ragged:
+        """Make a column without checks, for offsets that were checked or made of such."""
+        self: Ragged = object.__new__(cls)
+        _PUT_VALUES(self, values)
+        _PUT_OFFSETS(self, offsets)
+        return self
 
     @classmethod
     def from_list(cls, rows: Sequence[Any], dtype: npt.DTypeLike | None = None) -> Ragged:
@@ -122,6 +132,8 @@ class Ragged(Sequence[Any]):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the innermost values."""
+        if isinstance(self.values, list):
+            return self.values[0].dtype if self.values else np.dtype(object)
         return self.values.dtype
 
     def __len__(self) -> int:
@@ -148,27 +160,32 @@ class Ragged(Sequence[Any]):
             yield self[row]
 
     def take(self, rows: npt.ArrayLike) -> Ragged:
-        """The rows at these positions, copied. Negative ones count from the end; one outside is an IndexError."""
+        """The rows at these positions, copied. Negative ones count from the end; one outside is an IndexError, flags a TypeError."""
         rows = check_positions(rows, len(self))
-        starts = self.offsets[rows]
-        lengths = self.offsets[rows + 1] - starts
+        held = np.asarray(self.offsets)
+        starts = held[rows]
+        lengths = held[rows + 1] - starts
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         if isinstance(self.values, np.ndarray) and len(rows) and int(offsets[-1]) >= LONG * len(rows):
             spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-            return Ragged(np.concatenate([self.values[start:stop] for start, stop in spans]), offsets)
+            return Ragged.trust(np.concatenate([self.values[start:stop] for start, stop in spans]), offsets)
         picked = np.arange(int(offsets[-1])) + np.repeat(starts - offsets[:-1], lengths)
-        return Ragged(self.values[picked] if isinstance(self.values, np.ndarray) else self.values.take(picked), offsets)
+        likewise = getattr(self.offsets, "new_tensor", np.asarray)  # a tensor beside a tensor of PyTorch
+        return Ragged.trust(take_rows(self.values, picked), likewise(offsets))
 
     def to_list(self) -> list[Any]:
         """Nested Python lists."""
+        if isinstance(self.values, list):
+            return [[value.tolist() for value in row] for row in self]
         return [row.to_list() if isinstance(row, Ragged) else row.tolist() for row in self]
 
     def to_padded(self, fill: Any = None) -> Any:
-        """``ndarray (n, longest, *inner)``, or :class:`Strings` of that shape: shorter rows padded by ``fill``, which is 0 by
-        default, and empty among text and bytes. Only one axis may vary. TypeError if text is to be padded by other values.
+        """``ndarray (n, longest, *inner)``, or :class:`Strings` or a tensor of that shape: shorter rows padded by ``fill``, which
+        is 0 by default, and empty among text and bytes. Only one axis may vary. TypeError if text is to be padded by other
+        values, ValueError if the dtype does not hold ``fill``.
         """
-        if isinstance(self.values, Ragged):
+        if isinstance(self.values, (Ragged, list)):
             raise TypeError("rows hold rows: pad the inner ones first, or use to_list()")
         width = int(self.lengths.max(initial=0))
         to = np.flatnonzero(np.arange(width) < self.lengths[:, None])
@@ -179,6 +196,10 @@ class Ragged(Sequence[Any]):
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, {len(self.values)} values, {self.dtype})"
+
+
+# Bound once, because every batch makes many columns.
+_PUT_VALUES, _PUT_OFFSETS = (getattr(Ragged, name).__set__ for name in ("values", "offsets"))
 
 
 def join(columns: Sequence[Any]) -> Any:
@@ -277,30 +298,6 @@ def without_objects(values: npt.NDArray[Any]) -> npt.NDArray[Any] | Strings:
         return Strings.from_values(values)
     except (TypeError, ValueError):  # other objects, or a lone surrogate
         return values
-
-
-def place_values(values: Any, take: Indices, to: Indices, shape: tuple[int, int], fill: Any) -> Any:
-    """Values at places of a new column, and a filling everywhere else.
-
-    Args:
-        values: ``ndarray (total, *inner)``, or :class:`Strings`.
-        take: Positions in ``values``.
-        to: The place of each in the column, rows end to end.
-        shape: The first two axes of the column.
-        fill: As for :func:`~headrace._arguments.choose_fill`.
-    """
-    fill = choose_fill(values, fill)
-    if isinstance(values, Strings):
-        filling = Strings.from_values(np.full((1, *values.shape[1:]), fill, object), is_text=values.is_text)
-        positions = np.full(shape[0] * shape[1], len(values), np.int64)
-        positions[to] = take
-        taken = Strings.concatenate([values, filling]).take(positions)
-        return taken.reshape(*shape, *values.shape[1:])
-    array = np.asarray(values)
-    dtype = np.result_type(array, np.asarray(fill)) if array.dtype.kind in "SU" else array.dtype  # not to cut the fill
-    flat = np.full((shape[0] * shape[1], *array.shape[1:]), fill, dtype)
-    flat[to] = array[take]
-    return flat.reshape(*shape, *array.shape[1:])
 
 
 def _as_ragged(column: Any) -> Ragged:

@@ -187,7 +187,7 @@ def _convert_all(convert: Convert, *, offsets: Convert | None) -> Convert:
         if isinstance(value, (list, tuple)):
             return type(value)(map(go, value)) if not hasattr(value, "_fields") else type(value)(*map(go, value))
         if isinstance(value, Ragged):
-            return Ragged(go(value.values), offsets(value.offsets) if offsets else value.offsets)
+            return Ragged.trust(go(value.values), offsets(value.offsets) if offsets else value.offsets)
         return value
 
     return go

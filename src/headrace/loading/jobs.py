@@ -35,6 +35,8 @@ from headrace.sampling.samplers import InOrder
 
 __all__ = ["BatchMaker", "Block", "OpenRun", "check_rows"]
 
+INT64 = np.dtype(np.int64)
+
 
 def check_rows(batch: Batch, rows: int) -> None:
     """Check that a source returned as many rows as it was asked for.
@@ -324,15 +326,30 @@ def _apply(function: Callable[[int, Any], Any], block: Block) -> None:
 
 
 def _indices(sampler: Sampler, run: BatchRun) -> Indices:
-    """The indices of a run, by one call if its batches are adjacent."""
+    """The indices of a run, by one call if its batches are adjacent.
+
+    Raises:
+        TypeError: They are no integers.
+        ValueError: They are too few or too many.
+    """
     if run.is_adjacent:
-        indices = sampler.indices(run.epoch, run.begin, run.stop)
+        indices = _whole(sampler.indices(run.epoch, run.begin, run.stop), sampler)
     else:
-        indices = np.concatenate([sampler.indices(run.epoch, *run.positions(number)) for number in range(run.batches)])
-    indices = np.ascontiguousarray(indices, np.int64)
+        each = [sampler.indices(run.epoch, *run.positions(number)) for number in range(run.batches)]
+        indices = np.concatenate([_whole(indices, sampler) for indices in each])
     if len(indices) != (wanted := run.batches * run.size):
         raise ValueError(f"{type(sampler).__name__}.indices gave {len(indices)} indices for {wanted} positions")
     return indices
+
+
+def _whole(given: Any, sampler: Sampler) -> Indices:
+    """What a sampler gave as contiguous ``int64``: conversion alone would cut fractions, and read flags as 1 and 0."""
+    if (found := np.asarray(given)).dtype is not INT64 and found.size:
+        if found.dtype.kind not in "iu":
+            raise TypeError(f"{type(sampler).__name__}.indices must give integers, got {found.dtype}")
+        if found.dtype.kind == "u" and int(found.max()) > np.iinfo(np.int64).max:
+            raise IndexError(f"{type(sampler).__name__}.indices gave {found.max()}, which no source has")
+    return np.ascontiguousarray(found, np.int64)
 
 
 def _reader_of(source: ReadsBatches, indices: Indices) -> Callable[[Indices], Batch]:

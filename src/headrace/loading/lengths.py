@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace._arguments import choose_fill, whole
-from headrace.contracts.strings import Strings
-from headrace.contracts.values import LONG, Batch, Indices, Ragged, place_values, take_rows
+from headrace._arguments import whole
+from headrace._padding import choose_fill, place_values
+from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.stacking import ragged_rows
 
@@ -39,6 +39,7 @@ class Pad:
     Raises:
         SchemaMismatch: (when called) a row is longer, or the feature has no axis that varies.
         TypeError: (when called) text is to be filled with other values.
+        ValueError: (when called) the dtype does not hold ``fill``.
 
     >>> Pad("x", multiple=4)({"x": Ragged.from_list([[1, 2, 3], [4]], "int64")})["x"]
     array([[1, 2, 3, 0],
@@ -98,6 +99,7 @@ class Bucket:
     Raises:
         SchemaMismatch: (when called) a row is longer than the last bound.
         TypeError: (when called) text is to be filled with other values.
+        ValueError: (when called) the dtype does not hold ``fill``.
 
     >>> [b["x"].shape for b in Bucket("x", bounds=(2, 4))({"x": Ragged.from_list([[1], [2, 3, 4], [5, 6]])})]
     [(2, 2), (1, 4)]
@@ -152,6 +154,7 @@ class Pack:
     Raises:
         SchemaMismatch: (when called) a row is longer, or lengths differ between the features.
         TypeError: (when called) text is to be filled with other values.
+        ValueError: (when called) the dtype does not hold ``fill``.
 
     >>> packed = Pack("x", length=4)({"x": Ragged.from_list([[1, 2, 3], [4, 5], [6]])})
     >>> packed["x"].tolist(), packed["x_segment"].tolist()
@@ -213,7 +216,7 @@ def fill_packed(
     segment[order] = np.arange(len(row)) - offsets[row[order]] + 1
     moves = _Moves(pieces.lengths, row * length + begin)
     packed: Batch = {
-        name: moves.place(rows.values, rows.offsets[pieces.row] + pieces.begin, (count, length), fill)
+        name: moves.place(rows.values, np.asarray(rows.offsets)[pieces.row] + pieces.begin, (count, length), fill)
         for name, rows in columns.items()
     }
     first, longest = next(iter(columns)), int(pieces.lengths.max(initial=0))
@@ -244,15 +247,14 @@ class _Moves:
 
     def place(self, values: Any, take: Indices, shape: tuple[int, int], fill: Any) -> Any:
         """A column of a shape, in which each piece is the part of ``values`` from ``take``."""
-        if isinstance(values, Strings) or values.dtype.kind in "SUO" or not self.are_long:
+        if not isinstance(values, np.ndarray) or values.dtype.kind in "SUO" or not self.are_long:
             within = self._within()
             taken, to = np.repeat(take, self.lengths) + within, np.repeat(self.to, self.lengths) + within
             return place_values(values, taken, to, shape, fill)
-        array = np.asarray(values)
-        column = np.full((shape[0] * shape[1], *array.shape[1:]), choose_fill(array, fill), array.dtype)
+        column = np.full((shape[0] * shape[1], *values.shape[1:]), choose_fill(values, fill), values.dtype)
         for start, to, size in zip(take.tolist(), self.to.tolist(), self.lengths.tolist(), strict=True):
-            column[to : to + size] = array[start : start + size]
-        return column.reshape(*shape, *array.shape[1:])
+            column[to : to + size] = values[start : start + size]
+        return column.reshape(*shape, *values.shape[1:])
 
     def repeat(self, numbers: Indices, shape: tuple[int, int]) -> npt.NDArray[np.int32]:
         """A column of a shape, in which each piece is a number, and 0 elsewhere."""
@@ -303,7 +305,7 @@ def _pad_rows(rows: Ragged, length: int, fill: Any) -> Any:
     lengths = rows.lengths
     take = np.arange(len(rows.values))
     if int(lengths.max(initial=0)) > length:
-        take = take[take - np.repeat(rows.offsets[:-1], lengths) < length]
+        take = take[take - np.repeat(np.asarray(rows.offsets)[:-1], lengths) < length]
     to = np.flatnonzero(np.arange(length) < lengths[:, None])
     return place_values(rows.values, take, to, (len(rows), length), fill)
 

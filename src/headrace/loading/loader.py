@@ -38,6 +38,7 @@ from headrace.sources.operations.near_misses import FOR_LOADERS, explain_missing
 __all__ = ["Loader", "idle_bytes"]
 
 STATE_VERSION = 1
+MOST_EPOCHS = (1 << 63) - 1
 IDLE_BYTES = 256 << 20  # if the size of memory is unknown
 IDLE_SHARE = 16
 LEAST_IDLE_BYTES, MOST_IDLE_BYTES = 32 << 20, 1 << 30
@@ -235,19 +236,18 @@ class Loader(Iterable[Batch_co]):
         """Resume from the position in ``state``. Running iterators are not affected.
 
         Raises:
+            TypeError: it is no state.
             StateMismatch: the state belongs to other data, another order or another version.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"a state is the dict that state_dict() gave, got {type(state).__name__} {state!r:.80}")
         if state.get("version") != STATE_VERSION:
             raise _mismatch("version", repr(STATE_VERSION), state.get("version"))
         for name, value in self._identity.items():
             if state.get(name) != value:
                 raise _mismatch(name, repr(value), state.get(name))
-        epoch, position = state.get("epoch"), state.get("position")
-        n = len(self.sampler)
-        if type(epoch) is not int or epoch < 0:
-            raise _mismatch("epoch", "an integer from 0", epoch)
-        if type(position) is not int or not 0 <= position <= n:
-            raise _mismatch("position", f"an integer from 0 to {n}", position)
+        epoch = _count_in(state, "epoch", MOST_EPOCHS)
+        position = _count_in(state, "position", len(self.sampler))
         self._progress = LoaderPosition(Cursor(epoch, position), finished=self._progress.finished)
 
     def report(self) -> LoaderReport:
@@ -366,6 +366,14 @@ def _check_multiple(source: object, batch_size: int) -> None:
         raise ValueError(
             f"the quotas of {source!r} need a batch_size that is a multiple of {multiple}, got {batch_size}"
         )
+
+
+def _count_in(state: Mapping[str, Any], name: str, most: int) -> int:
+    """A count in a state."""
+    try:
+        return whole(state.get(name), name, most=most)
+    except (TypeError, ValueError):
+        raise _mismatch(name, f"an integer from 0 to {most}", state.get(name)) from None
 
 
 def _mismatch(name: str, expected: str, found: object) -> StateMismatch:

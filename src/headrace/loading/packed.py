@@ -59,6 +59,7 @@ class Packed(Source):
         NoSuchFeature: There is no such feature.
         SchemaMismatch: The feature has no varying axis. On first use: a sequence is longer than ``length``. On reading:
             lengths differ between the features, or from those read before or given.
+        ValueError: On reading: the dtype does not hold ``fill``.
 
     >>> source = Packed({"x": Ragged.from_list([[1, 2, 3], [4, 5], [6]])}, 4, feature="x")
     >>> source.batch([0, 1])["x"].tolist(), source[0]["x_segment"].tolist()

@@ -405,3 +405,41 @@ def test_batches_held_beyond_the_slots_are_copied():
         assert batch["i"][0] == number * 4
     batches.close()
     assert all((batch["x"] == batch["i"][0]).all() for batch in held)
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_tensors_of_all_dtypes_leave_a_worker():
+    import torch
+
+    whole = torch.arange(24).reshape(4, 6)
+    names = ("uint8", "int16", "int64", "bool", "float16", "float64", "complex64", "bfloat16", "complex32")
+    kinds = [getattr(torch, name) for name in (*names, *(name for name in dir(torch) if name.startswith("float8_")))]
+
+    def tensors(_):
+        made = [whole.to(torch.float32).to(kind) for kind in kinds]
+        return {
+            "whole": made,
+            "strided": [tensor[:, ::2] for tensor in made],
+            "turned": [tensor.T for tensor in made],
+            "single": [tensor[1, 1] for tensor in made],
+            "none": [tensor[:0] for tensor in made],
+        }
+
+    expected = tensors(None)
+    (found,) = forked(Numbers(2), 2, map_batch=tensors)
+    for name, made in expected.items():
+        for one, other in zip(made, found[name], strict=True):
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            assert repr(one.tolist()) == repr(other.tolist())
+
+
+@pytest.mark.torch
+def test_tensors_are_not_named_for_other_objects():
+    import torch
+
+    loader = forked(
+        Numbers(2), 2, map_batch=lambda _: {"x": torch.zeros(2, dtype=torch.float8_e4m3fn), "maker": lambda: 0}
+    )
+    with pytest.raises(hr.UnsupportedData, match="feature 'maker'"):
+        next(iter(loader))

@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace._arguments import choice, whole
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import UnsupportedData, Where, in_words
 from headrace.io.threads import FORKS
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def pickle_maker(maker: Any, method: StartMethod, reason: str) -> bytes:
         raise UnsupportedData(
             Where(),
             expected=f"a source, an order and functions that can be pickled, for workers started by {method!r}{because}",
-            found=f"{name} = {value!r} ({type(error).__name__}: {error})",
+            found=f"{name} = {value!r} ({in_words(error)})",
             hint="Define functions at the top level of a module; start_method='fork' needs no pickling.",
         ) from error
 
@@ -103,7 +103,7 @@ def unpickling_error(worker: str, error: BaseException) -> UnsupportedData:
     refused = UnsupportedData(
         Where(),
         expected="a source, an order and functions that a fresh process can import",
-        found=f"{type(error).__name__}: {error} (in {worker})",
+        found=f"{in_words(error)} (in {worker})",
         hint="Definitions in a notebook or at a prompt cannot be imported: put them into a module, or use start_method='fork'.",
     )
     refused.__cause__ = error

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import UnsupportedData, Where, in_words
 
 __all__ = [
     "ROOM",
@@ -183,17 +183,24 @@ class _Pickler(pickle.Pickler):
             return np.ascontiguousarray(value).__reduce_ex__(5)
         torch = sys.modules.get("torch")
         if torch is not None and type(value) is torch.Tensor and _is_plain(torch, value):
-            return torch.from_numpy, (value.numpy(),)
+            try:
+                return torch.from_numpy, (value.numpy(),)
+            except TypeError:  # a dtype that NumPy lacks, such as bfloat16
+                bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.dtype.itemsize]
+                return _view_bits, (value.view(bits), value.dtype)
         return NotImplemented
 
 
+def _view_bits(bits: Any, dtype: Any) -> Any:
+    return bits.view(dtype)
+
+
 def _is_plain(torch: Any, tensor: Any) -> bool:
-    """Whether a tensor is plain memory of this process, in a dtype that NumPy has."""
+    """Whether a tensor is plain memory of this process."""
     return (
         tensor.device.type == "cpu"
         and tensor.layout is torch.strided
         and not tensor.requires_grad
-        and tensor.dtype is not torch.bfloat16
         and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
     )
 
@@ -243,11 +250,15 @@ def unpack(packed: PackedBatches, held: npt.NDArray[np.uint8]) -> list[Any]:
     return batches
 
 
+def _try_pickling(value: Any) -> None:
+    _Pickler(io.BytesIO(), 5, buffer_callback=lambda _: None).dump(value)
+
+
 def check_transferable(batches: Sequence[Any]) -> tuple[int, Exception | None]:
     """How many of the batches can be transferred, and the error for the first that cannot."""
     for number, batch in enumerate(batches):
         try:
-            _Pickler(io.BytesIO(), 5, buffer_callback=lambda _: None).dump(batch)
+            _try_pickling(batch)
         except Exception as error:  # noqa: BLE001 - pickle raises anything
             return number, _not_transferable_error(batch, error)
     return len(batches), None
@@ -257,14 +268,14 @@ def _not_transferable_error(batch: Any, error: Exception) -> UnsupportedData:
     feature = None
     for name, column in batch.items() if isinstance(batch, dict) else ():
         try:
-            pickle.dumps(column, 5)
+            _try_pickling(column)
         except Exception:  # noqa: BLE001 - this is the one
             feature = str(name)
             break
     return UnsupportedData(
         Where(feature=feature),
         expected="values that can be pickled to leave a worker",
-        found=f"{type(error).__name__}: {error}",
+        found=in_words(error),
         hint="Make them in the loop, or use workers=0.",
     )
 
@@ -302,4 +313,4 @@ def _pickle_error(error: BaseException) -> bytes:
             return frozen
     except Exception:  # noqa: BLE001, S110 - exceptions of any library, with any arguments
         pass
-    return pickle.dumps(RuntimeError(f"{type(error).__qualname__}: {error}"), 5)
+    return pickle.dumps(RuntimeError(in_words(error)), 5)
