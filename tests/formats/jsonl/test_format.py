@@ -83,6 +83,54 @@ def test_every_line_at_fault_is_named(put):
     assert source.batch([304])["n"].tolist() == [5]
 
 
+NO_OBJECTS = [
+    "null",
+    " null\t",
+    "null\r",
+    "nullx",
+    "null null",
+    "null{}",
+    "{}null",
+    "{}null{}",
+    "{} {}",
+    "[null]",
+    "5",
+    '"s"',
+    "true",
+]
+
+
+@pytest.mark.parametrize("line", NO_OBJECTS)
+@pytest.mark.parametrize("before", [0, 1, 300])
+def test_a_line_that_is_no_object_is_refused_in_every_reading(put, line, before):
+    """pyarrow takes null for a row, or ends the process."""
+    path = put(*({"x": n + 0.5} for n in range(before)), line, {"x": 2.5})
+    given = {"x": hr.Feature("float64", default=7)}
+    for read in (
+        lambda: list(hr.open(path)),
+        lambda: list(hr.open(path, schema=given)),
+        lambda: hr.open(path, schema=given)[before],
+        lambda: hr.open(path, schema=given).batch([before, before + 1]),
+        lambda: hr.Schema.infer(path) if before < 256 else list(hr.open(path)),
+    ):
+        with pytest.raises(CorruptRecord, match="one JSON object a line") as raised:
+            read()
+        assert raised.value.where.record == before
+    for schema in (None, given) if before else (given,):
+        assert [fault.where.record for fault in hr.verify(path, schema=schema).faults] == [before]
+    for schema in (None, given):
+        rest = hr.open(path, schema=schema, on_corrupt="skip")
+        assert (rest.skipped.records, len(rest), rest[before]["x"]) == (1, before + 1, 2.5)
+
+
+def test_an_object_does_not_go_on_in_the_next_line(put):
+    """Two halves and a whole object make as many objects as lines."""
+    path = put('{"x":', '1}{"x": 2}', {"x": 3})
+    with pytest.raises(CorruptRecord) as raised:
+        hr.open(path, schema={"x": hr.Feature("int64")}).batch([0, 1, 2])
+    assert raised.value.where.record == 0
+
+
 def test_rows_of_several_types(put):
     with pytest.raises(SchemaMismatch) as raised:
         hr.open(put({"n": 1}, {"n": 2}, {"n": "three"}))
