@@ -222,3 +222,30 @@ def test_rows_of_a_function_keep_their_lengths():
     late = text.map(lambda example: {"x": np.zeros(2 if example["text"] == "d e f" else 1)})
     with pytest.raises(hr.SchemaMismatch, match=r"a length of 2.*record 3, feature 'x'"):
         to_arrow(late, block=2)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (np.int8(1), np.int64(300)),
+        (np.int64(0), 0.7),
+        (1, 2**64 - 1),
+        (np.float32(1), 1e300),
+        (np.True_, 2),
+        (np.uint8(1), -1),
+    ],
+)
+def test_a_number_that_does_not_fit_is_refused(first, later):
+    """Arrow gets arrays, and casting one to another dtype wraps integers and drops fractions."""
+    source = hr.ColumnSource({"k": np.arange(3)}).map(lambda example: {"x": later if example["k"] == 2 else first})
+    for made in (source, source.map(lambda example: {"x": [example["x"], example["x"]]})):
+        with pytest.raises(hr.SchemaMismatch) as raised:
+            made.to_arrow()
+        assert raised.value.where.feature == "x"
+
+
+def test_the_row_of_a_number_that_does_not_fit():
+    source = hr.ColumnSource({"k": np.arange(20)}).map(lambda e: {"x": np.int8(e["k"]) if e["k"] < 15 else e["k"] * 10})
+    with pytest.raises(hr.SchemaMismatch, match="150") as raised:
+        to_arrow(source, block=8)
+    assert raised.value.where.record == 15

@@ -28,11 +28,11 @@ def too_deep(text: Buffer) -> int:
 
 
 def are_objects(lines: Buffer) -> bool:
-    """Whether each line is one object, by its quotes and brackets, and not nested too deeply. Lines of blanks do not count.
+    r"""Whether each line is one object, by its quotes and brackets, and not nested too deeply. Lines of blanks do not count.
 
     Readers of JSON Lines take values across line ends, and pyarrow's ends the process at a ``null`` outside of objects.
 
-    >>> are_objects(b'{"a": [null]}\\n{}'), are_objects(b"{}\\nnull"), are_objects(b"{}{}"), are_objects(b'{"a":\\n1}')
+    >>> are_objects(b'{"a": [null]}\n{}'), are_objects(b"{}\nnull"), are_objects(b"{}{}"), are_objects(b'{"a":\n1}')
     (True, False, False, False)
     """
     return _native.json_not_objects(lines, MOST_DEEP) < 0
