@@ -18,8 +18,7 @@ from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.jsonl.keys import keep_keys, repeated_key
 from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, integer_type
-from headrace.formats.table.arrow import arrow_compute
-from headrace.formats.table.arrow_types import Leaf, arrow, feature_of, leaves_of
+from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, feature_of, leaves_of
 from headrace.formats.table.values import BadValue, twice_error
 from headrace.io.json_text import TOO_DEEP, are_objects, load_json, too_deep
 

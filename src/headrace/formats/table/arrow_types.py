@@ -41,11 +41,14 @@ __all__ = [
     "KEY",
     "Leaf",
     "arrow",
+    "arrow_compute",
     "arrow_type",
     "embedded_schema",
     "leaves_of",
     "misfits",
     "schema_of_leaves",
+    "tensor_order",
+    "tensor_shape",
 ]
 
 
@@ -65,6 +68,11 @@ def arrow() -> Any:
     if not _imported or sys.modules.get("pyarrow") is not _imported[-1]:
         _imported.append(require("pyarrow", extra="arrow"))
     return _imported[-1]
+
+
+def arrow_compute() -> Any:
+    """``pyarrow.compute``."""
+    return require("pyarrow.compute", extra="arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +162,22 @@ def _axes_of(kind: Any) -> int:
 
 def _of_extension(kind: Any, where: Where) -> Feature:
     inner = feature_of(kind.storage_type, where)
-    shape = getattr(kind, "shape", None)  # as arrow.fixed_shape_tensor has
-    return inner if shape is None else Feature(inner.dtype, tuple(shape))
+    shape = tensor_shape(kind)
+    return inner if shape is None else Feature(inner.dtype, shape)
+
+
+def tensor_shape(kind: Any) -> tuple[int, ...] | None:
+    """The shape of the tensors of a type, such as ``arrow.fixed_shape_tensor``; ``None`` for other types."""
+    shape = getattr(kind, "shape", None)
+    if shape is None:
+        return None
+    return tuple(shape) if not tensor_order(kind) else tuple(shape[axis] for axis in tensor_order(kind))
+
+
+def tensor_order(kind: Any) -> tuple[int, ...]:
+    """Which stored axis is each axis of a tensor; ``()`` if they are stored in their order."""
+    order = tuple(getattr(kind, "permutation", None) or ())
+    return () if order == tuple(range(len(order))) else order
 
 
 def _dtype_of(kind: Any, where: Where) -> str:

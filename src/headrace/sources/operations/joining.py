@@ -59,10 +59,11 @@ def _mismatch(name: str, first: Feature, other: Feature) -> SchemaMismatch:
 
 def _with_dtype(feature: Feature, dtype: np.dtype[Any]) -> Feature:
     """The feature with another dtype, without what that cannot have."""
+    default = None if feature.default is None else np.array(feature.default, feature.numpy_dtype)
     return Feature(
         dtype,
         feature.shape,
-        default=feature.default,
+        default=default,
         encoding=feature.encoding if dtype.name in PIXELS else None,
         sparse=feature.sparse,
         steps=feature.steps,
