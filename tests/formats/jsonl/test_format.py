@@ -468,3 +468,51 @@ def test_given_types_are_not_asked_for(put):
     with pytest.raises(hr.SchemaMismatch, match="x: int64") as caught:
         hr.open(put('{"x": "a"}'), schema={"x": hr.Feature("int64")})[0]
     assert "Pass the types" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["Infinity", "-Infinity", "Inf"])
+@pytest.mark.parametrize("before", [1, 300])
+def test_infinity_is_read_wherever_it_is(put, text, before):
+    for value, later in (("1.5", text), ("[1.5, 2.5]", f"[0.5, {text}]")):
+        path = put(
+            *([f'{{"x": {value}, "y": 1234567890123456789}}'] * before), f'{{"x": {later}, "y": 1234567890123456789}}'
+        )
+        wanted = float(text)
+        for schema in (None, {"x": hr.Feature("float64", (2,) if "[" in value else ())}):
+            found = np.ravel(hr.open(path, schema=schema)[before]["x"])
+            assert found[-1] == wanted
+    path = put('{"x": 1}', f'{{"x": {text}}}')
+    assert [example["x"] for example in hr.open(path)] == [1, float(text)]
+
+
+@pytest.mark.parametrize("text", ["1.7976931348623159e308", "9" * 400 + ".5", "1e999"])
+@pytest.mark.parametrize("schema", [None, {"x": hr.Feature("float64")}])
+def test_a_fraction_beyond_float64_is_not_infinity(put, text, schema):
+    for before in (1, 300):
+        path = put(*(['{"x": 1.5}'] * before), f'{{"x": {text}}}')
+        with pytest.raises((UnsupportedData, SchemaMismatch), match="float64|double") as raised:
+            list(hr.open(path, schema=schema))
+        assert raised.value.where.record == before
+        assert "integers" not in str(raised.value)
+
+
+def test_complex_numbers_are_refused_by_name(put):
+    with pytest.raises(UnsupportedData, match="complex64") as raised:
+        hr.open(put({"x": 1.5}), schema={"x": hr.Feature("complex64")})
+    assert raised.value.where.feature == "x"
+
+
+def test_text_has_no_more_digits_than_the_times_of_a_schema(put):
+    path = put({"t": "2020-01-01T00:00:00.500"}, {"t": "2020-01-01T00:00:01.000"})
+    assert hr.open(path, schema={"t": hr.Feature("M8[ms]")})[0]["t"] == np.datetime64("2020-01-01T00:00:00.5")
+    seconds = hr.open(path, schema={"t": hr.Feature("M8[s]")})
+    assert seconds[1]["t"] == np.datetime64("2020-01-01T00:00:01")
+    with pytest.raises(SchemaMismatch, match=r"00\.500"):
+        seconds[0]
+
+
+def test_null_times_of_text_are_the_default(put):
+    default = np.datetime64("1999-01-01T02:03:04")
+    path = put({"t": "2020-01-01T00:00:00"}, {"t": None}, {})
+    found = hr.open(path, schema={"t": hr.Feature("M8[s]", default=default)}).batch(range(3))["t"]
+    assert found.tolist() == [np.datetime64("2020-01-01T00:00:00").item(), default.item(), default.item()]

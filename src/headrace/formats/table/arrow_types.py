@@ -46,6 +46,7 @@ __all__ = [
     "embedded_schema",
     "leaves_of",
     "misfits",
+    "refuse_unreadable",
     "schema_of_leaves",
     "tensor_order",
     "tensor_shape",
@@ -126,9 +127,31 @@ def schema_of_leaves(leaves: list[Leaf], where: Where, *, embedded: Schema | Non
 def _same_storage(feature: Feature, kind: Any) -> bool:
     """Whether a column of an Arrow type, which is dense, holds a feature."""
     try:
-        return not feature.sparse and bool(arrow_type(feature) == kind)
+        return not feature.sparse and kind in (arrow_type(feature), _in_parquet(arrow_type(feature)))
     except (ValueError, TypeError, KeyError):
         return False
+
+
+def _in_parquet(kind: Any) -> Any:
+    """The type that Parquet gives back for a column. It has no points in time in seconds."""
+    pa = arrow()
+    if pa.types.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms")
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_in_parquet(kind.value_type), kind.list_size)
+    return pa.list_(_in_parquet(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def refuse_unreadable(schema: Schema, where: Where) -> None:
+    """Refuse features of dtypes that no column is read as.
+
+    Raises:
+        UnsupportedData: There is one, such as complex numbers.
+    """
+    for name, feature in schema.items():
+        if not feature.is_text and feature.numpy_dtype.kind not in "biufmM":
+            expected = "text, bytes, truth values, integers, floats or times"
+            raise UnsupportedData(where.at(feature=name), expected=expected, found=repr(feature))
 
 
 def feature_of(kind: Any, where: Where) -> Feature:
