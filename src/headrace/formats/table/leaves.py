@@ -17,6 +17,8 @@ __all__ = ["RowOrigins", "leaf_values", "numbers_of"]
 NUMBERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 FIRST_NUMBER = 2
 """The dtypes of Arrow's integers and floats in the order of their ids, and the first id: parts of its binary interface."""
+FILLED = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+"""The dtypes in which Arrow itself replaces missing values, which is fastest."""
 
 
 class RowOrigins:
@@ -63,20 +65,15 @@ def leaf_values(array: Any, feature: Feature, rows: RowOrigins) -> Any:
     """
     if feature.is_text:
         return _text(array, feature, rows)
-    is_time = feature.numpy_dtype.kind in "mM"
-    if not array.null_count:
-        return _times(array, feature, rows) if is_time else _numbers(array, feature, rows, None)
-    nulls = array.is_null().to_numpy(zero_copy_only=False)
-    fill = _default_of(feature)
-    if fill is None and feature.numpy_dtype.kind not in "fmM":
-        raise missing(rows[int(np.flatnonzero(nulls)[0])])
-    if is_time:
-        found = np.array(_times(array, feature, rows))
-    else:
-        found, fill = np.array(_numbers(array, feature, rows, nulls)), np.nan if fill is None else fill
-    if fill is not None:
-        found[nulls] = np.array(fill, found.dtype)
-    return found
+    kind, fill = feature.numpy_dtype.kind, None
+    if array.null_count:
+        fill = _default_of(feature)
+        if fill is None and kind not in "fmM":
+            raise missing(rows[int(np.flatnonzero(_nulls(array))[0])])
+    if kind not in "mM":
+        return _numbers(array, feature, rows, np.nan if array.null_count and fill is None else fill)
+    found = _times(array, feature, rows)
+    return found if fill is None else _filled(found, array, fill)
 
 
 def _default_of(feature: Feature) -> Any:
@@ -84,27 +81,42 @@ def _default_of(feature: Feature) -> Any:
     return feature.default if np.ndim(feature.default) == 0 else None
 
 
-def _numbers(array: Any, feature: Feature, rows: RowOrigins, nulls: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
-    """Numbers or truth values, and any value where one is missing."""
-    types, dtype = arrow().types, feature.numpy_dtype
+def _nulls(array: Any) -> npt.NDArray[np.bool_]:
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+
+
+def _filled(found: npt.NDArray[Any], array: Any, fill: Any) -> npt.NDArray[Any]:
+    """The values that were found in an array, and ``fill`` where it has none."""
+    found = np.array(found)
+    found[_nulls(array)] = np.array(fill, found.dtype)
+    return found
+
+
+def _numbers(array: Any, feature: Feature, rows: RowOrigins, fill: Any) -> npt.NDArray[Any]:
+    """Numbers or truth values. ``fill`` stands for those that are missing; ``None``: none is."""
+    types, dtype, given = arrow().types, feature.numpy_dtype, array
     is_float = types.is_floating(array.type)
     if dtype.kind == "b" and (is_float or types.is_integer(array.type)):
-        return _truths(_without_nulls(array, nulls), rows)
-    if nulls is not None and dtype.kind == "f" and feature.default is None and types.is_integer(array.type):
+        found = _truths(_without_nulls(array), rows)
+        return found if fill is None else _filled(found, given, fill)
+    if fill is not None and dtype.kind == "f" and feature.default is None and types.is_integer(array.type):
         array, is_float = array.cast(arrow().float64(), safe=False), True
     if not (is_float and dtype.kind == "f"):  # NumPy knows all floats.
         array = _cast(array, feature, rows)
+    if fill is not None and dtype in FILLED and array.type == arrow_type(Feature(dtype)):
+        array, fill = array.fill_null(arrow().scalar(np.array(fill, dtype).item(), array.type)), None
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
-    return _narrow(np.ascontiguousarray(_without_nulls(array, nulls)), dtype, rows)
+    found = _narrow(np.ascontiguousarray(_without_nulls(array)), dtype, rows)
+    return found if fill is None else _filled(found, given, fill)
 
 
-def _without_nulls(array: Any, nulls: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
+def _without_nulls(array: Any) -> npt.NDArray[Any]:
     """The numbers of an array, and 0 where one is missing."""
     numbers = numbers_of(array)
     if numbers is None:
-        filled = array if nulls is None else array.fill_null(arrow().scalar(0).cast(array.type))
+        filled = array.fill_null(arrow().scalar(0).cast(array.type)) if array.null_count else array
         return np.asarray(filled.to_numpy(zero_copy_only=False))
-    return numbers if nulls is None else np.where(nulls, numbers.dtype.type(0), numbers)
+    return np.where(_nulls(array), numbers.dtype.type(0), numbers) if array.null_count else numbers
 
 
 def _truths(numbers: npt.NDArray[Any], rows: RowOrigins) -> npt.NDArray[np.bool_]:
@@ -124,7 +136,7 @@ def _text(array: Any, feature: Feature, rows: RowOrigins) -> Strings:
     if array.null_count:
         fill = _default_of(feature)
         if fill is None:
-            raise missing(rows[int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])])
+            raise missing(rows[int(np.flatnonzero(_nulls(array))[0])])
         array = array.fill_null(arrow().scalar(fill, large))
     try:
         return Strings.from_arrow(array)
