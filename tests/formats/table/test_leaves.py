@@ -114,6 +114,9 @@ def test_beside_a_missing_row_values_are_checked():
         (pa.array([0, 1], pa.time64("us")), "M8[D]", 0),
         (pa.array([0, 2**63], pa.uint64()), "M8[s]", 1),
         (pa.array([decimal.Decimal(1)]), "bool", 0),
+        (pa.array([5], pa.time64("us")), "bool", 0),
+        (pa.array([5], pa.timestamp("us")), "bool", 0),
+        (pa.array([5], pa.duration("us")), "bool", 0),
     ],
 )
 def test_values_that_would_change_are_refused(tmp_path, array, dtype, row):

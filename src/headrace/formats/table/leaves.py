@@ -99,6 +99,8 @@ def _numbers(array: Any, feature: Feature, rows: RowOrigins, fill: Any) -> npt.N
     if dtype.kind == "b" and (is_float or types.is_integer(array.type)):
         found = _truths(_without_nulls(array), rows)
         return found if fill is None else _filled(found, given, fill)
+    if dtype.kind == "b" and types.is_temporal(array.type):
+        raise BadValue(rows[0] if len(array) else 0, "bool", str(array.type))
     if fill is not None and dtype.kind == "f" and feature.default is None and types.is_integer(array.type):
         array, is_float = array.cast(arrow().float64(), safe=False), True
     if not (is_float and dtype.kind == "f"):  # NumPy knows all floats.
