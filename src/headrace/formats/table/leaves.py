@@ -73,7 +73,7 @@ def leaf_values(array: Any, feature: Feature, rows: RowOrigins) -> Any:
     if kind not in "mM":
         return _numbers(array, feature, rows, np.nan if array.null_count and fill is None else fill)
     found = _times(array, feature, rows)
-    return found if fill is None else _filled(found, array, fill)
+    return found if fill is None else _fill_in(found, array, fill)
 
 
 def _default_of(feature: Feature) -> Any:
@@ -85,7 +85,7 @@ def _nulls(array: Any) -> npt.NDArray[np.bool_]:
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
 
 
-def _filled(found: npt.NDArray[Any], array: Any, fill: Any) -> npt.NDArray[Any]:
+def _fill_in(found: npt.NDArray[Any], array: Any, fill: Any) -> npt.NDArray[Any]:
     """The values that were found in an array, and ``fill`` where it has none."""
     found = np.array(found)
     found[_nulls(array)] = np.array(fill, found.dtype)
@@ -98,7 +98,7 @@ def _numbers(array: Any, feature: Feature, rows: RowOrigins, fill: Any) -> npt.N
     is_float = types.is_floating(array.type)
     if dtype.kind == "b" and (is_float or types.is_integer(array.type)):
         found = _truths(_without_nulls(array), rows)
-        return found if fill is None else _filled(found, given, fill)
+        return found if fill is None else _fill_in(found, given, fill)
     if dtype.kind == "b" and types.is_temporal(array.type):
         raise BadValue(rows[0] if len(array) else 0, "bool", str(array.type))
     if fill is not None and dtype.kind == "f" and feature.default is None and types.is_integer(array.type):
@@ -109,7 +109,7 @@ def _numbers(array: Any, feature: Feature, rows: RowOrigins, fill: Any) -> npt.N
         array, fill = array.fill_null(arrow().scalar(np.array(fill, dtype).item(), array.type)), None
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
     found = _narrow(np.ascontiguousarray(_without_nulls(array)), dtype, rows)
-    return found if fill is None else _filled(found, given, fill)
+    return found if fill is None else _fill_in(found, given, fill)
 
 
 def _without_nulls(array: Any) -> npt.NDArray[Any]:
