@@ -669,6 +669,11 @@ def json_too_deep(text: Buffer, most: int) -> int:
     The first byte of JSON text where lists and objects are nested more than `most` levels deep; -1 if there is none.
     """
 
+def json_not_objects(lines: Buffer, most: int) -> int:
+    """
+    The first byte at which lines of JSON are anything but one object each, nested at most `most` levels deep; -1 if there is none.
+    """
+
 def scan_lines(data: Buffer, start: int, stop: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
     """
     Starts of the lines that begin in [start, stop), and where the next one begins. Lines of blanks do not count.

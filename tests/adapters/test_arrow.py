@@ -239,3 +239,30 @@ def test_blocks_with_too_much_text_are_divided(monkeypatch, most):
     found = to_arrow(source, block=9)
     assert found.equals(expected)
     assert (found.column("t").num_chunks > 3) is (most < 400)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (np.int8(1), np.int64(300)),
+        (np.int64(0), 0.7),
+        (1, 2**64 - 1),
+        (np.float32(1), 1e300),
+        (np.True_, 2),
+        (np.uint8(1), -1),
+    ],
+)
+def test_a_number_that_does_not_fit_is_refused(first, later):
+    """Arrow gets arrays, and casting one to another dtype wraps integers and drops fractions."""
+    source = hr.ColumnSource({"k": np.arange(3)}).map(lambda example: {"x": later if example["k"] == 2 else first})
+    for made in (source, source.map(lambda example: {"x": [example["x"], example["x"]]})):
+        with pytest.raises(hr.SchemaMismatch) as raised:
+            made.to_arrow()
+        assert raised.value.where.feature == "x"
+
+
+def test_the_row_of_a_number_that_does_not_fit():
+    source = hr.ColumnSource({"k": np.arange(20)}).map(lambda e: {"x": np.int8(e["k"]) if e["k"] < 15 else e["k"] * 10})
+    with pytest.raises(hr.SchemaMismatch, match="150") as raised:
+        to_arrow(source, block=8)
+    assert raised.value.where.record == 15

@@ -469,7 +469,7 @@ def test_golden_examples_written_again_hold_the_same(name):
         (Feature("float32", (None,)), np.zeros((6, 2), np.float32)),
         (Feature("float32", (None,)), np.zeros(3, np.float32)),
         (Feature("float32", (None,)), Ragged.from_list([[1.0]])),
-        (Feature("int64", (None,)), Ragged(np.arange(3), np.array([0, 3, 1, 3]))),
+        (Feature("int64", (None,)), Ragged.trust(np.arange(3), np.array([0, 3, 1, 3]))),
         (Feature("float32", (None, 2)), np.zeros((3, 4, 3), np.float32)),
         (Feature("float32", (None, 2)), Ragged.from_list([[1.0], [], []])),
         (Feature("int64", (None, None)), np.zeros((3, 3), np.int64)),

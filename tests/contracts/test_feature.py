@@ -55,6 +55,10 @@ def test_mismatches_are_refused_on_construction(make, error):
         Feature("bytes", default=b"\x00\xff"),
         Feature("int64", (2,), default=[1, 2]),
         Feature("uint8", default=255),
+        Feature("M8[D]", default=np.datetime64("2020-01-02")),
+        Feature("M8[s]", default=np.datetime64("2020-01-02T03:04:05", "ns")),
+        Feature("M8[ns]", (2,), default=np.array(["2020-01-02", "NaT"], "M8[ns]")),
+        Feature("m8[s]", default=np.timedelta64(1, "h")),
         Feature("bytes", encoding="png"),
         Feature("str", (None,)),
         Feature("float32", (9,), sparse=True),
@@ -183,3 +187,10 @@ def test_dtypes_and_shapes_that_no_feature_has():
 )
 def test_the_text_of_a_feature_makes_it_again(feature):
     assert eval(repr(feature), {"Feature": Feature}) == feature
+
+
+def test_the_default_of_a_time_is_in_its_unit():
+    """An array of nanoseconds gives plain integers, which seconds would count otherwise."""
+    default = np.datetime64("2020-01-02T03:04:05", "ns")
+    for unit in ("s", "ms", "us", "ns"):
+        assert np.array(Feature(f"M8[{unit}]", default=default).default, f"M8[{unit}]") == default

@@ -65,3 +65,28 @@ def test_a_missing_feature_is_named(tmp_path):
         with pytest.raises(NoSuchFeature, match="no 'b'"):
             writer.write_batch({"a": np.arange(3)})
         writer.write_batch({"a": np.arange(3), "b": np.arange(3)})
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.jsonl", "x.avro", "x.npz", "x.tar"])
+def test_text_is_written_as_the_times_of_a_schema(tmp_path, name):
+    given = {"day": hr.Feature("M8[D]"), "time": hr.Feature("M8[ms]")}
+    columns = {"day": ["2020-01-02", "NaT"], "time": np.array([b"2020-01-02T03:04:05.5", b"2020-01-02"], object)}
+    hr.write(tmp_path / name, columns, schema=given)
+    batch = hr.open(tmp_path / name, schema=None if name != "x.jsonl" else given).batch([0, 1])
+    assert batch["day"].astype(str).tolist() == ["2020-01-02", "NaT"]
+    assert batch["time"].astype(str).tolist() == ["2020-01-02T03:04:05.500", "2020-01-02T00:00:00.000"]
+    for wrong in ("2020-01-02T03", "2020-13-01", "today", ""):
+        with pytest.raises(SchemaMismatch) as raised:
+            hr.write(tmp_path / f"other-{name}", {"day": ["2020-01-02", wrong]}, schema={"day": given["day"]})
+        assert (raised.value.where.record, raised.value.where.feature) == (1, "day")
+        assert not (tmp_path / f"other-{name}").exists()
+
+
+def test_lists_of_text_are_written_as_the_times_of_a_schema(tmp_path):
+    given = {"days": hr.Feature("M8[D]", (None,))}
+    column = hr.Ragged(hr.Strings.from_values(["2020-01-02", "2020-01-03", "x"]), np.array([0, 2, 2, 3]))
+    with pytest.raises(SchemaMismatch) as raised:
+        hr.write(tmp_path / "x.parquet", {"days": column}, schema=given)
+    assert raised.value.where.record == 2
+    hr.write(tmp_path / "x.parquet", {"days": column[:2]}, schema=given)
+    assert hr.open(tmp_path / "x.parquet")[0]["days"].astype(str).tolist() == ["2020-01-02", "2020-01-03"]

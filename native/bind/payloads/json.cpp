@@ -148,6 +148,14 @@ void register_json(nb::module_& module) {
                nb::sig("def json_too_deep(text: collections.abc.Buffer, most: int) -> int"),
                "The first byte of JSON text where lists and objects are nested more than `most` levels deep; -1 if "
                "there is none.");
+    module.def("json_not_objects", guarded([](nb::object lines, std::uint64_t most) {
+                   const Buffer buffer(lines);
+                   return json_not_objects(buffer.bytes(), most);
+               }),
+               nb::arg("lines"), nb::arg("most"),
+               nb::sig("def json_not_objects(lines: collections.abc.Buffer, most: int) -> int"),
+               "The first byte at which lines of JSON are anything but one object each, nested at most `most` levels "
+               "deep; -1 if there is none.");
     module.def("scan_lines", guarded([](nb::object data, std::uint64_t start, std::uint64_t stop) {
                    const Buffer buffer(data);
                    Scan found;

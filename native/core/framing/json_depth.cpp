@@ -19,7 +19,7 @@ constexpr std::size_t block_size = 16;
 
 /// What each of 16 bytes is, as bit masks.
 struct Places {
-    std::uint32_t quotes = 0, backslashes = 0, openings = 0, closings = 0;
+    std::uint32_t quotes = 0, backslashes = 0, openings = 0, closings = 0, ends = 0;
 };
 
 Places places_in(const unsigned char* at) noexcept {
@@ -30,7 +30,7 @@ Places places_in(const unsigned char* at) noexcept {
         return static_cast<std::uint32_t>(
             _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(static_cast<char>(wanted)))));
     };
-    return {equal(block, '"'), equal(block, '\\'), equal(folded, opening), equal(folded, closing)};
+    return {equal(block, '"'), equal(block, '\\'), equal(folded, opening), equal(folded, closing), equal(block, '\n')};
 #else
     Places found;
     for (std::uint32_t i = 0; i < block_size; ++i) {
@@ -38,6 +38,7 @@ Places places_in(const unsigned char* at) noexcept {
         found.backslashes |= static_cast<std::uint32_t>(at[i] == '\\') << i;
         found.openings |= static_cast<std::uint32_t>((at[i] & case_bit) == opening) << i;
         found.closings |= static_cast<std::uint32_t>((at[i] & case_bit) == closing) << i;
+        found.ends |= static_cast<std::uint32_t>(at[i] == '\n') << i;
     }
     return found;
 #endif
@@ -79,6 +80,70 @@ class Nesting {
     bool escaped_ = false;
 };
 
+/// The same for lines that should be one object each.
+class Objects {
+  public:
+    explicit Objects(std::uint64_t most) noexcept : most_(most) {}
+
+    /// Consumes the next 16 bytes. Returns the index of the first that no such line has, or 16.
+    std::uint32_t take(const unsigned char* bytes) noexcept {
+        const Places found = places_in(bytes);
+        std::uint32_t left = escaped_ ? every & ~std::uint32_t{1} : every;
+        escaped_ = false;
+        while (left != 0) {
+            if (depth_ == 0) {
+                const auto at = static_cast<std::uint32_t>(std::countr_zero(left));
+                left &= left - 1;
+                if (!take_between(bytes[at])) return at;
+                continue;
+            }
+            const std::uint32_t wanted =
+                found.quotes | found.ends | (in_string_ ? found.backslashes : found.openings | found.closings);
+            if ((wanted & left) == 0) break;
+            const auto at = static_cast<std::uint32_t>(std::countr_zero(wanted & left));
+            const std::uint32_t bit = std::uint32_t{1} << at;
+            left &= ~(bit | (bit - 1));
+            if ((found.ends & bit) != 0) return at;
+            if ((found.quotes & bit) != 0) {
+                in_string_ = !in_string_;
+            } else if (in_string_) { // a backslash and the character it escapes
+                left &= ~(bit << 1);
+                escaped_ = at == block_size - 1;
+            } else if ((found.closings & bit) != 0) {
+                --depth_;
+            } else if (depth_++ == most_) {
+                return at;
+            }
+        }
+        return block_size;
+    }
+
+    [[nodiscard]] bool is_between() const noexcept { return depth_ == 0; }
+
+  private:
+    static constexpr std::uint32_t every = (std::uint32_t{1} << block_size) - 1;
+
+    /// A byte outside the objects.
+    bool take_between(unsigned char byte) noexcept {
+        if (byte == '\n') {
+            is_taken_ = false;
+        } else if (byte == '{') {
+            if (is_taken_ || most_ == 0) return false;
+            is_taken_ = true;
+            depth_ = 1;
+        } else {
+            return byte == ' ' || byte == '\t' || byte == '\r';
+        }
+        return true;
+    }
+
+    std::uint64_t most_;
+    std::uint64_t depth_ = 0;
+    bool is_taken_ = false; ///< Whether this line has had its object.
+    bool in_string_ = false;
+    bool escaped_ = false;
+};
+
 } // namespace
 
 std::int64_t json_too_deep(Bytes text, std::uint64_t most) noexcept {
@@ -93,6 +158,22 @@ std::int64_t json_too_deep(Bytes text, std::uint64_t most) noexcept {
     if (at < text.size()) std::memcpy(rest, begin + at, text.size() - at);
     const std::uint32_t deep = nesting.take(places_in(rest));
     return deep < block_size ? static_cast<std::int64_t>(at + deep) : -1;
+}
+
+std::int64_t json_not_objects(Bytes lines, std::uint64_t most) noexcept {
+    const auto* const begin = reinterpret_cast<const unsigned char*>(lines.data());
+    Objects objects(most);
+    std::size_t at = 0;
+    for (; lines.size() - at >= block_size; at += block_size) {
+        const std::uint32_t odd = objects.take(begin + at);
+        if (odd < block_size) return static_cast<std::int64_t>(at + odd);
+    }
+    unsigned char rest[block_size];
+    std::memset(rest, ' ', block_size);
+    if (at < lines.size()) std::memcpy(rest, begin + at, lines.size() - at);
+    const std::uint32_t odd = objects.take(rest);
+    if (odd < block_size) return static_cast<std::int64_t>(at + odd);
+    return objects.is_between() ? -1 : static_cast<std::int64_t>(lines.size());
 }
 
 } // namespace headrace

@@ -11,4 +11,10 @@ namespace headrace {
 /// and does not recurse.
 [[nodiscard]] std::int64_t json_too_deep(Bytes text, std::uint64_t most) noexcept;
 
+/// The offset of the first byte at which lines of JSON are anything but one object each, nested at most `most` levels
+/// deep; -1 if there is none, and the number of bytes if the last object does not end. Looks at quotes, brackets and
+/// line ends only, so an object may still be no JSON. What a parser takes before it meets a fault is an object of its
+/// line.
+[[nodiscard]] std::int64_t json_not_objects(Bytes lines, std::uint64_t most) noexcept;
+
 } // namespace headrace

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.codecs.fit import fit_column
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -55,6 +56,7 @@ def to_arrow(source: Source, *, block: int = BLOCK) -> Any:
 
     Raises:
         UnsupportedData: a feature has no Arrow type: sparse rows, complex numbers.
+        SchemaMismatch: a value does not fit its feature, such as 0.5 from a function whose first example has an integer.
         MissingExtra: pyarrow is not installed.
 
     >>> import numpy as np
@@ -109,9 +111,12 @@ def _fitting(batch: Batch, start: int, stop: int) -> Iterator[tuple[int, Batch]]
 
 def _array_of(column: Any, feature: Feature, name: str, start: int) -> Any:
     try:
-        return column_to_arrow(column, feature)
+        return column_to_arrow(fit_column(column, feature, name), feature)
     except BadValue as bad:
         raise bad.at(Where(record=start + bad.row, feature=name)) from bad
+    except SchemaMismatch as error:
+        row = error.where.record
+        raise error.relocated(Where(record=None if row is None else start + row, feature=name)) from error
 
 
 def from_arrow(table: Any) -> Source:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from headrace._optional import require
 from headrace.adapters.arrow import from_arrow
+from headrace.codecs.fit import fit_column
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Ragged
@@ -59,6 +60,7 @@ def block_of_batch(batch: Batch, schema: Schema) -> Any:
 
 
 def _array_of(name: str, column: Any, feature: Feature) -> Any:
+    column = fit_column(column, feature, name)
     if _is_tensor(feature):
         return _tensors().from_numpy(np.asarray(column, feature.numpy_dtype), column_name=name)
     if feature.is_image:

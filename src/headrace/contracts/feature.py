@@ -163,6 +163,8 @@ class Feature:
         values = np.asarray(default, dtype=object) if self.is_text else np.asarray(default)
         if not self.is_text and not _holds(self.dtype, values):
             raise TypeError(f"default {default!r} does not fit dtype {self.dtype}")
+        if self.numpy_dtype.kind in "mM":
+            values = values.astype(self.dtype)  # tolist() gives the units of the dtype, or what counts them
         if values.shape != () and self.is_fixed and values.shape != self.shape:
             raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {values.shape}")
         return _as_tuples(values.tolist())
@@ -171,7 +173,9 @@ class Feature:
         """A JSON object that :meth:`from_json` reads back."""
         out: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
         if self.default is not None:
-            out["default"] = _jsonable(self.default)
+            is_time = self.numpy_dtype.kind in "mM"
+            counts = np.array(self.default, self.dtype).astype(np.int64).tolist() if is_time else self.default
+            out["default"] = _jsonable(counts)
         if self.encoding is not None:
             out["encoding"] = self.encoding
         if self.sparse:
@@ -187,10 +191,13 @@ class Feature:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Feature:
         """The feature that :meth:`to_json` wrote."""
+        default = _from_jsonable(value.get("default"))
+        if default is not None and value["dtype"].startswith(("M8", "m8")):
+            default = np.array(default, np.int64).view(value["dtype"])
         return cls(
             value["dtype"],
             tuple(value.get("shape", ())),
-            default=_from_jsonable(value.get("default")),
+            default=default,
             encoding=value.get("encoding"),
             sparse=value.get("sparse", False),
             steps=value.get("steps", False),

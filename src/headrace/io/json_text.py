@@ -11,7 +11,7 @@ from headrace import _native
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["MOST_DEEP", "TOO_DEEP", "load_json", "too_deep"]
+__all__ = ["MOST_DEEP", "TOO_DEEP", "are_objects", "load_json", "too_deep"]
 
 MOST_DEEP = 200
 """The deepest nesting of lists and objects. Parsers recurse once per level, and Python allows a thousand calls."""
@@ -25,6 +25,17 @@ def too_deep(text: Buffer) -> int:
     (200, -1)
     """
     return _native.json_too_deep(text, MOST_DEEP)
+
+
+def are_objects(lines: Buffer) -> bool:
+    r"""Whether each line is one object, by its quotes and brackets, and not nested too deeply. Lines of blanks do not count.
+
+    Readers of JSON Lines take values across line ends, and pyarrow's ends the process at a ``null`` outside of objects.
+
+    >>> are_objects(b'{"a": [null]}\n{}'), are_objects(b"{}\nnull"), are_objects(b"{}{}"), are_objects(b'{"a":\n1}')
+    (True, False, False, False)
+    """
+    return _native.json_not_objects(lines, MOST_DEEP) < 0
 
 
 def load_json(

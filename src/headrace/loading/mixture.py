@@ -18,6 +18,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, InOrder, Interleaving, Shuffled, Weight, whole_parts
+from headrace.sources.operations.joining import cast_columns, join_schemas, to_cast
 
 __all__ = ["Mixture", "Stop"]
 
@@ -57,7 +58,7 @@ class Mixture:
         TypeError: ``sources`` is neither a dict nor pairs, one of them is not a source, or a weight is not a number.
         ValueError: a weight is not positive, or a source is empty; with ``quotas``, a weight is not an integer, or an epoch
             would not hold one group. The loader raises it for a batch size that does not match the quotas.
-        SchemaMismatch: the sources have different features.
+        SchemaMismatch: the sources have different features, or one whose values no type holds for all.
     """
 
     def __init__(
@@ -74,11 +75,13 @@ class Mixture:
         if quotas:
             _check_quotas([weight for _, weight in pairs])
         self._interleaving = Interleaving(whole_parts([weight for _, weight in pairs]))
-        self._check_sources()
+        schemas = self._check_sources()
+        self._joined = None if None in schemas else join_schemas([schema for schema in schemas if schema is not None])
+        self._casts = [{} if self._joined is None or s is None else to_cast(s, self._joined) for s in schemas]
         if quotas and not len(self):
             raise ValueError(f"a source is too small for its quota: {self.parts} examples are needed for one group")
 
-    def _check_sources(self) -> None:
+    def _check_sources(self) -> list[Schema | None]:
         schemas = [_schema_of(source) for source in self.sources]
         for source, schema in zip(self.sources, schemas, strict=True):
             if schema is not None and schemas[0] is not None and set(schema) != set(schemas[0]):
@@ -90,6 +93,7 @@ class Mixture:
                 )
             if len(source) == 0:
                 raise ValueError(f"a mixture cannot draw from {source!r}, which is empty")
+        return schemas
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -103,7 +107,7 @@ class Mixture:
 
     @property
     def schema(self) -> Schema:
-        """The schema of the first source."""
+        """The schema of the first source, in dtypes that hold the numbers of all."""
         schema = _schema_of(self)
         if schema is None:
             raise AttributeError(f"{self.sources[0]!r} has no schema")
@@ -134,7 +138,9 @@ class Mixture:
         """The example at a position, counted from 0 across all epochs."""
         component, index = self.place(position)
         example: Example = self.sources[component][index]
-        return example
+        if not self._casts[component]:
+            return example
+        return {name: column[0] for name, column in self.batch([position]).items()}
 
     def __iter__(self) -> Iterator[Example]:
         """The examples of the first epoch."""
@@ -151,8 +157,7 @@ class Mixture:
     def where(self, position: int) -> Where:
         """The location of the example at a position, for messages."""
         component, index = self.place(position)
-        source = self.sources[component]
-        return source.where(index) if offers(source, Locates) else Where(record=index)
+        return _where(self.sources[component], index)
 
     def batch(self, positions: npt.ArrayLike) -> Batch:
         """The examples at these positions, stacked."""
@@ -166,14 +171,16 @@ class Mixture:
         used = np.unique(components) if wanted.size else np.zeros(1, np.int64)
         places = [np.flatnonzero(components == component) for component in used]
         batches = [
-            read_batch(
-                self.sources[component],
-                self._indices(component, draws[place]),
-                None if keys is None else keys.take(place),
-            )
+            self._read(component, self._indices(component, draws[place]), None if keys is None else keys.take(place))
             for component, place in zip(used.tolist(), places, strict=True)
         ]
         return batches[0] if len(batches) == 1 else _merge(batches, places)
+
+    def _read(self, component: int, indices: Indices, keys: RandomKeys | None) -> Batch:
+        """Examples of one source, in the dtypes of all."""
+        source = self.sources[component]
+        batch = read_batch(source, indices, keys)
+        return cast_columns(batch, self._casts[component], lambda row: _where(source, int(indices[row])))
 
     def _indices(self, component: int, draws: Indices) -> Indices:
         """A component's indices for its ``draws``-th turns, across its epochs."""
@@ -222,9 +229,13 @@ class Mixture:
         return f"<Mixture of {count} source{parts}, {len(self)} examples an epoch>"
 
 
+def _where(source: object, index: int) -> Where:
+    return source.where(index) if offers(source, Locates) else Where(record=index)
+
+
 def _schema_of(source: object) -> Schema | None:
     if isinstance(source, Mixture):
-        return _schema_of(source.sources[0])
+        return source._joined or _schema_of(source.sources[0])
     return source.schema if offers(source, HasSchema) else None
 
 

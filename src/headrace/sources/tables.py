@@ -56,7 +56,7 @@ class TableNode:
             yield from examples_by_index(self)
             return
         for block in self.records.blocks(self._names, at_once):
-            batch = {name: _own(column) for name, column in block.items()}
+            batch = {name: _copy_shared(column) for name, column in block.items()}
             for position in range(_length(next(iter(batch.values()), ()))):
                 yield row(batch, position)
 
@@ -126,12 +126,12 @@ def _length(column: Any) -> int:
     return int(column.shape[0]) if hasattr(column, "tocsr") else len(column)
 
 
-def _own(column: Any, axes: int = 1) -> Any:
+def _copy_shared(column: Any, axes: int = 1) -> Any:
     """A column whose rows may be changed: a copy of one that shares the memory of its table. A row of one axis is a number, which is a copy anyway."""
     if isinstance(column, Ragged) and isinstance(column.values, (Ragged, np.ndarray)):
         first, last = int(column.offsets[0]), int(column.offsets[-1])
         used = column.values[first:last]
-        values = _own(used, 0)
+        values = _copy_shared(used, 0)
         return column if values is used else Ragged(values, column.offsets - first)
     is_shared = isinstance(column, np.ndarray) and column.ndim > axes and not column.flags.writeable
     return column.copy() if is_shared else column

@@ -26,6 +26,7 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
+from headrace.sources.operations.joining import cast_columns, join_schemas, to_cast
 
 __all__ = [
     "Chosen",
@@ -218,10 +219,10 @@ def rename_features(node: Node, names: Mapping[str, str]) -> Node:
 
 
 class Concatenated:
-    """The examples of several nodes, one node after the other.
+    """The examples of several nodes, one node after the other. Numbers of several dtypes get one that holds them all.
 
     Raises:
-        SchemaMismatch: One has other features than the first.
+        SchemaMismatch: One has other features than the first, or a feature whose values no type holds with those of the first.
     """
 
     def __init__(self, parents: tuple[Node, ...]) -> None:
@@ -230,10 +231,11 @@ class Concatenated:
             if list(parent.schema) != first:
                 raise SchemaMismatch(Where(), expected=f"the features {first}", found=str(list(parent.schema)))
         self.parents = parents
-
-    @property
-    def schema(self) -> Schema:
-        return self.parents[0].schema
+        schemas = [parent.schema for parent in parents]
+        if any(schema != schemas[0] for schema in schemas):  # A column without rows is of any type.
+            schemas = [parent.schema for parent in parents if len(parent)] or schemas[:1]
+        self.schema: Schema = join_schemas(schemas)
+        self._casts = [to_cast(parent.schema, self.schema) for parent in parents]
 
     @cached_property
     def _ends(self) -> Indices:
@@ -252,14 +254,20 @@ class Concatenated:
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         used = np.unique(part) if len(indices) else np.zeros(1, np.int64)
         if len(used) == 1:
-            return read_batch(self.parents[int(used[0])], indices - starts[used[0]], keys)
+            return self._read(int(used[0]), indices - starts[used[0]], keys)
         batches = [
-            read_batch(self.parents[int(k)], indices[here] - starts[k], None if keys is None else keys.take(here))
+            self._read(int(k), indices[here] - starts[k], None if keys is None else keys.take(here))
             for k in used
             for here in (part == k,)
         ]
         order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
         return {name: take_rows(join([batch[name] for batch in batches]), order) for name in batches[0]}
+
+    def _read(self, part: int, indices: Indices, keys: RandomKeys | None) -> Batch:
+        """Examples of one node, in the dtypes of all."""
+        parent = self.parents[part]
+        batch = read_batch(parent, indices, keys)
+        return cast_columns(batch, self._casts[part], lambda row: parent.where(int(indices[row])))
 
     def where(self, index: int, /) -> Where:
         part = int(np.searchsorted(self._ends, index, side="right"))
@@ -279,7 +287,10 @@ class Concatenated:
         return np.concatenate([*firsts, ends[-1:]]).astype(np.int64)
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
-        return Concatenated(tuple(narrow(parent, names) for parent in self.parents))
+        parents = [narrow(parent, names) for parent in self.parents]
+        if any(list(parent.schema) != list(parents[0].schema) for parent in parents):  # Not all leave the others out.
+            parents = [keep_features(parent, names) for parent in self.parents]
+        return Concatenated(tuple(parents))
 
     def stored_bytes(self, first: int, stop: int, /) -> int:
         total, begin = 0, 0
@@ -293,7 +304,10 @@ class Concatenated:
         return Concatenated(tuple(map(encoded_node, self.parents)))
 
     def cuts_cleanly(self) -> bool:
-        return all(cuts_cleanly(parent) and parent.schema == self.schema for parent in self.parents)
+        return all(
+            cuts_cleanly(parent) and {**parent.schema, **{name: self.schema[name] for name in cast}} == {**self.schema}
+            for parent, cast in zip(self.parents, self._casts, strict=True)
+        )
 
 
 def concatenate(nodes: Sequence[Node]) -> Node:

@@ -83,6 +83,54 @@ def test_every_line_at_fault_is_named(put):
     assert source.batch([304])["n"].tolist() == [5]
 
 
+NO_OBJECTS = [
+    "null",
+    " null\t",
+    "null\r",
+    "nullx",
+    "null null",
+    "null{}",
+    "{}null",
+    "{}null{}",
+    "{} {}",
+    "[null]",
+    "5",
+    '"s"',
+    "true",
+]
+
+
+@pytest.mark.parametrize("line", NO_OBJECTS)
+@pytest.mark.parametrize("before", [0, 1, 300])
+def test_a_line_that_is_no_object_is_refused_in_every_reading(put, line, before):
+    """pyarrow takes null for a row, or ends the process."""
+    path = put(*({"x": n + 0.5} for n in range(before)), line, {"x": 2.5})
+    given = {"x": hr.Feature("float64", default=7)}
+    for read in (
+        lambda: list(hr.open(path)),
+        lambda: list(hr.open(path, schema=given)),
+        lambda: hr.open(path, schema=given)[before],
+        lambda: hr.open(path, schema=given).batch([before, before + 1]),
+        lambda: hr.Schema.infer(path) if before < 256 else list(hr.open(path)),
+    ):
+        with pytest.raises(CorruptRecord, match="one JSON object a line") as raised:
+            read()
+        assert raised.value.where.record == before
+    for schema in (None, given) if before else (given,):
+        assert [fault.where.record for fault in hr.verify(path, schema=schema).faults] == [before]
+    for schema in (None, given):
+        rest = hr.open(path, schema=schema, on_corrupt="skip")
+        assert (rest.skipped.records, len(rest), rest[before]["x"]) == (1, before + 1, 2.5)
+
+
+def test_an_object_does_not_go_on_in_the_next_line(put):
+    """Two halves and a whole object make as many objects as lines."""
+    path = put('{"x":', '1}{"x": 2}', {"x": 3})
+    with pytest.raises(CorruptRecord) as raised:
+        hr.open(path, schema={"x": hr.Feature("int64")}).batch([0, 1, 2])
+    assert raised.value.where.record == 0
+
+
 def test_rows_of_several_types(put):
     with pytest.raises(SchemaMismatch) as raised:
         hr.open(put({"n": 1}, {"n": 2}, {"n": "three"}))
@@ -420,3 +468,51 @@ def test_given_types_are_not_asked_for(put):
     with pytest.raises(hr.SchemaMismatch, match="x: int64") as caught:
         hr.open(put('{"x": "a"}'), schema={"x": hr.Feature("int64")})[0]
     assert "Pass the types" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["Infinity", "-Infinity", "Inf"])
+@pytest.mark.parametrize("before", [1, 300])
+def test_infinity_is_read_wherever_it_is(put, text, before):
+    for value, later in (("1.5", text), ("[1.5, 2.5]", f"[0.5, {text}]")):
+        path = put(
+            *([f'{{"x": {value}, "y": 1234567890123456789}}'] * before), f'{{"x": {later}, "y": 1234567890123456789}}'
+        )
+        wanted = float(text)
+        for schema in (None, {"x": hr.Feature("float64", (2,) if "[" in value else ())}):
+            found = np.ravel(hr.open(path, schema=schema)[before]["x"])
+            assert found[-1] == wanted
+    path = put('{"x": 1}', f'{{"x": {text}}}')
+    assert [example["x"] for example in hr.open(path)] == [1, float(text)]
+
+
+@pytest.mark.parametrize("text", ["1.7976931348623159e308", "9" * 400 + ".5", "1e999"])
+@pytest.mark.parametrize("schema", [None, {"x": hr.Feature("float64")}])
+def test_a_fraction_beyond_float64_is_not_infinity(put, text, schema):
+    for before in (1, 300):
+        path = put(*(['{"x": 1.5}'] * before), f'{{"x": {text}}}')
+        with pytest.raises((UnsupportedData, SchemaMismatch), match="float64|double") as raised:
+            list(hr.open(path, schema=schema))
+        assert raised.value.where.record == before
+        assert "integers" not in str(raised.value)
+
+
+def test_complex_numbers_are_refused_by_name(put):
+    with pytest.raises(UnsupportedData, match="complex64") as raised:
+        hr.open(put({"x": 1.5}), schema={"x": hr.Feature("complex64")})
+    assert raised.value.where.feature == "x"
+
+
+def test_text_has_no_more_digits_than_the_times_of_a_schema(put):
+    path = put({"t": "2020-01-01T00:00:00.500"}, {"t": "2020-01-01T00:00:01.000"})
+    assert hr.open(path, schema={"t": hr.Feature("M8[ms]")})[0]["t"] == np.datetime64("2020-01-01T00:00:00.5")
+    seconds = hr.open(path, schema={"t": hr.Feature("M8[s]")})
+    assert seconds[1]["t"] == np.datetime64("2020-01-01T00:00:01")
+    with pytest.raises(SchemaMismatch, match=r"00\.500"):
+        seconds[0]
+
+
+def test_null_times_of_text_are_the_default(put):
+    default = np.datetime64("1999-01-01T02:03:04")
+    path = put({"t": "2020-01-01T00:00:00"}, {"t": None}, {})
+    found = hr.open(path, schema={"t": hr.Feature("M8[s]", default=default)}).batch(range(3))["t"]
+    assert found.tolist() == [np.datetime64("2020-01-01T00:00:00").item(), default.item(), default.item()]

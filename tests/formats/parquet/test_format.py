@@ -205,7 +205,7 @@ def test_a_default_hides_no_row_of_the_wrong_length(tmp_path, shape, rows):
     kind = pa.list_(pa.int64()) if len(shape) == 1 else pa.list_(pa.list_(pa.int64()))
     pq.write_table(pa.table({"x": pa.array(rows, kind)}), tmp_path / "x.parquet")
     source = hr.open(tmp_path / "x.parquet", schema={"x": hr.Feature("int64", shape, default=0)})
-    with pytest.raises(SchemaMismatch, match="values of shape") as error:
+    with pytest.raises(SchemaMismatch, match="2 values, found 1") as error:
         source.batch(range(3))
     assert (error.value.where.record, error.value.where.feature) == (2, "x")
 
@@ -249,3 +249,23 @@ def test_a_column_that_is_there_twice_is_not_guessed(path):
         with pytest.raises(UnsupportedData, match="every column name once"):
             hr.open(path, schema=schema)[0]
     assert hr.open(path, schema={"a/c": hr.Feature("int64")})[0]["a/c"] == 3
+
+
+def test_points_in_seconds_come_back_as_seconds(tmp_path):
+    """Parquet has milliseconds at least; the schema in the file says seconds."""
+    points = np.array(["2020-01-02T03:04:05", "NaT", "1969-12-31T23:59:59"], "M8[s]")
+    columns = {"t": points, "pair": np.stack([points, points], 1), "list": hr.Ragged(points, np.array([0, 1, 1, 3]))}
+    hr.write(tmp_path / "x.parquet", columns)
+    for source in (hr.open(tmp_path / "x.parquet"), hr.open(pq.read_table(tmp_path / "x.parquet"))):
+        assert [feature.dtype for feature in source.schema.values()] == ["M8[s]"] * 3
+        batch = source.batch(range(3))
+        for column in (batch["t"], batch["pair"][:, 1], batch["list"].values):
+            assert column.dtype == "M8[s]"
+            assert np.array_equal(column, points, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "U3", "S3"])
+def test_a_dtype_that_no_column_is_read_as(tmp_path, dtype):
+    hr.write(tmp_path / "x.parquet", {"x": np.arange(3.0)})
+    with pytest.raises(UnsupportedData, match="x.parquet.*'x'"):
+        hr.open(tmp_path / "x.parquet", schema={"x": hr.Feature(dtype)})[0]

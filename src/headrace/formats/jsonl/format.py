@@ -27,6 +27,7 @@ from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
 from headrace.formats.jsonl.types import BadLine, Found, array_at, damaged_lines, infer, misfits, parse, parse_types
 from headrace.formats.jsonl.write import JsonLinesWriter
 from headrace.formats.table.arrow import from_arrow
+from headrace.formats.table.arrow_types import refuse_unreadable
 from headrace.formats.table.base import TypedTable, verify_rows
 from headrace.formats.table.values import BadValue
 from headrace.io.cache.inflate import parse_compression
@@ -161,6 +162,7 @@ class JsonLinesTable(TypedTable):
 
     def _check_given(self, given: Schema) -> Schema:
         """The given schema, after finding its keys."""
+        refuse_unreadable(given, Where(path=self.paths[0]))
         _ = self._paths
         return given
 

@@ -24,6 +24,8 @@ MOST_DIGITS = 20
 MOST_UINT64 = (1 << 64) - 1
 LONG_NUMBER = re.compile(rb"(?<![\d.eE+])\d{16,}(?![\d.eE])|[\d.][eE][+]?\d\d\d|\d{300}")
 """Matches any number that float64 may not hold: many digits, or a huge value."""
+INFINITY = re.compile(r"\bInf\b")
+"""pyarrow's reader knows this name, too, and Python's only the long one."""
 ROUNDS = 'A schema says what to do: schema={"NAME": headrace.Feature("float64")} rounds.'
 
 
@@ -70,10 +72,17 @@ class _Integer(str):
         return str(self) if len(self) <= SHOWN else f"an integer of {len(self.lstrip('-'))} digits"
 
 
+class _Fraction(float):
+    """A number that is no integer. One beyond float64 is infinite, but so is the constant ``Infinity``, which is a plain float."""
+
+    __slots__ = ()
+
+
 def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Integer | float]:
     """The numbers under these keys of a line, including those in lists."""
+    text = INFINITY.sub("Infinity", bytes(line).decode("utf-8", "replace").strip())
     try:
-        value = load_json(bytes(line).decode("utf-8", "replace").strip(), parse_int=_Integer)
+        value = load_json(text, parse_int=_Integer, parse_float=_Fraction)
     except ValueError as error:
         raise BadValue(row, "one JSON object a line", str(error)) from error
     for key in keys:
@@ -110,7 +119,8 @@ def integer_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> An
         raise BadValue(row, expected, beyond.shown, ROUNDS.replace("NAME", "/".join(keys)))
     for row, number in numbers:
         if not _is_held(number):
-            expected = "integers that float64 holds exactly, because there are fractions beside them"
+            exactly = " exactly, because there are fractions beside them" if isinstance(number, _Integer) else ""
+            expected = ("integers" if exactly else "numbers") + " that float64 holds" + exactly
             raise BadValue(row, expected, _shown_number(number), ROUNDS.replace("NAME", "/".join(keys)))
     return kind
 
@@ -120,7 +130,12 @@ def _is_int64(number: _Integer) -> bool:
 
 
 def _is_held(number: _Integer | float) -> bool:
-    return number.is_exact if isinstance(number, _Integer) else number not in (np.inf, -np.inf)
+    return number.is_exact if isinstance(number, _Integer) else not _is_beyond(number)
+
+
+def _is_beyond(number: _Integer | float) -> bool:
+    """Whether a number is beyond float64. Infinity is not."""
+    return isinstance(number, (_Integer, _Fraction)) and float(number) in (np.inf, -np.inf)
 
 
 def _shown_number(number: _Integer | float) -> str:
@@ -145,9 +160,7 @@ def check_numbers(array: Any, lines: Sequence[bytes], keys: tuple[str, ...], *, 
         if LONG_NUMBER.search(line) is None:
             continue
         for number in _numbers_at(line, keys, row):
-            value = float(number)
-            if value in (np.inf, -np.inf) or not (rounds or _is_held(number)):
+            if _is_beyond(number) or not (rounds or _is_held(number)):
                 hint = "" if rounds else ROUNDS.replace("NAME", "/".join(keys))
-                raise BadValue(
-                    row, "numbers that float64 holds" + ("" if rounds else " exactly"), _shown_number(number), hint
-                )
+                expected = "numbers that float64 holds" + ("" if rounds else " exactly")
+                raise BadValue(row, expected, _shown_number(number), hint)

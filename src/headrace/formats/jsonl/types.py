@@ -18,10 +18,9 @@ from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.jsonl.keys import keep_keys, repeated_key
 from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, integer_type
-from headrace.formats.table.arrow import arrow_compute
-from headrace.formats.table.arrow_types import Leaf, arrow, feature_of, leaves_of
+from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, feature_of, leaves_of
 from headrace.formats.table.values import BadValue, twice_error
-from headrace.io.json_text import TOO_DEEP, load_json, too_deep
+from headrace.io.json_text import TOO_DEEP, are_objects, load_json, too_deep
 
 __all__ = ["BadLine", "Found", "array_at", "damaged_lines", "infer", "misfits", "parse", "parse_types"]
 
@@ -31,6 +30,7 @@ Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
 
 MOST_BYTES = (1 << 31) - 1
 SHOWN = 60
+OBJECTS = "one JSON object a line"
 SKIPS = 'on_corrupt="skip" leaves such lines out.'
 
 
@@ -229,18 +229,16 @@ def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False) -> Any:
     size = sum(map(len, lines)) + len(lines)
     if size > MOST_BYTES:
         raise BadLine(0, UnsupportedData(Where(), expected="less than 2 GiB of rows at once", found=f"{size} bytes"))
-    joined = b"\n".join(lines)
-    deep = too_deep(joined)
-    if deep >= 0:
-        raise _deep_line(lines, deep)
     try:
-        table = _read_json(joined, types)
-    except arrow().ArrowInvalid:
+        table = _read_json(lines, types)
+    except ValueError:
+        if (deep := too_deep(b"\n".join(lines))) >= 0:
+            raise _deep_line(lines, deep) from None
         if types is not None:  # What is not wanted may be at fault.
             lines = keep_keys(lines, [leaf.name for leaf in leaves_of(types)])
         try:
-            table = _read_json(b"\n".join(lines), types)
-        except arrow().ArrowInvalid as error:
+            table = _read_json(lines, types)
+        except ValueError as error:
             raise _bad_line(lines, types, error, is_given=is_given) from error
     if table.num_rows != len(lines):
         raise _bad_line(lines, types, None, is_given=is_given)
@@ -276,13 +274,10 @@ def _broken_lines(lines: Sequence[bytes]) -> list[int]:
 
 
 def _are_objects(lines: Sequence[bytes], types: Any) -> bool:
-    joined = b"\n".join(lines)
-    if too_deep(joined) >= 0:
-        return False
     try:
-        joined.decode()
-        return bool(_read_json(joined, types).num_rows == len(lines))
-    except (UnicodeDecodeError, arrow().ArrowInvalid):
+        b"\n".join(lines).decode()
+        return bool(_read_json(lines, types).num_rows == len(lines))
+    except ValueError:
         return False
 
 
@@ -290,13 +285,19 @@ def _deep_line(lines: Sequence[bytes], at: int) -> BadLine:
     """The line that contains byte ``at`` of all lines."""
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     number = min(bisect_right(starts, at) - 1, len(lines) - 1)
-    fault = CorruptRecord(
-        Where(), expected="one JSON object a line", found=f"{TOO_DEEP}, {_show(bytes(lines[number][:SHOWN]))}"
-    )
+    fault = CorruptRecord(Where(), expected=OBJECTS, found=f"{TOO_DEEP}, {_show(bytes(lines[number][:SHOWN]))}")
     return BadLine(number, fault)
 
 
-def _read_json(joined: bytes, types: Any) -> Any:
+def _read_json(lines: Sequence[bytes], types: Any) -> Any:
+    """Read lines with pyarrow, which gets nothing but one object a line: anything else may end the process.
+
+    Raises:
+        ValueError: They are not, or pyarrow refuses them.
+    """
+    joined = b"\n".join(lines)
+    if not are_objects(joined):
+        raise ValueError(OBJECTS)
     reader = require("pyarrow.json", extra="arrow")
     behaviour = "infer" if types is None else "ignore"
     if types is not None and not len(types):  # With no columns, pyarrow would return no rows either.
@@ -315,6 +316,8 @@ def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None, *, is
         if isinstance(fault, DataError):
             return BadLine(number, fault)
         fault = _fault_of([line], types)
+        if fault is not None and str(fault) == OBJECTS:  # such as a byte order mark before it
+            return BadLine(number, CorruptRecord(Where(), expected=OBJECTS, found=_show(bytes(line))))
         if fault is not None:
             return BadLine(number, _repeated_or_mismatch(types, fault, is_given=is_given))
     # Every line is valid by itself, so two of them differ in a type.
@@ -332,9 +335,9 @@ def _damage_of(text: bytes) -> DataError | None:
     except UnicodeDecodeError as fault:
         return _not_utf8(text, fault)
     except ValueError as fault:
-        return CorruptRecord(Where(), expected="one JSON object a line", found=_show(text), hint=f"({fault})")
+        return CorruptRecord(Where(), expected=OBJECTS, found=_show(text), hint=f"({fault})")
     if not isinstance(value, dict):
-        return CorruptRecord(Where(), expected="one JSON object a line", found=_show(text))
+        return CorruptRecord(Where(), expected=OBJECTS, found=_show(text))
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as fault:
@@ -345,9 +348,9 @@ def _damage_of(text: bytes) -> DataError | None:
 
 def _fault_of(lines: Sequence[bytes], types: Any) -> Exception | None:
     try:
-        _read_json(b"\n".join(lines), types)
-    except arrow().ArrowInvalid as fault:
-        return fault  # type: ignore[no-any-return]
+        _read_json(lines, types)
+    except ValueError as fault:
+        return fault
     return None
 
 

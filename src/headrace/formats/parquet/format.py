@@ -18,7 +18,16 @@ from headrace.formats.parquet.footer import read_codecs
 from headrace.formats.parquet.groups import MOST_PARTS, PartReader, RowBlock, divide, plan_blocks
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
-from headrace.formats.table.arrow_types import KEY, Leaf, arrow, embedded_schema, leaves_of, misfits, schema_of_leaves
+from headrace.formats.table.arrow_types import (
+    KEY,
+    Leaf,
+    arrow,
+    embedded_schema,
+    leaves_of,
+    misfits,
+    refuse_unreadable,
+    schema_of_leaves,
+)
 from headrace.formats.table.blocks import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue, twice_error
 from headrace.io.local.mapped import guard_reads
@@ -127,6 +136,7 @@ class ParquetTable(BlockTable):
 
     def _check_given(self, given: Schema) -> Schema:
         where = Where(path=self.paths[0])
+        refuse_unreadable(given, where)
         self._check_held(tuple(given), self._leaves, "column", where)
         held = [leaf.name for leaf in leaves_of(self._footers[0].schema.to_arrow_schema())]
         for name in given:

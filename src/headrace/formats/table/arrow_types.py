@@ -41,11 +41,15 @@ __all__ = [
     "KEY",
     "Leaf",
     "arrow",
+    "arrow_compute",
     "arrow_type",
     "embedded_schema",
     "leaves_of",
     "misfits",
+    "refuse_unreadable",
     "schema_of_leaves",
+    "tensor_order",
+    "tensor_shape",
 ]
 
 
@@ -65,6 +69,11 @@ def arrow() -> Any:
     if not _imported or sys.modules.get("pyarrow") is not _imported[-1]:
         _imported.append(require("pyarrow", extra="arrow"))
     return _imported[-1]
+
+
+def arrow_compute() -> Any:
+    """``pyarrow.compute``."""
+    return require("pyarrow.compute", extra="arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +127,31 @@ def schema_of_leaves(leaves: list[Leaf], where: Where, *, embedded: Schema | Non
 def _same_storage(feature: Feature, kind: Any) -> bool:
     """Whether a column of an Arrow type, which is dense, holds a feature."""
     try:
-        return not feature.sparse and bool(arrow_type(feature) == kind)
+        return not feature.sparse and kind in (arrow_type(feature), _in_parquet(arrow_type(feature)))
     except (ValueError, TypeError, KeyError):
         return False
+
+
+def _in_parquet(kind: Any) -> Any:
+    """The type that Parquet gives back for a column. It has no points in time in seconds."""
+    pa = arrow()
+    if pa.types.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms")
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_in_parquet(kind.value_type), kind.list_size)
+    return pa.list_(_in_parquet(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def refuse_unreadable(schema: Schema, where: Where) -> None:
+    """Refuse features of dtypes that no column is read as.
+
+    Raises:
+        UnsupportedData: There is one, such as complex numbers.
+    """
+    for name, feature in schema.items():
+        if not feature.is_text and feature.numpy_dtype.kind not in "biufmM":
+            expected = "text, bytes, truth values, integers, floats or times"
+            raise UnsupportedData(where.at(feature=name), expected=expected, found=repr(feature))
 
 
 def feature_of(kind: Any, where: Where) -> Feature:
@@ -154,8 +185,22 @@ def _axes_of(kind: Any) -> int:
 
 def _of_extension(kind: Any, where: Where) -> Feature:
     inner = feature_of(kind.storage_type, where)
-    shape = getattr(kind, "shape", None)  # as arrow.fixed_shape_tensor has
-    return inner if shape is None else Feature(inner.dtype, tuple(shape))
+    shape = tensor_shape(kind)
+    return inner if shape is None else Feature(inner.dtype, shape)
+
+
+def tensor_shape(kind: Any) -> tuple[int, ...] | None:
+    """The shape of the tensors of a type, such as ``arrow.fixed_shape_tensor``; ``None`` for other types."""
+    shape = getattr(kind, "shape", None)
+    if shape is None:
+        return None
+    return tuple(shape) if not tensor_order(kind) else tuple(shape[axis] for axis in tensor_order(kind))
+
+
+def tensor_order(kind: Any) -> tuple[int, ...]:
+    """Which stored axis is each axis of a tensor; ``()`` if they are stored in their order."""
+    order = tuple(getattr(kind, "permutation", None) or ())
+    return () if order == tuple(range(len(order))) else order
 
 
 def _dtype_of(kind: Any, where: Where) -> str:

@@ -1,0 +1,258 @@
+"""The innermost values of Arrow arrays, in the dtype of a feature. What would change is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
+from headrace.formats.table.arrow_types import EXACT_DIGITS, arrow, arrow_compute, arrow_type
+from headrace.formats.table.values import NAT, BadValue, missing, point_in_time
+
+__all__ = ["RowOrigins", "leaf_values", "numbers_of"]
+
+NUMBERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+FIRST_NUMBER = 2
+"""The dtypes of Arrow's integers and floats in the order of their ids, and the first id: parts of its binary interface."""
+FILLED = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+"""The dtypes in which Arrow itself replaces missing values, which is fastest."""
+
+
+class RowOrigins:
+    """The row of each value, for messages; computed on demand.
+
+    Args:
+        above: The rows of the lists that hold the values; ``None``: each value is a row.
+        offsets: Of those lists, or the length of all.
+    """
+
+    def __init__(self, above: RowOrigins | None = None, offsets: npt.NDArray[np.int64] | int | None = None) -> None:
+        self.above = above
+        self._offsets = offsets
+
+    def __getitem__(self, position: int) -> int:
+        if self.above is None or self._offsets is None:
+            return int(position)
+        if isinstance(self._offsets, int):
+            return self.above[position // self._offsets]
+        return self.above[int(np.searchsorted(self._offsets[1:], position, side="right"))]
+
+
+def numbers_of(array: Any) -> npt.NDArray[Any] | None:
+    """Integers or floats without nulls, which share Arrow's memory; ``None`` for other types.
+
+    ``to_numpy`` gives the same, but first imports pandas where it is installed, which takes longer than reading a small file.
+    """
+    number = array.type.id - FIRST_NUMBER
+    if not 0 <= number < len(NUMBERS):
+        return None
+    dtype = np.dtype(NUMBERS[number])
+    if not len(array):
+        return np.zeros(0, dtype)
+    found = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    found.flags.writeable = False  # A buffer that was computed could be written. Callers copy what is read-only.
+    return found
+
+
+def leaf_values(array: Any, feature: Feature, rows: RowOrigins) -> Any:
+    """The values of an array without lists, as a column. Missing ones are the default, which need not fit the type of the array.
+
+    Raises:
+        BadValue: A value is missing or does not fit.
+    """
+    if feature.is_text:
+        return _text(array, feature, rows)
+    kind, fill = feature.numpy_dtype.kind, None
+    if array.null_count:
+        fill = _default_of(feature)
+        if fill is None and kind not in "fmM":
+            raise missing(rows[int(np.flatnonzero(_nulls(array))[0])])
+    if kind not in "mM":
+        return _numbers(array, feature, rows, np.nan if array.null_count and fill is None else fill)
+    found = _times(array, feature, rows)
+    return found if fill is None else _fill_in(found, array, fill)
+
+
+def _default_of(feature: Feature) -> Any:
+    """The default of one value. One of several values is that of a whole row, not of one value in it."""
+    return feature.default if np.ndim(feature.default) == 0 else None
+
+
+def _nulls(array: Any) -> npt.NDArray[np.bool_]:
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+
+
+def _fill_in(found: npt.NDArray[Any], array: Any, fill: Any) -> npt.NDArray[Any]:
+    """The values that were found in an array, and ``fill`` where it has none."""
+    found = np.array(found)
+    found[_nulls(array)] = np.array(fill, found.dtype)
+    return found
+
+
+def _numbers(array: Any, feature: Feature, rows: RowOrigins, fill: Any) -> npt.NDArray[Any]:
+    """Numbers or truth values. ``fill`` stands for those that are missing; ``None``: none is."""
+    types, dtype, given = arrow().types, feature.numpy_dtype, array
+    is_float = types.is_floating(array.type)
+    if dtype.kind == "b" and (is_float or types.is_integer(array.type)):
+        found = _truths(_without_nulls(array), rows)
+        return found if fill is None else _fill_in(found, given, fill)
+    if dtype.kind == "b" and types.is_temporal(array.type):
+        raise BadValue(rows[0] if len(array) else 0, "bool", str(array.type))
+    if fill is not None and dtype.kind == "f" and feature.default is None and types.is_integer(array.type):
+        array, is_float = array.cast(arrow().float64(), safe=False), True
+    if not (is_float and dtype.kind == "f"):  # NumPy knows all floats.
+        array = _cast(array, feature, rows)
+    if fill is not None and dtype in FILLED and array.type == arrow_type(Feature(dtype)):
+        array, fill = array.fill_null(arrow().scalar(np.array(fill, dtype).item(), array.type)), None
+    # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
+    found = _narrow(np.ascontiguousarray(_without_nulls(array)), dtype, rows)
+    return found if fill is None else _fill_in(found, given, fill)
+
+
+def _without_nulls(array: Any) -> npt.NDArray[Any]:
+    """The numbers of an array, and 0 where one is missing."""
+    numbers = numbers_of(array)
+    if numbers is None:
+        filled = array.fill_null(arrow().scalar(0).cast(array.type)) if array.null_count else array
+        return np.asarray(filled.to_numpy(zero_copy_only=False))
+    return np.where(_nulls(array), numbers.dtype.type(0), numbers) if array.null_count else numbers
+
+
+def _truths(numbers: npt.NDArray[Any], rows: RowOrigins) -> npt.NDArray[np.bool_]:
+    """Numbers that are all 0 or 1 as truth values."""
+    found: npt.NDArray[np.bool_] = numbers == 1
+    wrong = np.flatnonzero(~found & (numbers != 0))
+    if len(wrong):
+        first = int(wrong[0])
+        raise BadValue(rows[first], "bool, or the numbers 0 and 1", repr(numbers[first].item()))
+    return found
+
+
+def _text(array: Any, feature: Feature, rows: RowOrigins) -> Strings:
+    """Text or bytes, which share Arrow's memory."""
+    large = arrow().large_string() if feature.dtype == "str" else arrow().large_binary()
+    array = _cast(array, feature, rows, large)
+    if array.null_count:
+        fill = _default_of(feature)
+        if fill is None:
+            raise missing(rows[int(np.flatnonzero(_nulls(array))[0])])
+        array = array.fill_null(arrow().scalar(fill, large))
+    try:
+        return Strings.from_arrow(array)
+    except ValueError as error:
+        raise BadValue(
+            _first_undecodable(array, rows), "UTF-8 text", str(error).partition("found ")[2][:120]
+        ) from error
+
+
+def _times(array: Any, feature: Feature, rows: RowOrigins) -> npt.NDArray[Any]:
+    """Times or durations, NaT where one is missing."""
+    types, dtype = arrow().types, feature.numpy_dtype
+    if types.is_string(array.type) or types.is_large_string(array.type):
+        return _points_in_text(array, dtype, rows)
+    if types.is_integer(array.type):
+        numbers = _cast(array, feature, rows, arrow().int64()).fill_null(NAT).to_numpy(zero_copy_only=False)
+        return np.array(numbers, np.int64).view(dtype)
+    if types.is_timestamp(array.type) and dtype == np.dtype("M8[D]"):
+        return _days(array, rows)
+    try:
+        found = _cast(array, feature, rows).to_numpy(zero_copy_only=False)
+    except TypeError as error:  # Arrow has no such unit.
+        raise BadValue(rows[0] if len(array) else 0, str(dtype), str(array.type)) from error
+    return np.array(found, dtype)
+
+
+def _days(array: Any, rows: RowOrigins) -> npt.NDArray[Any]:
+    """Points in time that are midnights. Arrow would leave out the time of day, and takes the day of a time zone, not of UTC."""
+    points = array.cast(arrow().timestamp(array.type.unit), safe=False).to_numpy(zero_copy_only=False)
+    days = points.astype("M8[D]")
+    wrong = np.flatnonzero((days.astype(points.dtype) != points) & ~np.isnat(points))
+    if len(wrong):
+        raise BadValue(rows[int(wrong[0])], "datetime64[D]", f"{points[wrong[0]]}, which has a time of day")
+    return np.asarray(days)
+
+
+def _points_in_text(array: Any, dtype: np.dtype[Any], rows: RowOrigins) -> npt.NDArray[Any]:
+    """ISO 8601 times, parsed by Arrow; by NumPy where Arrow lacks the unit or the year."""
+    try:
+        wanted = arrow_type(Feature(dtype))
+        return np.array(array.cast(wanted).to_numpy(zero_copy_only=False), dtype)
+    except (TypeError, arrow().ArrowInvalid, arrow().ArrowNotImplementedError):
+        texts = ["NaT" if text is None else text for text in array.to_pylist()]
+    found = np.empty(len(texts), dtype)
+    for position, text in enumerate(texts):
+        try:
+            found[position] = point_in_time(text, dtype)
+        except ValueError as error:
+            raise BadValue(rows[position], str(dtype), repr(text[:60])) from error
+    return found
+
+
+def _narrow(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: RowOrigins) -> npt.NDArray[Any]:
+    """Floats may be rounded, but not become infinite."""
+    with np.errstate(over="ignore"):
+        narrow: npt.NDArray[Any] = found.astype(dtype, copy=False)
+    if narrow is not found and dtype.kind == "f" and dtype.itemsize < found.dtype.itemsize:
+        beyond = np.flatnonzero(np.isinf(narrow) & np.isfinite(found))
+        if len(beyond):
+            first = int(beyond[0])
+            raise BadValue(rows[first], f"a number that {dtype} holds", repr(found[first].item()))
+    return narrow
+
+
+def _first_undecodable(array: Any, rows: RowOrigins) -> int:
+    for position in range(len(array)):
+        try:
+            array[position].as_py()
+        except UnicodeDecodeError:
+            return rows[position]
+    return 0
+
+
+def _cast(array: Any, feature: Feature, rows: RowOrigins, wanted: Any = None) -> Any:
+    """The array as a type, by default that of the feature, if no integer changes."""
+    pa, kind = arrow(), array.type
+    wanted = arrow_type(Feature(feature.dtype)) if wanted is None else wanted
+    if kind == wanted:
+        return array
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted) and kind.unit == wanted.unit:
+        return array.cast(wanted, safe=False)  # the same instants, without a time zone
+    if pa.types.is_decimal(kind) and pa.types.is_floating(wanted):
+        return _floats(array)
+    if pa.types.is_time(kind):
+        array = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
+        if pa.types.is_duration(wanted) or pa.types.is_timestamp(wanted):  # since midnight, or that of 1970-01-01
+            array = array.cast(pa.duration(kind.unit) if pa.types.is_duration(wanted) else pa.timestamp(kind.unit))
+    try:
+        return array.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise BadValue(_first_bad(array, wanted, rows), feature.dtype, str(error).splitlines()[0][:120]) from error
+
+
+def _floats(array: Any) -> Any:
+    """Decimals as the nearest ``float64``. Arrow's own conversion is off by a bit for every third to tenth number."""
+    pa, kind = arrow(), array.type
+    if kind.precision > EXACT_DIGITS or not 0 <= kind.scale <= EXACT_DIGITS:
+        return array.cast(pa.string()).cast(pa.float64())
+    # Both the digits and the power of ten are exact, so only their quotient is rounded.
+    whole = getattr(pa, f"decimal{kind.bit_width}")(kind.precision, 0)
+    digits = pa.Array.from_buffers(whole, len(array), array.buffers(), array.null_count, array.offset)
+    return arrow_compute().divide(digits.cast(pa.float64()), 10.0**kind.scale)
+
+
+def _first_bad(array: Any, wanted: Any, rows: RowOrigins) -> int:
+    """The row of the first value that cannot be cast, found by bisection."""
+    pa = arrow()
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            array[low:middle].cast(wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+        else:
+            low = middle
+    return rows[low] if len(array) else 0

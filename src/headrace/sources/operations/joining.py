@@ -1,0 +1,108 @@
+"""Features of several sources end to end: which type holds the values of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.codecs.fit import fit_column
+from headrace.contracts.feature import PIXELS, Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch
+from headrace.errors import SchemaMismatch, Where
+
+__all__ = ["cast_columns", "join_schemas", "to_cast"]
+
+KINDS = {"U": "str", "S": "bytes", "O": "", "M": "times", "m": "durations"}
+"""What values of each kind of dtype are called. All others are numbers, and can be joined."""
+HINT = "map() or a schema= gives them one type."
+
+
+def join_schemas(schemas: Sequence[Schema]) -> Schema:
+    """The schema of sources of the same features, one after the other: that of the first, in dtypes that hold the numbers of all.
+
+    Raises:
+        SchemaMismatch: A feature is text in one and numbers in another, has another number of axes, or no dtype holds all its values.
+    """
+    first = schemas[0]
+    if all(schema == first for schema in schemas[1:]):
+        return first
+    return Schema({name: _join(name, [schema[name] for schema in schemas]) for name in first})
+
+
+def _join(name: str, features: Sequence[Feature]) -> Feature:
+    joined = features[0]
+    for other in features[1:]:
+        if (_kind(joined), joined.sparse, len(joined.shape)) != (_kind(other), other.sparse, len(other.shape)):
+            raise _mismatch(name, joined, other)
+        if joined.dtype != other.dtype and _kind(joined) not in ("str", "bytes"):
+            dtype = np.result_type(joined.numpy_dtype, other.numpy_dtype)
+            if dtype.kind == "f" and joined.numpy_dtype.kind in "iu" and other.numpy_dtype.kind in "iu":
+                raise _mismatch(name, joined, other)  # NumPy takes floats for uint64 beside signed integers
+            joined = _with_dtype(joined, dtype)
+    return joined
+
+
+def _kind(feature: Feature) -> str:
+    if feature.is_text or feature.dtype == "examples":
+        return feature.dtype
+    return KINDS.get(feature.numpy_dtype.kind, "numbers")
+
+
+def _mismatch(name: str, first: Feature, other: Feature) -> SchemaMismatch:
+    return SchemaMismatch(
+        Where(feature=name), expected=f"{first!r}, as in the first source", found=repr(other), hint=HINT
+    )
+
+
+def _with_dtype(feature: Feature, dtype: np.dtype[Any]) -> Feature:
+    """The feature with another dtype, without what that cannot have."""
+    default = None if feature.default is None else np.array(feature.default, feature.numpy_dtype)
+    return Feature(
+        dtype,
+        feature.shape,
+        default=default,
+        encoding=feature.encoding if dtype.name in PIXELS else None,
+        sparse=feature.sparse,
+        steps=feature.steps,
+        names=feature.names if dtype.kind in "iu" else None,
+    )
+
+
+def to_cast(schema: Schema, joined: Schema) -> dict[str, Feature]:
+    """The features that have another dtype in the joined schema, as they are there."""
+    return {
+        name: Feature(feature.dtype, schema[name].shape, sparse=feature.sparse)
+        for name, feature in joined.items()
+        if feature.dtype != schema[name].dtype and _kind(feature) not in ("str", "bytes")
+    }
+
+
+def cast_columns(batch: Batch, features: Mapping[str, Feature], where: Callable[[int], Where]) -> Batch:
+    """The batch with some columns as other dtypes.
+
+    Args:
+        batch: The columns.
+        features: What to cast, as :func:`to_cast` gives it.
+        where: The place of a row.
+
+    Raises:
+        SchemaMismatch: A value is not the same as that dtype, such as an integer that no float equals.
+    """
+    if not features:
+        return batch
+    try:
+        return {**batch, **{name: _cast(batch[name], feature, name) for name, feature in features.items()}}
+    except SchemaMismatch as error:
+        if error.where.record is None:
+            raise
+        raise error.relocated(where(error.where.record).at(feature=error.where.feature)) from error
+
+
+def _cast(column: Any, feature: Feature, name: str) -> Any:
+    if not hasattr(column, "tocsr"):
+        return fit_column(column, feature, name)
+    data = fit_column(column.data, Feature(feature.dtype), name)
+    return type(column)((data, column.indices, column.indptr), shape=column.shape)

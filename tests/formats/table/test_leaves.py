@@ -1,0 +1,164 @@
+"""The values of Arrow arrays in the dtypes of a schema."""
+
+import datetime as dt
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headrace as hr
+from headrace.formats.table.arrow import from_arrow
+from headrace.formats.table.values import BadValue
+
+DAY, POINT = np.datetime64("2020-01-02"), np.datetime64("2020-01-02T03:04:05")
+PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "dtype", "default"),
+    [
+        ([1, None], pa.int8(), "float64", 0.5),
+        ([1, None], pa.int8(), "float32", 0.5),
+        ([1, None], pa.int8(), "int64", 1000),
+        ([1, None], pa.int8(), "bool", True),
+        ([0, None], pa.float64(), "bool", True),
+        ([1, None], pa.uint8(), "int64", -1),
+        ([1.5, None], pa.float32(), "float64", 1e300),
+        ([1.5, None], pa.float32(), "float64", 0.1),
+        ([1.5, None], pa.float64(), "float32", 0.1),
+        ([1.5, None], pa.float64(), "float16", 7.0),
+        ([1.5, None], pa.float16(), "float64", 1e300),
+        ([True, None], pa.bool_(), "int64", 7),
+        ([True, None], pa.bool_(), "bool", False),
+        (["1", None], pa.string(), "int64", 7),
+        (["1", None], pa.dictionary(pa.int32(), pa.string()), "int64", 7),
+        (["1", None], pa.string(), "float64", None),
+        ([1, None], pa.int64(), "str", "none"),
+        ([decimal.Decimal("1.25"), None], pa.decimal128(5, 2), "float64", 0.1),
+        ([DAY.item(), None], pa.date32(), "M8[D]", np.datetime64("1999-01-01")),
+        ([DAY.item(), None], pa.date32(), "M8[s]", POINT),
+        ([POINT, None], pa.timestamp("s"), "M8[ns]", POINT),
+        ([DAY.astype("M8[us]"), None], pa.timestamp("us"), "M8[D]", DAY),
+        ([POINT, None], pa.timestamp("s"), "M8[s]", POINT.astype("M8[ns]")),
+        ([1, None], pa.int32(), "M8[s]", POINT),
+        (["2020-01-02T03:04:05", None], pa.string(), "M8[s]", POINT),
+        (["2020-01-02T03", None], pa.string(), "M8[h]", np.datetime64("1999-01-01T05")),
+        ([dt.time(0, 0, 1), None], pa.time32("ms"), "m8[ms]", np.timedelta64(5, "s")),
+        ([dt.time(0, 0, 1), None], pa.time64("us"), "m8[ns]", np.timedelta64(5, "ns")),
+        ([1, None], pa.duration("s"), "m8[s]", np.timedelta64(1, "m")),
+        ([1, None], pa.duration("s"), "m8[s]", None),
+    ],
+)
+def test_a_missing_value_is_the_default_whatever_the_type_of_the_column(values, kind, dtype, default):
+    """Filled in before a cast, it would be cast to the type in the file."""
+    feature = hr.Feature(dtype, default=default)
+    array = pa.array(values, kind) if not pa.types.is_dictionary(kind) else pa.array(values).dictionary_encode()
+    first = from_arrow(array[:1], feature)[0]
+    wanted = default if dtype == "str" else np.array("NaT" if dtype[0] in "mM" and default is None else default, dtype)
+    for shape, nested in (
+        ((), array),
+        ((None,), pa.array([values], pa.list_(array.type))),
+        ((2,), pa.array([values], pa.list_(array.type, 2))),
+    ):
+        found = from_arrow(nested, hr.Feature(dtype, shape, default=default))
+        found = found if not shape else found[0]
+        assert found.dtype == feature.numpy_dtype or dtype == "str"
+        assert found[0] == first
+        assert np.array_equal(found[1], wanted, equal_nan=dtype != "str" and np.dtype(dtype).kind in "fmM")
+
+
+def test_what_lies_under_a_null_is_not_looked_at():
+    data = pa.array([1.5, 1e300, 2.5]).buffers()[1]
+    array = pa.Array.from_buffers(pa.float64(), 3, [pa.py_buffer(bytes([0b101])), data])
+    assert from_arrow(array, hr.Feature("float32", default=-1)).tolist() == [1.5, -1, 2.5]
+    assert from_arrow(array[1:], hr.Feature("float32", default=-1)).tolist() == [-1, 2.5]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.list_(pa.int8(), 2), pa.large_list(pa.int8())])
+@pytest.mark.parametrize("rows", [[[1, 2], None, [3, 4]], [None, [1, 2]], [[1, 2], None], [None, None]])
+def test_a_missing_row_is_the_default(kind, rows):
+    wanted = [[0.5, 1e300] if row is None else row for row in rows]
+    feature = hr.Feature("float64", (2,), default=[0.5, 1e300])
+    assert from_arrow(pa.array(rows, kind), feature).tolist() == wanted
+    assert from_arrow(pa.array([[9, 9], *rows], kind)[1:], feature).tolist() == wanted
+    words = hr.Feature("str", (2,), default=["a", "b"])
+    texts = pa.array([None if row is None else list(map(str, row)) for row in rows], pa.list_(pa.string()))
+    assert from_arrow(texts, words).tolist() == [["a", "b"] if row is None else list(map(str, row)) for row in rows]
+
+
+def test_beside_a_missing_row_values_are_checked():
+    kind = pa.list_(pa.float64(), 2)
+    for later, dtype in (([1e300, 0], "float32"), ([0.5, 0], "int64"), ([2, 0], "bool")):
+        with pytest.raises(BadValue) as raised:
+            from_arrow(
+                pa.array([[1, 0], None, [0, 1], later], kind),
+                hr.Feature(dtype, (2,), default=0 if dtype != "bool" else False),
+            )
+        assert raised.value.row == 3
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "row"),
+    [
+        (pa.array([1.0, 0.1]), "bool", 1),
+        (pa.array([0, 1, 300]), "bool", 2),
+        (pa.array([-1], pa.int8()), "bool", 0),
+        (pa.array([0, float("nan")]), "bool", 1),
+        *((pa.array([0, per_day, per_day + 1], pa.timestamp(unit)), "M8[D]", 2) for unit, per_day in PER_DAY.items()),
+        (pa.array([0, None, -1], pa.timestamp("us", "Europe/Berlin")), "M8[D]", 2),
+        (pa.array([0, 1500], pa.timestamp("ms")), "m8[ms]", 0),
+        (pa.array([0, 1500], pa.timestamp("ms")), "M8[s]", 1),
+        (pa.array([0, 1500], pa.time32("ms")), "m8[s]", 1),
+        (pa.array([0, 1], pa.time64("us")), "M8[D]", 0),
+        (pa.array([0, 2**63], pa.uint64()), "M8[s]", 1),
+        (pa.array([decimal.Decimal(1)]), "bool", 0),
+        (pa.array([5], pa.time64("us")), "bool", 0),
+        (pa.array([5], pa.timestamp("us")), "bool", 0),
+        (pa.array([5], pa.duration("us")), "bool", 0),
+    ],
+)
+def test_values_that_would_change_are_refused(tmp_path, array, dtype, row):
+    with pytest.raises(BadValue) as raised:
+        from_arrow(array, hr.Feature(dtype))
+    assert raised.value.row == row
+    pq.write_table(pa.table({"x": array}), tmp_path / "x.parquet")
+    with pytest.raises(hr.SchemaMismatch) as refused:
+        hr.open(tmp_path / "x.parquet", schema={"x": hr.Feature(dtype)}).batch(range(len(array)))
+    assert (refused.value.where.record, refused.value.where.feature) == (row, "x")
+
+
+def test_values_that_stay_are_read():
+    assert from_arrow(pa.array([0, 1], pa.uint8()), hr.Feature("bool")).tolist() == [False, True]
+    assert from_arrow(pa.array([-0.0, 1]), hr.Feature("bool")).tolist() == [False, True]
+    for unit, per_day in PER_DAY.items():
+        for zone in (None, "Asia/Tokyo"):
+            days = from_arrow(pa.array([-per_day, None, 2 * per_day], pa.timestamp(unit, zone)), hr.Feature("M8[D]"))
+            assert days.dtype == "M8[D]"
+            assert days.astype(str).tolist() == ["1969-12-31", "NaT", "1970-01-03"]
+    times = pa.array([1, 86399], pa.time32("s"))
+    for unit, factor in (("s", 1), ("ms", 1000), ("ns", 1_000_000_000)):
+        assert from_arrow(times, hr.Feature(f"m8[{unit}]")).astype(int).tolist() == [factor, 86399 * factor]
+    assert from_arrow(times, hr.Feature("int64")).tolist() == [1, 86399]
+
+
+@pytest.mark.parametrize("order", [None, [0, 1, 2], [1, 0, 2], [2, 1, 0], [0, 2, 1], [2, 0, 1], [1, 2, 0]])
+def test_tensors_whose_axes_are_stored_in_another_order(tmp_path, order):
+    storage = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(96, dtype="i4")), 24)
+    array = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=order), storage)
+    wanted = np.arange(96).reshape(4, 2, 3, 4).transpose(0, *(axis + 1 for axis in order or (0, 1, 2)))
+    if order not in ([2, 0, 1], [1, 2, 0]):  # pyarrow mixes up their strides
+        assert np.array_equal(array.to_numpy_ndarray(), wanted)
+    pq.write_table(pa.table({"x": array}), tmp_path / "x.parquet")
+    for source in (
+        hr.open(tmp_path / "x.parquet"),
+        hr.open(pa.table({"x": array})),
+        hr.open(pa.table({"x": array}).slice(1)),
+    ):
+        assert source.schema["x"] == hr.Feature("int32", wanted.shape[1:])
+        assert np.array_equal(source.batch(range(len(source)))["x"], wanted[4 - len(source) :])
+        assert np.array_equal(source[2]["x"], wanted[2 + 4 - len(source)])
+    missing = pa.ExtensionArray.from_storage(array.type, pa.array([None, list(range(24))], storage.type))
+    column = from_arrow(missing, hr.Feature("int32", wanted.shape[1:], default=-1))
+    assert np.array_equal(column, [np.full(wanted.shape[1:], -1), wanted[0]])
