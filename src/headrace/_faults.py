@@ -159,6 +159,15 @@ def _describe_wrong_shape(_error: NativeFault, where: Where) -> DataError:
     )
 
 
+def _describe_flat(error: NativeFault, where: Where) -> DataError:
+    return SchemaMismatch(
+        where,
+        expected="a feature list, as the schema says",
+        found=f"a feature with {KINDS.get(error.found, '?')} values",
+        hint="Pass a schema= without steps, and with at most one None in the shape: Feature(dtype, (None,)).",
+    )
+
+
 _DESCRIPTIONS: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "truncated": _describe_truncation,
     "length_checksum": _describe_checksum("length"),
@@ -176,4 +185,5 @@ _DESCRIPTIONS: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "tensor": _describe_tensor,
     "changed": _describe_change,
     "wrong_shape": _describe_wrong_shape,
+    "flat": _describe_flat,
 }

@@ -426,9 +426,9 @@ class CsvDecoder:
         The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last one or start of the one after it). None if there are not `rows` of them, or if any is not as it should be: decode reports why, or decodes them.
         """
 
-def encode_csv(columns: list[tuple[int, int, Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes:
+def encode_csv(columns: list[tuple[int, int, Any] | tuple[int, int, Any, list[bytes]]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes:
     """
-    Rows as text. Columns are (kind, values per row, values): a flat array, and of texts a list of bytes, or their data and offsets.
+    Rows as text. Columns are (kind, values per row, values): a flat array, and of texts a list of bytes, or their data and offsets. A fourth item has a text for each value of a row, which is quoted in any case.
     """
 
 class RecordDecoder:
@@ -779,9 +779,9 @@ def read_ranges(fds: list[int], which: numpy.typing.NDArray[numpy.int32] | None,
 class ExampleDecoder:
     """Decodes tf.train.Example and SequenceExample payloads into columns."""
 
-    def __init__(self, specs: list[tuple[str, int, int, bool, Any]]) -> None:
+    def __init__(self, specs: list[tuple[str, int, int, bool, Any]], sole: list[str] = []) -> None:
         """
-        Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a feature list, default or None).
+        Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a feature list, default or None). A feature that has the name of a feature list in `sole`, which is not there, is a fault.
         """
 
     def decode(self, spans: Spans) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:

@@ -765,3 +765,11 @@ def test_types_of_small_or_damaged_files_are_not_kept(tmp_path, monkeypatch):
         len(hr.open(tmp_path / "b.csv"))
     skipping = hr.open(tmp_path / "b.csv", on_corrupt="skip")
     assert len(skipping) == 100
+
+
+def test_whole_floats_that_are_no_integers(tmp_path):
+    (tmp_path / "x.csv").write_text("a\n9007199254740991.0\n9007199254740993.0\n")
+    source = hr.open(tmp_path / "x.csv", schema={"a": hr.Feature("int64")})
+    assert source[0]["a"] == 2**53 - 1
+    with pytest.raises(hr.SchemaMismatch, match="found '9007199254740993.0' - at .*record 1"):
+        source.batch([0, 1])

@@ -285,7 +285,7 @@ def test_whole_numbers_and_floats_under_one_name():
     one = ExampleCodec(Schema({"x": Feature("float64", (None,))}), mixed=frozenset({"x"}))
     batch = one.decode_batch(spans(example({"x": ints(3, 2**53)}), example({"x": floats(0.5)})))
     assert batch["x"].to_list() == [[3.0, 2.0**53], [0.5]]
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(SchemaMismatch):
         one.decode(example({"x": ints(2**53 + 1)}))
 
 
@@ -566,3 +566,43 @@ def test_keys_that_are_not_utf_8_where_names_are_text(tmp_path, name):
     with pytest.raises(UnsupportedData, match=r"names that \w+ can hold, found 'k\\udcff'"):
         hr.convert(tmp_path / "in.tfrecord", tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["in.tfrecord"]
+
+
+@pytest.mark.parametrize("feature", [Feature("int64", (None,), steps=True), Feature("int64", (None, None))])
+def test_values_in_a_feature_are_not_lost_where_a_feature_list_is_wanted(tmp_path, feature):
+    """They were read as none."""
+    one = codec(a=feature)
+    wide = feature.shape == (None, None)
+    listed = example({"z": ints(1)}, {"a": [ints(1), ints(2)]})
+    expected = [[1], [2]] if wide else [1, 2]
+    for before in ([], [listed], [example({"z": ints(3)})], [listed, example({"a": ints(1)}, {"a": [ints(1)]})] * 5):
+        with pytest.raises(
+            SchemaMismatch, match="expected a feature list, .* found a feature with int64 values"
+        ) as caught:
+            one.decode_batch(spans(*before, listed, example({"a": ints(1, 2)}), listed))
+        assert (caught.value.where.record, caught.value.where.feature) == (len(before) + 1, "a")
+        # again, when the decoder has learned what records look like
+        with pytest.raises(SchemaMismatch, match="feature list"):
+            one.decode_batch(spans(listed, example({"a": ints(1, 2), "z": ints(1)}), listed))
+    # a feature without values, and one beside the list, lose nothing
+    batch = one.decode_batch(spans(listed, example({"a": ints()}), example({"a": ints(7)}, {"a": [ints(1), ints(2)]})))
+    found = [row.to_list() if wide else row.tolist() for row in batch["a"]]
+    assert found == [expected, [], expected]
+    for same in (one.narrowed(("a",)), pickle.loads(pickle.dumps(one))):
+        with pytest.raises(SchemaMismatch, match="feature list"):
+            same.decode(example({"a": ints(1)}))
+    # where the files have such feature lists, a feature of the same name is another one
+    known = codec(lists=["a"], a=feature)
+    assert len(known.decode(example({"a": ints(1)}))["a"]) == 0
+    path = tmp_path / "x.tfrecord"
+    hr.write_records(path, [example({"a": ints(1, 2)})] * 3)
+    with pytest.raises(SchemaMismatch, match="x.tfrecord, record 0, .*feature 'a'"):
+        list(hr.open(path, schema={"a": feature}))
+    assert len(hr.verify(path, schema={"a": feature}).faults) == 3
+
+
+def test_an_integer_beside_floats_that_float64_does_not_hold(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    hr.write_records(path, [example({"a": floats(0.5)}), example({"a": ints(-(2**53) - 1)})])
+    with pytest.raises(SchemaMismatch, match=r"float64 holds exactly, .* found -9007199254740993 - at .*record 1"):
+        list(hr.open(path))

@@ -437,3 +437,41 @@ def test_narrow_integers_as_uint64(tmp_path):
     hr.write(tmp_path / "y.recordio", {"x": np.array([1, -2], np.int32)})
     with pytest.raises(hr.SchemaMismatch, match="found -2"):
         hr.open(tmp_path / "y.recordio", schema={"x": hr.Feature("uint64")}).batch([0, 1])
+
+
+def test_the_first_bad_record_is_reported_whatever_its_feature(tmp_path):
+    path = tmp_path / "x.recordio"
+    texts = np.array([b"x", b"\xff", b"x"], object)
+    hr.write(path, {"a": np.array([1, 1, 300]), "b": texts, "c": np.array([1.0, 2, 3])})
+    schema = Schema({"a": Feature("int8"), "b": Feature("str")})
+    examples = iter(hr.open(path, schema=schema))
+    assert next(examples) == {"a": 1, "b": "x"}
+    with pytest.raises(SchemaMismatch, match=r"x.recordio, record 1, byte 0x.*, feature 'b'"):
+        next(examples)
+    faults = hr.verify(path, schema=schema).faults
+    assert [(fault.where.record, fault.where.feature) for fault in faults] == [(1, "b"), (2, "a")]
+    # One fault is found by native code, the other one after it.
+    native = Schema({"b": Feature("str"), "c": Feature("float64", (2,))})
+    hr.write(path, {"b": texts, "c": np.ones((3, 2))})
+    other = tmp_path / "y.recordio"
+    hr.write(other, {"b": np.array([b"y"], object), "c": np.ones((1, 3))})
+    path.write_bytes(path.read_bytes() + other.read_bytes())
+    examples = iter(hr.open(path, schema=native))
+    assert next(examples)["b"] == "x"
+    with pytest.raises(SchemaMismatch, match=r"x.recordio, record 1, byte 0x.*, feature 'b'"):
+        next(examples)
+    assert [fault.where.record for fault in hr.verify(path, schema=native).faults] == [1, 3]
+
+
+@pytest.mark.parametrize("shape", [[0, 2**62, 2**62], [2**62, 0, 2**62]])
+def test_shapes_without_values_that_no_array_has(tmp_path, shape):
+    def field(number, body):
+        return bytes([number << 3 | 2, len(body)]) + body
+
+    axes = b"".join(b"\0" if not axis else b"\x80" * 8 + b"\x40" for axis in shape)
+    tensor = field(2, field(3, axes))
+    payload = field(1, field(1, b"x") + field(2, tensor))
+    hr.write_records(tmp_path / "x.recordio", [payload])
+    with pytest.raises(DataError, match=r"x.recordio, record 0.* feature 'x'"):
+        list(hr.open(tmp_path / "x.recordio"))
+    assert not hr.verify(tmp_path / "x.recordio").ok

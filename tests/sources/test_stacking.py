@@ -96,3 +96,71 @@ def test_text_of_any_width():
     assert any_width(schema)["b"] == hr.Feature("bytes", (None,))
     assert any_width(schema)["c"] == schema["c"]
     assert any_width(schema, ["b"])["a"] == schema["a"]
+
+
+LARGE, ODD = 2**63 + 1, 2**53 + 1
+
+
+@pytest.mark.parametrize("values", [[1, LARGE], [[1], [LARGE]], [[1, LARGE], [2]], [[[1], []], [[LARGE, 2]]]])
+def test_large_integers_stay_integers(values):
+    for given in ({"x": values}, [{"x": value} for value in values]):
+        source = hr.open(given)
+        assert source.schema["x"].dtype == "uint64"
+        column = source.batch([0, 1])["x"]
+        assert (column.to_list() if isinstance(column, Ragged) else column.tolist()) == values
+    mapped = hr.ColumnSource({"i": np.arange(2)}).map(lambda example: {"x": values[int(example["i"])]})
+    assert mapped.batch([0, 1])["x"].dtype == "uint64"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.5, ODD],
+        [[0.5], [ODD]],
+        [[1.5, 2], [ODD, 0.5]],
+        [1, 2**64],
+        [[], [1, 2**64]],
+        [-1, LARGE],
+        [[[0.5], []], [[ODD, 1]]],
+    ],
+)
+def test_numbers_that_no_type_holds_together_are_refused(values):
+    for given in ({"x": values}, [{"x": value} for value in values]):
+        with pytest.raises(hr.SchemaMismatch, match=r"found .* at record 1, feature 'x'"):
+            hr.open(given)
+    with pytest.raises(hr.SchemaMismatch, match="at most 64 bits"):
+        hr.open({"x": np.array([2**64], object)})
+
+
+def test_lists_of_lists_of_different_lengths():
+    rows = [[[1, 2], []], [], [[3], [4]], [[], []]]
+    assert hr.open({"x": rows}).schema == hr.Schema({"x": hr.Feature("int64", (None, None))})
+    assert stack([{"x": row} for row in rows])["x"].to_list() == rows
+    deep = [[[[1], [2, 3]], [[4]]], [[]], [[], [[5, 6]]]]
+    assert stack([{"x": row} for row in deep])["x"].to_list() == deep
+    assert stack([{"x": row} for row in deep[::-1]])["x"].to_list() == deep[::-1]
+    widths = [[[[1, 2]], []], [[[3]]], [[[], []]]]
+    column = stack([{"x": row} for row in widths])["x"]
+    assert column.to_list() == widths
+    assert column.dtype == np.int64
+    texts = [[["a"], []], [["b", "ccc"]]]
+    assert stack([{"x": row} for row in texts])["x"].to_list() == texts
+    ended = [[["a\0"], []], [["b", "ccc"]]]
+    assert stack([{"x": row} for row in ended])["x"].to_list() == ended
+    vectors = [[np.zeros((2, 3)), np.zeros((1, 3))], [np.zeros((4, 3))]]
+    assert stack([{"x": row} for row in vectors])["x"].values.values.shape == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1, [2]], [[1]]], "lists, all as deep as the others, found 1 - at record 0"),
+        ([[[1], []], 5], "lists, all as deep as the others, found 5 - at record 1"),
+        ([[[1], []], [5]], "lists, all as deep as the others, found 5 - at record 1"),
+        ([[[1], []], [[[1], []]]], "lists, all as deep as the others, found 1 - at record 0"),
+        ([[[1], []], [["a"], []]], "numbers, as before, found str .* record 1"),
+    ],
+)
+def test_lists_of_other_depths_or_kinds_are_refused(values, message):
+    with pytest.raises(hr.SchemaMismatch, match=message):
+        stack([{"x": value} for value in values])

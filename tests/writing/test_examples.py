@@ -240,3 +240,93 @@ def test_functions_whose_values_vary_are_written(tmp_path, name):
     source = hr.ColumnSource({"n": np.array(numbers)}).map(lambda example: {"x": np.arange(example["n"] % 4)})
     hr.write(tmp_path / name, source)
     assert [example["x"].tolist() for example in hr.open(tmp_path / name)] == [list(range(n % 4)) for n in numbers]
+
+
+LARGE, ODD = 2**63 + 1, 2**53 + 1
+FORMATS = ["parquet", "jsonl", "csv", "npz", "tar", "avro", "recordio", "tfrecord", "array_record"]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_python_integers_never_change(tmp_path, suffix):
+    """They became floats."""
+    path = tmp_path / f"x.{suffix}"
+    for values in ([ODD, 0.5], [0.5] * 1030 + [ODD], [2**64], [[ODD, 0.5]]):
+        with pytest.raises(hr.DataError, match="feature 'x'"):
+            hr.write(path, [{"x": value} for value in values])
+    try:
+        hr.write(path, [{"x": 1}, {"x": LARGE}])
+    except hr.UnsupportedData as error:  # integers of 32 or 63 bits
+        assert suffix in ("recordio", "avro"), error
+    else:
+        schema = {"x": hr.Feature("uint64")}
+        assert [int(example["x"]) for example in hr.open(path, schema=schema)] == [1, LARGE]
+    hr.write(path, [{"x": 1}, {"x": 0.5}])
+    assert [float(example["x"]) for example in hr.open(path)] == [1, 0.5]
+
+
+def test_lists_of_floats_are_stored_as_float32_only_if_nothing_else_changes(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    hr.write(path, [{"x": [[0.1, 2], []]}, {"x": [[1]]}])
+    assert hr.open(path)[0]["x"].dtype == np.float32
+    for value in ([2**24 + 1, 0.5], [[2**24 + 1, 0.5], []], 1e300, [1e300, 1]):
+        with pytest.raises(hr.UnsupportedData, match="float32"):
+            hr.write(path, [{"x": value}])
+    hr.write(path, [{"x": [np.inf, 1.0]}, {"x": [np.nan, 0.1]}])
+    assert hr.open(path)[0]["x"].tolist() == [np.inf, 1]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (1e300, "float32"),
+        (1e300, "float16"),
+        (70000, "float16"),
+        (2049, "float16"),
+        (2**24 + 1, "float32"),
+        (ODD, "float64"),
+        (2**60 + 1, "float64"),
+        (300, "int8"),
+    ],
+)
+def test_numbers_beyond_the_schema_are_refused(tmp_path, suffix, value, dtype):
+    path = tmp_path / f"x.{suffix}"
+    schema = {"x": hr.Feature(dtype)}
+    for given in ([{"x": value}], {"x": np.array([value])}):
+        with pytest.raises(hr.DataError, match="feature 'x'"):
+            hr.write(path, given, schema=schema)
+    sparse = pytest.importorskip("scipy.sparse")
+    if suffix == "recordio":
+        with pytest.raises(hr.DataError, match="feature 'x'"):
+            rows = sparse.csr_array(np.array([[0, value]]))
+            hr.write(path, {"x": rows}, schema={"x": hr.Feature(dtype, (2,), sparse=True)})
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "avro", "tar", "jsonl", "npy", "npz"])
+def test_times_may_be_text(tmp_path, suffix):
+    path = tmp_path / f"x.{suffix}"
+    schema = {"x": hr.Feature("M8[D]")}
+    given = [{"x": "2020-01-01"}, {"x": "1969-12-31"}, {"x": "20000-01-01"}]
+    hr.write(path, given[: 2 if suffix == "parquet" else 3], schema=schema)
+    stored = next(iter(hr.open(path, schema=schema if suffix == "jsonl" else None)[0].values()))
+    assert stored == np.datetime64("2020-01-01")
+    for bad in ("bad", "today", "", "2020-01-01T05", "2020-13-01"):
+        with pytest.raises(SchemaMismatch, match=r"expected M8\[D\] values, found '.*record 1, feature 'x'"):
+            hr.write(path, [{"x": "2020-01-01"}, {"x": bad}], schema=schema)
+    with pytest.raises(SchemaMismatch, match="found text"):
+        hr.write(path, [{"x": "1"}], schema={"x": hr.Feature("m8[s]")})
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "avro", "tar", "tfrecord", "recordio"])
+def test_text_is_stored_as_bytes(tmp_path, suffix):
+    schema = {"x": hr.Feature("bytes")}
+    hr.write(tmp_path / f"x.{suffix}", [{"x": "é"}, {"x": b"\xff"}][:1], schema=schema)
+    assert hr.open(tmp_path / f"x.{suffix}", schema=schema)[0]["x"] == "é".encode()
+
+
+def test_lists_of_text_are_stored_as_bytes_in_avro(tmp_path):
+    schema = {"x": hr.Feature("bytes", (None,)), "y": hr.Feature("bytes", (2,))}
+    hr.write(tmp_path / "x.avro", [{"x": ["é\0"], "y": ["a", "b"]}, {"x": [], "y": ["c", "d"]}], schema=schema)
+    batch = hr.open(tmp_path / "x.avro").batch([0, 1])
+    assert batch["x"].to_list() == [["é\0".encode()], []]
+    assert batch["y"].tolist() == [[b"a", b"b"], [b"c", b"d"]]

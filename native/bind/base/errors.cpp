@@ -21,6 +21,7 @@ const char* name_of(Fault fault) {
     case Fault::tensor: return "tensor";
     case Fault::changed: return "changed";
     case Fault::wrong_shape: return "wrong_shape";
+    case Fault::flat: return "flat";
     }
     return "unknown";
 }

@@ -270,13 +270,17 @@ struct Inputs {
     std::vector<Buffer> buffers;
     std::vector<Indices> places;
 
-    // (kind, values per row, a flat array, a list of bytes, or data and offsets of texts)
+    // (kind, values per row, a flat array, a list of bytes, or data and offsets of texts, texts to quote)
     void add(nb::handle item, std::size_t rows) {
         const auto parts = nb::cast<nb::tuple>(item);
         const int kind = nb::cast<int>(parts[0]);
         if (kind < 1 || kind > 6) throw nb::value_error("no such kind of values");
         csv::Source source{static_cast<csv::Values>(kind), nb::cast<std::size_t>(parts[1]), nullptr, {}};
         const std::size_t total = rows * source.count;
+        if (parts.size() > 3)
+            for (nb::handle text : nb::cast<nb::list>(parts[3])) source.quoted.push_back(text_of(text));
+        if (!source.quoted.empty() && source.quoted.size() != source.count)
+            throw nb::value_error("one text to quote for each value of a row");
         if (source.kind == csv::Values::text && nb::isinstance<nb::tuple>(parts[2])) {
             const auto strings = nb::cast<nb::tuple>(parts[2]);
             const Indices& offsets = places.emplace_back(nb::cast<Indices>(strings[1]));
@@ -288,10 +292,7 @@ struct Inputs {
                 source.texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
             }
         } else if (source.kind == csv::Values::text) {
-            for (nb::handle text : nb::cast<nb::list>(parts[2])) {
-                const Bytes bytes = buffers.emplace_back(text).bytes();
-                source.texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-            }
+            for (nb::handle text : nb::cast<nb::list>(parts[2])) source.texts.push_back(text_of(text));
             if (source.texts.size() != total) throw nb::value_error("a column of another length");
         } else {
             const std::size_t size = source.kind == csv::Values::boolean   ? 1
@@ -303,6 +304,12 @@ struct Inputs {
             source.numbers = static_cast<const std::byte*>(values.data());
         }
         sources.push_back(std::move(source));
+    }
+
+  private:
+    std::string_view text_of(nb::handle text) {
+        const Bytes bytes = buffers.emplace_back(text).bytes();
+        return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     }
 };
 
@@ -404,10 +411,10 @@ void register_csv(nb::module_& module) {
              "be: decode reports why, or decodes them.");
     module.def(
         "encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"), nb::arg("line_end"),
-        nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, "
-                "str], line_end: str) -> bytes"),
+        nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any] | tuple[int, int, typing.Any, list[bytes]]], "
+                "rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes"),
         "Rows as text. Columns are (kind, values per row, values): a flat array, and of texts a list of bytes, or "
-        "their data and offsets.");
+        "their data and offsets. A fourth item has a text for each value of a row, which is quoted in any case.");
 }
 
 } // namespace headrace::bind

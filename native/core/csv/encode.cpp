@@ -44,11 +44,10 @@ template <typename T> T load(const std::byte* from) noexcept {
     return value;
 }
 
-void put_text(Lines& lines, std::string_view text, const Dialect& dialect, bool alone) {
+void put_text(Lines& lines, std::string_view text, const Dialect& dialect, bool is_quoted) {
     const char quote = dialect.quote.value_or('"');
     const char odd[4] = {dialect.delimiter, quote, '\n', '\r'};
-    if (text.find_first_of(std::string_view(odd, 4)) == std::string_view::npos && !(alone && text.empty()))
-        return lines.put(text);
+    if (text.find_first_of(std::string_view(odd, 4)) == std::string_view::npos && !is_quoted) return lines.put(text);
     lines.put(quote);
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t stop = std::min(text.find(quote, at), text.size());
@@ -57,6 +56,16 @@ void put_text(Lines& lines, std::string_view text, const Dialect& dialect, bool 
         at = stop + 1;
     }
     lines.put(quote);
+}
+
+/// Whether a text is this one, apart from blanks around it, as readers compare names.
+bool is_alike(std::string_view text, std::string_view name) {
+    constexpr std::string_view blanks = " \t\n\v\f\r";
+    if (text.size() <= name.size()) return text == name;
+    if (blanks.find(text.front()) == std::string_view::npos && blanks.find(text.back()) == std::string_view::npos)
+        return false;
+    const std::size_t begin = text.find_first_not_of(blanks);
+    return begin != std::string_view::npos && text.substr(begin, text.find_last_not_of(blanks) + 1 - begin) == name;
 }
 
 void put_number(Lines& lines, const Source& source, std::size_t i, const Dialect& dialect) {
@@ -87,8 +96,13 @@ std::vector<char> encode(std::span<const Source> sources, std::size_t rows, cons
                 if (!first) lines.put(dialect.delimiter);
                 first = false;
                 const std::size_t i = row * source.count + k;
-                if (source.kind == Values::text) put_text(lines, source.texts[i], dialect, width == 1);
-                else put_number(lines, source, i, dialect);
+                if (source.kind == Values::text) {
+                    const std::string_view text = source.texts[i];
+                    const bool is_known = !source.quoted.empty() && is_alike(text, source.quoted[k]);
+                    put_text(lines, text, dialect, is_known || (width == 1 && text.empty()));
+                } else {
+                    put_number(lines, source, i, dialect);
+                }
             }
         }
         lines.put(line_end);

@@ -17,10 +17,13 @@ struct Source {
     std::size_t count = 1;
     const std::byte* numbers = nullptr;
     std::vector<std::string_view> texts;
+    std::vector<std::string_view> quoted = {}; ///< A text for each of the `count` values that is quoted in any case,
+                                               ///< with or without blanks around it; or none.
 };
 
-/// Writes rows as text, each with its line end. Quotes texts that contain a delimiter, a quote or a line end, and texts
-/// that would otherwise make an empty line. The caller has checked that every column holds `rows` * `count` values.
+/// Writes rows as text, each with its line end. Quotes texts that contain a delimiter, a quote or a line end, those of
+/// `quoted`, and texts that would otherwise make an empty line. The caller has checked that every column holds `rows` *
+/// `count` values.
 [[nodiscard]] std::vector<char> encode(std::span<const Source> sources, std::size_t rows, const Dialect& dialect,
                                        std::string_view line_end);
 

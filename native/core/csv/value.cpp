@@ -11,9 +11,9 @@ namespace {
 /// Integers written as floats (3.0), common in columns with missing values.
 bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) {
     double value = 0;
-    constexpr double exact = 9007199254740992.0; // 2^53
+    constexpr double exact = 9007199254740992.0; // 2^53, which is also read from the next integer
     if (read_float64(text, decimal, value) != text.size() || text.empty()) return false;
-    if (!(value >= -exact && value <= exact) || (kind == Kind::uint64 && value < 0)) return false;
+    if (!(value > -exact && value < exact) || (kind == Kind::uint64 && value < 0)) return false;
     const auto whole = static_cast<std::int64_t>(value);
     bits = static_cast<std::uint64_t>(whole);
     return static_cast<double>(whole) == value;

@@ -18,6 +18,10 @@ void test_encoding() {
     text.texts = {"", "\n"};
     const std::vector<char> alone = csv::encode({&text, 1}, 2, plain, "\n");
     check(std::string_view(alone.data(), alone.size()) == "\"\"\n\"\n\"\n");
+    csv::Source pairs{csv::Values::text, 2, nullptr, {"a", "b", "ab", " a\t"}};
+    pairs.quoted = {"a", "a"};
+    const std::vector<char> known = csv::encode({&pairs, 1}, 2, plain, "\n");
+    check(std::string_view(known.data(), known.size()) == "\"a\",b\nab,\" a\t\"\n");
 }
 
 } // namespace

@@ -38,6 +38,9 @@ void test_faults() {
         const FormatError error = fault_of([&] { (void)number(text, csv::Kind::int64); });
         check(error.fault == Fault::wrong_kind && error.offset == 5 && error.feature == 2 && error.expected == 1);
     }
+    for (const std::string_view text : {"9007199254740993.0", "-9007199254740993.0", "9007199254740992.0", "1e300"})
+        check(fault_of([&] { (void)number(text, csv::Kind::int64); }).fault == Fault::wrong_kind);
+    check(number("9007199254740991.0", csv::Kind::int64) == 9007199254740991);
     check(fault_of([] { (void)number("", csv::Kind::uint64); }).fault == Fault::missing);
     check(fault_of([] { (void)number("-1", csv::Kind::uint64); }).fault == Fault::wrong_kind);
     check(fault_of([] { (void)number("2", csv::Kind::boolean); }).fault == Fault::wrong_kind);

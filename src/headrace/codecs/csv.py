@@ -26,7 +26,7 @@ from headrace.errors import (
 from headrace.io.encodings import encoding_hint
 from headrace.io.system import usable_cores
 
-__all__ = ["CsvCodec", "Facts", "examine_head", "examine_rows", "infer_csv"]
+__all__ = ["CsvCodec", "Facts", "examine_head", "examine_rows", "has_columns", "infer_csv"]
 
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT, EXACT_FLOAT64 = 1, 2, 3, 4, 5, 6, 7
@@ -232,6 +232,15 @@ class CsvCodec:
 
     def __repr__(self) -> str:
         return f"CsvCodec({list(self.schema)})"
+
+
+def has_columns(schema: Schema, names: Iterable[str]) -> bool:
+    """Whether all features of a schema, which has some, can be read from columns of these names."""
+    numbers = {name: number for number, name in enumerate(names)}
+    try:
+        return bool([_columns_of(name, feature, numbers) for name, feature in schema.items()])
+    except NoSuchFeature:
+        return False
 
 
 def _columns_of(name: str, feature: Feature, names: Mapping[str, int]) -> list[str]:

@@ -6,6 +6,7 @@ wraps integers, drops fractions and cuts text without a word.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,8 @@ __all__ = ["fit_column"]
 HINT = "By default types come from the first examples. Give a schema in which all values fit."
 KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "U": "U", "S": "S"}
 """The kinds of numbers that each kind may hold."""
+
+BEGINS_TIME = re.compile(r"[+-]?\d|NaT$")
 
 RowOf = Callable[[int], int | None]
 """The row of the value at a position."""
@@ -100,9 +103,9 @@ def _fit_text(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any:
 
 def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any:
     wanted = feature.numpy_dtype
+    if wanted.kind == "M" and (isinstance(column, Strings) or column.dtype.kind == "U"):
+        column = _parse_times(column, feature, name, row_of)
     if isinstance(column, Strings):
-        if wanted.kind in "mM":
-            return column  # Formats parse times.
         raise _other_values(feature, name, row_of(0) if len(column) else None, "text" if column.is_text else "bytes")
     if column.dtype == wanted:
         return column
@@ -117,6 +120,21 @@ def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any
         at = int(changed[0])
         raise _other_values(feature, name, row_of(at), f"{column.reshape(-1)[at]} ({column.dtype})")
     return fitted
+
+
+def _parse_times(column: Any, feature: Feature, name: str, row_of: RowOf) -> npt.NDArray[Any]:
+    """Points in time that are written as text."""
+    found = np.zeros(column.shape, feature.numpy_dtype)
+    for at, value in enumerate(column.reshape(-1).tolist()):
+        text = value.decode(errors="replace") if isinstance(value, bytes) else value
+        try:
+            point = np.array(np.datetime64(text if BEGINS_TIME.match(text) else "?"))  # NumPy takes "today", too
+        except ValueError:
+            point = np.zeros((), np.int64)
+        found.reshape(-1)[at] = point.astype(found.dtype)
+        if point.dtype.kind != "M" or not _is_kept(point.reshape(1), found.reshape(-1)[at : at + 1]).all():
+            raise _other_values(feature, name, row_of(at), f"{text!r:.40}")
+    return found
 
 
 def _is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Any:

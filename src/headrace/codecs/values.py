@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace._numbers import is_exact
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -149,8 +150,11 @@ def to_wire(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: st
 def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[Any]:
     with np.errstate(over="ignore"):
         narrow = np.ascontiguousarray(flat, np.float32)
-    must_be_exact = dtype == "float64" or flat.dtype.kind != "f"
-    if must_be_exact and not np.array_equal(narrow.astype(np.float64), flat.astype(np.float64), equal_nan=True):
+    if flat.dtype.kind in "iu":
+        is_kept = bool(is_exact(flat, "float16" if dtype == "float16" else np.float32).all())
+    else:
+        is_kept = dtype != "float64" or np.array_equal(narrow.astype(np.float64), flat, equal_nan=True)
+    if not is_kept:
         raise UnsupportedData(
             Where(feature=name),
             expected="numbers that float32 can hold, because an Example stores float32",
@@ -160,25 +164,40 @@ def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[An
     return narrow
 
 
-def to_exact(flat: npt.NDArray[Any], wire: np.dtype[Any], name: str, *, per_record: int) -> npt.NDArray[Any]:
-    """A column's numbers in the dtype of the payload, contiguous. Floats are rounded; integers must fit exactly.
+def to_exact(
+    flat: npt.NDArray[Any], wire: np.dtype[Any], dtype: str, name: str, *, per_record: int
+) -> npt.NDArray[Any]:
+    """A column's numbers in the dtype of the payload, contiguous. Floats are rounded, but stay finite; integers must fit exactly.
 
     Raises:
-        SchemaMismatch: The column is not numeric, or has floats where integers are wanted.
-        UnsupportedData: ``wire`` cannot hold an integer. The error names its record if ``per_record`` is positive.
+        SchemaMismatch: The column is not numeric, has floats where integers are wanted, or numbers outside the schema's dtype.
+        UnsupportedData: ``wire`` cannot hold a number. The error names its record if ``per_record`` is positive.
     """
     if flat.dtype == wire or flat.size == 0:
         return np.ascontiguousarray(flat, wire)
     if flat.dtype.kind not in ("iub" if wire.kind == "i" else "fiub"):
         raise SchemaMismatch(Where(feature=name), expected=f"numbers that become {wire}", found=str(flat.dtype))
+
+    def record_of(at: int) -> int | None:
+        return at // per_record if per_record > 0 else None
+
+    beyond, limits = _outside(flat, np.dtype(dtype))
+    if beyond is not None:
+        where = Where(record=record_of(beyond), feature=name)
+        raise SchemaMismatch(where, expected=f"{dtype} values in {limits}", found=str(flat[beyond]))
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = np.ascontiguousarray(flat, wire)
-        kept = flat.dtype.kind == "f" or (narrow.astype(flat.dtype) == flat) & ((narrow < 0) == (flat < 0))
+        if flat.dtype.kind == "f":
+            kept = np.isfinite(narrow) | ~np.isfinite(flat)
+        elif wire.kind == "f" and flat.dtype.kind != "b":
+            kept = is_exact(flat, dtype)
+        else:
+            kept = (narrow.astype(flat.dtype) == flat) & ((narrow < 0) == (flat < 0))
     bad = np.flatnonzero(np.logical_not(kept))
     if len(bad):
         position = int(bad[0])
         raise UnsupportedData(
-            Where(record=position // per_record if per_record > 0 else None, feature=name),
+            Where(record=record_of(position), feature=name),
             expected=f"numbers that {wire} can hold, as the payload stores them",
             found=f"{flat[position]} ({flat.dtype})",
         )

@@ -160,6 +160,10 @@ class CsvDialect:
         """Whether rows are UTF-8."""
         return self.encoding == "utf-8"
 
+    def encode(self, text: str) -> bytes:
+        """Text as rows hold it."""
+        return text.encode(self.encoding, "replace")
+
     @property
     def key(self) -> str:
         """Differs between dialects that find other rows, or other damage."""

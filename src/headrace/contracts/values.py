@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from headrace import _hooks, _native
 from headrace._arguments import check_offsets, check_positions
+from headrace._numbers import join_rows
 from headrace._padding import place_values
 from headrace.contracts.strings import Strings
 
@@ -115,13 +116,11 @@ class Ragged(Sequence[Any]):
     @classmethod
     def from_list(cls, rows: Sequence[Any], dtype: npt.DTypeLike | None = None) -> Ragged:
         """Join arrays (or lists) of equal inner shape. With dtype ``object``, rows of only text or only bytes become
-        :class:`Strings`.
+        :class:`Strings`. Without one, SchemaMismatch if no dtype holds all numbers.
         """
-        arrays = [np.asarray(row, dtype=dtype) for row in rows]
-        offsets = np.zeros(len(arrays) + 1, np.int64)
-        np.cumsum([len(array) for array in arrays], out=offsets[1:])
-        full = [array for array in arrays if len(array)] or arrays[:1]
-        values = np.concatenate(full) if full else np.zeros(0, dtype)
+        values, lengths = join_rows(rows, dtype)
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
         return cls(without_objects(values), offsets)
 
     @property

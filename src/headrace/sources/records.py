@@ -145,9 +145,10 @@ def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
         records: The rows.
         schema: The columns to decode and their types; ``None``: all of them, with types found by reading.
     """
-    from headrace.codecs.csv import CsvCodec, infer_csv
+    from headrace.codecs.csv import CsvCodec, has_columns, infer_csv
 
     if schema is not None:
+        records.expect(lambda names: has_columns(schema, names))
         return CsvCodec(schema, records.dialect)
     heads = _recall_heads(records)
     found = infer_csv(_examine_runs(records) if heads is None else heads, records.dialect)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import align, is_safe, is_unchanged, to_array
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -26,7 +28,7 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         TypeError: A value is not a column, or has no NumPy dtype; the message names it.
-        SchemaMismatch: A column mixes text, bytes and numbers; the message names the row.
+        SchemaMismatch: A column mixes text, bytes and numbers, or no dtype holds its numbers; the message names the row.
     """
     for name in columns:
         if not isinstance(name, str):
@@ -38,8 +40,8 @@ def _as_column(column: Any, name: str) -> Any:
     if isinstance(column, (Ragged, Strings)) or (
         type(column) is np.ndarray and column.ndim and column.dtype.names is None
     ):
-        if isinstance(column, np.ndarray) and column.dtype == object and column.ndim == 1:
-            _check_kinds(column, name)
+        if isinstance(column, np.ndarray) and column.dtype == object:
+            _check_objects(column, name)
         return column
     if hasattr(column, "tocsr"):
         return _sparse_column(column, name)
@@ -62,6 +64,12 @@ def _as_column(column: Any, name: str) -> Any:
     return array
 
 
+def _check_objects(column: npt.NDArray[Any], name: str) -> None:
+    if column.ndim == 1:
+        _check_kinds(column, name)
+    _as_array(column, name)
+
+
 def _sparse_column(column: Any, name: str) -> Any:
     if len(column.shape) != len(("rows", "columns")):
         raise _no_column(name, f"a sparse array of shape {column.shape}")
@@ -78,7 +86,9 @@ def _as_array(column: Any, name: str) -> Any:
             )
         return column.filled(np.nan)
     try:
-        return np.asarray(column)
+        return to_array(column)
+    except SchemaMismatch as error:
+        raise error.relocated(Where(feature=name)) from error
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"column {name!r} does not become a NumPy array: {error}") from error
 
@@ -106,7 +116,8 @@ def stack(examples: Sequence[Example]) -> Batch:
         (images of different sizes); :class:`Strings` for ``bytes`` and ``str``.
 
     Raises:
-        SchemaMismatch: Two examples have different features, or a feature is text in one and something else in another.
+        SchemaMismatch: Two examples have different features, a feature is text in one and something else in another, or no dtype
+            holds its numbers.
     """
     if not examples:
         return {}
@@ -124,22 +135,55 @@ def _stack_values(values: list[Any], name: str) -> Any:
         column = np.empty(len(values), object)
         column[:] = values
         return without_objects(column)
-    if isinstance(first, Strings) and all(isinstance(value, Strings) for value in values):
+    types = set(map(type, values))
+    if types == {Strings}:
         return _stack_strings(values)
-    if isinstance(first, Ragged):
-        return _nest(values)
+    if Ragged in types:
+        return _nest(values, name)
     if hasattr(first, "tocsr"):
         return join([value.reshape((1, -1)).tocsr() for value in values])
-    if (texts := _texts_in(values)) is not None:
+    if types <= {list, tuple} and (texts := _texts_in(values)) is not None:
         return _stack_strings(texts)
-    arrays = [np.asarray(value) for value in values]
-    if any(array.dtype.kind in "SU" for array in arrays):
+    try:
+        arrays = list(map(np.asarray, values))
+    except ValueError:  # lists of lists of different lengths
+        return _nest_lists(values, name)
+    dtypes = {array.dtype for array in arrays}
+    if any(dtype.kind == "O" for dtype in dtypes):
+        arrays = [_to_array(value, at, name) for at, value in enumerate(values)]
+    column = _join(arrays, dtypes, values, name)
+    flat = column.values if isinstance(column, Ragged) else column
+    if is_safe(types, dtypes) or isinstance(flat, Strings):
+        return column
+    if isinstance(flat, np.ndarray) and is_unchanged(flat, arrays):
+        return column
+    arrays = _align([_to_array(value, at, name) for at, value in enumerate(values)], name)
+    return _join(arrays, {array.dtype for array in arrays}, values, name)
+
+
+def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: list[Any], name: str) -> Any:
+    if any(dtype.kind in "SU" for dtype in dtypes):
         _check_arrays_of_text(arrays, values, name)
     if all(array.shape == arrays[0].shape for array in arrays):
         return without_objects(np.stack(arrays))
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
-        return Ragged.from_list(arrays)
+        return Ragged.from_list(arrays if len(dtypes) == 1 else _align(arrays, name))
     return values
+
+
+def _to_array(value: Any, at: int, name: str) -> npt.NDArray[Any]:
+    try:
+        return to_array(value)
+    except SchemaMismatch as error:
+        raise error.relocated(Where(record=at, feature=name)) from error
+
+
+def _align(arrays: list[Any], name: str) -> list[Any]:
+    """See :func:`~headrace._numbers.align`."""
+    try:
+        return list(align(arrays))
+    except SchemaMismatch as error:
+        raise error.relocated(Where(feature=name)) from error
 
 
 def _check_arrays_of_text(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> None:
@@ -203,10 +247,43 @@ def _stack_strings(rows: list[Strings]) -> Any:
     return Ragged(Strings.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
-def _nest(rows: list[Ragged]) -> Ragged:
+def _nest(rows: list[Any], name: str) -> Ragged:
+    """Rows of rows."""
+    if not all(isinstance(row, Ragged) for row in rows) or len({row.dtype for row in rows}) > 1:
+        return _nest_lists(rows, name)
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(item) for item in rows], out=offsets[1:])
     return Ragged(join(rows), offsets)
+
+
+def _nest_lists(rows: list[Any], name: str) -> Ragged:
+    """Lists of lists of different lengths as rows of rows. Lists of one length in all rows become an axis that does not vary."""
+    records, levels = np.arange(len(rows)), []
+    while any(isinstance(row, (list, tuple, Ragged)) for row in rows):
+        rows = [row.to_list() if isinstance(row, Ragged) else row.tolist() if _has_axes(row) else row for row in rows]
+        other = next((at for at, row in enumerate(rows) if not isinstance(row, (list, tuple))), None)
+        if other is not None:
+            where = Where(record=int(records[other]), feature=name)
+            raise SchemaMismatch(where, expected="lists, all as deep as the others", found=f"{rows[other]!r:.60}")
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        levels.append(lengths)
+        records, rows = np.repeat(records, lengths), list(chain.from_iterable(rows))
+    try:
+        column = _stack_values(rows, name) if rows else np.zeros(0)
+    except SchemaMismatch as error:
+        raise error.relocated(Where(record=int(records[error.where.record or 0]))) from error
+    for depth, lengths in reversed(list(enumerate(levels))):
+        is_even = depth > 0 and len(lengths) and lengths[0] and (lengths == lengths[0]).all()
+        if is_even and isinstance(column, (np.ndarray, Strings)):
+            column = column.reshape(len(lengths), int(lengths[0]), *column.shape[1:])
+        else:
+            column = Ragged(column, np.concatenate(([0], np.cumsum(lengths))))
+    assert isinstance(column, Ragged)
+    return column
+
+
+def _has_axes(row: Any) -> bool:
+    return isinstance(row, (np.ndarray, Strings)) and row.ndim > 0
 
 
 def ragged_rows(column: Any, name: str) -> Ragged:
@@ -238,7 +315,7 @@ def _feature_of(column: Any) -> Feature:
         inner = _feature_of(column.values)
         return Feature(inner.dtype, (None, *inner.shape))
     if isinstance(column, list):
-        first = np.asarray(column[0])
+        first = np.asarray(next((value for value in column if np.size(value)), column[0]))
         return Feature(first.dtype, (None,) * first.ndim)
     if hasattr(column, "tocsr"):
         return Feature(column.dtype, (column.shape[1],), sparse=True)

@@ -223,6 +223,9 @@ def _check_part(check: _Check, part: tuple[int, str | range]) -> tuple[int, Repo
             records: Any = open_records([files], format=check.records.format, compression=check.compression)
             if schema is not None and is_table(records) and isinstance(records, TakesSchema):
                 records = records.with_schema(stored_schema(Schema(schema)))
+            if isinstance(check.checker, CsvCodec):  # which may have found a header by its schema
+                names = check.checker.dialect.names
+                records.expect(lambda found: found == names)
             stretches = verify_records(records)
         _check_records(report, stretches, check.checker, Progress("verifying", None, "bytes", show=False))
     return number, report

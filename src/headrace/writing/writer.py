@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace._arguments import word
+from headrace._numbers import to_array
 from headrace.adapters.tables import as_columns_or_source, check_example, check_values
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
@@ -29,6 +30,9 @@ __all__ = ["Writer", "as_examples"]
 
 BLOCK_BYTES = 1 << 20  # encoded, framed and written at a time: small enough to stay in a processor cache
 BLOCK_EXAMPLES = 1024
+MOST_SINGLE = float(np.finfo(np.float32).max)
+MOST_SQUARES = 2.0**48
+"""Numbers whose squares add up to less are below 2**24, so that float32 holds integers among them."""
 
 
 class Writer(Closing):
@@ -190,13 +194,26 @@ def _stores_float32(format: str) -> bool:
 def _single(value: Any) -> Any:
     """Python floats as float32, which is what an Example stores. They do not ask for a precision that would be lost.
 
-    Arrays keep their dtype, and float64 ones are refused where float32 cannot hold them.
+    Arrays keep their dtype, and float64 ones are refused where float32 cannot hold them. So are floats beyond it, and integers beside
+    floats.
     """
     if type(value) is float:
-        return np.float32(value)
+        return value if MOST_SINGLE < abs(value) < np.inf else np.float32(value)
     if isinstance(value, (list, tuple)) and any(isinstance(item, (float, list, tuple)) for item in value):
-        array = np.asarray(value)
-        return array.astype(np.float32) if array.dtype == np.float64 else array
+        try:
+            array = np.asarray(value)
+        except ValueError:  # lists of different lengths
+            return [_single(item) for item in value]
+        if array.dtype != np.float64:
+            return array
+        if np.vdot(array, array) < MOST_SQUARES:
+            return array.astype(np.float32)
+        try:
+            array = to_array(value, np.float32)
+        except SchemaMismatch:
+            return value
+        sizes = np.abs(array)
+        return array if ((sizes > MOST_SINGLE) & (sizes < np.inf)).any() else array.astype(np.float32)
     return value
 
 

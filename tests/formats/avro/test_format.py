@@ -239,3 +239,111 @@ def test_two_ways_to_one_name_are_refused(tmp_path):
         with pytest.raises(hr.UnsupportedData, match="every column name once, found two .*a.avro, feature 'a/b'"):
             hr.open(path, schema=schema)
     assert hr.open(path, schema={"c": hr.Feature("int32")})[0] == {"c": 3}
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "dtype"),
+    [
+        ("double", 1e300, "float32"),
+        ("double", 1e300, "float16"),
+        ("int", 70000, "float16"),
+        ("int", 2**24 + 1, "float32"),
+        ("long", 2**53 + 1, "float64"),
+        (["null", "long"], 2**53 + 1, "float64"),
+    ],
+)
+def test_numbers_that_the_schema_does_not_hold_are_refused(put, stored, value, dtype):
+    rows = [{"x": 1}, {"x": value}] + ([{"x": None}] if isinstance(stored, list) else [])
+    for shape, given, kind in (
+        ((), rows, stored),
+        ((None,), [{"x": [row["x"]]} for row in rows], {"type": "array", "items": stored}),
+    ):
+        source = hr.open(put({"x": kind}, given), schema={"x": hr.Feature(dtype, shape)})
+        with pytest.raises(SchemaMismatch, match=rf"expected {dtype}, found .* record 1, byte 0x.*, feature 'x'"):
+            list(source)
+
+
+def test_floats_are_rounded_to_the_schema(put):
+    source = hr.open(put({"x": "double"}, [{"x": 0.1}, {"x": np.inf}]), schema={"x": hr.Feature("float32")})
+    assert source.batch([0, 1])["x"].tolist() == [np.float32(0.1), np.inf]
+    large = hr.open(put({"x": ["null", "long"]}, [{"x": 1}, {"x": 2**63 - 1}]), schema={"x": hr.Feature("uint64")})
+    assert large.batch([0, 1])["x"].tolist() == [1, 2**63 - 1]
+
+
+EMPTY = [
+    "null",
+    {"type": "fixed", "name": "f", "size": 0},
+    {"type": "record", "name": "e", "fields": []},
+    {"type": "record", "name": "e", "fields": [{"name": "n", "type": "null"}]},
+]
+
+
+@pytest.mark.parametrize("items", EMPTY, ids=str)
+@pytest.mark.parametrize("depth", [1, 2])
+def test_claims_of_many_items_that_take_no_bytes_are_refused(tmp_path, items, depth):
+    """A few bytes could claim billions of items, which fastavro made one by one."""
+    kind = items
+    for _ in range(depth):
+        kind = {"type": "array", "items": kind}
+    fields = [
+        {"name": "id", "type": "long"},
+        {
+            "name": "m",
+            "type": {"type": "map", "values": ["null", "string", {"type": "enum", "name": "s", "symbols": ["a"]}]},
+        },
+        {"name": "x", "type": kind},
+    ]
+    schema = json.dumps({"type": "record", "name": "r", "fields": fields}).encode()
+    header = _avro(schema)
+
+    def write(count, sizes=False):
+        items = avro._avro_long(-count) + b"\0" if sizes else avro._avro_long(count)
+        claimed = b"\x04\x02k\x02\x02v\x02k\x04\x00\0" + b"\x02" * (depth - 1) + items + b"\0" * depth
+        block = b"\x02" + avro._avro_long(len(claimed) + 1) + b"\x02" + claimed + header[-16:]
+        (tmp_path / "x.avro").write_bytes(header + block)
+        return hr.open(tmp_path / "x.avro", schema={"id": hr.Feature("int64")})
+
+    for sizes in (False, True):
+        assert list(write(1000, sizes)) == [{"id": 1}]
+        with pytest.raises(
+            CorruptFile, match=r"an intact block, found .* 1,048,576 items .* at .*x.avro, byte 0x"
+        ) as caught:
+            list(write(2**33, sizes))
+        assert caught.value.where.offset == len(header)
+    assert len(hr.verify(tmp_path / "x.avro", schema={"id": hr.Feature("int64")}).faults) == 1
+
+
+def test_arrays_of_named_types_that_take_bytes(put):
+    pair = {"type": "record", "name": "p", "fields": [{"name": "a", "type": {"type": "fixed", "name": "f", "size": 1}}]}
+    fields = {"one": pair, "many": {"type": "array", "items": "p"}, "raw": {"type": "array", "items": "f"}}
+    path = put(fields, [{"one": {"a": b"1"}, "many": [{"a": b"2"}], "raw": [b"3"]}])
+    assert hr.open(path, schema={"one/a": hr.Feature("bytes")})[0] == {"one/a": b"1"}
+    assert hr.open(path, schema={"raw": hr.Feature("bytes", (None,))})[0]["raw"].tolist() == [b"3"]
+
+
+def test_bytes_after_the_records_of_a_block_are_a_fault(put):
+    path = put({"x": "int"}, [{"x": 1}, {"x": 2}, {"x": 3}])
+    whole = path.read_bytes()
+    assert hr.verify(path).ok
+    at = whole.index(b"\x06\x06\x02\x04\x06")  # three records in three bytes
+    path.write_bytes(whole[:at] + b"\x02" + whole[at + 1 :])
+    report = hr.verify(path)
+    assert not report.ok
+    assert "a block of 1 records, found 1 records, and 2 bytes after them" in str(report.faults[0])
+    assert (report.faults[0].where.path, report.faults[0].where.offset) == (str(path), at)
+
+
+@pytest.mark.parametrize("unit", ["millis", "micros"])
+def test_missing_times_take_a_default(put, unit):
+    moment = dt.datetime(2020, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+    kind = ["null", logical("long", f"timestamp-{unit}")]
+    default = np.datetime64("2021-01-01T00:00:01")
+    for dtype in ("M8[us]", "M8[s]"):
+        source = hr.open(
+            put({"x": kind}, [{"x": moment}, {"x": None}]), schema={"x": hr.Feature(dtype, default=default)}
+        )
+        assert source.batch([0, 1])["x"].tolist() == [moment.replace(tzinfo=None), default.item()]
+    pair = {"x": hr.Feature("M8[us]", (2,), default=default)}
+    rows = [{"x": [moment, moment]}, {"x": None}]
+    source = hr.open(put({"x": ["null", {"type": "array", "items": kind[1]}]}, rows), schema=pair)
+    assert source[1]["x"].tolist() == [default.item()] * 2

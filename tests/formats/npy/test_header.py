@@ -131,3 +131,12 @@ def test_a_long_axis_beside_an_empty_one_is_read(tmp_path):
     with pytest.raises(UnsupportedData, match="at most 16,777,216 values"):
         hr.convert(tmp_path / "x.npy", tmp_path / "x.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 has no such arrays")
+def test_more_axes_than_features_have(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((1,) * 32))
+    assert hr.open(tmp_path / "x.npy")[0]["values"].ndim == 31
+    np.save(tmp_path / "x.npy", np.ones((1,) * 33))
+    with pytest.raises(UnsupportedData, match=r"at most 32 axes, found one of 33 - at .*x.npy"):
+        hr.open(tmp_path / "x.npy")

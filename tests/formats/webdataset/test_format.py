@@ -166,3 +166,12 @@ def test_other_keys_come_back(tmp_path, key):
 def test_keys_alone_are_not_examples(tmp_path):
     with pytest.raises(UnsupportedData, match="only __key__"):
         hr.write(tmp_path / "x.tar", [{"__key__": "a"}])
+
+
+def test_members_with_the_name_of_keys_are_refused(put):
+    path = put(("a.__key__", b"k"), ("a.cls", b"1"))
+    with pytest.raises(UnsupportedData, match=r"members of other names than __key__.*x.tar, feature '__key__'"):
+        hr.open(path)
+    assert hr.open(path, schema={"cls": hr.Feature("int64")})[0] == {"cls": 1}
+    with pytest.raises(SchemaMismatch, match=r"expected int64, found 'a' - at .*x.tar, record 0.* feature '__key__'"):
+        list(hr.open(path, schema={"__key__": hr.Feature("int64")}))

@@ -368,3 +368,18 @@ def test_generators_give_rows_of_rows_and_sparse_rows():
         hr.from_generator(lambda: [{"x": [[1]]}, {"x": [[2], [300]]}], {"x": hr.Feature("int8", (None, None))})
     with pytest.raises(hr.SchemaMismatch, match="rows of 3 values"):
         hr.from_generator(lambda: [{"x": np.ones(3)}], {"x": hr.Feature("float32", (4,), sparse=True)})
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(2**53 + 1, "float64"), (2**24 + 1, "float32"), (1e300, "float32"), (-1, "uint64"), (0.5, "int8")],
+)
+def test_generated_numbers_beyond_the_schema_are_refused(value, dtype):
+    def of(*values):
+        return hr.from_generator(lambda: iter([{"x": value} for value in values]), schema={"x": hr.Feature(dtype)})
+
+    with pytest.raises(hr.SchemaMismatch, match=r"found .*record 1, feature 'x'"):
+        of(1 if dtype == "float32" else np.int64(1), value)
+    assert [int(example["x"]) for example in of(1, 2)] == [1, 2]
+    rounded = hr.from_generator(lambda: iter([{"x": 0.1}, {"x": np.inf}]), schema={"x": hr.Feature("float32")})
+    assert rounded.batch([0, 1])["x"].tolist() == [np.float32(0.1), np.inf]

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/protobuf/example/steps.hpp"
+#include "core/protobuf/example/values.hpp"
 
 namespace headrace::example {
 namespace {
@@ -107,6 +108,7 @@ class Run {
                 if (!put_value(entry, content, i)) return false;
                 rest = rest.subspan(size);
             } else if (entry.spec >= 0) {
+                if (entry.has_flat) return false;
                 columns_[static_cast<std::size_t>(entry.spec)].put_absent(i);
             }
         }
@@ -159,7 +161,10 @@ class Run {
     void entry(bool in_lists, Part bytes) {
         read_entry(bytes, entry_);
         const int spec = look_up(in_lists);
-        if (spec < 0) return;
+        if (spec < 0) {
+            if (!in_lists && !decoder_.lists_.empty()) note_flat();
+            return;
+        }
         feature_ = spec;
         const auto k = static_cast<std::size_t>(spec);
         if (in_lists) {
@@ -184,7 +189,19 @@ class Run {
         return keys_.back().spec = spec_of(keys_.back().key);
     }
 
+    /// Keeps the values of a feature where a feature list of its name is wanted: without one, they would be lost.
+    void note_flat() {
+        const auto place = decoder_.lists_.find(as_text(entry_.key));
+        if (place == decoder_.lists_.end() || !decoder_.specs_[static_cast<std::size_t>(place->second)].sole) return;
+        List& flat = found_[static_cast<std::size_t>(place->second)];
+        flat.clear();
+        entry_.each_value([&](Part value) { merge_feature(value, flat); });
+    }
+
     void put_lists(std::size_t k) {
+        const List& flat = found_[k];
+        if (lists_[k].empty() && flat.kind != Kind::none && count_values(flat) != 0)
+            throw FormatError(Fault::flat, 0, 0, static_cast<std::uint64_t>(flat.kind));
         std::size_t steps = 0;
         for (const Part& list : lists_[k]) steps += steps_[k].read(list, columns_[k]);
         columns_[k].end_list(steps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace headrace::example {
@@ -91,7 +92,24 @@ std::shared_ptr<const RecordTemplate> RecordTemplate::learn(const RecordTemplate
     for (std::size_t k = 0; k < specs.size(); ++k)
         if (!has[k]) made->absent_.push_back(static_cast<int>(k));
     made->keys_ = std::move(joined);
-    return made;
+    return made->mark_flat(specs) ? made : nullptr;
+}
+
+/// Marks feature lists whose name a feature has, too. False if there is no such list.
+bool RecordTemplate::mark_flat(std::span<const Spec> specs) {
+    std::unordered_map<std::string_view, Entry*> lists; // null: not there
+    const auto spec_at = [&specs](int spec) -> const Spec& { return specs[static_cast<std::size_t>(spec)]; };
+    for (std::size_t at = features_; at < keys_.size(); ++at)
+        if (keys_[at].spec >= 0 && spec_at(keys_[at].spec).sole) lists.emplace(keys_[at].key, &entries_[at]);
+    for (const int spec : absent_)
+        if (spec_at(spec).sole) lists.emplace(spec_at(spec).name, nullptr);
+    for (std::size_t flat = 0; !lists.empty() && flat < features_; ++flat) {
+        const auto list = keys_[flat].spec < 0 ? lists.find(keys_[flat].key) : lists.end();
+        if (list == lists.end()) continue;
+        if (list->second == nullptr) return false;
+        list->second->has_flat = true;
+    }
+    return true;
 }
 
 /// Composes the bytes before empty content. Every length counts all that follows it in the entry.

@@ -34,6 +34,7 @@ class RecordTemplate {
         int spec = -1;                ///< -1: not requested.
         std::uint32_t number = 0;
         Content content = Content::skipped;
+        bool has_flat = false; ///< Of a feature list: whether some records have a feature of its name.
     };
 
     /// A key of a record that was parsed.
@@ -44,7 +45,8 @@ class RecordTemplate {
     };
 
     /// A template for records like one with these keys, and for those of `before` (may be null) if their order is the
-    /// same. Null if a key is there twice, or if there are too many or too long ones.
+    /// same. Null if a key is there twice, if there are too many or too long ones, or if a feature has the name of a
+    /// feature list that is wanted and not there.
     [[nodiscard]] static std::shared_ptr<const RecordTemplate>
     learn(const RecordTemplate* before, std::span<const Key> keys, std::span<const Spec> specs);
 
@@ -90,6 +92,7 @@ class RecordTemplate {
     static constexpr std::size_t most_length = 0x7F; ///< That one byte holds.
 
     void add(const Key& key, std::span<const Spec> specs);
+    [[nodiscard]] bool mark_flat(std::span<const Spec> specs);
 
     std::vector<Entry> entries_; ///< Features, then feature lists.
     std::size_t features_ = 0;

@@ -104,6 +104,35 @@ void both_number_types_decode_as_double() {
     check(error.fault == Fault::range && error.found == std::uint64_t{1} << 62);
 }
 
+void values_of_features_are_not_lost_where_lists_are_wanted() {
+    const std::string flat = entry("i", integers({1, 2}));
+    const std::string steps = entry("i", field(1, integers({3})));
+    const std::string other = entry("j", integers({4}));
+    const std::string empty = entry("i", integers({}));
+    const std::string with_list = field(1, other) + field(2, steps);
+    const std::string with_both = field(1, flat + other) + field(2, steps);
+    const std::string with_feature = field(1, flat + other);
+    const std::string with_empty = field(1, empty + other);
+    example::Spec wanted = spec("i", Kind::int64, -1, true);
+    const auto decode = [&](const std::vector<std::string>& payloads, bool sole) {
+        wanted.sole = sole;
+        const example::Decoder decoder({spec("j", Kind::int64, 1), wanted});
+        Spans spans;
+        for (const std::string& payload : payloads) spans.payloads.push_back(bytes_of(payload));
+        return decoder.decode(spans, pool)[1].number_count;
+    };
+    check(decode({with_list, with_both, with_empty, with_list, with_both}, true) == 4);
+    check(decode({with_list, with_both, with_feature}, false) == 2);
+    const std::vector<std::vector<std::string>> before = {
+        {}, {with_list}, {with_both}, {with_empty}, {with_list, with_both, with_list, with_both, with_empty}};
+    for (std::vector<std::string> payloads : before) {
+        payloads.push_back(with_feature);
+        const FormatError error = fault_of([&] { (void)decode(payloads, true); });
+        check(error.fault == Fault::flat && error.found == 3 && error.feature == 1 &&
+              std::cmp_equal(error.record, payloads.size() - 1));
+    }
+}
+
 /// {"t": a packed run of `count` numbers that take one to three bytes}, and the numbers.
 std::vector<std::byte> tokens(std::size_t count, std::vector<std::int64_t>& numbers) {
     std::vector<std::byte> run(count * 10), out;
@@ -279,6 +308,7 @@ void a_changed_record_does_not_spoil_the_template() {
 } // namespace
 
 int main() {
+    values_of_features_are_not_lost_where_lists_are_wanted();
     every_cpu_decodes_the_same();
     a_changed_record_does_not_spoil_the_template();
     test_every_form_of_a_list();

@@ -154,9 +154,23 @@ void keys_that_were_not_requested_are_bounded() {
     check(usual->entries(false).size() == 4096);
 }
 
+void features_with_the_name_of_a_list_are_marked() {
+    example::Spec list = spec("i", example::Kind::int64, -1, true);
+    const std::vector<Key> both = {{"i", false, -1}, {"j", false, -1}, {"i", true, 0}};
+    const std::vector<Key> alone = {{"i", false, -1}};
+    for (const bool sole : {false, true}) {
+        list.sole = sole;
+        const auto made = RecordTemplate::learn(nullptr, both, {&list, 1});
+        check(made != nullptr && made->entries(true)[0].has_flat == sole);
+        check((RecordTemplate::learn(nullptr, alone, {&list, 1}) == nullptr) == sole);
+        check(RecordTemplate::learn(nullptr, std::span(both).subspan(1), {&list, 1}) != nullptr);
+    }
+}
+
 } // namespace
 
 int main() {
+    features_with_the_name_of_a_list_are_marked();
     test_entries_of_every_type_and_length();
     test_keys_of_every_length();
     orders_are_joined();

@@ -34,12 +34,18 @@ class ExampleCodec:
             (``steps``) and those with two varying axes. A context feature that shares its name with a feature list is called
             ``context/NAME``.
         mixed: Names of features with integers in some records and floats in others; read as ``float64``.
+        sole: Names of feature lists that must not be plain features instead; by default those not in ``lists``.
     """
 
     name = "example"
 
     def __init__(
-        self, schema: Schema, *, lists: frozenset[str] = frozenset(), mixed: frozenset[str] = frozenset()
+        self,
+        schema: Schema,
+        *,
+        lists: frozenset[str] = frozenset(),
+        mixed: frozenset[str] = frozenset(),
+        sole: frozenset[str] | None = None,
     ) -> None:
         self.schema = schema
         features = list(schema.items())
@@ -47,6 +53,7 @@ class ExampleCodec:
             name for name, feature in features if feature.steps or _varies_twice(feature)
         }
         self.mixed = mixed
+        self.sole: frozenset[str] = self.lists - lists if sole is None else sole
         self._columns: list[Column | KeyedColumn] = [
             column_of(
                 name,
@@ -65,7 +72,7 @@ class ExampleCodec:
             (column, self._is_plain and isinstance(column, Column) and column.direct) for column in self._columns
         ]
         self._shared = _first_shared(self._columns)
-        self._decoder = _native.ExampleDecoder(self._specs)
+        self._decoder = _native.ExampleDecoder(self._specs, sorted(self.sole))
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
         """Decode ``n`` payloads.
@@ -114,6 +121,10 @@ class ExampleCodec:
         if error.fault in ("wire", "truncated"):
             return describe(error, Where(record=error.record), features)
         place = Where(record=error.record, feature=features[error.feature] if error.feature >= 0 else None)
+        if error.fault == "range":
+            whole = int(np.uint64(error.found).astype(np.int64))
+            expected = "integers that float64 holds exactly, as other records have floats"
+            return SchemaMismatch(place, expected=expected, found=str(whole), hint="Write floats in every record.")
         described = describe(error, place, features)
         key = self._specs[error.feature][0] if error.feature >= 0 else None
         found = described.found if key is None or key in self.schema else f"{described.found} under {key!r}"
@@ -161,17 +172,17 @@ class ExampleCodec:
 
     def narrowed(self, names: tuple[str, ...]) -> ExampleCodec:
         """A codec for only these features."""
-        return ExampleCodec(self.schema.select(names), lists=self.lists, mixed=self.mixed)
+        return ExampleCodec(self.schema.select(names), lists=self.lists, mixed=self.mixed, sole=self.sole)
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
         """The errors in these payloads, at most one per payload. ``where.record`` is the position of the payload."""
         return all_faults(self.decode_batch, spans)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "lists": self.lists, "mixed": self.mixed}
+        return {"schema": self.schema, "lists": self.lists, "mixed": self.mixed, "sole": self.sole}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["schema"], lists=state["lists"], mixed=state["mixed"])  # type: ignore[misc]
+        self.__init__(state["schema"], lists=state["lists"], mixed=state["mixed"], sole=state["sole"])  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"ExampleCodec({list(self.schema)})"

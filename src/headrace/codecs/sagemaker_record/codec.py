@@ -20,7 +20,7 @@ from headrace.codecs.sagemaker_record.infer import explain
 from headrace.codecs.values import all_faults, refuse_missing
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example
-from headrace.errors import DataError, UnsupportedData, Where
+from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.io.system import spare_cores
 
 __all__ = ["RecordMessage", "RecordTensor", "SageMakerRecordCodec", "check_record", "is_record", "read_message"]
@@ -66,15 +66,29 @@ class SageMakerRecordCodec:
 
         Raises:
             CorruptRecord: A payload is not a Record, or contains an inconsistent tensor.
-            SchemaMismatch: A payload does not match the schema. ``where.record`` is the position in ``spans``.
+            SchemaMismatch: A payload does not match the schema.
             MissingExtra: A feature is sparse and SciPy is not installed.
+
+        ``where.record`` of the error is the position in ``spans`` of the first bad payload.
         """
         try:
             parts = self._decoder.decode(spans, spare_cores())
         except _native.FormatError as error:
+            if error.record > 0:
+                self.decode_batch(
+                    spans.part(0, error.record)
+                )  # raises earlier if a check outside native code fails first
             raise explain(error, spans, self.schema, self.places) from error
-        n = len(spans)
-        return {column.name: column.values(part, n) for column, part in zip(self._columns, parts, strict=True)}
+        batch: Batch = {}
+        faults: list[DataError] = []
+        for column, part in zip(self._columns, parts, strict=True):
+            try:
+                batch[column.name] = column.values(part, len(spans))
+            except SchemaMismatch as fault:
+                faults.append(fault)
+        if faults:
+            raise min(faults, key=lambda fault: fault.where.record or 0)
+        return batch
 
     def decode(self, payload: Any) -> Example:
         """Decode one payload into an example."""

@@ -231,6 +231,13 @@ class DenseColumn(RecordColumn):
         """``ndarray (n, *shape)``, or rows if a length varies."""
         flat, offsets, _, _, shapes, absent = part
         column = self._to_dtype(flat, offsets)
+        try:
+            return self._shaped(column, offsets, shapes, absent, n)
+        except ValueError as error:  # axes without values may have any length in a Record, but not in an array
+            where = Where(record=0, feature=self.name)
+            raise SchemaMismatch(where, expected="axes that an array can have", found=repr(self.feature)) from error
+
+    def _shaped(self, column: Any, offsets: Offsets | None, shapes: Any, absent: Offsets | None, n: int) -> Any:
         if offsets is not None and shapes is None:
             return Ragged(column, offsets) if len(self.feature.shape) == 1 else self._empty(column)
         if offsets is not None and shapes is not None:
@@ -290,7 +297,7 @@ class TensorColumn(DenseColumn):
         return column
 
     def _wire(self, flat: Any) -> Any:
-        return to_exact(flat, WIRE[self.kind], self.name, per_record=self._count)
+        return to_exact(flat, WIRE[self.kind], self.feature.dtype, self.name, per_record=self._count)
 
 
 class CsrColumn(RecordColumn):
@@ -319,7 +326,7 @@ class CsrColumn(RecordColumn):
         self._check(rows.shape, n)
         offsets = np.ascontiguousarray(rows.indptr, np.int64)
         used = int(offsets[-1])
-        data = to_exact(rows.data[:used], WIRE[self.kind], self.name, per_record=0)
+        data = to_exact(rows.data[:used], WIRE[self.kind], self.feature.dtype, self.name, per_record=0)
         return -1, offsets, data, np.ascontiguousarray(rows.indices[:used]), rows.shape[1], (), None
 
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from headrace._optional import require
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.avro.types import avro_type, misfits
 from headrace.formats.table.arrow_types import KEY
@@ -158,10 +160,18 @@ def _with_null(kind: Any) -> Any:
 
 
 def _values(column: Any, feature: Feature) -> list[Any]:
-    """Rows as fastavro takes them, with times as stored integers."""
+    """Rows as fastavro takes them, with times as stored integers, and text as bytes where those are wanted."""
     if not feature.is_text and feature.numpy_dtype.kind in "mM":
         column = map_values(column, lambda values: _numbers(values.astype(feature.numpy_dtype)))
-    return rows_in(column)
+    return rows_in(_as_bytes(column) if feature.dtype == "bytes" else column)
+
+
+def _as_bytes(column: Any) -> Any:
+    if isinstance(column, Ragged):
+        return Ragged(_as_bytes(column.values), column.offsets)
+    if isinstance(column, Strings) and column.is_text:
+        return Strings.trust(column.data, column.offsets, is_text=False, shape=column.shape)
+    return column
 
 
 def _numbers(times: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from headrace.contracts.csv import CSV, CsvDialect
 from headrace.contracts.records import Format, OnCorrupt, Salvaged
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.csv.framing import CsvFraming
+from headrace.formats.csv.header import needs_quotes
 from headrace.formats.csv.sniff import SNIFFED_BYTES, sniff, transcoding
 from headrace.formats.csv.write import CsvSink, CsvWriter, misfits
 from headrace.formats.framed.records import FramedRecords, verify_framed
@@ -66,6 +68,7 @@ class CsvRecords(FramedRecords):
         except DataError as fault:  # Raised when the files are read, so that `verify` still works on them.
             dialect = CsvDialect()
             framing = CsvFraming(dialect, fault)
+        self._options = given
         super().__init__(framing, paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
         if pipe is not None:
             self._pipes[0] = pipe  # Reading starts over with the sniffed bytes.
@@ -76,6 +79,22 @@ class CsvRecords(FramedRecords):
     def dialect(self) -> CsvDialect:
         """How rows are split and parsed."""
         return self.framing.dialect
+
+    def expect(self, is_known: Callable[[tuple[str, ...]], bool]) -> None:
+        """Take the first row for a header if none was found, the caller did not say so, and its names are the ones that are wanted.
+
+        Called before anything is read.
+
+        Args:
+            is_known: Whether names of columns are those.
+        """
+        given = self._options
+        if self.dialect.header is not None or given.header is not None or self.framing.fault is not None:
+            return
+        if not any(map(is_pipe, self.paths)):
+            dialect = _sniff_files(self.paths, replace(given, header=True), self._compression)
+            if is_known(dialect.names):
+                self.framing = CsvFraming(dialect)
 
     def stretches(self, first: int, count: int) -> list[tuple[Any, int, int]] | None:
         """Where rows that follow each other lie: buffers, and in each the start of the first row and the end of the last one (or
@@ -175,8 +194,9 @@ def salvage(path: str, out: str) -> Salvaged:
     header = records.dialect.header
     with CsvWriter(out, compression=wrapper_of_name(out)) as writer:
         if header is not None:
-            marks = records.dialect.marks
-            writer.write_text(_native.encode_csv([(TEXT, len(header), list(header))], 1, marks, "\n"), 0)
+            marks, names = records.dialect.marks, list(header)
+            quoted = names if needs_quotes(records.dialect.names, marks, has_numbers=True) else []
+            writer.write_text(_native.encode_csv([(TEXT, len(names), names, quoted)], 1, marks, "\n"), 0)
         for _, spans in records.iter_spans():
             writer.write_many(spans.to_bytes())
         kept = writer.records

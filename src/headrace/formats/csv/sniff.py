@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import operator
 import re
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from headrace import _native
 from headrace.contracts.csv import CSV, CsvDialect, is_direct
 from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.csv.framing import BOM, QUOTE_HINT, CsvFraming, first_row, preamble
+from headrace.formats.csv.header import NUMBERS, is_headed
 from headrace.io.cache.inflated import decode_head
 from headrace.io.encodings import encoding_hint
 
@@ -24,13 +24,9 @@ __all__ = ["SNIFFED_BYTES", "is_text", "looks_like_rows", "sniff", "transcoding"
 SNIFFED_BYTES = 256 << 10
 SNIFFED_ROWS = 200
 DELIMITERS = ("\t", ",", ";", "|")
-NUMBERS = ("whole", "positive", "huge", "real", "boolean")
-LEAST_COUNTED = 4  # pandas writes the header 0, 1, 2, 3 for unnamed columns; a row 0, 1 may be data
-NAME = re.compile(r"[^\W\d][\w .:()\[\]%#@&+*'-]{0,63}")
 UTF_16_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 NUL_SHARE = 0.1
 LINE_END = re.compile(rb"[\r\n]")
-MOST_SEARCHED = 8  # names that are looked for in the text of all rows, before rows are split
 
 
 class _Rows(NamedTuple):
@@ -125,7 +121,11 @@ def sniff(head: bytes, path: str, options: CSV, *, whole: bool, transcode: str =
     if not rows.width:
         return dialect
     values = _values(rows, 0)
-    headed = options.header if options.header is not None else _is_headed(rows, values)
+    headed = options.header
+    if headed is None:
+        names = {value.strip() for value in values}
+        is_known = bool(options.types) and names.issuperset(dialect.encode(name) for name in options.types or ())
+        headed = is_known or is_headed(rows.spans, dialect, values)
     if not headed:
         return replace(dialect, names=tuple(f"c{k}" for k in range(rows.width)))
     return replace(dialect, names=_names(values, dialect, path), header=tuple(value.strip() for value in values))
@@ -230,47 +230,6 @@ def _number_share(rows: _Rows) -> float:
 
 def _values(rows: _Rows, number: int) -> list[bytes]:
     return _native.values_of_csv(rows.spans.view(number), rows.dialect.marks)
-
-
-def _is_headed(rows: _Rows, first: list[bytes]) -> bool:
-    """Whether the first row names the columns.
-
-    It does if a column has numbers below text, or if the names are the counts that pandas writes. It does not if it
-    contains a number. If everything is text, it does if its fields look like names and do not recur below.
-    """
-    names = [value.strip() for value in first]
-    if _is_counted(names):
-        return True
-    marks, missing = rows.dialect.marks, list(rows.dialect.missing)
-    top = _native.examine_csv(rows.spans.part(0, 1), marks, rows.width, missing)
-    below = _native.examine_csv(rows.spans.part(1, len(rows.spans)), marks, rows.width, missing)
-    if any(a["text"] and not b["text"] and any(b[kind] for kind in NUMBERS) for a, b in zip(top, below, strict=True)):
-        return True
-    if any(a[kind] for a in top for kind in (*NUMBERS, "missing")):
-        return False
-    texts = [name.decode(rows.dialect.encoding, "replace") for name in names]
-    if len(set(texts)) < len(texts) or not all(NAME.fullmatch(text) for text in texts):
-        return False
-    return not _recur(rows, names)
-
-
-def _recur(rows: _Rows, names: list[bytes]) -> bool:
-    """Whether a field below the first row has the name of its column."""
-    others = rows.spans.part(1, len(rows.spans))
-    quote = rows.dialect.quote.encode()
-    if len(names) <= MOST_SEARCHED and not any(quote and quote in name for name in names):
-        text = b"\n".join(others.to_bytes())  # A name without quotes stands in the text as it is.
-        if not any(name in text for name in names):
-            return False
-    below = (map(bytes.strip, _values(rows, number)) for number in range(1, len(rows.spans)))
-    return any(any(map(operator.eq, names, values)) for values in below)
-
-
-def _is_counted(names: list[bytes]) -> bool:
-    """Whether these are pandas' default names: 0, 1, 2, ..., perhaps after the empty name of its index."""
-    counted = names[1:] if names[0] == b"" else names
-    least = 1 if names[0] == b"" else LEAST_COUNTED
-    return len(counted) >= least and counted == [str(k).encode() for k in range(len(counted))]
 
 
 def _names(values: list[bytes], dialect: CsvDialect, path: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.csv.framing import CsvFraming, preamble
+from headrace.formats.csv.header import needs_quotes
 from headrace.formats.framed.write import FramedWriter
 from headrace.formats.table.base import refuse_misfits
 from headrace.io.paths import PathLike
@@ -54,6 +56,7 @@ class CsvRows:
         self.marks: Marks = (self.options.delimiter or ",", self.options.quote, self.options.decimal)
         self._encoding = self.options.encoding or "utf-8"
         self.names: list[str] = self._columns()
+        self._own_names: dict[str, list[bytes]] = self._names_above()
 
     def _columns(self) -> list[str]:
         names = [column for name, feature in self.schema.items() for column in _column_names(name, feature)]
@@ -83,7 +86,9 @@ class CsvRows:
                 raise UnsupportedData(
                     Where(feature=name), expected="names without NUL", found=repr(name)[:SHOWN], hint="Rename it."
                 )
-        return self._encode(mark.encode() + self._quote_sep(self._laid([(TEXT, len(texts), texts)], 1)))
+        has_numbers = any(not feature.is_text for feature in self.schema.values())
+        quoted = texts if needs_quotes(self.names, self.marks, has_numbers=has_numbers) else []
+        return self._encode(mark.encode() + self._quote_sep(self._laid([(TEXT, len(texts), texts, quoted)], 1)))
 
     def _quote_sep(self, text: bytes) -> bytes:
         """The first rows, with quotes around a first one that reads as Excel's line ``sep=;``.
@@ -115,11 +120,26 @@ class CsvRows:
             raise NoSuchFeature(Where(), expected=f"the features {list(self.schema)}", found=f"no {missing[0]!r}")
         if not self.schema:
             return b""
-        columns = [self._column(name, feature, batch[name], n) for name, feature in self.schema.items()]
+        columns = [
+            (*self._column(name, feature, batch[name], n), self._own_names.get(name, []))
+            for name, feature in self.schema.items()
+        ]
         text = self._laid(columns, n)
         return self._encode(self._quote_sep(text) if begins else text)
 
-    def _laid(self, columns: list[tuple[int, int, Any]], rows: int) -> bytes:
+    def _names_above(self) -> dict[str, list[bytes]]:
+        """The names above the values of each feature of text. Values like them are quoted, so that the names still look like a header."""
+        if self.options.header is False or not self.marks[1]:
+            return {}
+        rest = iter(self.names)
+        above = {name: list(islice(rest, feature.count)) for name, feature in self.schema.items()}
+        return {
+            name: [column.encode(errors="replace") for column in columns]
+            for name, columns in above.items()
+            if self.schema[name].is_text
+        }
+
+    def _laid(self, columns: Any, rows: int) -> bytes:
         return _native.encode_csv(columns, rows, self.marks, self.options.newline)
 
     def _encode(self, text: bytes) -> bytes:
@@ -198,6 +218,8 @@ def misfits(schema: Schema) -> list[Misfit]:
                 "as many values in every example",
                 LOSS_HINT + " Ragged values can be padded: r.to_padded().",
             )
+        elif feature.count == 0:
+            expected = "a value in every example"
         elif feature.count > MOST_COLUMNS:
             expected = f"at most {MOST_COLUMNS:,} values in every example"
         elif feature.dtype == "bytes":
@@ -217,7 +239,8 @@ def misfits(schema: Schema) -> list[Misfit]:
 def _is_text(schema: Schema, misfit: Misfit) -> bool:
     """Whether values may still turn out to be text; each is checked when it is written."""
     feature = schema[misfit.feature]
-    return feature.dtype == "bytes" and feature.encoding is None and feature.is_fixed and feature.count <= MOST_COLUMNS
+    is_held = feature.is_fixed and 0 < feature.count <= MOST_COLUMNS
+    return is_held and feature.dtype == "bytes" and feature.encoding is None
 
 
 def refused_misfits(schema: Schema) -> list[Misfit]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace._faults import describe
+from headrace.contracts.feature import MOST_AXES as MOST_FEATURE_AXES
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import File
 from headrace.contracts.schema import Schema
@@ -148,6 +149,9 @@ def _check_extent(dtype: np.dtype[Any], shape: tuple[int, ...], path: str) -> No
             found=f"{dtype} {shape}",
             hint="NumPy cannot hold such an array either. Save it again.",
         )
+    if len(shape) > 1 + MOST_FEATURE_AXES:
+        expected, found = f"an array of at most {1 + MOST_FEATURE_AXES} axes", f"one of {len(shape)}"
+        raise UnsupportedData(Where(path=path), expected=expected, found=found, hint="Reshape it, and save it again.")
 
 
 def _dtype(descr: Any, path: str) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import is_exact, to_array
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
@@ -183,7 +184,7 @@ def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) ->
     if wanted.kind in "mM" and all(value is None or type(value) is int for value in values):
         return np.array([NAT if value is None else value for value in values], np.int64).view(wanted)
     try:
-        found = np.array(values) if values else np.zeros(0, wanted)
+        found = to_array(values) if values else np.zeros(0, wanted)
     except (ValueError, OverflowError):
         found = np.zeros(0, object)
     if found.shape != (len(values),) or not (found.dtype == wanted or _fits(found, wanted)):
@@ -215,10 +216,15 @@ def _texts(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> 
 
 
 def _fits(found: npt.NDArray[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether values of one dtype convert to another unchanged: by kind, and integers by their size."""
+    """Whether values of one dtype convert to another: integers unchanged, floats rounded, but not to infinity."""
     if found.dtype.kind in "iu" and wanted.kind in "iu":
         limits = np.iinfo(wanted)
         return not len(found) or (int(found.min()) >= limits.min and int(found.max()) <= limits.max)
+    if found.dtype.kind in "iu" and wanted.kind == "f":
+        return bool(is_exact(found, wanted).all())
+    if found.dtype.kind == "f" and wanted.kind == "f" and wanted.itemsize < found.itemsize:
+        with np.errstate(over="ignore"):
+            return bool((np.isfinite(found.astype(wanted)) | ~np.isfinite(found)).all())
     if found.dtype.kind == "O":
         return False
     return bool(np.can_cast(found.dtype, wanted, "same_kind")) and not (found.dtype.kind == "b" and wanted.kind != "b")

@@ -13,9 +13,9 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import SchemaMismatch, Where
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.base import TypedTable
-from headrace.formats.table.values import column_of
+from headrace.formats.table.values import BadValue, column_of
 from headrace.formats.webdataset.members import KEY, TarIndex, column_from, feature_names, feature_of, index_of
 from headrace.formats.webdataset.write import WebDatasetWriter, join_tars, misfits
 from headrace.io.cache.inflate import parse_compression
@@ -79,6 +79,9 @@ class WebDatasetTable(TypedTable):
         features = {} if self.index.keys is None else {KEY: Feature("str")}
         sample = np.arange(min(SAMPLE, len(self)))
         for name, ending in self._endings.items():
+            if name == KEY:
+                expected, found = f"members of other names than {KEY}, which is that of the examples' keys", "one"
+                raise UnsupportedData(Where(path=self.paths[0], feature=KEY), expected=expected, found=found)
             members = self._members(name, sample)
             features[name] = feature_of(ending, [member for member in members if member is not None], self._place(name))
         return Schema(features)
@@ -114,7 +117,10 @@ class WebDatasetTable(TypedTable):
     def _column(self, name: str, indices: Indices) -> Any:
         feature = self.schema[name]
         if name == KEY and self.index.keys is not None:
-            return column_of([self.index.keys[row] for row in indices.tolist()], feature)
+            try:
+                return column_of([self.index.keys[row] for row in indices.tolist()], feature)
+            except BadValue as bad:
+                raise bad.at(self.where(int(indices[bad.row])).at(feature=name)) from bad
         place = self._place(name)
         members = self._members(name, indices)
         return column_from(members, self._endings[name], feature, lambda row: place(int(indices[row])))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _optional
+from headrace._numbers import is_exact
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -115,7 +116,7 @@ def _stack_values(block: list[Example], name: str, feature: Feature) -> Any:
 
 
 def _fit(column: Any, feature: Feature, name: str) -> Any:
-    """A column in the dtype and shape of a feature. Integers keep their values; floats may lose precision."""
+    """A column in the dtype and shape of a feature. Integers keep their values; floats may lose precision, but stay finite."""
     if feature.sparse or hasattr(column, "tocsr"):
         return _fit_sparse(column, feature, name)
     varies = feature.shape[:1] == (None,)
@@ -166,11 +167,15 @@ def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | Non
         raise refuse(found)
     with np.errstate(all="ignore"):
         cast = values.astype(wanted)
-    if not (values.dtype.kind == "f" and wanted.kind == "f"):
-        changed = cast != values
-        if changed.any():
-            at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
-            raise refuse(f"{values[at]!r:.60}", at)
+        if values.dtype.kind == "f" and wanted.kind == "f":
+            changed = np.isfinite(values) & ~np.isfinite(cast)
+        elif values.dtype.kind in "iu" and wanted.kind == "f":
+            changed = ~is_exact(values, wanted)
+        else:
+            changed = cast != values
+    if changed.any():
+        at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
+        raise refuse(f"{values[at]!r:.60}", at)
     return cast
 
 

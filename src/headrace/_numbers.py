@@ -1,0 +1,157 @@
+"""Numbers as arrays, none of them changed. NumPy makes floats of integers that no dtype holds together, and those round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.errors import SchemaMismatch, Where
+
+__all__ = ["align", "is_exact", "is_safe", "is_unchanged", "join_rows", "to_array"]
+
+HALF = 2
+"""The bytes of a float16, which holds no large numbers."""
+MOST_EXACT = 1 << 53
+"""Every integer up to here is a float64."""
+SAFE = frozenset({np.ndarray, bool, int, float})
+"""What becomes an array unchanged, unlike lists."""
+HINT = "Write all numbers of a feature as floats, or all as integers that one dtype holds."
+
+
+def to_array(value: Any, floats: type[np.floating[Any]] = np.float64) -> npt.NDArray[Any]:
+    """``np.asarray(value)``, without integers of a list that became other numbers.
+
+    Args:
+        value: An array, a number, or lists of numbers.
+        floats: What floats will be stored as: integers beside them must fit, too.
+
+    Raises:
+        SchemaMismatch: No dtype holds the integers of a list, or one of them is beyond 64 bits.
+        ValueError: The rows of a list have different lengths.
+
+    >>> to_array([1, 2**63 + 1])
+    array([                  1, 9223372036854775809], dtype=uint64)
+    """
+    if type(value) is np.ndarray and value.dtype.kind != "O":
+        return value
+    array = np.asarray(value)
+    kind = array.dtype.kind
+    if kind == "O":
+        _refuse_long(array.flat)
+    elif kind == "f" and array.ndim and array.itemsize > HALF and not hasattr(value, "__array__"):
+        most = MOST_EXACT if floats is np.float64 else 1 << np.finfo(floats).nmant + 1
+        if (np.abs(array) >= most).any():
+            return _from_items(np.array(value, object), array, floats)
+    return array
+
+
+def is_safe(types: set[type], dtypes: set[np.dtype[Any]]) -> bool:
+    """Whether NumPy makes arrays of values, and joins them, without a change. ``False``: :func:`is_unchanged` tells.
+
+    Args:
+        types: Those of the values.
+        dtypes: Those of the arrays.
+    """
+    if len(dtypes) != 1:
+        return not dtypes
+    kind = next(iter(dtypes)).kind
+    return kind != "O" and (kind not in "fc" or types <= SAFE)
+
+
+def is_unchanged(joined: npt.NDArray[Any], arrays: Iterable[npt.NDArray[Any]]) -> bool:
+    """Whether arrays were certainly made and joined without a change: only large integers are rounded."""
+    kind = joined.dtype.kind
+    if kind in "fc":
+        sizes = np.abs(joined) if joined.itemsize > HALF else np.zeros(0)
+        is_large = (sizes >= MOST_EXACT) & (sizes < np.inf)
+        return not is_large.any() and any(array.dtype.kind in "fc" and array.size for array in arrays)
+    return kind != "O"
+
+
+def align(arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
+    """Arrays of dtypes that NumPy joins without changing a number. Those without values do not count.
+
+    Raises:
+        SchemaMismatch: There are none. ``where.record`` is the position of the first array that does not fit.
+    """
+    dtypes = {array.dtype for array in arrays if array.size}
+    if len(dtypes) < 2:
+        return arrays
+    kinds = {dtype.kind for dtype in dtypes}
+    if kinds & {"f", "c"}:
+        for at, array in enumerate(arrays):
+            if array.dtype.kind in "iu" and array.itemsize == 8 and not (kept := is_exact(array)).all():
+                raise _change_error(array[~kept].flat[0], at)
+    elif np.dtype(np.uint64) in dtypes and "i" in kinds and kinds <= {"b", "i", "u"}:
+        return _as_integers(arrays)
+    return arrays
+
+
+def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], list[int]]:
+    """Arrays or lists end to end, and their lengths.
+
+    Raises:
+        SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers.
+    """
+    arrays: Sequence[npt.NDArray[Any]] = [np.asarray(row, dtype=dtype) for row in rows]
+    values = _concatenate(arrays, dtype)
+    is_kept = dtype is not None or is_safe(set(map(type, rows)), {array.dtype for array in arrays})
+    if not is_kept and not is_unchanged(values, arrays):
+        values = _concatenate(align([to_array(row) for row in rows]), dtype)
+    return values, list(map(len, arrays))
+
+
+def _concatenate(arrays: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike | None) -> npt.NDArray[Any]:
+    full = [array for array in arrays if len(array)] or arrays[:1]
+    return np.concatenate(full) if full else np.zeros(0, dtype)
+
+
+def is_exact(integers: npt.NDArray[Any], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.bool_]:
+    """Which integers are also a float of a dtype."""
+    limits = np.iinfo(integers.dtype)
+    with np.errstate(over="ignore"):
+        floats = integers.astype(dtype).astype(np.float64)
+    is_within = (floats >= float(limits.min)) & (floats < float(limits.max) + 1)  # 2**64 - 1 is 2**64 as a float
+    found: npt.NDArray[np.bool_] = is_within & (np.where(is_within, floats, 0).astype(integers.dtype) == integers)
+    return found
+
+
+def _as_integers(arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Signed and unsigned integers as one of both."""
+    negative = next((at for at, array in enumerate(arrays) if array.dtype.kind == "i" and (array < 0).any()), None)
+    if negative is None:
+        return [array.astype(np.uint64) for array in arrays]
+    most = np.iinfo(np.int64).max
+    large = next((at for at, array in enumerate(arrays) if array.dtype.kind == "u" and (array > most).any()), None)
+    if large is None:
+        return [array.astype(np.int64) for array in arrays]
+    at = max(negative, large)
+    array = arrays[at]
+    raise _change_error((array[array < 0] if at == negative else array[array > most]).flat[0], at)
+
+
+def _from_items(items: npt.NDArray[Any], array: npt.NDArray[Any], floats: type[np.floating[Any]]) -> npt.NDArray[Any]:
+    """The array of a list in which some numbers are large, and may be integers."""
+    integers = [item for item in items.flat if isinstance(item, (int, np.integer))]
+    if len(integers) == items.size:
+        if min(integers) < 0:
+            raise _change_error(next(item for item in integers if item < 0 or item > np.iinfo(np.int64).max))
+        return items.astype(np.uint64)
+    for item in integers:
+        if int(floats(item)) != item:
+            raise _change_error(item)
+    return array
+
+
+def _refuse_long(items: Iterable[Any]) -> None:
+    for item in items:
+        if type(item) is int and not -(1 << 63) <= item < 1 << 64:
+            raise SchemaMismatch(Where(), expected="integers of at most 64 bits", found=str(item))
+
+
+def _change_error(number: Any, at: int | None = None) -> SchemaMismatch:
+    expected = "numbers that one dtype holds exactly"
+    return SchemaMismatch(Where(record=at), expected=expected, found=f"the integer {number} among others", hint=HINT)

@@ -1,0 +1,77 @@
+"""Numbers become arrays and are joined without a change."""
+
+from collections import deque
+
+import numpy as np
+import pytest
+
+from headrace._numbers import align, is_exact, to_array
+from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch
+
+LARGE = 2**63 + 1
+ODD = 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        ([1, LARGE], "uint64"),
+        ([[1, LARGE], [0, 2]], "uint64"),
+        (deque([1, LARGE]), "uint64"),
+        ([np.int64(1), np.uint64(LARGE)], "uint64"),
+        ([1, 2], "int64"),
+        ([1, 0.5], "float64"),
+        ([2**60, 0.5], "float64"),
+        ([ODD - 1.0, np.inf, 1], "float64"),
+        ([True, 0.5], "float64"),
+        (1 << 63, "uint64"),
+    ],
+)
+def test_lists_become_arrays_of_the_same_numbers(value, dtype):
+    array = to_array(value)
+    assert array.dtype == dtype
+    flat = np.array(value if not isinstance(value, deque) else list(value), object).reshape(-1).tolist()
+    assert array.reshape(-1).tolist() == flat
+
+
+@pytest.mark.parametrize("value", [[ODD, 0.5], [-1, LARGE], [-1, 2**63], [[ODD, 0.5], [1, 2]], 1 << 64, [1, 1 << 64]])
+def test_lists_that_no_dtype_holds_are_refused(value):
+    with pytest.raises(SchemaMismatch, match="integer"):
+        to_array(value)
+
+
+def test_integers_beside_floats_that_become_float32():
+    assert to_array([2**24 + 1, 0.5]).tolist() == [2**24 + 1, 0.5]
+    with pytest.raises(SchemaMismatch, match="16777217"):
+        to_array([2**24 + 1, 0.5], np.float32)
+
+
+def test_arrays_are_aligned():
+    def dtypes(*arrays):
+        return [array.dtype.name for array in align([np.asarray(array) for array in arrays])]
+
+    assert dtypes(1, np.uint64(LARGE)) == ["uint64"] * 2
+    assert dtypes(-1, np.uint64(5)) == ["int64"] * 2
+    assert dtypes([1, 2], []) == ["int64", "float64"]
+    assert dtypes(True, 1, np.uint64(LARGE)) == ["uint64"] * 3
+    assert dtypes(np.int8(1), 0.5) == ["int8", "float64"]
+    for one, other, at in ((0.5, ODD, 1), (ODD, 0.5, 0), (np.uint64(LARGE), -1, 1), (-1, np.uint64(LARGE), 1)):
+        with pytest.raises(SchemaMismatch) as caught:
+            dtypes(one, other)
+        assert caught.value.where.record == at
+
+
+def test_which_integers_are_exact():
+    edges = [0, 2**53, ODD, -ODD, 2**63 - 1, -(2**63)]
+    assert is_exact(np.array(edges)).tolist() == [True, True, False, False, False, True]
+    assert is_exact(np.array([2**64 - 1, 2**63], np.uint64)).tolist() == [False, True]
+    assert is_exact(np.array([2**24, 2**24 + 1]), np.float32).tolist() == [True, False]
+    assert is_exact(np.array([2048, 2049, 70000]), "float16").tolist() == [True, False, False]
+
+
+def test_ragged_rows_keep_integers():
+    assert Ragged.from_list([[1], [], [LARGE, 2]]).to_list() == [[1], [], [LARGE, 2]]
+    assert Ragged.from_list([[1], [0.5]]).to_list() == [[1.0], [0.5]]
+    with pytest.raises(SchemaMismatch, match=str(ODD)):
+        Ragged.from_list([[0.5], [ODD]])
