@@ -16,7 +16,7 @@ import numpy.typing as npt
 from headrace.codecs.values import strings_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Ragged
+from headrace.contracts.values import Ragged, without_objects
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = ["fit_column"]
@@ -103,8 +103,10 @@ def _fit_text(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any:
 
 def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any:
     wanted = feature.numpy_dtype
-    if wanted.kind == "M" and (isinstance(column, Strings) or column.dtype.kind == "U"):
-        column = _parse_times(column, feature, name, row_of)
+    if wanted.kind == "M":
+        column = column if isinstance(column, Strings) else without_objects(column)
+        if isinstance(column, Strings) or column.dtype.kind in "US":
+            column = _parse_times(column, feature, name, row_of)
     if isinstance(column, Strings):
         raise _other_values(feature, name, row_of(0) if len(column) else None, "text" if column.is_text else "bytes")
     if column.dtype == wanted:

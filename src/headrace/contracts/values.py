@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from headrace import _hooks, _native
 from headrace._arguments import check_offsets, check_positions
-from headrace._numbers import join_rows
-from headrace._padding import place_values
+from headrace._numbers import join_rows, place_values
 from headrace.contracts.strings import Strings
 
 __all__ = [

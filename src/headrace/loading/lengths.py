@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace._arguments import whole
-from headrace._padding import choose_fill, place_values
+from headrace._numbers import choose_fill, place_values
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.stacking import ragged_rows

@@ -22,7 +22,6 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Ragged, RowSizer, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
-from headrace.formats.table.values import parse_times
 from headrace.io.paths import PathLike
 from headrace.sources.source import Source
 from headrace.sources.stacking import widen
@@ -142,10 +141,7 @@ class CheckingSink:
         """
         refuse_missing(self.schema, batch)
         try:
-            columns = {
-                name: fit_column(parse_times(batch[name], feature, name), feature, name)
-                for name, feature in self.schema.items()
-            }
+            columns = {name: fit_column(batch[name], feature, name) for name, feature in self.schema.items()}
         except SchemaMismatch as error:
             record = None if error.where.record is None else self.count + error.where.record
             raise error.relocated(Where(path=self._path, record=record, feature=error.where.feature)) from error

@@ -11,8 +11,7 @@ from tests.codecs.images.test_views import decoder, photograph, view
 from headrace import _native
 from headrace.codecs.images import open as opened
 from headrace.codecs.images.decode import ImageDecoder
-from headrace.codecs.images.open import is_upright_jpeg
-from headrace.codecs.images.orientation import surely_upright
+from headrace.codecs.images.open import is_upright_jpeg, surely_upright
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions, RandomResizedCrop
 

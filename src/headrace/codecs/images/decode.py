@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.codecs.images.encode import Pixels, common_channels
-from headrace.codecs.images.open import BOMBS, ImageHeader, is_upright_jpeg, open_image
-from headrace.codecs.images.orientation import surely_upright
+from headrace.codecs.images.open import BOMBS, ImageHeader, is_upright_jpeg, open_image, surely_upright
 from headrace.codecs.images.png import PLAIN_PIXELS, decode_png, is_png, plain_header
 from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.images import ImageOptions

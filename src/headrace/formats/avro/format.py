@@ -19,11 +19,12 @@ from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import CorruptFile, SchemaMismatch, Where
-from headrace.formats.avro.counts import ItemCounter, has_empty_items
 from headrace.formats.avro.types import (
     AvroField,
+    ItemCounter,
     avro_type,
     fields_of,
+    has_empty_items,
     misfits,
     plain,
     stored_times,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from headrace._numbers import is_exact, to_array
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Ragged, without_objects
+from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "fill_of",
     "map_values",
     "missing",
-    "parse_times",
     "point_in_time",
     "rows_in",
     "twice_error",
@@ -91,37 +90,6 @@ def point_in_time(text: str, dtype: np.dtype[Any]) -> Any:
     ):
         raise ValueError(f"{text!r} is beyond {dtype}")
     return found
-
-
-def parse_times(column: Any, feature: Feature, name: str) -> Any:
-    """A column of text or bytes as the times of a feature; any other column as it is.
-
-    Raises:
-        SchemaMismatch: A text is no such time, or has more digits than the unit. ``where.record`` is its row.
-    """
-    dtype = feature.numpy_dtype
-    if dtype.kind not in "mM":
-        return column
-    if isinstance(column, Ragged):
-        try:
-            inner = parse_times(column.values, feature, name)
-        except SchemaMismatch as error:
-            row = int(np.searchsorted(column.offsets[1:], error.where.record or 0, side="right"))
-            raise error.relocated(Where(record=row, feature=name)) from error
-        return column if inner is column.values else Ragged(inner, column.offsets)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "USO":
-        column = without_objects(column.astype(object))
-    if not isinstance(column, Strings):
-        return column
-    texts = [text if isinstance(text, str) else text.decode("utf-8", "replace") for text in column.reshape(-1).tolist()]
-    found = np.empty(len(texts), dtype)
-    for position, text in enumerate(texts):
-        try:
-            found[position] = point_in_time(text, dtype) if dtype.kind == "M" else np.array(text, dtype)
-        except ValueError as error:
-            where = Where(record=position * len(column) // len(texts), feature=name)
-            raise SchemaMismatch(where, expected=f"{feature.dtype} values", found=repr(text[:60])) from error
-    return found.reshape(column.shape)
 
 
 def column_of(values: Sequence[Any], feature: Feature) -> Any:
