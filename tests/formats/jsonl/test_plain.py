@@ -288,7 +288,7 @@ def test_damage_anywhere_is_reported_as_before(both):
     for position in range(len(whole) // 2):
         for byte in ((0x22, 0x5C, 0xFF), (0x2C, 0x31, 0), (0x7D, 0x20, 0x2E))[position % 3]:
             check_both(both, whole[:position] + bytes([byte]) + whole[position + 1 :], schema)
-    for cut in range(len(whole)):
+    for cut in range(len(whole) // 2, len(whole)):  # the second row
         check_both(both, whole[:cut], schema)
 
 
