@@ -164,3 +164,16 @@ def test_lists_of_lists_of_different_lengths():
 def test_lists_of_other_depths_or_kinds_are_refused(values, message):
     with pytest.raises(hr.SchemaMismatch, match=message):
         stack([{"x": value} for value in values])
+
+
+def test_masked_values_are_not_what_is_below_the_mask():
+    floats = np.ma.array([1.0, 2.0], mask=[False, True])
+    source = hr.ColumnSource({"i": np.arange(2)})
+    for made in (source.map(lambda example: {"x": floats}), hr.open([{"x": floats}, {"x": floats.data}])):
+        assert np.isnan(made.batch([0])["x"]).tolist() == [[False, True]]
+        assert np.isnan(made[0]["x"]).tolist() == [False, True] or isinstance(made[0]["x"], np.ma.MaskedArray)
+    assert np.isnan(source.map(lambda example: {"x": np.ma.masked}).batch([0, 1])["x"]).all()
+    integers = np.ma.array([1, 2], mask=[False, True])
+    with pytest.raises(SchemaMismatch, match=r"masked ones of int64 - at .*record 1, feature 'x'"):
+        source.map(lambda example: {"x": integers if example["i"] else integers.data}).batch([0, 1])
+    assert source.map(lambda example: {"x": np.ma.array([1, 2])}).batch([0])["x"].tolist() == [[1, 2]]

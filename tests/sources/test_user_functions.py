@@ -12,7 +12,7 @@ from tests.contracts.test_random_keys import stated
 
 import headrace as hr
 from headrace.contracts.random_keys import RandomKeys
-from headrace.errors import TransformError, Where
+from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.sources import user_functions
 
 N = 12
@@ -225,3 +225,20 @@ def test_faults_of_stacking_are_named_by_the_example(stored, monkeypatch):
         stored.map(dict).batch([3, 9, 7, 2])
     where = error.value.where
     assert (where.record, where.path[-10:], where.feature) == (7, "i.tfrecord", "i")
+
+
+def test_batches_of_other_features_are_refused():
+    """Each batch is alike, so only comparing them shows it."""
+
+    def other(example):
+        return {"a": 1} if example["i"] < 2 else {"b": "x"}
+
+    source = hr.ColumnSource({"i": np.arange(4)})
+    batches = iter(hr.Loader(source.map(other), 2, threads=0))
+    assert next(batches)["a"].tolist() == [1, 1]
+    with pytest.raises(SchemaMismatch, match=r"found \['b'\] for example 2"):
+        next(batches)
+    with pytest.raises(SchemaMismatch, match="for example 2"):
+        list(hr.Loader(source.map(other).select("a"), 2, threads=0))
+    with pytest.raises(SchemaMismatch, match="for example [02]"):  # the batch that is made first decides
+        list(hr.Loader(source.map(other), 2, threads=2))

@@ -48,7 +48,7 @@ bool divide(nb::object given, std::uint64_t size) {
     if (GuardedRead* const guard = GuardedRead::current())
         (void)guard->touch(reinterpret_cast<const std::byte*>(offsets.data()));
     const std::span<const std::int64_t> all{offsets.data(), offsets.shape(0)};
-    if (all.front() != 0 || static_cast<std::uint64_t>(all.back()) != size) return false;
+    if (all.front() != 0 || std::cmp_not_equal(all.back(), size)) return false;
     return !first_outside(all, size);
 }
 

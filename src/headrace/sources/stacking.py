@@ -19,6 +19,9 @@ from headrace.errors import SchemaMismatch, Where
 __all__ = ["any_width", "as_columns", "ragged_rows", "row", "schema_of", "stack", "widen"]
 
 
+MASKED = {np.ma.MaskedArray, type(np.ma.masked)}
+
+
 def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Columns as batches hold them: arrays, :class:`Strings`, :class:`Ragged`, sparse rows, and lists where shapes differ.
 
@@ -136,6 +139,8 @@ def _stack_values(values: list[Any], name: str) -> Any:
         column[:] = values
         return without_objects(column)
     types = set(map(type, values))
+    if types & MASKED:
+        return _stack_values([_unmask(value, at, name) for at, value in enumerate(values)], name)
     if types == {Strings}:
         return _stack_strings(values)
     if Ragged in types:
@@ -144,6 +149,11 @@ def _stack_values(values: list[Any], name: str) -> Any:
         return join([value.reshape((1, -1)).tocsr() for value in values])
     if types <= {list, tuple} and (texts := _texts_in(values)) is not None:
         return _stack_strings(texts)
+    return _stack_arrays(values, types, name)
+
+
+def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
+    """Numbers, and arrays or lists of anything."""
     try:
         arrays = list(map(np.asarray, values))
     except ValueError:  # lists of lists of different lengths
@@ -159,6 +169,20 @@ def _stack_values(values: list[Any], name: str) -> Any:
         return column
     arrays = _align([_to_array(value, at, name) for at, value in enumerate(values)], name)
     return _join(arrays, {array.dtype for array in arrays}, values, name)
+
+
+def _unmask(value: Any, at: int, name: str) -> Any:
+    """A masked array with NaN in the place of what is masked; any other value as it is."""
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if np.ma.is_masked(value) and value.dtype.kind != "f":
+        raise SchemaMismatch(
+            Where(record=at, feature=name),
+            expected="values",
+            found=f"masked ones of {value.dtype}",
+            hint="Fill them first, with array.filled(...).",
+        )
+    return value.filled(np.nan) if np.ma.is_masked(value) else value.filled()
 
 
 def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: list[Any], name: str) -> Any:

@@ -97,8 +97,9 @@ class UserFunction:
             SchemaMismatch: Two have different features.
         """
         names = list(made[0] if expected is None else expected)
-        if any(example.keys() != made[0].keys() for example in made):
-            at = next((at for at, example in enumerate(made) if set(example.keys()) != set(names)), 0)
+        wanted = set(names)
+        at = next((at for at, example in enumerate(made) if set(example.keys()) != wanted), None)
+        if at is not None:
             raise SchemaMismatch(
                 self.parent.where(indices[at]),
                 expected=f"the features {names} from {self.name}",
@@ -133,6 +134,8 @@ class Mapped:
         self.parent = parent
         self.function = function
         self.seeded = seeded
+        self._names: list[str] | None = None
+        """The features of the first batch, which all others must have."""
 
     @cached_property
     def schema(self) -> Schema:
@@ -157,14 +160,16 @@ class Mapped:
             return dict(self._no_rows)
         batch = read_batch(self.parent, indices, keys)
         function = UserFunction(self.function, self.parent)
-        names = self.schema if "schema" in self.__dict__ else None
         at = indices.tolist()
         if not self.seeded:
-            return function.stack([function.make(row(batch, k), i) for k, i in enumerate(at)], at, names)
-        own = (RandomKeys.of_indices(indices) if keys is None else keys).skip(self._stream)
-        drawn = zip(at, own.generators(), strict=True)
-        made = [function.make(row(batch, k), i, generator) for k, (i, generator) in enumerate(drawn)]
-        return function.stack(made, at, names)
+            made = [function.make(row(batch, k), i) for k, i in enumerate(at)]
+        else:
+            own = (RandomKeys.of_indices(indices) if keys is None else keys).skip(self._stream)
+            drawn = zip(at, own.generators(), strict=True)
+            made = [function.make(row(batch, k), i, generator) for k, (i, generator) in enumerate(drawn)]
+        stacked = function.stack(made, at, self._names)
+        self._names = list(stacked)
+        return stacked
 
     def random_streams(self) -> int:
         return int(self.seeded)
