@@ -357,6 +357,8 @@ CASES = {
         part.tolist() if hasattr(part, "tolist") else part for part in _native.make_strings(["a", "bc", ""], True)
     ],
     "make_strings_refused": lambda: _native.make_strings(["a", 5], True)[2],
+    "are_offsets": lambda: _native.are_offsets(np.array([0, 1, 4]), 4),
+    "json_not_objects": lambda: _native.json_not_objects(b'{"a": [1]}\nnull\n', 2),
     "check_strings": lambda: _native.check_strings(*strings, True),
     "take_strings": lambda: [part.tolist() for part in _native.take_strings(*strings, index[:1])],
     "compare_strings": lambda: _native.compare_strings(*strings, *strings).tolist(),
