@@ -54,7 +54,8 @@ TEST_SHARE = 0.01
 """The share of the time that tests of the slower way may lose."""
 EARLY_SHARE = 0.02  # the same before there are ``RECENT`` comparisons
 LEAST_PAUSE, LATER_PAUSE = 4, 25
-"""The shortest pause in tests, and from ``RECENT`` comparisons on. It doubles after each test that agrees with the choice."""
+"""The shortest pause in tests, and from ``RECENT`` comparisons on, so that chance does not cause many. It doubles after each test that agrees
+with the choice; after one that does not, the next follows at once."""
 MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = {True: 40_000_000, False: 8_000_000}
@@ -359,12 +360,11 @@ class ThreadChoice:
         self._settling.clear()
         self._held_ns = 0
         self._least_pause_ns = int(lost_ns / EARLY_SHARE)
-        # The first ones that contradict the choice are repeated at once. Later, other programs would cause too many.
-        self._pause_ns = test.ns if len(self._ratios) < RECENT else min(LATER_PAUSE * test.ns, MOST_PAUSE_NS)
+        self._pause_ns = test.ns
         if agrees:
-            longer_ns = min(max(self._pause * test.ns, settling_ns / share), MOST_PAUSE_NS)
-            least_ns = CLEAR_PAUSE_NS if self._is_clear() else self._pause_ns
-            self._pause_ns = int(max(longer_ns, lost_ns / share, least_ns))
+            least = self._pause if len(self._ratios) < RECENT else max(self._pause, LATER_PAUSE)
+            longer_ns = min(max(least * test.ns, settling_ns / share), MOST_PAUSE_NS)
+            self._pause_ns = int(max(longer_ns, lost_ns / share, CLEAR_PAUSE_NS if self._is_clear() else 0))
 
 
 _remembered: WeakKeyDictionary[Any, dict[Hashable, ThreadChoice]] = WeakKeyDictionary()
