@@ -743,16 +743,17 @@ def test_processor_time_is_asked_for_in_tests_only():
 
 
 def test_later_tests_that_agree_are_rare():
-    """From the fifth comparison on, a test takes a twenty-fifth of the time at most, also if the slower way loses next to nothing."""
+    """Also right after one that contradicted the choice, and if the slower way loses next to nothing."""
     consumer = Consumer(MS // 8, 1.02 * MS // 8, lag=4).run(3000 * MS)
     assert len(consumer.choice._ratios) == thread_choice.RECENT
-    lengths, length, begun = [], 0, consumer.now
-    while len(lengths) < 3:
-        before = consumer.now
+    changes = []  # of ways
+    while len(changes) < 5:
+        if len(changes) < 2:
+            consumer.choice._pause = 1  # as after a contradiction
+        was_testing = consumer.choice.is_testing
         consumer.job()
-        if consumer.choice.is_testing:
-            length += consumer.now - before
-        elif length:
-            lengths.append(length)
-            length = 0
-    assert sum(lengths) < 0.08 * (consumer.now - begun)
+        if consumer.choice.is_testing is not was_testing:
+            changes.append(consumer.now)
+            assert consumer.choice.is_testing is bool(len(changes) % 2)
+    begun, ended, again = changes[:3]
+    assert again - ended > 10 * (ended - begun)
