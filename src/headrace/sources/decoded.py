@@ -198,10 +198,6 @@ class DecodedNode:
     def stored_bytes(self, first: int, stop: int, /) -> int:
         return stored_bytes(self.parent, first, stop)
 
-    def fingerprint_node(self) -> Node:
-        """Decoding images does not make other data of them."""
-        return self.parent
-
     def _pixels(self, batch: Batch, where: Any, indices: Indices, keys: RandomKeys | None = None) -> Batch:
         """The batch with its images decoded. ``where(position)`` is the place of one of its rows, ``indices`` are their indices."""
         draws = None
