@@ -251,11 +251,14 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
 
 
 def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
-    """Whether a dtype can hold the values of a default: integers by their size, others by their kind."""
+    """Whether a dtype can hold the values of a default: integers by their size, floats by their range, others by their kind."""
     wanted = np.dtype(dtype)
     if wanted.kind in "iu" and values.dtype.kind in "iu":
         limits = np.iinfo(wanted)
         return all(limits.min <= value <= limits.max for value in values.reshape(-1).tolist())
+    if wanted.kind in "fc" and values.dtype.kind in "iufc":
+        with np.errstate(over="ignore"):
+            return bool((np.isfinite(values.astype(wanted)) | ~np.isfinite(values)).all())
     return np.can_cast(values.dtype, wanted, "same_kind")
 
 

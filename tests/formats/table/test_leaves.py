@@ -117,6 +117,11 @@ def test_beside_a_missing_row_values_are_checked():
         (pa.array([5], pa.time64("us")), "bool", 0),
         (pa.array([5], pa.timestamp("us")), "bool", 0),
         (pa.array([5], pa.duration("us")), "bool", 0),
+        (pa.array([1, 65_504, 70_000]), "float16", 2),
+        (pa.array([1, 2049], pa.uint16()), "float16", 1),
+        (pa.array([1, None, 2**24 + 1]), "float32", 2),
+        (pa.array([None, 2**53, 2**53 + 1]), "float64", 2),
+        (pa.array([2**64 - 1], pa.uint64()), "float64", 0),
     ],
 )
 def test_values_that_would_change_are_refused(tmp_path, array, dtype, row):
@@ -137,6 +142,9 @@ def test_values_that_stay_are_read():
             days = from_arrow(pa.array([-per_day, None, 2 * per_day], pa.timestamp(unit, zone)), hr.Feature("M8[D]"))
             assert days.dtype == "M8[D]"
             assert days.astype(str).tolist() == ["1969-12-31", "NaT", "1970-01-03"]
+    for integers, dtype in (([2**62, -(2**63)], "float64"), ([2**25, 2**24 - 1], "float32"), ([65504, -2048], "float16")):
+        assert from_arrow(pa.array(integers), hr.Feature(dtype)).astype(float).tolist() == integers
+        assert from_arrow(pa.array([*integers, None]), hr.Feature(dtype))[:2].astype(float).tolist() == integers
     times = pa.array([1, 86399], pa.time32("s"))
     for unit, factor in (("s", 1), ("ms", 1000), ("ns", 1_000_000_000)):
         assert from_arrow(times, hr.Feature(f"m8[{unit}]")).astype(int).tolist() == [factor, 86399 * factor]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import is_exact
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.formats.table.arrow_types import EXACT_DIGITS, arrow, arrow_compute, arrow_type
@@ -101,8 +102,9 @@ def _numbers(array: Any, feature: Feature, rows: RowOrigins, fill: Any) -> npt.N
         return found if fill is None else _fill_in(found, given, fill)
     if dtype.kind == "b" and types.is_temporal(array.type):
         raise BadValue(rows[0] if len(array) else 0, "bool", str(array.type))
-    if fill is not None and dtype.kind == "f" and feature.default is None and types.is_integer(array.type):
-        array, is_float = array.cast(arrow().float64(), safe=False), True
+    if dtype.kind == "f" and types.is_integer(array.type):
+        found = _integers_as_floats(_without_nulls(array), dtype, rows)
+        return found if fill is None else _fill_in(found, given, fill)
     if not (is_float and dtype.kind == "f"):  # NumPy knows all floats.
         array = _cast(array, feature, rows)
     if fill is not None and dtype in FILLED and array.type == arrow_type(Feature(dtype)):
@@ -129,6 +131,14 @@ def _truths(numbers: npt.NDArray[Any], rows: RowOrigins) -> npt.NDArray[np.bool_
         first = int(wrong[0])
         raise BadValue(rows[first], "bool, or the numbers 0 and 1", repr(numbers[first].item()))
     return found
+
+
+def _integers_as_floats(integers: npt.NDArray[Any], dtype: np.dtype[Any], rows: RowOrigins) -> npt.NDArray[Any]:
+    """Integers as floats of the same value. Arrow refuses all large ones, and rounds those that become ``float16``."""
+    if integers.itemsize >= dtype.itemsize and not (is_kept := is_exact(integers, dtype)).all():
+        first = int(np.argmin(is_kept))
+        raise BadValue(rows[first], f"an integer that {dtype} holds", str(integers[first]))
+    return integers.astype(dtype)
 
 
 def _text(array: Any, feature: Feature, rows: RowOrigins) -> Strings:
