@@ -181,6 +181,24 @@ def test_a_forgotten_return_is_named(stored, seeded):
             read()
 
 
+def test_the_first_fault_of_a_batch_is_named(stored):
+    """A function may return nothing for one example and fail for the next."""
+    calls = []
+
+    def forgets_then_fails(example):
+        calls.append(int(example["i"]))
+        if example["i"] == 6:
+            raise KeyError("six")
+        return None if example["i"] == forgotten else {"i": example["i"]}
+
+    for forgotten, message in ((4, "example 4 failed with TypeError: it must return a dict"), (9, "example 6 .*'six'")):
+        calls.clear()
+        with pytest.raises(TransformError, match=message) as error:
+            stored.map(forgets_then_fails).batch([3, 4, 5, 6, 7])
+        assert error.value.where.record == (4 if forgotten == 4 else 6)
+        assert calls == sorted(set(calls))  # once each, in order
+
+
 def test_what_is_no_example_is_named():
     with pytest.raises(
         TransformError, match=r"failed with TypeError: it must return a dict of features, got int 7 - at"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -154,8 +155,8 @@ class Ragged(Sequence[Any]):
         return self.values[int(self.offsets[row]) : int(self.offsets[row + 1])]
 
     def __iter__(self) -> Iterator[Any]:
-        for row in range(len(self)):
-            yield self[row]
+        ends = self.offsets.tolist()
+        return (self.values[start:stop] for start, stop in itertools.pairwise(ends))
 
     def take(self, rows: npt.ArrayLike) -> Ragged:
         """The rows at these positions, copied. Negative ones count from the end; one outside is an IndexError, flags a TypeError."""

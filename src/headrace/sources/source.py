@@ -35,6 +35,7 @@ from headrace.sources.node import (
     place_of,
     random_streams,
     records_below,
+    rows_of,
     stored_bytes,
     stream,
 )
@@ -43,7 +44,6 @@ from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.operations.expand import FlatMapped, make_windows
 from headrace.sources.operations.near_misses import FOR_SOURCES, explain_missing
 from headrace.sources.operations.stored import store_node
-from headrace.sources.stacking import row
 from headrace.sources.tables import ColumnNode
 from headrace.sources.user_functions import Filtered, Mapped, check_callable, filters_below
 from headrace.sources.views import (
@@ -181,7 +181,7 @@ class Source(Sequence[Example_co]):
         """Several examples in one call: what ``torch.utils.data.DataLoader`` and Grain ask for."""
         checked = as_indices(indices, len(self.node))
         batch = self.node.batch(checked)
-        return [row(batch, i) for i in range(len(checked))]  # type: ignore[misc]
+        return rows_of(batch, len(checked))  # type: ignore[return-value]
 
     def __iter__(self) -> Iterator[Example_co]:
         """All examples in order, read in blocks; without an index where the files need none."""

@@ -13,8 +13,8 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows
 from headrace.errors import SchemaMismatch, Where
-from headrace.sources.node import Node, examples_by_index
-from headrace.sources.stacking import as_columns, row, schema_of
+from headrace.sources.node import Node, examples_by_index, rows_of
+from headrace.sources.stacking import as_columns, schema_of
 from headrace.sources.views import Selected
 
 __all__ = ["ColumnNode", "TableNode", "table_node"]
@@ -57,8 +57,7 @@ class TableNode:
             return
         for block in self.records.blocks(self._names, at_once):
             batch = {name: _copy_shared(column) for name, column in block.items()}
-            for position in range(_length(next(iter(batch.values()), ()))):
-                yield row(batch, position)
+            yield from rows_of(batch, _length(next(iter(batch.values()), ())))
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
         return TableNode(self.records, names)

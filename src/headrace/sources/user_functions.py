@@ -21,10 +21,11 @@ from headrace.sources.node import (
     examples_of,
     random_streams,
     read_blocks,
+    rows_of,
     runs_of,
     walk,
 )
-from headrace.sources.stacking import row, schema_of, stack
+from headrace.sources.stacking import schema_of, stack
 from headrace.sources.views import Chosen, keep_features
 
 __all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below", "fitting", "found_instead"]
@@ -79,11 +80,30 @@ class UserFunction:
         Raises:
             TransformError: It fails, or returns something else.
         """
-        made = self(example, index, *generator)
-        if hasattr(made, "keys"):  # a dict, or a mapping of another library
-            return made  # type: ignore[no-any-return]
-        error = TypeError(f"it must return a dict of features, got {found_instead(made)}")
-        raise self._failure(index, generator, error) from error
+        made: Example = self(example, index, *generator)
+        self._check(made, index, *generator)
+        return made
+
+    def _check(self, made: Any, index: int, *generator: np.random.Generator) -> None:
+        if not hasattr(made, "keys"):  # else it is a dict, or a mapping of another library
+            error = TypeError(f"it must return a dict of features, got {found_instead(made)}")
+            raise self._failure(index, generator, error) from error
+
+    def make_all(self, examples: Iterable[Example], indices: Sequence[int]) -> list[Example]:
+        """:meth:`make` for several examples, with less work for each."""
+        made: list[Example] = []
+        function, fault = self.function, None
+        try:
+            for example in examples:
+                made.append(function(example))  # noqa: PERF401 - it shows which call fails
+        except Exception as error:  # noqa: BLE001 - raised below
+            fault = error
+        if set(map(type, made)) != {dict}:
+            for one, index in zip(made, indices, strict=False):
+                self._check(one, index)
+        if fault is not None:
+            raise self._failure(indices[len(made)], (), fault) from fault
+        return made
 
     def stack(self, made: Sequence[Example], indices: Sequence[int], expected: Iterable[str] | None = None) -> Batch:
         """Stack examples that the function made.
@@ -98,7 +118,7 @@ class UserFunction:
         """
         names = list(made[0] if expected is None else expected)
         wanted = set(names)
-        at = next((at for at, example in enumerate(made) if set(example.keys()) != wanted), None)
+        at = next((at for at, one in enumerate(made) if one.keys() != wanted and set(one.keys()) != wanted), None)
         if at is not None:
             raise SchemaMismatch(
                 self.parent.where(indices[at]),
@@ -161,12 +181,13 @@ class Mapped:
         batch = read_batch(self.parent, indices, keys)
         function = UserFunction(self.function, self.parent)
         at = indices.tolist()
+        examples = rows_of(batch, len(at))
         if not self.seeded:
-            made = [function.make(row(batch, k), i) for k, i in enumerate(at)]
+            made = function.make_all(examples, at)
         else:
             own = (RandomKeys.of_indices(indices) if keys is None else keys).skip(self._stream)
-            drawn = zip(at, own.generators(), strict=True)
-            made = [function.make(row(batch, k), i, generator) for k, (i, generator) in enumerate(drawn)]
+            drawn = zip(examples, at, own.generators(), strict=True)
+            made = [function.make(example, index, generator) for example, index, generator in drawn]
         stacked = function.stack(made, at, self._names)
         self._names = list(stacked)
         return stacked

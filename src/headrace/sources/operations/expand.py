@@ -19,8 +19,18 @@ from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, read_blocks, runs_of, stored_bytes, stream
-from headrace.sources.stacking import ragged_rows, row, schema_of, stack
+from headrace.sources.node import (
+    Node,
+    cuts_cleanly,
+    examples_of,
+    narrow,
+    read_blocks,
+    rows_of,
+    runs_of,
+    stored_bytes,
+    stream,
+)
+from headrace.sources.stacking import ragged_rows, schema_of, stack
 from headrace.sources.user_functions import UserFunction, found_instead
 from headrace.sources.views import keep_features
 
@@ -109,7 +119,8 @@ class FlatMapped:
         parents = np.searchsorted(firsts, indices, side="right") - 1
         wanted, which = np.unique(parents, return_inverse=True)
         batch, make = read_keyed(self.parent, wanted, keys), self._maker()
-        made = [self._check(make(row(batch, at), index), index) for at, index in enumerate(wanted.tolist())]
+        examples = zip(rows_of(batch, len(wanted)), wanted.tolist(), strict=True)
+        made = [self._check(make(example, index), index) for example, index in examples]
         places = zip(which.reshape(-1).tolist(), (indices - firsts[parents]).tolist(), strict=True)
         names = self.schema if "schema" in self.__dict__ else None
         return make.stack([made[at][number] for at, number in places], parents.tolist(), names)

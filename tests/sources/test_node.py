@@ -1,0 +1,53 @@
+"""The examples of a batch."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import headrace as hr
+from headrace.sources.node import rows_of
+from headrace.sources.stacking import row
+from headrace.testing.data import assert_same
+
+COLUMNS = {
+    "integers": np.arange(3, dtype=np.uint8),
+    "matrices": np.arange(12.0).reshape(3, 2, 2),
+    "words": hr.Strings.from_values(["a", "", "ü\0"], is_text=True),
+    "bytes": hr.Strings.from_values([b"a\0", b"", b"\xff"], is_text=False),
+    "pairs": hr.Strings.from_values([["a", "b"], ["c", "d"], ["e", "f"]], is_text=True),
+    "ragged": hr.Ragged.from_list([[1, 2], [], [3]]),
+    "nested": hr.Ragged(hr.Ragged.from_list([[1], [], [2, 3]]), np.array([0, 2, 2, 3])),
+    "ragged words": hr.Ragged(hr.Strings.from_values(["x", "y", "z"], is_text=True), np.array([0, 0, 2, 3])),
+    "objects": np.array(["a", None, 7], object),
+    "images": [np.zeros((1, 2), np.uint8), np.ones((2, 1), np.uint8), np.zeros((0, 3), np.uint8)],
+    "sparse": sparse.csr_array(np.eye(3, 5)),
+}
+
+
+@pytest.mark.parametrize("names", [(name,) for name in COLUMNS] + [tuple(COLUMNS)])
+def test_rows_are_those_of_the_columns(names):
+    batch = {name: COLUMNS[name] for name in names}
+    rows = rows_of(batch, 3)
+    assert [list(each) for each in rows] == [list(names)] * 3
+    for at, found in enumerate(rows):
+        for name, value in row(batch, at).items():
+            assert type(found[name]) is type(value)
+            if hasattr(value, "tocsr"):
+                assert found[name].toarray().tolist() == value.toarray().tolist()
+            else:
+                assert_same(found[name], value, what=name)
+
+
+def test_rows_are_views():
+    columns = {"x": np.zeros((2, 3)), "v": hr.Ragged(np.zeros(4), np.array([0, 1, 4]))}
+    for each in rows_of(columns, 2):
+        each["x"][0] = each["v"][0] = 1
+    assert columns["x"][:, 0].tolist() == [1, 1]
+    assert columns["v"].values.tolist() == [1, 1, 0, 0]
+
+
+def test_without_columns_there_are_still_examples():
+    rows = rows_of({}, 2)
+    assert rows == [{}, {}]
+    assert rows[0] is not rows[1]
+    assert rows_of({"x": np.zeros(0)}, 0) == []
