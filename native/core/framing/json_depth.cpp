@@ -44,6 +44,40 @@ Places places_in(const unsigned char* at) noexcept {
 #endif
 }
 
+constexpr std::uint32_t every = (std::uint32_t{1} << block_size) - 1;
+
+/// Where strings begin and end, carried from block to block.
+class QuotedText {
+  public:
+    /// The bytes of the next block to look at: not the first one, if it is escaped.
+    std::uint32_t start() noexcept {
+        const std::uint32_t left = is_escaped_ ? every & ~std::uint32_t{1} : every;
+        is_escaped_ = false;
+        return left;
+    }
+
+    [[nodiscard]] bool is_inside() const noexcept { return is_inside_; }
+
+    /// Consumes a quote, or a backslash inside a string and the byte that it escapes. Returns whether byte `at` was
+    /// one. Removes it, and those before it, from `left`.
+    bool take(const Places& found, std::uint32_t at, std::uint32_t& left) noexcept {
+        const std::uint32_t bit = std::uint32_t{1} << at;
+        left &= ~(bit | (bit - 1));
+        if ((found.quotes & bit) != 0) {
+            is_inside_ = !is_inside_;
+            return true;
+        }
+        if (!is_inside_) return false;
+        left &= ~(bit << 1);
+        is_escaped_ = at == block_size - 1;
+        return true;
+    }
+
+  private:
+    bool is_inside_ = false;
+    bool is_escaped_ = false;
+};
+
 /// The state carried from block to block.
 class Nesting {
   public:
@@ -51,21 +85,14 @@ class Nesting {
 
     /// Consumes the next 16 bytes. Returns the index of the first bracket nested too deep, or 16.
     std::uint32_t take(const Places& found) noexcept {
-        std::uint32_t left = escaped_ ? ~std::uint32_t{1} : ~std::uint32_t{0};
-        escaped_ = false;
+        std::uint32_t left = text_.start();
         for (;;) {
-            const std::uint32_t wanted =
-                in_string_ ? found.quotes | found.backslashes : found.quotes | found.openings | found.closings;
-            if ((wanted & left) == 0) return block_size;
-            const auto at = static_cast<std::uint32_t>(std::countr_zero(wanted & left));
-            const std::uint32_t bit = std::uint32_t{1} << at;
-            left &= ~(bit | (bit - 1));
-            if ((found.quotes & bit) != 0) {
-                in_string_ = !in_string_;
-            } else if (in_string_) { // a backslash and the character it escapes
-                left &= ~(bit << 1);
-                escaped_ = at == block_size - 1;
-            } else if ((found.closings & bit) != 0) {
+            const std::uint32_t others = text_.is_inside() ? found.backslashes : found.openings | found.closings;
+            const std::uint32_t wanted = (found.quotes | others) & left;
+            if (wanted == 0) return block_size;
+            const auto at = static_cast<std::uint32_t>(std::countr_zero(wanted));
+            if (text_.take(found, at, left)) continue;
+            if ((found.closings >> at & 1) != 0) {
                 depth_ -= depth_ > 0; // The parser reports surplus closing brackets.
             } else if (depth_++ == most_) {
                 return at;
@@ -76,8 +103,7 @@ class Nesting {
   private:
     std::uint64_t most_;
     std::uint64_t depth_ = 0;
-    bool in_string_ = false;
-    bool escaped_ = false;
+    QuotedText text_;
 };
 
 /// The same for lines that should be one object each.
@@ -88,8 +114,7 @@ class Objects {
     /// Consumes the next 16 bytes. Returns the index of the first that no such line has, or 16.
     std::uint32_t take(const unsigned char* bytes) noexcept {
         const Places found = places_in(bytes);
-        std::uint32_t left = escaped_ ? every & ~std::uint32_t{1} : every;
-        escaped_ = false;
+        std::uint32_t left = text_.start();
         while (left != 0) {
             if (depth_ == 0) {
                 const auto at = static_cast<std::uint32_t>(std::countr_zero(left));
@@ -97,19 +122,13 @@ class Objects {
                 if (!take_between(bytes[at])) return at;
                 continue;
             }
-            const std::uint32_t wanted =
-                found.quotes | found.ends | (in_string_ ? found.backslashes : found.openings | found.closings);
-            if ((wanted & left) == 0) break;
-            const auto at = static_cast<std::uint32_t>(std::countr_zero(wanted & left));
-            const std::uint32_t bit = std::uint32_t{1} << at;
-            left &= ~(bit | (bit - 1));
-            if ((found.ends & bit) != 0) return at;
-            if ((found.quotes & bit) != 0) {
-                in_string_ = !in_string_;
-            } else if (in_string_) { // a backslash and the character it escapes
-                left &= ~(bit << 1);
-                escaped_ = at == block_size - 1;
-            } else if ((found.closings & bit) != 0) {
+            const std::uint32_t others = text_.is_inside() ? found.backslashes : found.openings | found.closings;
+            const std::uint32_t wanted = (found.quotes | found.ends | others) & left;
+            if (wanted == 0) break;
+            const auto at = static_cast<std::uint32_t>(std::countr_zero(wanted));
+            if ((found.ends >> at & 1) != 0) return at;
+            if (text_.take(found, at, left)) continue;
+            if ((found.closings >> at & 1) != 0) {
                 --depth_;
             } else if (depth_++ == most_) {
                 return at;
@@ -121,8 +140,6 @@ class Objects {
     [[nodiscard]] bool is_between() const noexcept { return depth_ == 0; }
 
   private:
-    static constexpr std::uint32_t every = (std::uint32_t{1} << block_size) - 1;
-
     /// A byte outside the objects.
     bool take_between(unsigned char byte) noexcept {
         if (byte == '\n') {
@@ -140,8 +157,7 @@ class Objects {
     std::uint64_t most_;
     std::uint64_t depth_ = 0;
     bool is_taken_ = false; ///< Whether this line has had its object.
-    bool in_string_ = false;
-    bool escaped_ = false;
+    QuotedText text_;
 };
 
 } // namespace
