@@ -378,6 +378,7 @@ def test_many_at_once_equal_one_by_one(load):
         ask(npy.getvalue(), "application/x-npy"),
         ask("x", "image/png"),
     ]
+    handler(requests[0])  # shows that each row has an entry
     many = handler.answer_many(requests)
     calls = handler.functions.predict_fn.call.__globals__["calls"]
     assert sorted(calls)[-3:] == [2, 3, 3]
