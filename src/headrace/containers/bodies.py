@@ -32,11 +32,11 @@ __all__ = [
     "DECODED",
     "ENCODED",
     "as_text",
+    "check_numbers",
     "decode",
     "encode",
     "first_text",
     "is_sparse",
-    "parse_numbers",
     "to_float32",
 ]
 
@@ -365,44 +365,33 @@ def to_float32(array: Any, content_type: str) -> Any:
         RequestError: 400, with the first cell that is not a number.
     """
     try:
+        check_numbers(array)
         with np.errstate(over="ignore"):
-            return parse_numbers(array).astype(np.float32)
+            return array.astype(np.float32)
     except (ValueError, TypeError, OverflowError) as error:
-        found = _describe_text(array)
+        place = first_text(array)
         hint = "the model takes numbers; a script for strings needs its own input_fn"
+        found = "a value that is not a number" if place is None else f"{str(array[place])[:80]!r}"
+        at = ", ".join(f"{axis} {index + 1}" for axis, index in zip(("row", "column"), place or (), strict=False))
+        found += f" at {at}" if at else ""
         raise RequestError(400, f"the {content_types.media_type(content_type)} body has {found}: {hint}") from error
 
 
-def parse_numbers(table: Any) -> Any:
-    """The numbers in an array of strings, as training reads them; other arrays unchanged.
+def check_numbers(table: Any) -> None:
+    """Check that no string is a number for Python but not in training data.
 
     Raises:
-        ValueError: A string is not a number.
+        ValueError: One is.
     """
-    if table.dtype.kind not in "UO":
-        return table
-    if any(isinstance(cell, str) and PYTHON_ONLY.search(cell) for cell in table.flat):
-        raise ValueError("a cell is a number only for Python")
-    return table.astype(np.float64)
+    if table.dtype.kind in "UO" and any(isinstance(cell, str) and PYTHON_ONLY.search(cell) for cell in table.flat):
+        raise ValueError("a cell is a number for Python only")
 
 
 def first_text(table: Any) -> tuple[int, ...] | None:
-    """The place of the first cell that is not a number."""
+    """The place of the first cell that is not a number. ``None`` is a missing number for NumPy."""
     for place, cell in np.ndenumerate(table):
-        if cell is None:  # a missing number for NumPy
-            continue
         try:
-            float(cell)
+            float(0 if cell is None else "?" if isinstance(cell, str) and PYTHON_ONLY.search(cell) else cell)
         except (ValueError, TypeError, OverflowError):
             return place
-        if isinstance(cell, str) and PYTHON_ONLY.search(cell):
-            return place
     return None
-
-
-def _describe_text(array: Any) -> str:
-    place = first_text(array)
-    if place is None:
-        return "a value that is not a number"
-    at = ", ".join(f"{axis} {index + 1}" for axis, index in zip(("row", "column"), place, strict=False))
-    return f"{str(array[place])[:80]!r}" + (f" at {at}" if at else "")

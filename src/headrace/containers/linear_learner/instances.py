@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.containers import content_types
-from headrace.containers.bodies import as_text, decode, first_text, parse_numbers
+from headrace.containers.bodies import as_text, check_numbers, decode, first_text
 from headrace.contracts.serving import Request
 from headrace.errors import DataError, RequestError
 from headrace.io.json_text import load_json
@@ -69,8 +69,9 @@ def _csv(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers hav
     if features.shape[1] == 0:
         raise _bad(f"label_size={given} leaves no features in rows of {table.shape[1]} values")
     try:
+        check_numbers(features)
         with np.errstate(over="ignore"):
-            return parse_numbers(features).astype(np.float32)
+            return features.astype(np.float64, copy=False).astype(np.float32)
     except ValueError as error:
         row, column = first_text(features) or (0, 0)
         found = str(features[row, column])[:80]
