@@ -349,6 +349,27 @@ def test_shims_do_not_need_headrace():
     assert found.stdout == "1,2\n True\n"
 
 
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ("1,1_0", "text/csv"),
+        ('1,"1_0"', "text/csv"),
+        ("1,\uff11", "text/csv"),
+        ('[[1, "1_0"]]', "application/json"),
+        ('[[null, "1_0"]]', "application/json"),
+        ('[["1", "\u0663"]]', "application/json"),
+    ],
+)
+def test_numbers_for_python_only_are_text(load, body, content_type):
+    with pytest.raises(
+        RequestError, match="'(1_0|\uff11|\u0663)' at row 1, column 2: the model takes numbers"
+    ) as caught:
+        load()(ask(body, content_type))
+    assert caught.value.status == 400
+    assert load()(ask('1," 1e1"')).body == b"[22.0]"
+    assert load()(ask('[["1", "10"]]', "application/json")).body == b"[22.0]"
+
+
 def test_only_scripts_that_allow_it_answer_many(load):
     assert isinstance(load(), AnswersMany)  # model.predict
     own = DOUBLE + "\n    def predict_fn(rows, model): return model.predict(rows)\n"
@@ -378,6 +399,7 @@ def test_many_at_once_equal_one_by_one(load):
         ask(npy.getvalue(), "application/x-npy"),
         ask("x", "image/png"),
     ]
+    handler(requests[0])  # shows that each row has an entry
     many = handler.answer_many(requests)
     calls = handler.functions.predict_fn.call.__globals__["calls"]
     assert sorted(calls)[-3:] == [2, 3, 3]

@@ -102,6 +102,34 @@ def test_a_head_without_an_end_is_refused(server):
         assert refusal_of_bytes(server, answer) == (431 if server.fast_path else 400)
 
 
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("target", [POST, b"POST /nope HTTP/1.1\r\nHost: x\r\n"])
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [(b"3\r\n1,2\r\n0\r\n", b"X-A: " + b"b" * 1000 + b"\r\n"), (b"3\r\n1,2\r\n0\r\nX-A: ", b"b" * 1000), (b"3;", b"b" * 1000)],
+)  # fmt: skip
+def test_bytes_that_belong_to_no_body_are_limited(fast, target, start, more):
+    with connect(fast) as sock:
+        sock.sendall(target + CHUNKED + start)
+        try:
+            for _ in range(fast_path.MOST_HEAD_BYTES // len(more) * 16):  # the server closes long before
+                sock.sendall(more)
+            answer = b"".join(iter(lambda: sock.recv(1 << 16), b""))  # it ends only if the server closes
+        except ConnectionError:
+            return  # The server closed while we were still sending.
+        assert refusal(answer) == 431 if target is POST else answer.startswith(b"HTTP/1.1 404 ")
+
+
+def test_many_small_chunks_and_short_trailers_are_read(fast):
+    pieces = [b"1\r\na\r\n" * 2000] * 40
+    end = b"0\r\nX-A: b\r\n\r\n"
+    answer = converse(fast, POST + b"Connection: close\r\n" + CHUNKED, *pieces, end)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert answer.endswith(b"\r\n\r\n" + b"A" * 80_000)
+
+
 def test_large_heads_within_the_limit_and_their_bodies(server):
     long = b"X-Long: " + b"a" * 40_000 + b"\r\n"
     one = POST + long + b"Content-Length: 5\r\n\r\nhello"

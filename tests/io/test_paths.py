@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import NoFiles, UnsupportedData
-from headrace.io.paths import TEMPORARY_SUFFIX, absolute, expand, natural_key, shard_paths
+from headrace.io.paths import TEMPORARY_SUFFIX, absolute, expand, list_files_below, natural_key, shard_paths
 
 
 @pytest.fixture
@@ -175,6 +175,24 @@ def test_absolute_survives_a_change_of_folder(folder, tmp_path_factory, monkeypa
     path = absolute("x")
     monkeypatch.chdir(tmp_path_factory.mktemp("other"))
     assert path == str(folder / "x")
+
+
+def test_files_behind_links_but_not_in_circles(tmp_path):
+    for name in ("a/b/x", "c/y"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"")
+    for link, target in (
+        ("a/c", "../c"),
+        ("c/a", "../a"),
+        ("a/up", ".."),
+        ("a/b/self", "."),
+        ("a/file", "../c/y"),
+        ("a/no", "z"),
+    ):
+        (tmp_path / link).symlink_to(target)
+    names = sorted(path.relative_to(tmp_path).as_posix() for path in list_files_below(tmp_path / "a"))
+    assert names == ["a/b/x", "a/c/y", "a/file"]
+    assert list_files_below(tmp_path / "a" / "b" / "x") == list_files_below(tmp_path / "z") == []
 
 
 def test_an_unreadable_folder_is_not_reported_as_missing(tmp_path):

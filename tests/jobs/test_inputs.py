@@ -338,3 +338,11 @@ def test_manifests_name_local_files_beside_them_only(tmp_path):
     manifest.write_text(json.dumps([{"prefix": 5}, "secret"]))
     with pytest.raises(JobFailed):
         list_objects(channel, PathStore(), "channel train")
+
+
+def test_lines_of_augmented_manifests_end_at_newlines_only(tmp_path):
+    manifest = tmp_path / "list.jsonl"
+    manifest.write_bytes('{"text": "a\u2028b\x85c"}\r\n\n{"text": "d"}\n'.encode())
+    channel = Channel(uri=str(manifest), data_type="AugmentedManifestFile", attribute_names=("text",))
+    found = augmented_values([InputObject(name="list.jsonl", path=manifest)], channel, PathStore(), 0, 1)
+    assert found == [["a\u2028b\x85c".encode()], [b"d"]]

@@ -190,6 +190,28 @@ def test_artifacts_have_their_files_at_the_root_and_are_the_same_again(run, scri
     )
 
 
+def test_links_to_folders_are_followed(run, script, store, tmp_path):
+    store.put("s3://in/real/a", b"1")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "b").write_bytes(b"2")
+    (store.resolve("s3://in") / "link").symlink_to(tmp_path / "elsewhere")
+    (store.resolve("s3://in") / "real" / "back").symlink_to(store.resolve("s3://in"))
+    text = """
+        import glob, os
+        model, data = os.environ["SM_MODEL_DIR"], os.environ["SM_CHANNEL_TRAIN"]
+        os.mkdir(os.path.join(model, "step_2"))
+        names = sorted(glob.glob("**/*", root_dir=data, recursive=True))
+        open(os.path.join(model, "step_2", "names"), "w").write(" ".join(names))
+        os.symlink("step_2", os.path.join(model, "latest"))
+        os.symlink("..", os.path.join(model, "step_2", "up"))
+        os.symlink("nothing", os.path.join(model, "dangling"))
+    """
+    record = run(script(text), channels={"train": Channel(uri="s3://in/")})
+    with tarfile.open(store.resolve(record.model_uri)) as archive:
+        assert archive.getnames() == ["latest/names", "step_2/names"]
+        assert archive.extractfile("latest/names").read() == b"link link/b real real/a"
+
+
 def test_logs_are_live_kept_and_of_both_streams(run, script):
     text = """
         import sys
@@ -584,6 +606,28 @@ def test_a_shell_script(run, script, model):
 def test_an_own_interpreter_that_is_not_there(run, script):
     with pytest.raises(JobFailed, match="no interpreter 'python0.1'"):
         run(script("pass", python="python0.1"))
+
+
+@pytest.mark.parametrize("is_dependency", [False, True])
+def test_links_in_code_are_followed(run, tmp_path, model, is_dependency):
+    code, common = tmp_path / "project" / "job", tmp_path / "project" / "common"
+    code.mkdir(parents=True)
+    common.mkdir()
+    (common / "utils.py").write_text("ANSWER = 'linked'")
+    linked = tmp_path / "more" if is_dependency else code
+    linked.mkdir(exist_ok=True)
+    (linked / "utils.py").symlink_to(os.path.relpath(common / "utils.py", linked))
+    (linked / "package").symlink_to(os.path.relpath(common, linked), target_is_directory=True)
+    (linked / "back").symlink_to("..", target_is_directory=True)
+    (linked / "nowhere").symlink_to("nothing")
+    place = "more." if is_dependency else ""
+    (code / "train.py").write_text(
+        f"import os, {place}utils, {place}package.utils\n"
+        f"text = {place}utils.ANSWER + {place}package.utils.ANSWER\n"
+        "open(os.path.join(os.environ['SM_MODEL_DIR'], 'answer'), 'w').write(text)\n"
+    )
+    container = ScriptContainer(entry_point="train.py", source_dir=code, dependencies=[linked] if is_dependency else [])
+    assert model(run(container)) == {"answer": b"linkedlinked"}
 
 
 def test_source_dir_requirements_and_dependencies(run, tmp_path, model):

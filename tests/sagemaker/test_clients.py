@@ -154,6 +154,18 @@ def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
         ]
 
 
+def test_an_attached_transformer_leaves_open_what_the_user_did(session, model, tmp_path):
+    np.savetxt(tmp_path / "rows.csv", [[1, 2], [3, 4]], delimiter=",", fmt="%d")
+    rows = session.upload_data(tmp_path / "rows.csv")
+    transformer = model.transformer(1, "ml.m5.large", accept="text/csv")
+    transformer.transform(rows, content_type="text/csv", logs=False)
+    attached = Transformer.attach(transformer.latest_transform_job.name, session)
+    assert (attached.strategy, attached.max_payload, attached.max_concurrent_transforms) == (None, None, None)
+    attached.transform(rows, content_type="text/csv", logs=False)
+    (answer,) = session.objects(attached.output_path)
+    assert answer.path.read_text().split() == ["3.0,6.0", "9.0,12.0"]
+
+
 def test_an_aws_session_sets_the_region(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADRACE_SAGEMAKER_DIR", str(tmp_path / "here"))
     for make in (Session, LocalSession):

@@ -149,6 +149,31 @@ def test_linear_learner_takes_arrays(session):
     predictor.delete_endpoint()
 
 
+def test_record_sets_of_several_jobs(session):
+    given = {"predictor_type": "regressor", "epochs": 1, "num_models": 1, "sagemaker_session": session}
+    learner = sagemaker.LinearLearner(**given, mini_batch_size=50)
+    used = []
+    for n, width in ((120, 3), (30, 5)):
+        features = np.random.default_rng(0).normal(size=(n, width)).astype(np.float32)
+        records = learner.record_set(features, features.sum(axis=1))
+        learner.fit(records, logs=False)
+        used.append(session.describe_training_job(learner.training_job_name)["HyperParameters"])
+        learner.fit(records, mini_batch_size=20, logs=False)
+        used.append(session.describe_training_job(learner.training_job_name)["HyperParameters"])
+    assert [(one["feature_dim"], one["mini_batch_size"]) for one in used] == [
+        ("3", "50"),
+        ("3", "20"),
+        ("5", "50"),
+        ("5", "20"),
+    ]
+    assert learner.hyperparameters()["mini_batch_size"] == 20
+    learner.mini_batch_size = None
+    learner.fit(records, logs=False)
+    assert learner.hyperparameters()["mini_batch_size"] == 30
+    learner.mini_batch_size = 10
+    assert learner.hyperparameters()["mini_batch_size"] == 10
+
+
 def test_hyperparameters_of_linear_learner_are_attributes(session):
     bucket = f"s3://{session.default_bucket()}/records"
     learner = sagemaker.LinearLearner(predictor_type="regressor", data_location=bucket, sagemaker_session=session)
@@ -285,6 +310,17 @@ def test_a_job_in_the_background(session, tmp_path):
     estimator.latest_training_job.wait()
     found = sagemaker.SKLearn.attach(estimator.training_job_name, session)
     assert found.model_data == estimator.model_data
+
+
+def test_an_attached_estimator_finds_a_script_of_any_name(session, tmp_path):
+    script = tmp_path / 'tr\u00e4"in.py'
+    script.write_text("def model_fn(model_dir): return None\n")
+    estimator = sagemaker.SKLearn(entry_point=script, sagemaker_session=session)
+    estimator.fit(logs=False)
+    found = sagemaker.SKLearn.attach(estimator.training_job_name, session)
+    assert found.entry_point == script.name
+    (stage,) = found.create_model()._stages()
+    assert stage.arguments["entry_point"] == script.name
 
 
 @pytest.mark.parametrize(

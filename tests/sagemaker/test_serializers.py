@@ -269,3 +269,12 @@ def test_deserializers_state_what_they_accept():
     assert deserializers.CSVDeserializer(accept=("text/csv", "text/plain")).accept == "text/csv, text/plain"
     stream = io.BytesIO(b"a")
     assert deserializers.StreamDeserializer()(stream, "text/plain") == (stream, "text/plain")
+
+
+def test_line_ends_in_texts_are_kept():
+    rows = [["a\nb", "x\u2028y\x85z"], ["c\r\nd", 'e"f']]
+    body = serializers.CSVSerializer().serialize(rows).encode()
+    assert deserializers.CSVDeserializer().deserialize(io.BytesIO(body), "text/csv") == rows
+    body = '{"a": "x\u2028y\x85z"}\r\n\n{"a": 1}\n'.encode()
+    found = deserializers.JSONLinesDeserializer().deserialize(io.BytesIO(body), "application/jsonlines")
+    assert found == [{"a": "x\u2028y\x85z"}, {"a": 1}]

@@ -11,6 +11,8 @@ import pytest
 from tests.io.injected_faults import Faults
 
 from headrace import sagemaker
+from headrace.contracts.job import Channel
+from headrace.jobs.store import list_objects
 from headrace.sagemaker import Session, TrainingInput, get_execution_role, get_image_uri, image_uris, s3_input
 from headrace.sagemaker.deserializers import csv_deserializer
 from headrace.sagemaker.inputs import channels_of
@@ -62,6 +64,37 @@ def test_texts(session):
 def test_uris_that_lead_elsewhere(session, uri, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         session.resolve(uri)
+
+
+@pytest.mark.parametrize("start", ["/", "//", "a//", "/a//"])
+def test_empty_parts_of_a_key_stay_in_the_bucket(session, tmp_path, start):
+    outside = str(tmp_path / "outside").lstrip("/")
+    uri = session.upload_string_as_file_body("hello", "my-bucket", f"{start}{outside}/x.txt")
+    assert session.resolve(uri).is_relative_to(session.resolve("s3://my-bucket"))
+    assert not (tmp_path / "outside").exists()
+    assert session.read_s3_file("my-bucket", f"{start}{outside}/x.txt") == "hello"
+    (one,) = session.objects(uri.rpartition("/")[0])
+    assert one.uri == uri
+
+
+def test_an_empty_prefix_in_a_uri(session, tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"1\n")
+    session.upload_data(tmp_path / "x.csv", bucket="my-bucket", key_prefix="")
+    session.upload_data(tmp_path / "x.csv", bucket="my-bucket-2", key_prefix="")
+    prefix = ""
+    assert session.resolve(f"s3://my-bucket/{prefix}/x.csv").read_bytes() == b"1\n"
+    for uri in ("s3://my-bucket", "s3://my-bucket/", "s3://my-bucket//", f"s3://my-bucket/{prefix}/x"):
+        (one,) = list_objects(Channel(uri=uri), session.store, "channel train")
+        assert (one.name, one.path.read_bytes()) == ("x.csv", b"1\n")
+
+
+def test_linked_folders_are_uploaded(session, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x.csv").write_bytes(b"1\n")
+    (tmp_path / "data" / "link").symlink_to(tmp_path / "elsewhere")
+    uri = session.upload_data(tmp_path / "data", key_prefix="p")
+    assert [one.uri for one in session.objects(uri)] == [f"s3://{BUCKET}/p/link/x.csv"]
 
 
 def test_relative_files_as_in_local_mode(session, tmp_path, monkeypatch):

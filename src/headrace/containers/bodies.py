@@ -28,7 +28,17 @@ from headrace.formats.npy.header import read_header
 from headrace.io.json_text import load_json
 from headrace.io.local.mapped import MappedFile
 
-__all__ = ["DECODED", "ENCODED", "as_text", "decode", "encode", "is_sparse", "to_float32"]
+__all__ = [
+    "DECODED",
+    "ENCODED",
+    "as_text",
+    "check_numbers",
+    "decode",
+    "encode",
+    "first_text",
+    "is_sparse",
+    "to_float32",
+]
 
 
 def is_sparse(values: Any) -> bool:
@@ -140,6 +150,9 @@ ENCODED = tuple(_ENCODERS)
 
 NPZ_LIMIT_BYTES = 256 << 20
 NUMBER_LIKE = re.compile(r"[^0-9eE+\-.,\sinfatyINFATY]")  # characters that do not occur in rows of numbers
+PYTHON_ONLY = re.compile(
+    r"[^\x00-\x7f]|_"
+)  # in numbers for Python, which reads 1_0 and other digits, but not in training data
 
 
 def as_text(body: bytes, content_type: str) -> str:
@@ -190,7 +203,7 @@ def _decode_csv(body: bytes, content_type: str) -> Any:
         if len(row) != len(rows[0]):
             reason = f"row {number + 1} of the csv body has {len(row)} values, but row 1 has {len(rows[0])}"
             raise RequestError(400, reason)
-    if NUMBER_LIKE.search(text) is None or '"' in text:
+    if (NUMBER_LIKE.search(text) is None or '"' in text) and PYTHON_ONLY.search(text) is None:
         try:
             return np.array(rows, dtype=np.float64)
         except ValueError:
@@ -352,19 +365,33 @@ def to_float32(array: Any, content_type: str) -> Any:
         RequestError: 400, with the first cell that is not a number.
     """
     try:
+        check_numbers(array)
         with np.errstate(over="ignore"):
             return array.astype(np.float32)
     except (ValueError, TypeError, OverflowError) as error:
-        found = _first_text(array)
+        place = first_text(array)
         hint = "the model takes numbers; a script for strings needs its own input_fn"
+        found = "a value that is not a number" if place is None else f"{str(array[place])[:80]!r}"
+        at = ", ".join(f"{axis} {index + 1}" for axis, index in zip(("row", "column"), place or (), strict=False))
+        found += f" at {at}" if at else ""
         raise RequestError(400, f"the {content_types.media_type(content_type)} body has {found}: {hint}") from error
 
 
-def _first_text(array: Any) -> str:
-    for place, cell in np.ndenumerate(array):
+def check_numbers(table: Any) -> None:
+    """Check that no string is a number for Python but not in training data.
+
+    Raises:
+        ValueError: One is.
+    """
+    if table.dtype.kind in "UO" and any(isinstance(cell, str) and PYTHON_ONLY.search(cell) for cell in table.flat):
+        raise ValueError("a cell is a number for Python only")
+
+
+def first_text(table: Any) -> tuple[int, ...] | None:
+    """The place of the first cell that is not a number. ``None`` is a missing number for NumPy."""
+    for place, cell in np.ndenumerate(table):
         try:
-            float(cell)
+            float(0 if cell is None else "?" if isinstance(cell, str) and PYTHON_ONLY.search(cell) else cell)
         except (ValueError, TypeError, OverflowError):
-            at = ", ".join(f"{axis} {index + 1}" for axis, index in zip(("row", "column"), place, strict=False))
-            return f"{str(cell)[:80]!r}" + (f" at {at}" if at else "")
-    return "a value that is not a number"
+            return place
+    return None

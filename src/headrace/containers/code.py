@@ -18,12 +18,13 @@ from types import ModuleType
 from headrace.containers.toolkit import params, shim
 from headrace.errors import CorruptFile, DataError, JobFailed
 from headrace.io.archive.unpack import unpack_into
+from headrace.io.paths import leads_back
 
-__all__ = ["LOADING", "Code", "find_code", "load_module", "set_variables", "stage_temporarily"]
+__all__ = ["LEFT_OUT", "LOADING", "Code", "find_code", "load_module", "set_variables", "stage_temporarily"]
 
 
 DEFAULT_PROGRAM = "inference.py"
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".git", ".ipynb_checkpoints")
+LEFT_OUT = ("__pycache__", "*.pyc", ".git", ".ipynb_checkpoints")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
             why = error.found if isinstance(error, CorruptFile) else str(error)
             raise JobFailed(f"source_dir {code.folder} is neither a folder nor an intact .tar.gz: {why}") from error
     elif code.is_whole:
-        shutil.copytree(code.folder, target, ignore=LEFT_OUT, dirs_exist_ok=True, symlinks=True)
+        _copy_folder(code.folder, target)
     else:
         shutil.copy2(code.path, target / code.program)
     for dependency in map(Path, dependencies):
@@ -137,11 +138,22 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
 
 def _copy(path: Path, target: Path) -> None:
     if path.is_dir():
-        shutil.copytree(path, target, ignore=LEFT_OUT, dirs_exist_ok=True)
+        _copy_folder(path, target)
     elif path.is_file():
         shutil.copy2(path, target)
     else:
         raise JobFailed(f"the dependency {path} does not exist")
+
+
+def _copy_folder(folder: Path, target: Path) -> None:
+    """Copy a folder with what its links lead to, as the SDK packs it: a relative link would lead nowhere from the copy."""
+    matching = shutil.ignore_patterns(*LEFT_OUT)
+
+    def ignore(parent: str, names: list[str]) -> set[str]:
+        paths = {name: Path(parent, name) for name in names}
+        return matching(parent, names) | {name for name, path in paths.items() if not path.exists() or leads_back(path)}
+
+    shutil.copytree(folder, target, ignore=ignore, dirs_exist_ok=True)
 
 
 @contextmanager

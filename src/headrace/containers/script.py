@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ class ScriptContainer:
             errors have the matching HTTP status. ``"sagemaker_containers"`` and ``"sagemaker_inference"`` behave exactly like those
             packages.
         rows_independent: Whether the answer to a row does not depend on other rows, so that concurrent requests may be processed
-            as one batch. ``None``: only if the script uses the default prediction, ``model.predict``.
+            as one batch. ``None``: only if the script uses the default prediction, ``model.predict``, and none of its functions
+            takes ``context``.
 
     Raises:
         ValueError: An unknown dialect.
@@ -143,11 +145,18 @@ class ScriptContainer:
                 resources=stack.pop_all(),
             )
 
-    def _handler_class(self, functions: Functions) -> type[ScriptHandler]:
+    def _handler_class(self, functions: Functions) -> Callable[..., ScriptHandler]:
+        predict_fn = functions.predict_fn
         independent = self.rows_independent
         if independent is None:
-            independent = functions.predict_fn is None
-        return BatchingScriptHandler if independent and functions.transform_fn is None else ScriptHandler
+            used = (functions.input_fn, functions.output_fn)
+            has_context = any(function is not None and function.wants_context for function in used)
+            independent = predict_fn is None and not has_context
+        # A context belongs to one request.
+        is_for_one = functions.transform_fn is not None or (predict_fn is not None and predict_fn.wants_context)
+        if not independent or is_for_one:
+            return ScriptHandler
+        return partial(BatchingScriptHandler, is_declared=self.rows_independent is True)
 
     def _variables(self, model_dir: Path, code: Code) -> dict[str, str]:
         own = {

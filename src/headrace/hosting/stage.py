@@ -16,6 +16,7 @@ from headrace.containers.code import set_variables as variables
 from headrace.contracts.serving import AnswersMany, Handler, Request, Response
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from headrace.io.archive.unpack import archive_names
+from headrace.io.paths import list_files_below
 
 __all__ = [
     "LINEAR_LEARNER",
@@ -273,7 +274,7 @@ def recognise(model: str | os.PathLike[str], *, entry_point: str | os.PathLike[s
 def _names(model: Path) -> list[str]:
     """The paths of the files in a model."""
     if model.is_dir():
-        return sorted(path.relative_to(model).as_posix() for path in model.rglob("*") if path.is_file())
+        return sorted(path.relative_to(model).as_posix() for path in list_files_below(model))
     if not model.exists():
         raise NoFiles(Where(path=str(model)), expected="a folder or a model.tar.gz", found="nothing")
     try:

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from headrace.errors import NoFiles, UnsupportedData, Where
@@ -38,6 +39,8 @@ __all__ = [
     "is_folder",
     "is_pipe",
     "is_record_file",
+    "leads_back",
+    "list_files_below",
     "natural_key",
     "path_list",
     "shard_paths",
@@ -292,3 +295,31 @@ def _describe_folder(path: str) -> str:
         return ""
     where = f"The folder {folder or os.getcwd()}"
     return f"{where} holds {summarize_names(names)}." if names else f"{where} is empty."
+
+
+def list_files_below(folder: PathLike) -> list[Path]:
+    """All files below a folder, also behind links. Links that lead back to a folder above them are left out.
+
+    A folder that does not exist or cannot be read has no files.
+    """
+    found: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=_raise_unknown, followlinks=True):
+        folders[:] = [name for name in folders if not leads_back(os.path.join(parent, name))]
+        found += [path for name in names if os.path.isfile(path := Path(parent, name))]
+    return found
+
+
+def _raise_unknown(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+        raise error
+
+
+def leads_back(path: PathLike) -> bool:
+    """Whether a path is a link to a folder above it, so that following it would not end."""
+    if not os.path.islink(path):
+        return False
+    try:
+        target = os.stat(path)
+        return any(os.path.samestat(target, parent.stat()) for parent in Path(absolute(path)).parents)
+    except OSError:
+        return False  # it leads nowhere

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.contracts.job import Channel, Store, StoredObject
 from headrace.errors import JobFailed
 from headrace.io.json_text import load_json
-from headrace.io.paths import TEMPORARY_SUFFIX
+from headrace.io.paths import TEMPORARY_SUFFIX, list_files_below
 
 __all__ = ["InputObject", "PathStore", "augmented_values", "list_objects", "objects_below", "share", "shuffled_order"]
 
@@ -58,19 +58,15 @@ def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[
     """
     stem = uri.rstrip("/")
     if ends_in_slash:
-        found = _files(path) if path.is_dir() else []
+        found = list_files_below(path)
     else:
         beginning = (
             [one for one in path.parent.glob("*") if one.name.startswith(path.name)] if path.parent.is_dir() else []
         )
-        found = [file for one in beginning for file in (_files(one) if one.is_dir() else [one])]
+        found = [file for one in beginning for file in (list_files_below(one) if one.is_dir() else [one])]
     found = [file for file in found if not file.name.endswith(TEMPORARY_SUFFIX)]
     objects = [StoredObject(uri=stem + str(file)[len(str(path)) :].replace(os.sep, "/"), path=file) for file in found]
     return sorted(objects, key=lambda one: one.uri)
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 REFERENCE = "-ref"
@@ -120,7 +116,7 @@ def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]
 
 def _relative(uri: str, prefix: str) -> str:
     """The name of an object: its URI relative to the last folder of the prefix."""
-    folder = prefix if prefix.endswith("/") else prefix + "/"
+    folder = prefix.rstrip("/") + "/"
     if uri.startswith(folder):
         return uri[len(folder) :]
     return uri[prefix.rfind("/") + 1 :]
@@ -197,7 +193,7 @@ def augmented_values(
     lines = [
         _values(line, number, manifest, channel, store)
         for manifest in manifests
-        for number, line in enumerate(manifest.path.read_text(encoding="utf-8").splitlines(), start=1)
+        for number, line in enumerate(manifest.path.read_text(encoding="utf-8").split("\n"), start=1)
         if line.strip()
     ]
     return lines if channel.distribution == "FullyReplicated" else lines[host::num_hosts]

@@ -15,6 +15,7 @@ from typing import Any
 from headrace.contracts.job import Channel, Store, TrainingJob
 from headrace.errors import JobFailed
 from headrace.io.archive.unpack import unpack_into
+from headrace.io.paths import list_files_below
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec
@@ -157,11 +158,10 @@ def full_disk_reason(error: BaseException, place: Path) -> str | None:
 
 
 def files_below(folders: Sequence[Path]) -> dict[str, Path]:
-    """The files in some folders by relative path. A file in a later folder replaces one with the same path. Follows links to files."""
+    """The files in some folders by relative path. A file in a later folder replaces one with the same path. Follows links."""
     found: dict[str, Path] = {}
     for folder in folders:
-        paths = (path for path in folder.rglob("*") if path.is_file())
-        found.update({path.relative_to(folder).as_posix(): path for path in paths})
+        found.update({path.relative_to(folder).as_posix(): path for path in list_files_below(folder)})
     return found
 
 

@@ -132,7 +132,7 @@ class CSVDeserializer(BodyDeserializer):
         self.encoding = encoding
 
     def read(self, body: bytes, content_type: str) -> list[list[str]]:  # noqa: ARG002
-        return list(csv.reader(body.decode(self.encoding).splitlines()))
+        return list(csv.reader(io.StringIO(body.decode(self.encoding), newline="")))
 
 
 class JSONDeserializer(BodyDeserializer):
@@ -150,7 +150,7 @@ class JSONLinesDeserializer(BodyDeserializer):
     ACCEPTED: tuple[str, ...] = ("application/jsonlines",)
 
     def read(self, body: bytes, content_type: str) -> list[Any]:  # noqa: ARG002
-        return [json.loads(line) for line in body.decode().splitlines() if line.strip()]
+        return [json.loads(line) for line in body.decode().split("\n") if line.strip()]
 
 
 class NumpyDeserializer(BodyDeserializer):

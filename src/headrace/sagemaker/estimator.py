@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -319,7 +320,12 @@ class Framework(EstimatorBase):
 
 
 def _text(hyperparameters: Mapping[str, str], name: str) -> str:
-    return hyperparameters.get(name, "").strip('"')
+    """A hyperparameter that is a text, as JSON or as it is."""
+    given = hyperparameters.get(name, "")
+    try:
+        return str(json.loads(given)) if given.startswith('"') else given
+    except ValueError:
+        return given.strip('"')
 
 
 class Estimator(EstimatorBase):

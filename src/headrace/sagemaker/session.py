@@ -16,6 +16,7 @@ from headrace.contracts.job import StoredObject
 from headrace.hosting.endpoint import find_endpoint
 from headrace.hosting.registry import state_folder
 from headrace.io.faults import name_in_errors
+from headrace.io.paths import list_files_below
 from headrace.io.write.atomic import write_atomic
 from headrace.jobs.training import read_job, request_stop
 from headrace.jobs.transform.running import read_transform, request_stop_transform
@@ -139,7 +140,7 @@ class Session(OnOneMachine):
         prefix = "/".join(filter(None, ((begin or "").strip("/"), key_prefix.strip("/"))))
         base = "/".join(part for part in (f"s3://{bucket or self.default_bucket()}", prefix) if part)
         if source.is_dir():
-            files = {file.relative_to(source).as_posix(): file for file in source.rglob("*") if file.is_file()}
+            files = {file.relative_to(source).as_posix(): file for file in list_files_below(source)}
         elif source.is_file():
             files = {source.name: source}
         else:

@@ -22,6 +22,8 @@ CHUNK_BYTES = 1 << 20
 class LocalStore:
     """Buckets as folders, objects as files. ``file://`` URIs are local paths.
 
+    Empty parts of a key are left out, so that ``s3://bucket//a`` is ``s3://bucket/a``, also where a prefix is empty.
+
     Args:
         folder: Folder of the buckets.
     """
@@ -49,13 +51,20 @@ class LocalStore:
         key = uri.partition("://")[2].partition("/")[2]
         if any(part in ("..", ".") for part in key.split("/")):
             raise ValueError(f"the key of {uri!r} contains '.' or '..', which would lead to another folder")
-        return self.folder / parts.netloc / key
+        bucket = self.folder / parts.netloc
+        path = bucket.joinpath(
+            *filter(None, key.split("/"))
+        )  # joined as a whole, a key that begins with / is another path
+        if not path.is_relative_to(bucket):  # a drive of Windows
+            raise ValueError(f"the key of {uri!r} leads out of its bucket")
+        return path
 
     def objects(self, uri: str, /) -> Sequence[StoredObject]:
         """List the objects whose URI begins with ``uri``, ordered by URI."""
         if urlsplit(uri).scheme == "file":
             return self._paths.objects(uri)
-        return objects_below(self.resolve(uri), uri, ends_in_slash=uri.endswith("/"))
+        is_bucket = "/" not in uri.partition("://")[2]  # the name of a bucket is no prefix of the names of others
+        return objects_below(self.resolve(uri), uri, ends_in_slash=uri.endswith("/") or is_bucket)
 
     def put(self, path: Path, uri: str) -> None:
         """Copy a file into the store. The object appears complete, or not at all."""

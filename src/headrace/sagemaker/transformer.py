@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from headrace.hosting.stage import Stage
+from headrace.jobs.transform.running import read_transform_spec
 from headrace.jobs.transform.spec import TransformSpec
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.jobs import TransformJob
@@ -176,16 +177,16 @@ class Transformer(OnOneMachine):
         job = session.describe_transform_job(transform_job_name)
         if "ModelName" not in job:
             raise ValueError(f"the transform job {transform_job_name!r} was not started by a Transformer")
-        output = job["TransformOutput"]
+        spec = read_transform_spec(session.transform_dir, transform_job_name)
         transformer = cls(
             _WrittenModel(job["ModelName"], session),
-            strategy=job.get("BatchStrategy"),
-            assemble_with=None if output["AssembleWith"] == "None" else output["AssembleWith"],
-            output_path=output["S3OutputPath"],
-            accept=output.get("Accept"),
-            max_concurrent_transforms=job.get("MaxConcurrentTransforms"),
-            max_payload=job.get("MaxPayloadInMB"),
-            env=job.get("Environment"),
+            strategy=spec.strategy,
+            assemble_with=None if spec.assemble_with == "None" else spec.assemble_with,
+            output_path=spec.output_path,
+            accept=spec.accept,
+            max_concurrent_transforms=spec.max_concurrent_transforms,
+            max_payload=spec.max_payload_mb,
+            env=spec.environment,
             base_transform_job_name=base_from_name(transform_job_name),
             sagemaker_session=session,
         )

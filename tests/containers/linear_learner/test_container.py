@@ -120,6 +120,12 @@ def test_answers_of_several_classes():
     assert sum(found[0]["score"]) == pytest.approx(1, abs=1e-6)
 
 
+def test_lines_end_at_newlines_only():
+    lines = ['{"features": [1, 2, 3], "configuration": "a\u2028b\x85c"}', '{"features": [1, 2, 3]}']
+    answer = ask(regressor(), "\r\n".join(lines), LINES, LINES)
+    assert len(answer.body.splitlines()) == 2
+
+
 def test_jsonlines():
     answer = ask(binary(), "0,0,0\n0,0,0\n", accept=LINES)
     assert answer.content_type == LINES
@@ -160,6 +166,10 @@ def test_records():
         (b"\xff\xfe", CSV, "*/*", 400, "utf-8"),
         (b"\x0a\x23\xd7\xce\xff\xff\xff\x1f", RECORDIO, "*/*", 400, "unable to evaluate"),
         (b"1,2,3\n1,M,3", CSV, "*/*", 400, "row 2, column 2 is not a number: 'M'"),
+        ("1,2,3\n1,1_0,3", CSV, "*/*", 400, "row 2, column 2 is not a number: '1_0'"),
+        ('1,"1_0",3', CSV, "*/*", 400, "row 1, column 2 is not a number: '1_0'"),
+        ("1,2,\uff11\uff12", CSV, "*/*", 400, "row 1, column 3 is not a number: '\uff11\uff12'"),
+        ("1,2,\u0663", CSV, "*/*", 400, "row 1, column 3 is not a number: '\u0663'"),
         (
             b'{"instances": [{"data": {"features": {"keys": [0], "shape": [99], "values": [1]}}}]}',
             JSON,

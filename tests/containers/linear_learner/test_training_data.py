@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from tests.containers.linear_learner.jobs import CSV, RECORDIO, feed, job, train, write_csv
 
+from headrace import _native
 from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.linear_learner.training.channels import _csv_blocks
 from headrace.errors import JobFailed
+from headrace.sagemaker.amazon.record_pb2 import Record
 from headrace.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
 
 EPOCHS = 4
@@ -177,6 +179,47 @@ def test_large_features_are_finite(tmp_path):
 def test_other_numbers_of_features(tmp_path):
     put(tmp_path, "train/bad.csv", b"1,2,3\n4,5,6\n")
     refused(tmp_path, ["7 features", "2"], feature_dim=7)
+
+
+@pytest.mark.parametrize("predictor", ["regressor", "binary_classifier", "multiclass_classifier"])
+@pytest.mark.parametrize("name", ["validation", "test"])
+def test_channels_without_examples(tmp_path, name, predictor):
+    put(tmp_path, "train/x.csv", b"1,2,3\n0,5,6\n")
+    channels = {"train": CSV, name: CSV}
+    options = {"predictor_type": predictor, "num_classes": 3, "channels": channels}
+    refused(tmp_path, [f"no data in the channel '{name}'"], **options)
+    put(tmp_path, f"{name}/empty.csv", b"")
+    refused(tmp_path, [f"Customer error: the channel '{name}' has no examples"], **options)
+
+
+def test_a_pipe_without_examples(tmp_path):
+    put(tmp_path, "train/x.csv", b"1,2,3\n0,5,6\n")
+    feed(tmp_path / "input/data/validation", b"")
+    message = ["Customer error: the channel 'validation' has no examples"]
+    refused(tmp_path, message, channels={"train": CSV, "validation": CSV}, modes={"validation": "Pipe"})
+
+
+@pytest.mark.parametrize("name", ["validation", "test"])
+@pytest.mark.parametrize("content", [b"1,2\n", b"1,2,3,4\n"])
+def test_other_numbers_of_features_than_in_training(tmp_path, name, content):
+    put(tmp_path, "train/x.csv", b"1,2,3\n4,5,6\n")
+    put(tmp_path, f"{name}/other.csv", content)
+    found = content.count(b",")
+    message = ["Customer error: 2 features were expected", f"the channel '{name}' has an example with {found} - at"]
+    refused(tmp_path, [*message, "other.csv"], channels={"train": CSV, name: CSV})
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_records_have_one_label(tmp_path, count):
+    record = Record()
+    record.features["values"].float32_tensor.values.extend([1, 2])
+    record.label["values"].float32_tensor.values.extend(range(count))
+    put(tmp_path, "train/x.pbr", _native.frame_recordio_payloads([record.SerializeToString()] * 2).tobytes())
+    options = {"channels": {"train": RECORDIO}}
+    if count == 1:
+        assert train(tmp_path, **{**OPTIONS, **options})[0].model.weights.shape == (1, 2)
+    else:
+        refused(tmp_path, ["x.pbr", "one label in each record", f"({count},)"], **options)
 
 
 def test_records_of_other_types(tmp_path):

@@ -242,6 +242,13 @@ def test_manifests(tmp_path, name):
     assert again[0]["who"] == 'a, "b"'
 
 
+def test_lines_of_a_manifest_end_at_newlines_only(tmp_path):
+    folder = fill(tmp_path / "x", rows(2, 4))
+    lines = [f'{{"file": "000{n}.npy", "who": "a\u2028b\x85c"}}' for n in range(2)]
+    (folder / "manifest.jsonl").write_text("\r\n".join(lines), encoding="utf-8", newline="")
+    assert hr.open(folder).batch([0, 1])["who"].tolist() == ["a\u2028b\x85c"] * 2
+
+
 @pytest.mark.parametrize(
     ("name", "text", "error", "message"),
     [

@@ -261,3 +261,16 @@ def test_a_cell_is_a_number_if_json_says_so(text):
     found = _cell(text)
     assert found == expected
     assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize("format", [JSON, LINES])
+def test_numbers_beyond_float64_are_refused(joining, format):
+    """They would be stored as ``Infinity``, which is not JSON."""
+    large, small = '{"x": 1e400}', '{"x": 1e300}'
+    for content, answer, side in ((large, small, "input"), (small, large, "output from the algorithm")):
+        case = joining(content, format, format, split="None", join_source="Input")
+        reason, _ = case.fault(case.output, answer)
+        assert reason.startswith(f"Failed to parse {side} as JSON")
+        assert reason.endswith("the number 1e400 is beyond the range of float64")
+    case = joining(small, format, format, split="None", join_source="Input")
+    assert json.loads(case.output(small)) == {"x": 1e300, "SageMakerOutput": {"x": 1e300}}

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.jobs.transform.conftest import CONTAINERS, sample
 
+from headrace.hosting.stage import script_stage
 from headrace.hosting.workers.frames import FrameReceiver
 from headrace.jobs.transform import invoke
 from headrace.jobs.transform.running import read_transform
@@ -272,6 +273,38 @@ def test_failed_or_changed_objects_are_sent_again(jobs, tmp_path):
     lines = len(jobs.lines)
     assert jobs.run("Broken", stages=[sample("Strict")], resume=True, **LINES).status == "Completed"
     assert len(jobs.lines) == lines + 1  # nothing was left to do
+
+
+FACTOR = """
+def model_fn(model_dir):
+    from helping import read
+    return read(model_dir)
+def transform_fn(model, data, content_type, accept):
+    return "".join(f"{model * float(line)}\\n" for line in data.split()), accept
+"""
+
+
+@pytest.mark.parametrize("changed", ["model/factor", "code/serve.py", "code/helping.py"])
+@pytest.mark.parametrize("has_answers", [True, False])
+def test_answers_of_two_versions_are_not_mixed(jobs, tmp_path, changed, has_answers):
+    for name, text in {"model/factor": "2", "code/serve.py": FACTOR, "code/helping.py": "def read(d): return float(open(d + '/factor').read())"}.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    stage = script_stage(tmp_path / "model", entry_point="serve.py", source_dir=tmp_path / "code")
+    jobs.put(a="1\n" if has_answers else "x\n", b="x\n")
+    jobs.fail(stage, **LINES)
+    jobs.put(a="1\n", b="2\n")
+    text = (tmp_path / changed).read_text()
+    (tmp_path / changed).write_text({"model/factor": "10"}.get(changed, text.replace("float(", "5 * float(")))
+    if has_answers:
+        with pytest.raises(
+            ValueError, match="1 of its objects have answers of the old version.*another name; .* restore"
+        ):
+            jobs.run(stage, resume=True, **LINES)
+        (tmp_path / changed).write_text(text)
+    jobs.run(stage, resume=True, **LINES)
+    factor = 2 if has_answers else 10
+    assert [jobs.out(name) for name in "ab"] == [f"{factor}.0\n".encode(), f"{2 * factor}.0\n".encode()]
 
 
 def test_a_job_is_resumed_with_its_settings_only(jobs):

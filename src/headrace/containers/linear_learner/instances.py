@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.containers import content_types
-from headrace.containers.bodies import as_text, decode
+from headrace.containers.bodies import as_text, check_numbers, decode, first_text
 from headrace.contracts.serving import Request
 from headrace.errors import DataError, RequestError
 from headrace.io.json_text import load_json
@@ -69,21 +69,13 @@ def _csv(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers hav
     if features.shape[1] == 0:
         raise _bad(f"label_size={given} leaves no features in rows of {table.shape[1]} values")
     try:
+        check_numbers(features)
         with np.errstate(over="ignore"):
             return features.astype(np.float64, copy=False).astype(np.float32)
     except ValueError as error:
-        row, column = _first_text(features)
+        row, column = first_text(features) or (0, 0)
         found = str(features[row, column])[:80]
         raise _bad(f"row {row + 1}, column {labels + column + 1} is not a number: {found!r}") from error
-
-
-def _first_text(table: Any) -> tuple[int, int]:
-    for (row, column), cell in np.ndenumerate(table):
-        try:
-            float(cell)
-        except ValueError:
-            return row, column
-    return 0, 0
 
 
 def _records(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers have this signature
@@ -101,7 +93,7 @@ def _json(request: Request, width: int) -> Any:
 
 
 def _jsonlines(request: Request, width: int) -> Any:
-    lines = [line for line in as_text(request.body, request.content_type).splitlines() if line.strip()]
+    lines = [line for line in as_text(request.body, request.content_type).split("\n") if line.strip()]
     return _matrix([_load_json(line, f"line {number}") for number, line in enumerate(lines, start=1)], width)
 
 

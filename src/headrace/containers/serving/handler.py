@@ -85,15 +85,14 @@ class ScriptHandler:
         self._end()
 
     def _answer(self, request: Request) -> Response:
-        context = self._context(request) if self._uses_context else self._unused_context
+        context = self._context_of(request)
         content_type, accept = self._types(request.content_type, request.accept)
         body = self._input_data(request, content_type)
         if self.functions.transform_fn is not None:
             result = self._call(self.functions.transform_fn, context, self.model, body, content_type, accept)
             return self._response(result, accept, context)
-        rows = self._call(self._input_fn, context, body, content_type)
-        prediction = self._call(self._predict_fn, context, rows, self.model)
-        return self._response(self._call(self._output_fn, context, prediction, accept), accept, context)
+        prediction = self._predict(self._input(body, content_type, context), context)
+        return self._output(prediction, accept, context)
 
     def _input_data(self, request: Request, content_type: str) -> Any:
         try:
@@ -109,6 +108,10 @@ class ScriptHandler:
 
     def _output(self, prediction: Any, accept: str, context: Context) -> Response:
         return self._response(self._call(self._output_fn, context, prediction, accept), accept, context)
+
+    def _context_of(self, request: Request) -> Context:
+        """The context of a request; if no function takes one, the same for all."""
+        return self._context(request) if self._uses_context else self._unused_context
 
     def _context(self, request: Request | None) -> Context:
         headers: Mapping[str, str] = {}

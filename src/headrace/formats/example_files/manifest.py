@@ -139,9 +139,7 @@ class _Cell(str):
 
 def _json_rows(text: str, path: str) -> list[dict[str, Any]]:
     try:
-        rows = (
-            [load_json(line) for line in text.splitlines() if line.strip()] if path.endswith("l") else load_json(text)
-        )
+        rows = [load_json(line) for line in text.split("\n") if line.strip()] if path.endswith("l") else load_json(text)
     except ValueError as error:
         raise CorruptFile(Where(path=path), expected="a manifest in JSON", found=str(error)) from error
     if isinstance(rows, dict):

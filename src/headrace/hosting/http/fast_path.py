@@ -105,15 +105,17 @@ class _Connection(_Base):
     everything else that the server does for a request. Anything unusual does: another path, a request that arrives before the
     last answer was sent, a client that does not read its answers.
 
-    It also limits the size of request heads, and the time until they are complete. uvicorn's protocol limits neither.
+    It also limits the size of request heads, and the time until they are complete, and the bytes between and after the chunks of a
+    body, such as trailers. uvicorn's protocol limits none of them.
     """
 
     invocations: Invocations
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._head_bytes = 0
+        self._head_bytes = self._unused_bytes = 0
         self._in_head, self._began_message = True, False
+        self._has_advanced = False
         self._is_between_requests = True
         self._piece, self._is_upgrade = b"", False
         self._silence = RequestTimer(self.loop, KEEP_ALIVE_S, self._end_silence)
@@ -136,7 +138,7 @@ class _Connection(_Base):
         return self.cycle
 
     def data_received(self, data: bytes) -> None:
-        self._began_message = False
+        self._began_message = self._has_advanced = False
         if not self._in_head:
             self._silence.stop()
         self._feed(data)
@@ -147,8 +149,12 @@ class _Connection(_Base):
         elif self._is_between_requests:
             if self._cycle.response_complete and not self._silence.is_running:
                 self._silence.start()
-        elif isinstance(cycle := self._cycle, Exchange) and cycle.timer is None:
-            cycle.timer = self.loop.call_later(self.invocations.timeout_s, self._end_slow_body, cycle)
+        else:
+            if isinstance(cycle := self._cycle, Exchange) and cycle.timer is None:
+                cycle.timer = self.loop.call_later(self.invocations.timeout_s, self._end_slow_body, cycle)
+            self._unused_bytes = 0 if self._has_advanced else self._unused_bytes + len(data)
+            if self._unused_bytes > MOST_HEAD_BYTES:
+                self._refuse_trailers()
 
     def _feed(self, piece: bytes) -> None:
         self._piece = piece
@@ -163,6 +169,21 @@ class _Connection(_Base):
         elif not self._silence.is_running:
             self._silence.start()
 
+    def _refuse_trailers(self) -> None:
+        """Refuse a request that goes on and on without a body: trailers, or an extension of a chunk."""
+        cycle = self._cycle
+        reason = f"more than {MOST_HEAD_BYTES} bytes of the request, after its head, belong to no body"
+        if not isinstance(cycle, Exchange):
+            if cycle.response_started or self.pipeline:
+                self.transport.close()
+            else:
+                self._refuse(431, reason)
+        elif cycle.response_complete:
+            self.transport.close()
+        else:
+            cycle.keep_alive = False
+            self._write(cycle, self.invocations.refuse(RequestError(431, reason)))
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head, self._began_message, self._head_bytes = True, True, 0
@@ -172,7 +193,8 @@ class _Connection(_Base):
         self._is_upgrade = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
         if self._is_upgrade:
             return
-        self._in_head, self._head_bytes = False, 0
+        self._in_head, self._head_bytes, self._unused_bytes = False, 0, 0
+        self._has_advanced = True
         self._silence.stop()
         if self.url == PATH and self.parser.get_method() == b"POST" and self._is_free():
             self._begin()
@@ -197,7 +219,12 @@ class _Connection(_Base):
         if self.expect_100_continue:
             self.transport.write(CONTINUE)
 
+    def on_chunk_header(self) -> None:
+        """Called by the parser after the size of a chunk, also of the last one, which is empty."""
+        self._has_advanced = True
+
     def on_body(self, body: bytes) -> None:
+        self._has_advanced = True
         cycle = self._cycle
         if not isinstance(cycle, Exchange):
             super().on_body(body)

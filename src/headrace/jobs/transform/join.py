@@ -184,10 +184,21 @@ def _read(body: bytes, format: str, what: str) -> Content:
         if format == CSV:
             return Content(CSV, _rows(text))
         if format == JSON:
-            return Content(JSON, [load_json(text)], is_whole=True)
-        return Content(JSON_LINES, [load_json(line) for line in text.split("\n") if line.strip()])
+            return Content(JSON, [_load(text)], is_whole=True)
+        return Content(JSON_LINES, [_load(line) for line in text.split("\n") if line.strip()])
     except (csv.Error, ValueError) as error:
         raise RecordFault(f"Failed to parse {what} as {NAMES[format]}: {error}") from error
+
+
+def _load(text: str) -> Any:
+    return load_json(text, parse_float=_parse_float)
+
+
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):  # it would be written as Infinity, which is not JSON
+        raise ValueError(f"the number {text[:80]} is beyond the range of float64")
+    return value
 
 
 def _rows(text: str) -> list[list[str]]:

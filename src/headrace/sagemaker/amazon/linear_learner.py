@@ -110,6 +110,11 @@ class LinearLearner(EstimatorBase):
         hyperparameters = {name: value for name, value in given.items() if value is not None}
         _check(hyperparameters)
         super().__init__(role, instance_count, instance_type, hyperparameters=hyperparameters, **options)
+        self._of_fit: dict[str, Any] = {}
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """The hyperparameters set so far, and those that the last :meth:`fit` took from its data and arguments."""
+        return {**self._hyperparameters, **self._of_fit}
 
     def set_hyperparameters(self, **hyperparameters: Any) -> None:
         """Set hyperparameters; ``None`` restores the algorithm's default.
@@ -121,6 +126,7 @@ class LinearLearner(EstimatorBase):
         checked = {name: value for name, value in given.items() if value is not None}
         _check(checked)
         self._hyperparameters = checked
+        self._of_fit = {name: value for name, value in self._of_fit.items() if name not in hyperparameters}
 
     def record_set(
         self,
@@ -160,25 +166,28 @@ class LinearLearner(EstimatorBase):
 
         Args:
             inputs: A :class:`RecordSet` or several, or inputs of :meth:`EstimatorBase.fit` (a URI becomes the channel ``train``).
-            mini_batch_size: By default ``min(1000, records)`` for record sets, else the algorithm's default.
+            mini_batch_size: For this job; by default the hyperparameter, else ``min(1000, records)`` for record sets, else the
+                algorithm's default.
             wait, logs, job_name, experiment_config: As in :meth:`EstimatorBase.fit`.
             records: The name of ``inputs`` in the SDK.
         """
         inputs = records if inputs is None else inputs
         sets = [inputs] if isinstance(inputs, RecordSet) else inputs
+        found: dict[str, Any] = {}
         if isinstance(sets, list) and sets and all(isinstance(one, RecordSet) for one in sets):
             first = next((one for one in sets if one.channel == "train"), sets[0])
-            self._hyperparameters.setdefault("feature_dim", first.feature_dim)
-            mini_batch_size = mini_batch_size or min(MOST_PER_BATCH, max(1, first.num_records // self.instance_count))
+            size = min(MOST_PER_BATCH, max(1, first.num_records // self.instance_count))
+            found = {"feature_dim": first.feature_dim, "mini_batch_size": size}
             inputs = {one.channel: one.records_s3_input() for one in sets}
         elif not isinstance(inputs, Mapping):
             inputs = {"train": inputs}
+        self._of_fit = {name: value for name, value in found.items() if name not in self._hyperparameters}
         if mini_batch_size is not None:
-            self._hyperparameters["mini_batch_size"] = mini_batch_size
+            self._of_fit["mini_batch_size"] = mini_batch_size
         super().fit(inputs, wait, logs, job_name, experiment_config)
 
     def _texts(self, name: str) -> dict[str, str]:  # noqa: ARG002 - other estimators need it
-        return as_text(self._hyperparameters)
+        return as_text(self.hyperparameters())
 
     def _container(self, name: str) -> Container:  # noqa: ARG002
         return LinearLearnerContainer(environment=self.environment)

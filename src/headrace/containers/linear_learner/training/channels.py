@@ -57,12 +57,24 @@ class Examples:
         name: The name of the channel.
         size: Examples per mini-batch.
         parameters: The hyperparameters, for checks of labels and the number of features.
+        width: The number of features, if it is known.
     """
 
     job: TrainingJob
     name: str
     size: int
     parameters: Hyperparameters
+    width: int | None = None
+
+    def check_beginning(self) -> None:
+        """Read the first mini-batch, so that a job fails before it trains. What a pipe holds can be read only once.
+
+        Raises:
+            JobFailed: No data, or invalid data.
+            DataError: Damaged data.
+        """
+        if self.job.channels[self.name].input_mode != "Pipe":
+            next(self.epoch(0))
 
     def epoch(self, number: int) -> Iterator[MiniBatch]:
         """The mini-batches of one pass, in the order of the files; the last one may be smaller.
@@ -84,7 +96,9 @@ class Examples:
         """Mini-batches, which may span files."""
         waiting: list[MiniBatch] = []
         count = 0
+        is_empty = True
         for block in self._iter_checked(files):
+            is_empty = False
             rest: MiniBatch | None = block
             while rest is not None and count + len(rest.labels) >= self.size:
                 head, rest = _cut(rest, self.size - count)
@@ -95,9 +109,11 @@ class Examples:
                 count += len(rest.labels)
         if waiting:
             yield _concat(waiting)
+        if is_empty:
+            raise JobFailed(f"Customer error: the channel {self.name!r} has no examples")
 
     def _iter_checked(self, files: list[Path]) -> Iterator[MiniBatch]:
-        width = self.parameters.feature_dim
+        width = self.width or self.parameters.feature_dim
         for file in files:
             first = 0
             for block in self._blocks(file, self.size):
@@ -127,7 +143,7 @@ class Examples:
         found = block.rows.width
         if width is not None and width != found:
             raise JobFailed(
-                f"Customer error: {width} features were expected (feature_dim, or the first example), but the channel "
+                f"Customer error: {width} features were expected (feature_dim, or the first example of training), but the channel "
                 f"{self.name!r} has an example with {found}{_at(file, first)}"
             )
         wrong = _wrong_label(block.labels, self.parameters)
@@ -144,11 +160,13 @@ class Examples:
         return found
 
 
-def channel_examples(job: TrainingJob, name: str, parameters: Hyperparameters) -> Examples | None:
-    """The examples of a channel; ``None`` if the job has no such channel."""
+def channel_examples(
+    job: TrainingJob, name: str, parameters: Hyperparameters, width: int | None = None
+) -> Examples | None:
+    """The examples of a channel, with so many features; ``None`` if the job has no such channel."""
     if name not in job.channels:
         return None
-    return Examples(job=job, name=name, size=parameters.mini_batch_size, parameters=parameters)
+    return Examples(job=job, name=name, size=parameters.mini_batch_size, parameters=parameters, width=width)
 
 
 def _counts(file: Path) -> bool:
@@ -275,6 +293,8 @@ def _check_codec(codec: SageMakerRecordCodec | None, file: Path) -> None:
             raise SchemaMismatch(
                 where, expected="Records with the feature 'values' and the label 'values'", found="none"
             )
+        if name == "label" and schema[name].shape not in ((), (1,)):
+            raise SchemaMismatch(where, expected="one label in each record", found=f"shape {schema[name].shape}")
         if schema[name].dtype != "float32":
             raise SchemaMismatch(
                 where,

@@ -94,19 +94,24 @@ class _Fitting:
         self.parameters = parameters
         self.log = TrainingLog(job, parameters)
         self._train = _Passes(train)
-        self._validation = self._passes("validation")
-        self._test = self._passes("test")
-        self._chosen_on = "train" if self._validation is None else "validation"
+        self._validation: _Passes | None = None
+        self._test: _Passes | None = None
+        self._chosen_on = "validation" if "validation" in job.channels else "train"
         self._best: _Best | None = None
         self._stale = 0
 
-    def _passes(self, name: str) -> _Passes | None:
-        examples = channel_examples(self.job, name, self.parameters)
-        return None if examples is None else _Passes(examples)
+    def _passes(self, name: str, width: int) -> _Passes | None:
+        examples = channel_examples(self.job, name, self.parameters, width)
+        if examples is None:
+            return None
+        examples.check_beginning()
+        return _Passes(examples)
 
     def run(self) -> Model:
         first = self._train.next()
         taken, scaler = self._scaler(first)
+        self._validation = self._passes("validation", taken[0].rows.width)
+        self._test = self._passes("test", taken[0].rows.width)
         models = self._models(scaler)
         batches: Iterator[MiniBatch] = itertools.chain(taken, first)
         del taken  # lets the chain free what it has passed on
@@ -126,8 +131,6 @@ class _Fitting:
         while count < self.parameters.num_point_for_scaler and (batch := next(batches, None)) is not None:
             taken.append(batch)
             count += len(batch.labels)
-        if not taken:
-            raise JobFailed("Customer error: the channel 'train' has no examples")
         labels = np.concatenate([batch.labels for batch in taken])
         scaler = fit_scaler(concat_rows([batch.rows for batch in taken]), labels, self.parameters)
         self.log.scaler(scaler)
