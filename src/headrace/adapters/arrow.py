@@ -29,13 +29,15 @@ from headrace.formats.table.arrow_types import (
 from headrace.formats.table.blocks import RowBlocks
 from headrace.formats.table.to_arrow import MOST_OFFSET
 from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
-from headrace.formats.table.values import BadValue
+from headrace.formats.table.values import MISSING_HINT, BadValue
 from headrace.sources.node import Node
 from headrace.sources.source import Source
 from headrace.sources.stacking import any_width, widen
 
 __all__ = ["ArrowNode", "check_source", "from_arrow", "read_columns", "to_arrow", "to_reader"]
 
+FILL_HINT = "Fill it before, as with frame.fillna(...) or pyarrow.compute.fill_null(...), or leave such rows out."
+"""What to do about a null in memory, where no schema can be given."""
 BLOCK = 8192
 BLOCK_ROWS = 1 << 16
 STATE = ("table", "schema", "_leaves", "_names", "_has_misfits")
@@ -257,7 +259,8 @@ def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indice
             )
         except BadValue as bad:
             where = Where(record=int(indices[bad.row]) if bad.row < len(indices) else None, feature=leaf.name)
-            raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+            hint = FILL_HINT if bad.hint == MISSING_HINT else bad.hint
+            raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=hint) from bad
     return columns
 
 
