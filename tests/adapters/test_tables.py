@@ -165,6 +165,8 @@ def test_a_column_of_structs_is_one_for_each_field():
     arrow = pytest.importorskip("pyarrow")
     source = as_source({"p": arrow.array([{"x": 1, "y": "a"}]), "q": [2]})
     assert source[0] == {"p/x": 1, "p/y": "a", "q": 2}
+    with pytest.raises(hr.UnsupportedData, match="every column name once"):
+        as_source({"p": arrow.array([{"x": 1}]), "p/x": [5]})
 
 
 @pytest.mark.parametrize("column", [[dt.date(2000, 1, 1)], [[1, None], [2, 3]], [object()], np.array([{"a": 1}])])

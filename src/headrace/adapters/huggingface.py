@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from headrace._optional import require
-from headrace.adapters.arrow import ArrowNode, check_source, read_columns, to_arrow
+from headrace.adapters.arrow import ArrowNode, check_source, find_schema, read_columns, to_arrow
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
-from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of, schema_of_leaves
+from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
 from headrace.sources.decoded import decode_images
 from headrace.sources.node import Node, stored_bytes
 from headrace.sources.source import Source
@@ -70,7 +70,7 @@ class HfNode:
         self._files = [name for name, feature in features.items() if type(feature).__name__ in FILES]
         table = _plain(self.dataset[:0], self._files)
         self._leaves: list[Leaf] = list(leaves_of(table.schema))
-        schema = schema_of_leaves(self._leaves, Where())
+        schema = find_schema(self._leaves)
         self.schema: Schema = Schema({name: _refine(feature, features.get(name)) for name, feature in schema.items()})
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from headrace.contracts.records import GivesReader, IsUnnamed, ReadsBlocks, Tabl
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows
-from headrace.errors import MissingExtra, SchemaMismatch, Where
+from headrace.errors import MissingExtra, SchemaMismatch, UnsupportedData, Where
 from headrace.sources.node import Node, examples_by_index
 from headrace.sources.stacking import check_kinds, row, schema_of, stack_values
 from headrace.sources.views import Selected
@@ -159,14 +159,20 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: A value is not a column, or has no NumPy dtype; the message names it.
         SchemaMismatch: A column mixes text, bytes and numbers, no dtype holds its numbers, or a value is missing; the message names
             the row.
-        UnsupportedData: A series or an Arrow array has no array type.
+        UnsupportedData: A series or an Arrow array has no array type, or two columns get one name.
     """
     found: dict[str, Any] = {}
     for name, column in columns.items():
         if not isinstance(name, str):
             raise TypeError(f"names of columns are str, got {name!r}")
         table = _table_of(column, name)
-        found.update({name: _as_column(column, name)} if table is None else _read_table(table, column, name))
+        made = {name: _as_column(column, name)} if table is None else _read_table(table, column, name)
+        if twice := found.keys() & made.keys():
+            where = Where(feature=min(twice))
+            raise UnsupportedData(
+                where, expected="every column name once", found="two of it", hint="Rename one of them."
+            )
+        found.update(made)
     return found
 
 
