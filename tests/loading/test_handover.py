@@ -183,6 +183,7 @@ def test_numbers_of_ml_dtypes_are_handed_over(to, name):
     array = np.array([[1, 0.5], [2, 4]]).astype(dtype)
     found = converter(to)({"x": array, "turned": array.T[::-1], "rows": Ragged(array, np.array([0, 2]))})
     for column, expected in ((found["x"], array), (found["turned"], array.T[::-1]), (found["rows"].values, array)):
+        assert not isinstance(column, np.ndarray)
         assert str(column.dtype).removeprefix("torch.") == name
         assert column.tolist() == expected.astype(float).tolist()
 
