@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["check_offsets", "check_positions", "choice", "flag", "function", "names", "whole", "word"]
+__all__ = ["check_integers", "check_offsets", "check_positions", "choice", "flag", "function", "names", "whole", "word"]
 
 
 def flag(value: object, name: str) -> bool:
@@ -103,17 +103,31 @@ def check_positions(rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
         TypeError: They are not integers. Flags are none: they would be taken for the positions 1 and 0.
         IndexError: One is outside.
     """
-    found = np.asarray(_to_host(rows))
+    found = check_integers(rows)
     if not found.size:
-        return np.zeros(found.shape, np.int64)
-    if found.dtype.kind not in "iu":
-        hint = ". numpy.flatnonzero(mask) has those of a mask" if found.dtype.kind == "b" else ""
-        raise TypeError(f"positions must be integers, got {found.dtype}{hint}")
+        return found
     low, high = int(found.min()), int(found.max())
     if low < -n or high >= n:
         raise IndexError(f"row {low if low < -n else high} of {n}")
     wanted = found.astype(np.int64, copy=False)
     return wanted if low >= 0 else np.where(wanted < 0, wanted + n, wanted)
+
+
+def check_integers(given: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Check positions whose range is not known here: integers in one axis, or a single one.
+
+    Raises:
+        TypeError: They are others. Flags are none: they would be taken for the positions 1 and 0.
+    """
+    found = np.asarray(_to_host(given))
+    if found.ndim > 1:
+        raise TypeError(f"positions must be in one axis, got an array of shape {found.shape}")
+    if not found.size:
+        return np.zeros(found.shape, np.int64)
+    if found.dtype.kind not in "iu":
+        hint = ". numpy.flatnonzero(mask) has those of a mask" if found.dtype.kind == "b" else ""
+        raise TypeError(f"positions must be integers, got {found.dtype}{hint}")
+    return found
 
 
 def check_offsets(given: Any, total: int) -> npt.NDArray[np.int64]:

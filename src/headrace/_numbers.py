@@ -16,7 +16,18 @@ import numpy.typing as npt
 
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["align", "choose_fill", "is_exact", "is_safe", "is_unchanged", "join_rows", "place_values", "to_array"]
+__all__ = [
+    "MASKED",
+    "align",
+    "choose_fill",
+    "fill_masked",
+    "is_exact",
+    "is_safe",
+    "is_unchanged",
+    "join_rows",
+    "place_values",
+    "to_array",
+]
 
 HALF = 2
 """The bytes of a float16, which holds no large numbers."""
@@ -24,6 +35,8 @@ MOST_EXACT = 1 << 53
 """Every integer up to here is a float64."""
 SAFE = frozenset({np.ndarray, bool, int, float})
 """What becomes an array unchanged, unlike lists."""
+MASKED = frozenset({np.ma.MaskedArray, type(np.ma.masked)})
+"""Arrays from which ``np.asarray`` takes what they hide."""
 HINT = "Write all numbers of a feature as floats, or all as integers that one dtype holds."
 
 
@@ -96,18 +109,74 @@ def align(arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
     return arrays
 
 
-def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], list[int]]:
-    """Arrays or lists end to end, and their lengths.
+def fill_masked(value: Any, at: int | None = None) -> Any:
+    """A masked array with NaN in the place of what is masked; any other value as it is.
 
     Raises:
-        SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers.
+        SchemaMismatch: Values are masked that are no floats. ``where.record`` is ``at``.
     """
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if np.ma.is_masked(value) and value.dtype.kind != "f":
+        raise SchemaMismatch(
+            Where(record=at),
+            expected="values",
+            found=f"masked ones of {value.dtype}",
+            hint="Fill them first, with array.filled(...).",
+        )
+    return value.filled(np.nan) if np.ma.is_masked(value) else value.filled()
+
+
+def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], list[int]]:
+    """Arrays or lists end to end, and their lengths. Text or bytes of lists, of which some end in NULs, are objects: arrays drop those.
+
+    Raises:
+        SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or values are masked that
+            are no floats. ``where.record`` is the row.
+    """
+    types = set(map(type, rows))
+    if types & MASKED:
+        rows = [fill_masked(row, at) for at, row in enumerate(rows)]
     arrays: Sequence[npt.NDArray[Any]] = [np.asarray(row, dtype=dtype) for row in rows]
+    dtypes = {array.dtype for array in arrays}
+    if dtype is None and any(each.kind in "SU" for each in dtypes):
+        arrays = _keep_text(rows, arrays)
+        return _concatenate(arrays, None), list(map(len, arrays))
     values = _concatenate(arrays, dtype)
-    is_kept = dtype is not None or is_safe(set(map(type, rows)), {array.dtype for array in arrays})
+    is_kept = dtype is not None or is_safe(types, dtypes)
     if not is_kept and not is_unchanged(values, arrays):
         values = _concatenate(align([to_array(row) for row in rows]), dtype)
     return values, list(map(len, arrays))
+
+
+def _keep_text(rows: Sequence[Any], arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
+    """Arrays of text or of bytes: of objects where an array would drop the NULs at the end of a value."""
+    kind = bytes if any(array.size and array.dtype.kind == "S" for array in arrays) else str
+    nul: Any = b"\0" if kind is bytes else "\0"
+    ends_in_nul = False
+    for at, (row, array) in enumerate(zip(rows, arrays, strict=True)):
+        if not array.size or (hasattr(row, "dtype") and array.dtype.kind == ("S" if kind is bytes else "U")):
+            continue
+        if hasattr(row, "dtype") and array.dtype.kind != "O":
+            raise _text_error(at, kind, array.flat[0])
+        items = row if isinstance(row, list) and array.ndim == 1 else np.array(row, object).reshape(-1).tolist()
+        if set(map(type, items)) != {kind} and (others := [item for item in items if not isinstance(item, kind)]):
+            raise _text_error(at, kind, others[0])
+        ends_in_nul = ends_in_nul or any(item.endswith(nul) for item in items if nul in item)
+    if not ends_in_nul:
+        return arrays
+    return [
+        array if array.dtype.kind == "O" else np.array(row, object) for row, array in zip(rows, arrays, strict=True)
+    ]
+
+
+def _text_error(at: int, kind: type, found: Any) -> SchemaMismatch:
+    return SchemaMismatch(
+        Where(record=at),
+        expected=f"only {'text' if kind is str else 'bytes'}",
+        found=f"{type(getattr(found, 'item', lambda: found)()).__name__} {found!s:.60}",
+        hint="All values of a feature are of one kind: convert them first.",
+    )
 
 
 def _concatenate(arrays: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike | None) -> npt.NDArray[Any]:

@@ -266,3 +266,11 @@ def test_the_row_of_a_number_that_does_not_fit():
     with pytest.raises(hr.SchemaMismatch, match="150") as raised:
         to_arrow(source, block=8)
     assert raised.value.where.record == 15
+
+
+def test_hints_for_tables_in_memory_name_no_schema():
+    for table in (pa.table({"m": pa.array([None])}), pa.Table.from_arrays([pa.array([1])] * 2, names=["m", "m"])):
+        with pytest.raises(hr.UnsupportedData, match="Convert, rename or drop that column first") as caught:
+            from_arrow(table)
+        assert caught.value.where.feature == "m"
+        assert "schema=" not in str(caught.value)

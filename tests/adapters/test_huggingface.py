@@ -122,3 +122,27 @@ def test_there_and_back(hf, dataset, tmp_path):
     stored = hf.load_from_disk(tmp_path / "stored")
     assert from_hf(stored).batch([4])["image"][0, 0, 0].tolist() == [4, 4, 4]
     assert len(pickle.dumps(from_hf(stored))) < 20_000
+
+
+def test_images_by_path_are_read_with_their_example(hf, tmp_path, monkeypatch):
+    (tmp_path / "a.png").write_bytes(png(7))
+    monkeypatch.chdir(tmp_path)
+    files = [("a.png", None), (None, png(3)), ("b.png", None), ("https://example.org/c.png", None)]
+    images = [{"path": path, "bytes": content} for path, content in files]
+    dataset = hf.Dataset.from_dict(
+        {"i": images, "n": [1, 2, 3, 4]}, features=hf.Features({"i": hf.Image(), "n": hf.Value("int64")})
+    )
+    source = pickle.loads(pickle.dumps(from_hf(dataset)))
+    assert [source[at]["i"][0, 0, 0] for at in (0, 1)] == [7, 3]
+    assert from_hf(dataset, decode=False).batch([1, 0])["i"].tolist() == [png(3), png(7)]
+    assert from_hf(dataset.select([1, 0]))[1]["i"][0, 0, 0] == 7
+    assert source.select("n").batch([2, 3])["n"].tolist() == [3, 4]
+    for at, found in ((2, "No such file"), (3, "a URL")):
+        with pytest.raises(hr.UnsupportedData, match=f"found {found}.*stored by its path") as caught:
+            source.batch([0, at])
+        assert (caught.value.where.record, caught.value.where.feature) == (at, "i")
+
+
+def test_a_dictionary_of_splits_is_no_source(hf, dataset):
+    with pytest.raises(TypeError, match="a DatasetDict of the splits 'train'. Choose one"):
+        hr.open(hf.DatasetDict({"train": dataset}))

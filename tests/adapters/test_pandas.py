@@ -132,3 +132,88 @@ def test_objects_that_are_not_frames_are_named(frame):
 def test_ragged_rows_in_cells():
     frame = pd.DataFrame({"r": [hr.Ragged.from_list([[1, 2], []], np.int64), hr.Ragged.from_list([[3]], np.int64)]})
     assert from_pandas(frame).batch([1, 0])["r"].to_list() == [[[3]], [[1, 2], []]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype", "values"),
+    [
+        ([np.ones((1, 2), np.int64), np.full((2, 1), 0.5)], "float64", [[[1, 1]], [[0.5], [0.5]]]),
+        ([np.ones((1, 1), np.float16), np.full((1, 1), 1e5)], "float64", [[[1]], [[1e5]]]),
+        ([np.ones((1, 1), np.float32), np.full((1, 1), 0.1)], "float64", [[[1]], [[0.1]]]),
+        ([np.ones((1, 1), np.int64), np.full((1, 1), 2**64 - 1, np.uint64)], "uint64", [[[1]], [[2**64 - 1]]]),
+        ([np.array([1], np.uint8), np.array([300])], "int64", [[1], [300]]),
+        (
+            [hr.Ragged.from_list([[1], [2, 3]]), hr.Ragged.from_list([[0.5], []])],
+            "float64",
+            [[[1], [2, 3]], [[0.5], []]],
+        ),
+        ([np.array([[1]], "M8[s]"), np.array([[1500]], "M8[ms]")], "M8[ms]", [[[1000]], [[1500]]]),
+        ([np.array([1, 2], "M8[D]"), np.array([3], "M8[D]")], "M8[D]", [[1, 2], [3]]),
+        ([np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), np.zeros((1, 0))], "float64", [[[1, None]], [[]]]),
+        ([np.array([["a", "b"]]), np.array([["c\0"]], object)], "str", [[["a", "b"]], [["c\0"]]]),
+    ],
+)
+def test_cells_of_several_dtypes_keep_their_values(cells, dtype, values):
+    source = from_pandas(pd.DataFrame({"m": pd.Series(cells, dtype=object)}))
+    assert source.schema["m"] == hr.Feature(dtype, source.schema["m"].shape)
+    found = source.batch([0, 1])["m"].to_list()
+    if dtype.startswith("M8"):
+        unit = np.datetime_data(dtype)[0]
+        assert str(found) == str(_map(lambda count: np.datetime64(count, unit).item(), values))
+    else:
+        assert str(found) == str(_map(lambda value: np.nan if value is None else type(_first(found))(value), values))
+
+
+def _map(function, values):
+    return [_map(function, value) for value in values] if isinstance(values, list) else function(values)
+
+
+def _first(values):
+    return _first(values[0]) if isinstance(values, list) else values
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        ([np.ones((1, 1)), np.full((1, 1), 2**53 + 1)], "the integer 9007199254740993 among others in row 1"),
+        (
+            [np.array([[-1]]), None, np.full((1, 1), 2**64 - 1, np.uint64)],
+            "the integer 18446744073709551615 among others in row 2",
+        ),
+        ([np.ones((1, 2)), np.ones(2)], "cells of 1 and 2 axes"),
+        ([np.ma.array([[1, 2]], mask=[[0, 1]])], "masked ones of int64 in row 0"),
+    ],
+)
+def test_cells_that_no_dtype_holds_are_refused(cells, found):
+    with pytest.raises(hr.UnsupportedData, match=found) as caught:
+        from_pandas(pd.DataFrame({"m": pd.Series(cells, dtype=object)}))
+    assert caught.value.where.feature == "m"
+
+
+def test_cells_that_are_missing_are_missing():
+    source = from_pandas(pd.DataFrame({"m": [None, np.ones((1, 2)), None, np.full((2, 1), 3)]}))
+    assert source.batch([3, 1])["m"].to_list() == [[[3], [3]], [[1, 1]]]
+
+
+def test_lists_of_text_and_dates_come_back(tmp_path):
+    columns = {
+        "words": hr.Ragged(hr.Strings.from_values(["a", "b\0", ""]), np.array([0, 1, 3])),
+        "pair": hr.Strings.from_values([["a", "b"], ["c", "d"]]),
+        "days": hr.Ragged(np.array(["2000-01-01", "2001-02-03", "NaT"], "M8[D]"), np.array([0, 1, 3])),
+    }
+    frame = to_pandas(hr.ColumnSource(columns))
+    again = from_pandas(frame).batch([0, 1])
+    assert {name: column.to_list() for name, column in again.items()} == {
+        name: column.to_list() for name, column in columns.items()
+    }
+    frame[["words", "pair"]].to_parquet(tmp_path / "x.parquet")
+    assert hr.open(tmp_path / "x.parquet").batch([0, 1])["words"].to_list() == [["a"], ["b\0", ""]]
+
+
+def test_the_hint_for_a_null_can_be_followed():
+    frame = pd.DataFrame({"x": pd.array([1, None], dtype="Int64")})
+    with pytest.raises(hr.SchemaMismatch, match="found none") as caught:
+        from_pandas(frame).batch([1])
+    assert (caught.value.where.record, caught.value.where.feature) == (1, "x")
+    assert "fillna" in str(caught.value)
+    assert "schema=" not in str(caught.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,91 @@ def test_polars_is_an_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
     with pytest.raises(hr.MissingExtra, match=r'pip install "headrace\[polars\]"'):
         source.to_polars()
+
+
+def series():
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    large = [2**62 + 1, 5]
+    yield pandas.array(large, dtype="Int64"), large, "int64"
+    yield pandas.Series(large, dtype=object, index=[3, 3]), large, "int64"
+    yield pandas.Series([[1], [2, 3]]), [[1], [2, 3]], "int64"
+    yield pandas.Series([True, False], dtype="boolean"), [True, False], "bool"
+    yield pandas.Series(["a", "b"], dtype="category"), ["a", "b"], "str"
+    yield pandas.Series(["a", "b"]), ["a", "b"], "str"
+    yield (
+        pandas.Series(np.array(["2020-01-01", "2020-06-01"], "M8[ns]")).dt.tz_localize("Europe/Berlin"),
+        None,
+        "M8[ns]",
+    )
+    yield pandas.arrays.SparseArray([0, 1]), [0, 1], "int64"
+    yield arrow.array([[1], [2, 3]]), [[1], [2, 3]], "int64"
+    yield arrow.chunked_array([[1], [2]]), [1, 2], "int64"
+    yield arrow.array([1, 2], arrow.date32()), None, "M8[D]"
+
+
+def test_series_and_arrow_arrays_are_columns_as_in_a_table():
+    for column, values, dtype in series():
+        for given in ({"values": column}, *([column] if hasattr(column, "shape") else [])):
+            source = as_source(given)
+            assert source.schema["values"].dtype == dtype, column
+            found = source.batch([0, 1])["values"]
+            if values is not None:
+                assert (found.to_list() if hasattr(found, "to_list") else found.tolist()) == values
+
+
+def test_a_null_in_a_series_is_not_rounded_or_taken_for_an_object():
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    for column in (
+        pandas.array([2**62 + 1, None], dtype="Int64"),
+        pandas.Series(["a", None]),
+        arrow.array([True, None]),
+    ):
+        for make in (as_source, hr.ColumnSource):
+            with pytest.raises(hr.SchemaMismatch, match="a value, found none") as caught:
+                make({"x": column})
+            assert (caught.value.where.record, caught.value.where.feature) == (1, "x")
+    assert np.isnan(as_source({"x": arrow.array([1.5, None])})[1]["x"])
+
+
+def test_a_column_of_structs_is_one_for_each_field():
+    arrow = pytest.importorskip("pyarrow")
+    source = as_source({"p": arrow.array([{"x": 1, "y": "a"}]), "q": [2]})
+    assert source[0] == {"p/x": 1, "p/y": "a", "q": 2}
+    with pytest.raises(hr.UnsupportedData, match="every column name once"):
+        as_source({"p": arrow.array([{"x": 1}]), "p/x": [5]})
+
+
+@pytest.mark.parametrize("column", [[dt.date(2000, 1, 1)], [[1, None], [2, 3]], [object()], np.array([{"a": 1}])])
+def test_objects_are_no_bytes(column):
+    with pytest.raises(TypeError, match="column 'x' must hold numbers, text or bytes, got (date|NoneType|object|dict)"):
+        as_source({"x": column})
+
+
+def test_arrays_of_objects_are_what_they_hold():
+    columns = {
+        "number": np.array([1, 2.5], object),
+        "rows": np.array([[1], [2, 3]], object),
+        "label": hr.ColumnSource({"y": np.arange(2)})["y"],
+    }
+    batch = as_source(columns).batch([0, 1])
+    assert (batch["number"].dtype, batch["number"].tolist()) == (np.float64, [1, 2.5])
+    assert batch["rows"].to_list() == [[1], [2, 3]]
+    assert batch["label"].tolist() == [0, 1]
+
+
+class Split(list):
+    """Looks like a dataset of Hugging Face."""
+
+    __module__ = "datasets.arrow_dataset"
+
+    def with_format(self, kind):
+        return self
+
+
+@pytest.mark.parametrize("split", [Split(), hr.ColumnSource(COLUMNS)])
+def test_splits_are_no_columns(split):
+    for make in (hr.open, as_source, lambda given: hr.Loader(given, 2)):
+        with pytest.raises(TypeError, match=r"the splits 'train', 'test'. Choose one, as in splits\['train'\]"):
+            make({"train": split, "test": split})
+    with pytest.raises(TypeError, match="column 'x' is a source"):
+        hr.ColumnSource({"x": hr.ColumnSource(COLUMNS)})

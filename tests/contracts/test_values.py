@@ -441,3 +441,46 @@ def test_rows_held_at_once():
     assert sizer.take(130, 10_000) == 1024
     assert sizer.take(130, 140) == 10
     assert RowSizer(64, 16, 1).rows == 16
+
+
+@pytest.mark.parametrize(
+    ("rows", "values"),
+    [
+        ([["7\0", "a"], [], ["b"]], [["7\0", "a"], [], ["b"]]),
+        ([[b"abc\0"], [b"d"]], [[b"abc\0"], [b"d"]]),
+        ([np.array(["a"]), ["b\0"]], [["a"], ["b\0"]]),
+        ([[["a", "b"]], [["c\0", "d"]]], [[["a", "b"]], [["c\0", "d"]]]),
+        ([["a"], ["b"]], [["a"], ["b"]]),
+        ([np.ma.array([1.5, 2.5], mask=[0, 0]), [3]], [[1.5, 2.5], [3]]),
+    ],
+)
+def test_from_list_keeps_values(rows, values):
+    assert hr.Ragged.from_list(rows).to_list() == values
+
+
+@pytest.mark.parametrize(
+    ("rows", "at"),
+    [
+        ([["7\0", "a"], [7]], 1),
+        ([["a", 1]], 0),
+        ([["a"], np.array([3])], 1),
+        ([[b"a"], [b"b"], ["c"]], 2),
+        ([["a"], [None]], 1),
+        ([[1], np.ma.array([1, 2], mask=[0, 1])], 1),
+    ],
+)
+def test_from_list_refuses_rows_of_several_kinds_and_masked_ones(rows, at):
+    with pytest.raises(hr.SchemaMismatch) as caught:
+        hr.Ragged.from_list(rows)
+    assert caught.value.where.record == at
+
+
+def test_from_list_fills_masked_floats():
+    for dtype in (None, "float32"):
+        assert str(hr.Ragged.from_list([np.ma.array([1.0, 2.0], mask=[0, 1])], dtype).to_list()) == "[[1.0, nan]]"
+
+
+def test_take_wants_positions_in_one_axis():
+    for column in (hr.Ragged.from_list([[1], [2]]), Strings.from_values(["a", "b"])):
+        with pytest.raises(TypeError, match=r"positions must be in one axis, got an array of shape \(1, 2\)"):
+            column.take([[0, 1]])

@@ -273,3 +273,18 @@ def test_damaged_arrays():
         with pytest.raises(SchemaMismatch) as caught:
             codec.decode_batch(codec.spans_of([encode({"x": good}), encode({"x": bad})]))
         assert (caught.value.where.record, caught.value.where.feature) == (1, "x")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "values"),
+    [("int64", [], []), ("bool", [], []), ("uint8", (), []), ("uint64", [2**64 - 1, 0], [2**64 - 1, 0])],
+)
+def test_lists_without_values_and_large_integers_are_encoded(dtype, given, values):
+    found = Tensor(shape=(None,), dtype=dtype).encode_example(given)
+    assert (found.dtype, found.tolist()) == (np.dtype(dtype), values)
+
+
+@pytest.mark.parametrize("given", [[0.5], ["a"], [2**64], [-1, 2**64 - 1]])
+def test_lists_that_do_not_fit_are_still_refused(given):
+    with pytest.raises(SchemaMismatch):
+        Tensor(shape=(None,), dtype="uint64").encode_example(given)

@@ -10,7 +10,7 @@ import pytest
 from tests.loading.fakes import Numbers
 
 from headrace.contracts.values import Ragged
-from headrace.errors import MissingExtra, TransformError, UnsupportedData
+from headrace.errors import MissingExtra, SchemaMismatch, TransformError, UnsupportedData
 from headrace.loading.handover import converter
 from headrace.loading.loader import Loader
 
@@ -171,3 +171,53 @@ def test_a_transform_fails_before_the_hand_over():
 
     with pytest.raises(TransformError, match="failed with ValueError: no"):
         list(Loader(Numbers(20), 2, map_batch=fail))
+
+
+@pytest.mark.parametrize(
+    "to", [pytest.param("torch", marks=pytest.mark.torch), pytest.param("jax", marks=pytest.mark.jax)]
+)
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_numbers_of_ml_dtypes_are_handed_over(to, name):
+    pytest.importorskip(to)
+    dtype = getattr(pytest.importorskip("ml_dtypes"), name)
+    array = np.array([[1, 0.5], [2, 4]]).astype(dtype)
+    found = converter(to)({"x": array, "turned": array.T[::-1], "rows": Ragged(array, np.array([0, 2]))})
+    for column, expected in ((found["x"], array), (found["turned"], array.T[::-1]), (found["rows"].values, array)):
+        assert not isinstance(column, np.ndarray)
+        assert str(column.dtype).removeprefix("torch.") == name
+        assert column.tolist() == expected.astype(float).tolist()
+
+
+@pytest.mark.parametrize(
+    ("to", "name"),
+    [
+        pytest.param("torch", "int4", marks=pytest.mark.torch),
+        pytest.param("jax", "float6_e2m3fn", marks=pytest.mark.jax),
+    ],
+)
+def test_numbers_that_a_library_lacks_are_refused(to, name):
+    pytest.importorskip(to)
+    array = np.array([1, 2]).astype(getattr(pytest.importorskip("ml_dtypes"), name))
+    with pytest.raises(UnsupportedData, match=f"found {name}") as caught:
+        converter(to)({"x": array})
+    assert caught.value.where.feature == "x"
+
+
+@pytest.mark.torch
+def test_fields_of_records_become_tensors():
+    pytest.importorskip("torch")
+    records = np.array([(1, 2.5, 7), (3, 4.5, 8)], [("a", "i1"), ("b", "f8"), ("c", "i2")])
+    found = converter("torch")({name: records[name] for name in "abc"})
+    assert {name: column.tolist() for name, column in found.items()} == {"a": [1, 3], "b": [2.5, 4.5], "c": [7, 8]}
+
+
+@pytest.mark.parametrize(
+    "to", [pytest.param("torch", marks=pytest.mark.torch), pytest.param("jax", marks=pytest.mark.jax)]
+)
+def test_masked_values_do_not_appear(to):
+    pytest.importorskip(to)
+    found = converter(to)({"x": np.ma.array([1.0, 2.0], mask=[0, 1])})["x"]
+    assert str(found.tolist()) == "[1.0, nan]"
+    with pytest.raises(SchemaMismatch, match="masked ones of int64") as caught:
+        converter(to)({"x": np.ma.array([1, 2], mask=[0, 1])})
+    assert caught.value.where.feature == "x"

@@ -266,3 +266,20 @@ def test_tensors_are_padded_and_packed_like_arrays(times):
         assert isinstance(found["x"], torch.Tensor)
         assert found["x"].dtype == torch.int16
         assert [column.tolist() for column in found.values()] == [column.tolist() for column in expected.values()]
+
+
+@pytest.mark.parametrize(
+    ("make", "made"),
+    [
+        (hr.Pad("t"), "t_length"),
+        (hr.Bucket("t", bounds=(4,)), "t_length"),
+        (hr.Pack("t", length=4), "t_segment"),
+        (hr.Pack("t", length=4), "t_position"),
+    ],
+)
+def test_features_are_not_replaced_by_others(make, made):
+    batch = {"t": hr.Ragged.from_list([[1, 2], [3]]), made: np.array([70, 80])}
+    with pytest.raises(hr.SchemaMismatch, match="every feature name once") as caught:
+        make(batch)
+    assert caught.value.where.feature == made
+    assert batch[made].tolist() == [70, 80]

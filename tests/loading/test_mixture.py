@@ -304,3 +304,11 @@ def test_a_state_belongs_to_quotas_or_not():
 def test_invalid_mixtures(sources, words):
     with pytest.raises(TypeError, match=words):
         Mixture(sources)
+
+
+@pytest.mark.parametrize("positions", [[0.7, 1.9], [False, True], [[0, 1]], np.array([1.0])])
+def test_positions_that_are_no_integers_are_refused(positions):
+    mixture = Mixture({Numbers(4): 1})
+    with pytest.raises(TypeError, match="positions must be"):
+        mixture.batch(positions)
+    assert all(len(column) == 0 for column in mixture.batch([]).values())

@@ -366,3 +366,12 @@ def test_images_of_several_sizes_can_be_used_below():
     assert twice.batch([0, len(packed)])["image"].to_list() == [rows[0], rows[0]]
     mixture = hr.Mixture([(packed, 1), (packed, 1)])
     assert next(iter(hr.Loader(mixture, 2)))["image"].to_list() == [rows[0], rows[0]]
+
+
+@pytest.mark.parametrize("made", ["t_segment", "t_position"])
+def test_features_are_not_replaced_by_others(made):
+    source = hr.ColumnSource({"t": hr.Ragged.from_list([[1, 2], [3]]), made: np.array([70, 80])})
+    with pytest.raises(hr.SchemaMismatch, match="every feature name once") as caught:
+        hr.Packed(source, 4, feature="t")
+    assert caught.value.where.feature == made
+    assert hr.Packed(source.rename({made: "other"}), 4, feature="t")[0]["other"].tolist() == [70, 80]

@@ -406,3 +406,13 @@ def test_few_large_examples_are_read_at_a_time(monkeypatch):
     assert len(source.window(5, feature="r")) == 500 * 600
     assert max(rows for rows, _ in held) > 256
     assert max(size for _, size in held) <= 100_000
+
+
+def test_an_array_without_axes_is_an_index():
+    source = hr.ColumnSource({"x": np.arange(4)})
+    assert source[np.array(2)] == {"x": 2}
+    assert source["x"][np.array(-1)] == 3
+    with pytest.raises(IndexError, match="index 4 is outside"):
+        source[np.array(4)]
+    with pytest.raises(TypeError, match="indices are a sequence of integers"):
+        source[np.array(2.0)]

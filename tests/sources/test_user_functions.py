@@ -260,3 +260,49 @@ def test_batches_of_other_features_are_refused():
         list(hr.Loader(source.map(other).select("a"), 2, threads=0))
     with pytest.raises(SchemaMismatch, match="for example [02]"):  # the batch that is made first decides
         list(hr.Loader(source.map(other), 2, threads=2))
+
+
+@pytest.mark.parametrize("other", [1.0, None, np.ones(2), "a"])
+def test_none_is_no_value(other):
+    source = hr.ColumnSource({"x": np.arange(4)})
+
+    def gap(example):
+        return {"a": None if example["x"] == 2 else other}
+
+    for made in (source.map(gap), source.flat_map(lambda example: [gap(example)])):
+        with pytest.raises(SchemaMismatch) as caught:
+            made.batch([2])
+        assert caught.value.where == Where(record=2, feature="a")
+    with pytest.raises(SchemaMismatch) as caught:
+        source.map(gap).batch([3, 2])
+    assert caught.value.where == Where(record=2 if other is not None else 3, feature="a")
+
+
+def test_values_that_examples_lack_may_be_passed_on():
+    class Optional:
+        schema = hr.Schema({"x": hr.Feature("bytes")})
+
+        def __len__(self):
+            return 2
+
+        def batch(self, indices):
+            return {"x": np.array([None, 5], object)[indices]}
+
+        def where(self, index):
+            return Where(record=index)
+
+    assert hr.Source(Optional()).map(dict).batch([1, 0])["x"].tolist() == [5, None]
+
+
+@pytest.mark.torch
+def test_tensors_with_gradients_are_stacked_and_others_named():
+    torch = pytest.importorskip("torch")
+    source = hr.ColumnSource({"x": np.arange(4)})
+    made = source.map(lambda example: {"a": torch.ones(2, requires_grad=True)})
+    assert made.batch([0, 1])["a"].tolist() == [[1, 1], [1, 1]]
+    other = source.map(
+        lambda example: {"a": torch.ones(2, dtype=torch.bfloat16 if example["x"] == 2 else torch.float32)}
+    )
+    with pytest.raises(SchemaMismatch, match="a value that becomes a NumPy array") as caught:
+        other.batch([1, 2])
+    assert caught.value.where == Where(record=2, feature="a")

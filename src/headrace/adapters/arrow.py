@@ -29,13 +29,15 @@ from headrace.formats.table.arrow_types import (
 from headrace.formats.table.blocks import RowBlocks
 from headrace.formats.table.to_arrow import MOST_OFFSET
 from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
-from headrace.formats.table.values import BadValue
+from headrace.formats.table.values import MISSING_HINT, BadValue
 from headrace.sources.node import Node
 from headrace.sources.source import Source
 from headrace.sources.stacking import any_width, widen
 
-__all__ = ["ArrowNode", "check_source", "from_arrow", "read_columns", "to_arrow", "to_reader"]
+__all__ = ["ArrowNode", "check_source", "find_schema", "from_arrow", "read_columns", "to_arrow", "to_reader"]
 
+FILL_HINT = "Fill it before, as with frame.fillna(...) or pyarrow.compute.fill_null(...), or leave such rows out."
+"""What to do about a null in memory, where no schema can be given."""
 BLOCK = 8192
 BLOCK_ROWS = 1 << 16
 STATE = ("table", "schema", "_leaves", "_names", "_has_misfits")
@@ -180,7 +182,7 @@ class ArrowNode(RowBlocks):
         self._leaves = list(leaves_of(table.schema))
         if schema is None:
             text = (table.schema.metadata or {}).get(KEY.encode())
-            schema = schema_of_leaves(self._leaves, Where(), embedded=embedded_schema(text))
+            schema = find_schema(self._leaves, embedded_schema(text))
         self.schema = schema
         self._names = tuple(schema)
         self._has_misfits = False
@@ -247,6 +249,19 @@ class ArrowNode(RowBlocks):
         return {name: value for name, value in self.__dict__.items() if name in STATE}
 
 
+def find_schema(leaves: list[Leaf], embedded: Schema | None = None) -> Schema:
+    """The features of the columns of a table in memory.
+
+    Raises:
+        UnsupportedData: A type has no feature, or a name is there twice.
+    """
+    try:
+        return schema_of_leaves(leaves, Where(), embedded=embedded)
+    except UnsupportedData as error:
+        hint = "Convert, rename or drop that column first."  # no schema can be given
+        raise UnsupportedData(error.where, expected=error.expected, found=error.found, hint=hint) from error
+
+
 def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indices) -> Batch:
     """The columns of some rows; ``indices`` are their numbers, for messages."""
     columns = {}
@@ -257,7 +272,8 @@ def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indice
             )
         except BadValue as bad:
             where = Where(record=int(indices[bad.row]) if bad.row < len(indices) else None, feature=leaf.name)
-            raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+            hint = FILL_HINT if bad.hint == MISSING_HINT else bad.hint
+            raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=hint) from bad
     return columns
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headrace._optional import require
-from headrace.adapters.arrow import ArrowNode, check_source, read_columns, to_arrow
+from headrace.adapters.arrow import ArrowNode, check_source, find_schema, read_columns, to_arrow
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
-from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of, schema_of_leaves
+from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
 from headrace.sources.decoded import decode_images
 from headrace.sources.node import Node, stored_bytes
 from headrace.sources.source import Source
@@ -41,7 +42,8 @@ def from_hf(dataset: Any, *, decode: bool = True) -> Any:
         their shape, other lists are ragged.
 
     Raises:
-        UnsupportedData: it is a stream (``IterableDataset``), which has no random access, or a column has no array type.
+        UnsupportedData: it is a stream (``IterableDataset``), which has no random access, or a column has no array type. On reading: an
+            image is stored by a path that cannot be read.
     """
     if isinstance(dataset, Mapping):
         return {name: from_hf(split, decode=decode) for name, split in dataset.items()}
@@ -68,7 +70,7 @@ class HfNode:
         self._files = [name for name, feature in features.items() if type(feature).__name__ in FILES]
         table = _plain(self.dataset[:0], self._files)
         self._leaves: list[Leaf] = list(leaves_of(table.schema))
-        schema = schema_of_leaves(self._leaves, Where())
+        schema = find_schema(self._leaves)
         self.schema: Schema = Schema({name: _refine(feature, features.get(name)) for name, feature in schema.items()})
 
     def __len__(self) -> int:
@@ -80,11 +82,14 @@ class HfNode:
         table = getattr(getattr(self.dataset, "data", None), "table", None)
         if not (isinstance(table, arrow().Table) and hasattr(self.dataset, "_indices")):
             return None
-        if table.column_names != self.dataset.column_names:
-            return None
+        if table.column_names != self.dataset.column_names or any(map(_has_paths, self._columns_of_files(table))):
+            return None  # files are read with the examples that need them
         chosen = self.dataset._indices
         rows = ArrowNode(_plain(table, self._files), self.schema)
         return rows, None if chosen is None else np.asarray(chosen.column(0)).astype(np.int64)
+
+    def _columns_of_files(self, table: Any) -> list[Any]:
+        return [table.column(name) for name in self._files]
 
     def batch(self, indices: Indices, /) -> Batch:
         if len(indices) and self._backing is not None:
@@ -93,7 +98,7 @@ class HfNode:
         is_run = len(indices) > 0 and bool((np.diff(indices) == 1).all())
         key = slice(int(indices[0]), int(indices[-1]) + 1) if is_run else indices.tolist()
         table = self.dataset[key] if len(indices) else self.dataset[:0]
-        return read_columns(_plain(table, self._files), self._leaves, self.schema, indices)
+        return read_columns(_plain(table, self._files, indices), self._leaves, self.schema, indices)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_backing"}
@@ -119,19 +124,64 @@ def _is_in(leaf: str, column: str) -> bool:
     return leaf == column or leaf.startswith(column + "/")
 
 
-def _plain(table: Any, files: list[str]) -> Any:
-    """The table with files as their bytes, and the library's own array types as the lists in which they are stored."""
+def _has_paths(column: Any) -> bool:
+    """Whether some files are stored by their paths."""
+    return any(chunk.field("bytes").null_count > chunk.field("path").null_count for chunk in column.chunks)
+
+
+def _read_files(chunk: Any, name: str, indices: Indices) -> Any:
+    """The bytes of some files, those that are stored by their paths read now, as the library does: from the current folder on.
+
+    Raises:
+        UnsupportedData: A path is not one of this machine, or its file cannot be read.
+    """
+    contents, paths = chunk.field("bytes"), chunk.field("path")
+    if not contents.null_count:
+        return contents
+    found = contents.to_pylist()
+    for row, path in enumerate(paths.to_pylist()):
+        if found[row] is None and path is not None:
+            where = Where(record=int(indices[row]), feature=name)
+            if "://" in path:
+                raise _no_file(path, "a URL", where)
+            try:
+                found[row] = Path(path).read_bytes()
+            except OSError as error:
+                raise _no_file(path, str(error.strerror), where) from error
+    return arrow().array(found, arrow().binary())
+
+
+def _no_file(path: str, found: str, where: Where) -> UnsupportedData:
+    hint = "It is stored by its path: make that readable from here, or store the bytes, as dataset.push_to_hub() does."
+    return UnsupportedData(where, expected=f"a file at {path!r}", found=found, hint=hint)
+
+
+def _plain(table: Any, files: list[str], indices: Indices | None = None) -> Any:
+    """The table with files as their bytes, and the library's own array types as the lists in which they are stored.
+
+    Args:
+        table: Some rows.
+        files: The columns of files.
+        indices: The numbers of the rows, if files that are stored by their paths are to be read. ``None``: those are null.
+    """
     pa = arrow()
     for position, name in enumerate(table.column_names):
         column = table.column(position)
         if name in files:
-            chunks, kind = [chunk.field("bytes") for chunk in column.chunks], pa.binary()
+            chunks, kind = _bytes_of(column, name, indices), pa.binary()
         elif isinstance(column.type, pa.ExtensionType):
             chunks, kind = [chunk.storage for chunk in column.chunks], column.type.storage_type
         else:
             continue
         table = table.set_column(position, name, pa.chunked_array(chunks, kind))
     return table
+
+
+def _bytes_of(column: Any, name: str, indices: Indices | None) -> list[Any]:
+    if indices is None:
+        return [chunk.field("bytes") for chunk in column.chunks]
+    ends = np.cumsum([0, *map(len, column.chunks)])
+    return [_read_files(chunk, name, indices[end:]) for chunk, end in zip(column.chunks, ends, strict=False)]
 
 
 def _refine(feature: Feature, own: Any) -> Feature:

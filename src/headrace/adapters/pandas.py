@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from headrace._numbers import to_array
 from headrace._optional import require
 from headrace.adapters.arrow import check_source, from_arrow
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.sources.source import Source
+from headrace.sources.stacking import stack
 
 __all__ = ["from_pandas", "to_pandas"]
 
@@ -50,7 +54,8 @@ def _series(pandas: Any, column: Any, feature: Feature) -> Any:
         return pandas.Series(column, dtype=None if column.dtype.kind in "mM" else column.dtype)  # days: pandas has none
     values = np.empty(column.shape[0] if hasattr(column, "shape") else len(column), object)
     for row in range(len(values)):
-        values[row] = column[row]
+        cell = column[row]
+        values[row] = np.asarray(cell) if isinstance(cell, Strings) else cell  # pandas and Parquet know no others
     return pandas.Series(values)
 
 
@@ -85,28 +90,68 @@ def from_pandas(frame: Any) -> Source:
 
 def _arrow_column(pa: Any, series: Any, name: str) -> Any:
     try:
-        first = series.iloc[0] if series.dtype == object and len(series) else None
+        cells = series.tolist() if series.dtype == object else []
+        first = next((cell for cell in cells if not _is_missing(cell)), None)
+        if isinstance(first, (np.ndarray, Strings, Ragged)) and (found := _nested_lists(pa, cells)) is not None:
+            return found
         if isinstance(first, np.ndarray) and first.ndim > 1:
-            return pa.array([np.asarray(cell).tolist() for cell in series], _lists(pa, first.dtype, first.ndim))
-        if isinstance(first, Ragged):
-            levels = 1
-            while isinstance(first.values, Ragged):
-                first, levels = first.values, levels + 1
-            kind = _lists(pa, first.dtype, levels + first.values.ndim)
-            return pa.array([cell.to_list() for cell in series], kind)
+            return pa.array([None if _is_missing(cell) else np.asarray(cell).tolist() for cell in cells])
         return pa.array(series, from_pandas=True)
     except (TypeError, ValueError, AttributeError, ArithmeticError, NotImplementedError) as error:
+        found = str(error.args[0] if error.args else error)
+        if isinstance(error, SchemaMismatch):
+            found = f"{error.found} in row {error.where.record}"
         raise UnsupportedData(
             Where(feature=name),
             expected="a column of one type that Arrow supports",
-            found=str(error.args[0] if error.args else error),
+            found=found,
             hint="Change the column, or leave it out: frame.drop(columns=[...]).",
         ) from error
 
 
-def _lists(pa: Any, dtype: np.dtype[Any], levels: int) -> Any:
-    """The type of nested lists of a dtype; ``None`` where values are objects, so that Arrow finds it."""
-    kind = None if dtype.kind == "O" else pa.from_numpy_dtype(dtype)
-    for _ in range(levels if kind is not None else 0):
-        kind = pa.list_(kind)
-    return kind
+def _is_missing(cell: Any) -> bool:
+    return (
+        cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and math.isnan(cell))
+    )
+
+
+def _nested_lists(pa: Any, cells: list[Any]) -> Any:
+    """Cells of arrays or of rows, as lists of the dtype that holds the values of all. ``None`` if that is unknown: they are objects.
+
+    Raises:
+        SchemaMismatch: No dtype holds all values. ``where.record`` is the row.
+        ValueError: Cells have different numbers of axes.
+    """
+    rows = [row for row, cell in enumerate(cells) if not _is_missing(cell)]
+    flats, levels = zip(*(_take_apart(cells[row]) for row in rows), strict=True)
+    try:
+        column = stack([{"": flat} for flat in flats])[""]
+    except SchemaMismatch as error:
+        raise error.relocated(Where(record=rows[error.where.record or 0])) from error
+    values = column.values if isinstance(column, Ragged) else column.reshape(-1)
+    if isinstance(values, Strings):
+        array = column_to_arrow(values, Feature("str" if values.is_text else "bytes"))
+    elif values.dtype == object:
+        return None
+    else:
+        array = column_to_arrow(values, Feature(values.dtype))
+    if len({len(lengths) for lengths in levels}) > 1:
+        raise ValueError(f"cells of {' and '.join(map(str, sorted({len(each) for each in levels})))} axes")
+    for lengths in reversed(list(zip(*levels, strict=True))):
+        offsets = np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths]))
+        array = pa.LargeListArray.from_arrays(pa.array(offsets), array)
+    if len(rows) == len(cells):
+        return array
+    places = np.cumsum([not _is_missing(cell) for cell in cells]) - 1
+    return array.take(pa.array(places, mask=np.array([_is_missing(cell) for cell in cells])))
+
+
+def _take_apart(cell: Any) -> tuple[Any, list[Any]]:
+    """The values of a cell end to end, and the lengths of its lists, level by level."""
+    if isinstance(cell, Ragged):
+        values, inner = _take_apart(cell.values)
+        return values, [np.array([len(cell)]), cell.lengths, *inner[1:]]
+    array = np.ma.asanyarray(cell) if isinstance(cell, np.ma.MaskedArray) else to_array(cell)
+    lengths = [np.full(math.prod(array.shape[:axis]), length) for axis, length in enumerate(array.shape)]
+    flat = array.reshape(-1)
+    return flat.astype(object) if flat.dtype.kind in "SU" else flat, lengths

@@ -15,7 +15,8 @@ from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy.header import fields_of
 from headrace.sources.source import ColumnSource, Source
-from headrace.sources.stacking import as_columns, stack
+from headrace.sources.stacking import stack
+from headrace.sources.tables import as_columns
 
 __all__ = ["as_columns_or_source", "as_source", "check_example", "check_values"]
 
@@ -51,9 +52,10 @@ def as_columns_or_source(given: Any) -> Source | dict[str, Any] | None:
         return given
     if callable(getattr(given, "batch", None)) and hasattr(given, "where") and hasattr(given, "schema"):
         return Source(given)  # such as a Mixture
-    if isinstance(given, Mapping) and not hasattr(given, "tocsr"):
-        return as_columns(given)
     library = type(given).__module__.partition(".")[0]
+    if isinstance(given, Mapping) and not hasattr(given, "tocsr"):
+        _refuse_splits(given)
+        return as_columns(given)
     if library == "pandas" and len(getattr(given, "shape", ())) != 1:
         return from_pandas(given)
     if library in ("polars", "pyarrow") and len(getattr(given, "shape", ())) != 1:
@@ -73,6 +75,17 @@ def as_columns_or_source(given: Any) -> Source | dict[str, Any] | None:
             f"expected a source, which has len() and batch(indices), columns or examples, got {type(given).__name__}. {hint}"
         )
     return None
+
+
+def _refuse_splits(given: Mapping[str, Any]) -> None:
+    """Refuse the splits of a dataset: they would be taken for columns."""
+    for name, value in given.items():
+        is_dataset = type(value).__module__.partition(".")[0] == "datasets" and hasattr(value, "with_format")
+        if is_dataset or isinstance(value, Source):
+            raise TypeError(
+                f"expected a source, columns or examples, got a {type(given).__name__} of the splits {', '.join(map(repr, given))}. "
+                f"Choose one, as in splits[{name!r}], or join them, as in one.concat(other)."
+            )
 
 
 def _array_columns(given: Any) -> dict[str, Any]:

@@ -8,11 +8,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import fill_masked
 from headrace._optional import require
 from headrace.contracts.values import Ragged
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import DataError, UnsupportedData, Where
 
 __all__ = ["Arrive", "Convert", "CudaStage", "To", "converter", "handover", "jax_putter", "torch_device"]
+
+REGISTERED = 2
+"""What ``dtype.isbuiltin`` is for dtypes that another package adds to NumPy, such as bfloat16 of ``ml_dtypes``."""
 
 
 class Staged(NamedTuple):
@@ -152,10 +156,11 @@ def converter(to: To) -> Convert | None:
     """A function that converts a batch of NumPy arrays to one of ``to``; ``None`` for NumPy itself.
 
     It converts the arrays inside dicts, lists and tuples. Values without an equivalent stay unchanged: text and bytes
-    (:class:`~headrace.Strings`), dates, records, scipy's sparse arrays.
+    (:class:`~headrace.Strings`), dates, records, scipy's sparse arrays. Masked floats become NaN, other masked values are refused, and
+    so are numbers of ``ml_dtypes`` that the library lacks.
 
-    - **torch**: ``torch.from_numpy``, no copy: the tensor holds the batch's memory. (Read-only, byte-swapped or reversed
-      arrays, which only ``map_batch`` can bring in, are copied.) A :class:`Ragged` becomes a ``Ragged`` of two tensors,
+    - **torch**: ``torch.from_numpy``, no copy: the tensor holds the batch's memory. (Read-only, byte-swapped, reversed or
+      unaligned arrays, which only ``map_batch`` can bring in, are copied.) A :class:`Ragged` becomes a ``Ragged`` of two tensors,
       which ``torch.nested.nested_tensor_from_jagged(r.values, r.offsets)`` takes. Its offsets stay on the host, so that rows
       are found without waiting for a device.
     - **jax**: ``jax.device_put`` on the default device. JAX holds 64-bit numbers as 32-bit ones unless ``jax_enable_x64`` is
@@ -181,26 +186,39 @@ def _convert_all(convert: Convert, *, offsets: Convert | None) -> Convert:
 
     def go(value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            return convert(value)
+            return convert(value if type(value) is np.ndarray else fill_masked(value))
         if isinstance(value, dict):
-            return {name: go(item) for name, item in value.items()}
+            return {name: go_named(name, item) for name, item in value.items()}
         if isinstance(value, (list, tuple)):
             return type(value)(map(go, value)) if not hasattr(value, "_fields") else type(value)(*map(go, value))
         if isinstance(value, Ragged):
             return Ragged.trust(go(value.values), offsets(value.offsets) if offsets else value.offsets)
         return value
 
+    def go_named(name: Any, value: Any) -> Any:
+        try:
+            return go(value)
+        except DataError as error:
+            raise error.relocated(Where(feature=name if isinstance(name, str) else None)) from error
+
     return go
 
 
 def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
-    from_numpy = require("torch", extra="torch").from_numpy
+    torch = require("torch", extra="torch")
+    from_numpy = torch.from_numpy
 
     def convert(array: npt.NDArray[Any]) -> Any:
-        if not _is_number(array.dtype):
+        dtype = array.dtype
+        if not _is_number(dtype):
             return array
-        if not array.flags.writeable or not array.dtype.isnative or min(array.strides, default=0) < 0:
-            array = array.astype(array.dtype.newbyteorder("="))
+        if not array.flags.writeable or not dtype.isnative or not _is_even(array):
+            array = array.astype(dtype.newbyteorder("="))
+        if dtype.isbuiltin == REGISTERED:
+            kind = getattr(torch, dtype.name, None)
+            if kind is None or not kind.is_floating_point or kind.itemsize != dtype.itemsize:
+                raise _no_equivalent(dtype, "PyTorch")
+            return from_numpy(array.view(f"u{dtype.itemsize}")).view(kind)
         return from_numpy(array.view(array.dtype.str))  # long and long long are one type to torch
 
     return convert
@@ -215,14 +233,29 @@ def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
             return array
         if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
             _check_fits(array)
-        return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+        try:
+            return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+        except (TypeError, RuntimeError) as error:
+            if array.dtype.isbuiltin != REGISTERED:
+                raise
+            raise _no_equivalent(array.dtype, "JAX") from error
 
     return convert
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
     """Whether other libraries have this dtype: no other library has 80-bit or 128-bit numbers."""
-    return dtype.kind in "biufc" and dtype.char not in "gG"
+    return (dtype.kind in "biufc" and dtype.char not in "gG") or dtype.isbuiltin == REGISTERED
+
+
+def _is_even(array: npt.NDArray[Any]) -> bool:
+    """Whether a tensor can share an array's memory: no axis is reversed, or a field among others of other sizes."""
+    return array.flags.aligned and not any(stride < 0 or stride % array.itemsize for stride in array.strides)
+
+
+def _no_equivalent(dtype: np.dtype[Any], library: str) -> UnsupportedData:
+    hint = "Convert it in map or map_batch, as with array.astype(np.float32)."
+    return UnsupportedData(Where(), expected=f"numbers of a dtype that {library} has", found=dtype.name, hint=hint)
 
 
 def _check_fits(array: npt.NDArray[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.stacking import ragged_rows
 
-__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "as_names", "check_packing", "fill_packed"]
+__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "as_names", "check_new", "check_packing", "fill_packed"]
 
 
 Overlong = Literal["raise", "truncate", "split"]
@@ -37,7 +37,7 @@ class Pad:
         truncate: Cut longer rows to ``length``; otherwise they are an error. ``<feature>_length`` is the length after cutting.
 
     Raises:
-        SchemaMismatch: (when called) a row is longer, or the feature has no axis that varies.
+        SchemaMismatch: (when called) a row is longer, the feature has no axis that varies, or ``<feature>_length`` is there already.
         TypeError: (when called) text is to be filled with other values.
         ValueError: (when called) the dtype does not hold ``fill``.
 
@@ -70,6 +70,7 @@ class Pad:
         """The batch with its features padded."""
         padded = dict(batch)
         for name in self.features:
+            check_new(padded, f"{name}_length")
             rows = ragged_rows(batch[name], name)
             lengths = rows.lengths
             length = self.length
@@ -97,7 +98,7 @@ class Bucket:
         truncate: Cut rows that are longer than the last bound; otherwise they are an error.
 
     Raises:
-        SchemaMismatch: (when called) a row is longer than the last bound.
+        SchemaMismatch: (when called) a row is longer than the last bound, or ``<feature>_length`` is there already.
         TypeError: (when called) text is to be filled with other values.
         ValueError: (when called) the dtype does not hold ``fill``.
 
@@ -152,7 +153,7 @@ class Pack:
             count as separate rows (other features are repeated for each piece).
 
     Raises:
-        SchemaMismatch: (when called) a row is longer, or lengths differ between the features.
+        SchemaMismatch: (when called) a row is longer, lengths differ between the features, or a feature has a name that this makes.
         TypeError: (when called) text is to be filled with other values.
         ValueError: (when called) the dtype does not hold ``fill``.
 
@@ -220,6 +221,7 @@ def fill_packed(
         for name, rows in columns.items()
     }
     first, longest = next(iter(columns)), int(pieces.lengths.max(initial=0))
+    check_new(batch, f"{first}_segment", f"{first}_position")
     packed[f"{first}_segment"] = moves.repeat(segment, (count, length))
     counting = np.arange(longest, dtype=np.int32)
     packed[f"{first}_position"] = moves.place(counting, np.zeros_like(row), (count, length), 0)
@@ -329,6 +331,22 @@ def check_packing(length: int, overlong: str) -> None:
     """
     _check(length >= 1, f"length must be at least 1, got {length}")
     _check(overlong in ("raise", "truncate", "split"), f"overlong is 'raise', 'truncate' or 'split', got {overlong!r}")
+
+
+def check_new(features: Container[str], *made: str) -> None:
+    """Check that no feature has the name of one that packing or padding makes.
+
+    Raises:
+        SchemaMismatch: One has.
+    """
+    for name in made:
+        if name in features:
+            raise SchemaMismatch(
+                Where(feature=name),
+                expected="every feature name once",
+                found=f"{name!r} in the examples, and made of {name.rpartition('_')[0]!r}",
+                hint="rename() that feature first, or leave it out with select().",
+            )
 
 
 def as_names(features: str | Sequence[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
+from headrace._arguments import check_integers
 from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, Locates, ReadsBatches, defines, offers
 from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, read_batch
 from headrace.contracts.schema import Schema
@@ -160,8 +161,8 @@ class Mixture:
         return _where(self.sources[component], index)
 
     def batch(self, positions: npt.ArrayLike) -> Batch:
-        """The examples at these positions, stacked."""
-        return self.batch_with_keys(np.asarray(positions, np.int64), None)
+        """The examples at these positions, stacked. Those beyond an epoch are positions of later ones."""
+        return self.batch_with_keys(check_integers(positions).astype(np.int64, copy=False), None)
 
     def batch_with_keys(self, wanted: Indices, keys: RandomKeys | None, /) -> Batch:
         """:meth:`batch` with the loader's random numbers, one key for each position."""

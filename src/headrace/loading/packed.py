@@ -18,7 +18,7 @@ from headrace.contracts.random_keys import RandomKeys
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
-from headrace.loading.lengths import Overlong, Pieces, as_names, check_packing, fill_packed
+from headrace.loading.lengths import Overlong, Pieces, as_names, check_new, check_packing, fill_packed
 from headrace.sources.node import Node, cuts_cleanly, encoded_node, narrow
 from headrace.sources.operations.expand import read_keyed, read_lengths
 from headrace.sources.source import Source
@@ -57,7 +57,7 @@ class Packed(Source):
 
     Raises:
         NoSuchFeature: There is no such feature.
-        SchemaMismatch: The feature has no varying axis. On first use: a sequence is longer than ``length``. On reading:
+        SchemaMismatch: The feature has no varying axis, or another one has a name that packing makes. On first use: a sequence is longer than ``length``. On reading:
             lengths differ between the features, or from those read before or given.
         ValueError: On reading: the dtype does not hold ``fill``.
 
@@ -196,6 +196,7 @@ class PackedNode:
     def _packed_schema(self, schema: Schema) -> Schema:
         names, length = self.plan.features, self.plan.length
         packed = {name: Feature(schema[name].dtype, (length, *schema[name].shape[1:])) for name in names}
+        check_new(schema, *(f"{names[0]}_{kind}" for kind in ("segment", "position")))
         for kind in ("segment", "position"):
             packed[f"{names[0]}_{kind}"] = Feature("int32", (length,))
         for name, feature in schema.items():

@@ -164,7 +164,7 @@ class Source(Sequence[Example_co]):
         """An example for an integer, a list of them for several integers, a source for a slice, a mask or names, a column for a name."""
         if isinstance(index, slice):
             return self._slice(index)
-        if isinstance(index, (list, tuple, np.ndarray, range)):
+        if isinstance(index, (list, tuple, range)) or (isinstance(index, np.ndarray) and index.ndim):
             return self._several(index)
         if isinstance(index, str):
             return FeatureColumn(self.select(index))

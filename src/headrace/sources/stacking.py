@@ -9,98 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import align, is_safe, is_unchanged, to_array
+from headrace._numbers import MASKED, align, fill_masked, is_safe, is_unchanged, to_array
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["any_width", "as_columns", "ragged_rows", "row", "schema_of", "stack", "widen"]
-
-
-MASKED = {np.ma.MaskedArray, type(np.ma.masked)}
-
-
-def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns as batches hold them: arrays, :class:`Strings`, :class:`Ragged`, sparse rows, and lists where shapes differ.
-
-    Args:
-        columns: Names to arrays ``(n, ...)`` of NumPy or of a library whose arrays convert to them; lists of values; SciPy
-            matrices of any format; :class:`Ragged`; :class:`Strings`. Masked floats become NaN.
-
-    Raises:
-        TypeError: A value is not a column, or has no NumPy dtype; the message names it.
-        SchemaMismatch: A column mixes text, bytes and numbers, or no dtype holds its numbers; the message names the row.
-    """
-    for name in columns:
-        if not isinstance(name, str):
-            raise TypeError(f"names of columns are str, got {name!r}")
-    return {name: _as_column(column, name) for name, column in columns.items()}
-
-
-def _as_column(column: Any, name: str) -> Any:
-    if isinstance(column, (Ragged, Strings)) or (
-        type(column) is np.ndarray and column.ndim and column.dtype.names is None
-    ):
-        if isinstance(column, np.ndarray) and column.dtype == object:
-            _check_objects(column, name)
-        return column
-    if hasattr(column, "tocsr"):
-        return _sparse_column(column, name)
-    if isinstance(column, Mapping):
-        raise TypeError(f"column {name!r} is a dict: give the columns in it separate names, as {name}/...")
-    if isinstance(column, (list, tuple)):
-        missing = next((at for at, value in enumerate(column) if value is None), None)
-        if missing is not None:
-            raise SchemaMismatch(Where(record=missing, feature=name), expected="a value", found="None")
-        return _stack_values(list(column), name) if column else np.zeros(0)
-    if isinstance(column, (str, bytes)) or not (hasattr(column, "__array__") or hasattr(column, "__len__")):
-        raise _no_column(name, f"{type(column).__name__} {column!r:.80}")
-    array = _as_array(column, name)
-    if array.ndim == 0:
-        raise _no_column(name, f"the single value {array!r:.80}")
-    if array.dtype.names is not None:
-        raise TypeError(
-            f"column {name!r} is a structured array: give each of its fields {array.dtype.names} as a column"
-        )
-    return array
-
-
-def _check_objects(column: npt.NDArray[Any], name: str) -> None:
-    if column.ndim == 1:
-        _check_kinds(column, name)
-    _as_array(column, name)
-
-
-def _sparse_column(column: Any, name: str) -> Any:
-    if len(column.shape) != len(("rows", "columns")):
-        raise _no_column(name, f"a sparse array of shape {column.shape}")
-    return column if column.format == "csr" else column.tocsr()
-
-
-def _as_array(column: Any, name: str) -> Any:
-    if hasattr(column, "detach"):  # a tensor with gradients does not convert
-        column = column.detach()
-    if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
-        if column.dtype.kind != "f":
-            raise TypeError(
-                f"column {name!r} has masked values of {column.dtype}: fill them first, with array.filled(...)"
-            )
-        return column.filled(np.nan)
-    try:
-        return to_array(column)
-    except SchemaMismatch as error:
-        raise error.relocated(Where(feature=name)) from error
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"column {name!r} does not become a NumPy array: {error}") from error
-
-
-def _no_column(name: str, found: str) -> TypeError:
-    expected = "an array or a list with one value for each example"
-    return TypeError(
-        f"column {name!r} must be {expected}, got {found}. A single example is written as [{{...}}], a list of one."
-    )
+__all__ = ["any_width", "check_kinds", "ragged_rows", "row", "schema_of", "stack", "stack_values", "widen"]
 
 
 def row(batch: Batch, index: int) -> dict[str, Any]:
@@ -128,19 +44,28 @@ def stack(examples: Sequence[Example]) -> Batch:
     for position, example in enumerate(examples):
         if example.keys() != examples[0].keys():
             raise SchemaMismatch(Where(record=position), expected=f"the features {names}", found=str(list(example)))
-    return {name: _stack_values([example[name] for example in examples], name) for name in names}
+    return {name: stack_values([example[name] for example in examples], name) for name in names}
 
 
-def _stack_values(values: list[Any], name: str) -> Any:
+def stack_values(values: list[Any], name: str) -> Any:
+    """The column of at least one value: see :func:`stack`.
+
+    Args:
+        values: Of the examples.
+        name: Their feature, for messages.
+
+    Raises:
+        SchemaMismatch: One is text and another one something else, or no dtype holds all numbers. ``where.record`` is its position.
+    """
     first = values[0]
     if isinstance(first, (bytes, str)):
-        _check_kinds(values, name)
+        check_kinds(values, name)
         column = np.empty(len(values), object)
         column[:] = values
         return without_objects(column)
     types = set(map(type, values))
     if types & MASKED:
-        return _stack_values([_unmask(value, at, name) for at, value in enumerate(values)], name)
+        return stack_values(_fill_masked(values, name), name)
     if types == {Strings}:
         return _stack_strings(values)
     if Ragged in types:
@@ -154,10 +79,14 @@ def _stack_values(values: list[Any], name: str) -> Any:
 
 def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
     """Numbers, and arrays or lists of anything."""
+    if any(hasattr(kind, "detach") for kind in types):  # a tensor with gradients does not convert
+        values = [value.detach() if hasattr(value, "detach") else value for value in values]
     try:
         arrays = list(map(np.asarray, values))
     except ValueError:  # lists of lists of different lengths
         return _nest_lists(values, name)
+    except (TypeError, RuntimeError) as error:
+        raise _no_array(values, name, error) from error
     dtypes = {array.dtype for array in arrays}
     if any(dtype.kind == "O" for dtype in dtypes):
         arrays = [_to_array(value, at, name) for at, value in enumerate(values)]
@@ -171,18 +100,23 @@ def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
     return _join(arrays, {array.dtype for array in arrays}, values, name)
 
 
-def _unmask(value: Any, at: int, name: str) -> Any:
-    """A masked array with NaN in the place of what is masked; any other value as it is."""
-    if not isinstance(value, np.ma.MaskedArray):
-        return value
-    if np.ma.is_masked(value) and value.dtype.kind != "f":
-        raise SchemaMismatch(
-            Where(record=at, feature=name),
-            expected="values",
-            found=f"masked ones of {value.dtype}",
-            hint="Fill them first, with array.filled(...).",
-        )
-    return value.filled(np.nan) if np.ma.is_masked(value) else value.filled()
+def _no_array(values: list[Any], name: str, error: Exception) -> SchemaMismatch:
+    """The error for values of which one does not become an array, such as a tensor on a GPU."""
+    at = 0
+    for at, value in enumerate(values):  # noqa: B007 - the first that fails
+        try:
+            np.asarray(value)
+        except (TypeError, RuntimeError):
+            break
+    found = f"{type(values[at]).__name__}: {error}"
+    return SchemaMismatch(Where(record=at, feature=name), expected="a value that becomes a NumPy array", found=found)
+
+
+def _fill_masked(values: list[Any], name: str) -> list[Any]:
+    try:
+        return [fill_masked(value, at) for at, value in enumerate(values)]
+    except SchemaMismatch as error:
+        raise error.relocated(Where(feature=name)) from error
 
 
 def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: list[Any], name: str) -> Any:
@@ -238,7 +172,7 @@ def _texts_in(rows: list[Any]) -> list[Strings] | None:
     return None
 
 
-def _check_kinds(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:
+def check_kinds(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:
     """Refuse what is neither text nor bytes below text or bytes, and one below the other."""
     first = values[0] if len(values) else None
     kind = str if isinstance(first, str) else bytes if isinstance(first, (bytes, bytearray)) else None
@@ -293,7 +227,7 @@ def _nest_lists(rows: list[Any], name: str) -> Ragged:
         levels.append(lengths)
         records, rows = np.repeat(records, lengths), list(chain.from_iterable(rows))
     try:
-        column = _stack_values(rows, name) if rows else np.zeros(0)
+        column = stack_values(rows, name) if rows else np.zeros(0)
     except SchemaMismatch as error:
         raise error.relocated(Where(record=int(records[error.where.record or 0]))) from error
     for depth, lengths in reversed(list(enumerate(levels))):

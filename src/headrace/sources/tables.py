@@ -6,18 +6,22 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from headrace import _hooks
+from headrace._numbers import to_array
+from headrace._optional import require
 from headrace.contracts.protocols import CutsCleanly, defines, known_bytes
 from headrace.contracts.records import GivesReader, IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows
-from headrace.errors import SchemaMismatch, Where
+from headrace.errors import MissingExtra, SchemaMismatch, UnsupportedData, Where
 from headrace.sources.node import Node, examples_by_index, rows_of
-from headrace.sources.stacking import as_columns, schema_of
+from headrace.sources.stacking import check_kinds, schema_of, stack_values
 from headrace.sources.views import Selected
 
-__all__ = ["ColumnNode", "TableNode", "table_node"]
+__all__ = ["ColumnNode", "TableNode", "as_columns", "table_node"]
 
 BLOCK = 256
 """Rows that iteration reads at a time."""
@@ -92,7 +96,7 @@ class ColumnNode:
     """Examples that are in memory as columns.
 
     Args:
-        columns: As :func:`~headrace.sources.stacking.as_columns` takes them.
+        columns: As :func:`as_columns` takes them.
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -140,3 +144,138 @@ def _take(column: Any, indices: Indices) -> Any:
     if isinstance(column, (list, Ragged, Strings)):
         return take_rows(column, indices)
     return column.tocsr()[indices] if hasattr(column, "tocsr") else np.asarray(column)[indices]
+
+
+def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns as batches hold them: arrays, :class:`Strings`, :class:`Ragged`, sparse rows, and lists where shapes differ.
+
+    Args:
+        columns: Names to arrays ``(n, ...)`` of NumPy or of a library whose arrays convert to them; lists of values; SciPy
+            matrices of any format; :class:`Ragged`; :class:`Strings`. Masked floats become NaN. Series and Arrow arrays are read as
+            frames and tables of them are; one of structs gives a column for each field.
+
+    Raises:
+        TypeError: A value is not a column, or has no NumPy dtype; the message names it.
+        SchemaMismatch: A column mixes text, bytes and numbers, no dtype holds its numbers, or a value is missing; the message names
+            the row.
+        UnsupportedData: A series or an Arrow array has no array type, or two columns get one name.
+    """
+    found: dict[str, Any] = {}
+    for name, column in columns.items():
+        if not isinstance(name, str):
+            raise TypeError(f"names of columns are str, got {name!r}")
+        table = _table_of(column, name)
+        made = {name: _as_column(column, name)} if table is None else _read_table(table, column, name)
+        if twice := found.keys() & made.keys():
+            where = Where(feature=min(twice))
+            raise UnsupportedData(
+                where, expected="every column name once", found="two of it", hint="Rename one of them."
+            )
+        found.update(made)
+    return found
+
+
+def _table_of(column: Any, name: str) -> Callable[[], Any] | None:
+    """Makes a table or frame of a series or an Arrow array, whose values NumPy may take for others; ``None`` for anything else."""
+    library = type(column).__module__.partition(".")[0]
+    if library == "pyarrow" and hasattr(column, "null_count"):
+        return lambda: require("pyarrow", extra="arrow").table({name: column})
+    if library == "polars" and hasattr(column, "to_frame"):
+        return lambda: column.alias(name).to_frame()
+    dtype = getattr(column, "dtype", None) if library == "pandas" else None
+    if dtype is None or type(dtype).__name__ == "SparseDtype":
+        return None
+    if isinstance(dtype, np.dtype) and (dtype.kind != "O" or not len(column)):
+        return None
+    return lambda: require("pandas", extra="sklearn").DataFrame({name: column})
+
+
+def _read_table(table: Callable[[], Any], column: Any, name: str) -> Batch:
+    try:
+        source = _hooks.as_source(table())
+    except MissingExtra:  # pandas can do without pyarrow
+        return {name: _as_column(list(column), name)}
+    return source.batch(np.arange(len(source)))  # type: ignore[no-any-return]
+
+
+def _as_column(column: Any, name: str) -> Any:
+    if isinstance(column, (Ragged, Strings)):
+        return column
+    if type(column) is np.ndarray and column.ndim and column.dtype.names is None:
+        return column if column.dtype != object or not column.size else _object_column(column, name)
+    if hasattr(column, "tocsr"):
+        return _sparse_column(column, name)
+    if isinstance(column, (list, tuple)):
+        missing = next((at for at, value in enumerate(column) if value is None), None)
+        if missing is not None:
+            raise SchemaMismatch(Where(record=missing, feature=name), expected="a value", found="None")
+        return _refuse_objects(stack_values(list(column), name), name) if column else np.zeros(0)
+    _check_is_column(column, name)
+    array = _as_array(column, name)
+    if array.ndim == 0:
+        raise _no_column(name, f"the single value {array!r:.80}")
+    if array.dtype.names is not None:
+        raise TypeError(
+            f"column {name!r} is a structured array: give each of its fields {array.dtype.names} as a column"
+        )
+    return _refuse_objects(array, name)
+
+
+def _check_is_column(column: Any, name: str) -> None:
+    if isinstance(column, Mapping):
+        raise TypeError(f"column {name!r} is a dict: give the columns in it separate names, as {name}/...")
+    if callable(getattr(column, "batch", None)) and not hasattr(column, "__array__"):
+        raise TypeError(f"column {name!r} is a source: pass that source by itself, or one.zip(other) for several")
+    if isinstance(column, (str, bytes)) or not (hasattr(column, "__array__") or hasattr(column, "__len__")):
+        raise _no_column(name, f"{type(column).__name__} {column!r:.80}")
+
+
+def _object_column(column: npt.NDArray[Any], name: str) -> Any:
+    """An array of objects: text or bytes as they are, anything else as a list of them."""
+    if not isinstance(column.flat[0], (str, bytes, bytearray)):
+        return _as_column(column.tolist(), name)
+    if column.ndim == 1:
+        check_kinds(column, name)
+    return _refuse_objects(column, name)
+
+
+def _refuse_objects(column: Any, name: str) -> Any:
+    """The column, if it holds numbers, text or bytes, and no other objects."""
+    if not isinstance(column, np.ndarray) or column.dtype != object:
+        return column
+    others = [value for value in column.flat if not isinstance(value, (str, bytes, bytearray))]
+    if others:
+        value = next((value for value in others if not np.isscalar(value)), others[0])
+        found = f"{type(value).__name__} {value!r:.60}"
+        raise TypeError(f"column {name!r} must hold numbers, text or bytes, got {found}: convert its values first")
+    return column
+
+
+def _sparse_column(column: Any, name: str) -> Any:
+    if len(column.shape) != len(("rows", "columns")):
+        raise _no_column(name, f"a sparse array of shape {column.shape}")
+    return column if column.format == "csr" else column.tocsr()
+
+
+def _as_array(column: Any, name: str) -> Any:
+    if hasattr(column, "detach"):  # a tensor with gradients does not convert
+        column = column.detach()
+    if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
+        if column.dtype.kind != "f":
+            raise TypeError(
+                f"column {name!r} has masked values of {column.dtype}: fill them first, with array.filled(...)"
+            )
+        return column.filled(np.nan)
+    try:
+        return to_array(column)
+    except SchemaMismatch as error:
+        raise error.relocated(Where(feature=name)) from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"column {name!r} does not become a NumPy array: {error}") from error
+
+
+def _no_column(name: str, found: str) -> TypeError:
+    expected = "an array or a list with one value for each example"
+    return TypeError(
+        f"column {name!r} must be {expected}, got {found}. A single example is written as [{{...}}], a list of one."
+    )

@@ -105,16 +105,19 @@ class UserFunction:
             raise self._failure(indices[len(made)], (), fault) from fault
         return made
 
-    def stack(self, made: Sequence[Example], indices: Sequence[int], expected: Iterable[str] | None = None) -> Batch:
+    def stack(
+        self, made: Sequence[Example], indices: Sequence[int], given: Batch, expected: Iterable[str] | None = None
+    ) -> Batch:
         """Stack examples that the function made.
 
         Args:
             made: The examples, ``n``.
             indices: ``n`` indices of the examples in ``parent`` that they were made of.
+            given: The examples that they were made of. If one lacks a value, those made may lack values, too.
             expected: The names of their features, if known.
 
         Raises:
-            SchemaMismatch: Two have different features.
+            SchemaMismatch: Two have different features, or a value is None.
         """
         names = list(made[0] if expected is None else expected)
         wanted = set(names)
@@ -127,13 +130,31 @@ class UserFunction:
                 hint="The function must return the same features for every example.",
             )
         try:
-            return stack(made)
+            stacked = stack(made)
+            self._check_values(stacked, given)
         except SchemaMismatch as error:  # it names the row among these examples
             raise error.relocated(self.parent.where(indices[error.where.record or 0])) from error
+        return stacked
+
+    def _check_values(self, made: Batch, given: Batch) -> None:
+        gap = _find_none(made)
+        if gap is not None and _find_none(given) is None:
+            hint = "Return a value in its place, such as NaN, or leave the feature out of every example."
+            raise SchemaMismatch(gap, expected="a value", found=f"None from {self.name}", hint=hint)
 
     def _failure(self, index: int, generator: Iterable[np.random.Generator], error: Exception) -> TransformError:
         place = f"{self.name} on example {index}" + "".join(f" ({describe(each)})" for each in generator)
         return TransformError(place, self.parent.where(index), error)
+
+
+def _find_none(batch: Batch) -> Where | None:
+    """The first value that is None. Only columns of Python objects can have one."""
+    for name, column in batch.items():
+        if isinstance(column, list) or (isinstance(column, np.ndarray) and column.dtype == object):
+            at = next((at for at, value in enumerate(column) if value is None), None)
+            if at is not None:
+                return Where(record=at, feature=name)
+    return None
 
 
 def found_instead(made: object) -> str:
@@ -188,7 +209,7 @@ class Mapped:
             own = (RandomKeys.of_indices(indices) if keys is None else keys).skip(self._stream)
             drawn = zip(examples, at, own.generators(), strict=True)
             made = [function.make(example, index, generator) for example, index, generator in drawn]
-        stacked = function.stack(made, at, self._names)
+        stacked = function.stack(made, at, batch, self._names)
         self._names = list(stacked)
         return stacked
 

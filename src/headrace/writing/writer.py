@@ -21,7 +21,8 @@ from headrace.formats.registry import format_named
 from headrace.io.write.atomic import Closing
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import as_columns, schema_of, stack
+from headrace.sources.stacking import schema_of, stack
+from headrace.sources.tables import as_columns
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from headrace.writing.target import Target

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import to_array
 from headrace.contracts.values import Ragged
 from headrace.datasets.features.base import (
     BYTES,
@@ -192,7 +193,9 @@ class Tensor(LeafFeature):
             return None
         if self.declared_dtype == BYTES:
             return self._encode_bytes(value)
-        array = np.asarray(value)
+        array = to_array(value)
+        if not array.size:  # a list without values has no dtype of its own
+            array = np.zeros(array.shape, self.value_dtype)
         is_float = array.dtype.kind in "fc" and np.can_cast(array.dtype, self.value_dtype, "same_kind")
         if not is_float and not np.can_cast(array.dtype, self.value_dtype, "safe"):
             array = self._cast(array)

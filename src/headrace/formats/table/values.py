@@ -17,6 +17,7 @@ from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
 __all__ = [
+    "MISSING_HINT",
     "NAT",
     "BadValue",
     "column_of",
@@ -31,6 +32,7 @@ __all__ = [
 
 NAT = int(np.iinfo(np.int64).min)
 """The number that means NaT."""
+MISSING_HINT = "Open it with schema= and give the feature a default, or a dtype that has NaN."
 POINT = re.compile(r"[+-]?\d{4,}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?)?)?")
 
 
@@ -120,7 +122,7 @@ def missing(row: int) -> BadValue:
         row,
         "a value",
         "none (null)",
-        "Open it with schema= and give the feature a default, or a dtype that has NaN.",
+        MISSING_HINT,
     )
 
 

@@ -98,7 +98,7 @@ class FeatureColumn(Sequence[Any]):
     def __getitem__(self, index: Sequence[int] | npt.NDArray[Any]) -> Any: ...
     def __getitem__(self, index: Any) -> Any:
         """A value for an integer, a column for a slice or a mask, values as in a batch for a sequence of integers."""
-        if isinstance(index, (list, tuple, np.ndarray, range, FeatureColumn)):
+        if isinstance(index, (list, tuple, range, FeatureColumn)) or (isinstance(index, np.ndarray) and index.ndim):
             chosen = self._source[index] if is_mask(index) else None
             return self.batch(index) if chosen is None else FeatureColumn(chosen)
         found = self._source[index]
