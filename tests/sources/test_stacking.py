@@ -4,6 +4,7 @@ import pytest
 import headrace as hr
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
+from headrace.sources import stacking
 from headrace.sources.stacking import any_width, stack
 
 
@@ -177,3 +178,19 @@ def test_masked_values_are_not_what_is_below_the_mask():
     with pytest.raises(SchemaMismatch, match=r"masked ones of int64 - at .*record 1, feature 'x'"):
         source.map(lambda example: {"x": integers if example["i"] else integers.data}).batch([0, 1])
     assert source.map(lambda example: {"x": np.ma.array([1, 2])}).batch([0])["x"].tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f2", "?", "c8", "M8[s]", "m8[ms]", "S4", "U3", ">i4", "V5", "O", [("a", "i4"), ("b", "f8")]]
+)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0), (2, 3)])
+def test_arrays_of_one_shape_are_stacked_as_by_numpy(dtype, shape):
+    for count in (1, 2, 65):
+        arrays = [
+            np.full(shape, at, dtype) if dtype in ("f2", "O", ">i4") else np.zeros(shape, dtype) for at in range(count)
+        ]
+        found, wanted = stacking._stack_alike(arrays, {array.dtype for array in arrays}), np.stack(arrays)
+        assert (found.dtype, found.shape, found.tolist()) == (wanted.dtype, wanted.shape, wanted.tolist())
+        assert not any(np.shares_memory(found, array) for array in arrays)
+    mixed = [np.zeros(shape, np.int8), np.ones(shape, np.float64)]
+    assert stacking._stack_alike(mixed, {array.dtype for array in mixed}).tolist() == np.stack(mixed).tolist()
