@@ -113,3 +113,19 @@ def test_polars_is_an_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
     with pytest.raises(hr.MissingExtra, match=r'pip install "headrace\[polars\]"'):
         source.to_polars()
+
+
+def test_a_generator_may_change_what_it_yielded():
+    def again():
+        example = {"x": np.zeros(2, np.int64)}
+        for k in range(4):
+            example["x"][:] = example["k"] = k
+            yield example
+
+    for source in (
+        hr.open(again()),
+        hr.from_generator(again),
+        hr.from_generator(again, {"x": hr.Feature("int8", (2,)), "k": hr.Feature("int64")}),
+    ):
+        batch = source.batch(range(4))
+        assert batch["k"].tolist() == batch["x"][:, 1].tolist() == [0, 1, 2, 3]

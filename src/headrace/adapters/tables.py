@@ -16,6 +16,7 @@ from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy.header import fields_of
 from headrace.sources.source import ColumnSource, Source
 from headrace.sources.stacking import as_columns, stack
+from headrace.sources.user_functions import copy_example
 
 __all__ = ["as_columns_or_source", "as_source", "check_example", "check_values"]
 
@@ -102,10 +103,11 @@ def _refusal(given: Any) -> str:
 
 def _stack_examples(given: Iterable[Any]) -> dict[str, Any]:
     examples = []
+    is_held = isinstance(given, (list, tuple))  # all examples are there, unlike those of a generator
     for number, example in enumerate(given):
         if type(example) is not dict:
             check_example(example, number)
-        examples.append(example)
+        examples.append(example if is_held else copy_example(example))
     columns = stack(examples)
     check_values(columns, 0)
     return columns

@@ -1,7 +1,8 @@
-"""The user's own functions on examples: those that change an example, and those that keep or leave it out."""
+"""The user's own functions on examples: those that change an example, and those that keep or leave it out; and copies of what they yield."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import count, islice, repeat
@@ -12,7 +13,8 @@ import numpy as np
 from headrace.contracts.protocols import PicksRows
 from headrace.contracts.random_keys import RandomKeys, describe, generators_at, read_batch
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.sources.node import (
     Node,
@@ -27,12 +29,67 @@ from headrace.sources.node import (
 from headrace.sources.stacking import row, schema_of, stack
 from headrace.sources.views import Chosen, keep_features
 
-__all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below", "fitting", "found_instead"]
+__all__ = [
+    "Filtered",
+    "Mapped",
+    "UserFunction",
+    "check_callable",
+    "copy_example",
+    "filters_below",
+    "fitting",
+    "found_instead",
+]
 
 FILTERED_AT_ONCE = 4096
 """Examples that a condition looks at together, if they are small."""
 HELD_AT_ONCE = 256
 """The same where whole examples are held meanwhile."""
+CONSTANT = frozenset(
+    {bool, int, float, complex, str, bytes, type(None)}
+    | {kind for kind in np.sctypeDict.values() if kind is not np.void}
+)
+"""Types whose values never change."""
+
+
+def copy_example(example: Example) -> dict[str, Any]:
+    """An example that stays as it is, whatever becomes of the arrays, lists and the dict that it was made of.
+
+    Callers may fill one buffer again and again, and generators may change the dict that they yielded.
+    """
+    return {
+        name: value
+        if (kind := type(value)) in CONSTANT
+        else value.copy()  # here, to save a call for each array
+        if kind is np.ndarray and not value.dtype.hasobject
+        else _copy_value(value)
+        for name, value in example.items()
+    }
+
+
+def _copy_value(value: Any) -> Any:
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.copy() if not value.dtype.hasobject else copy.deepcopy(value)
+    if kind is list or kind is tuple:
+        if CONSTANT.issuperset(map(type, value)):
+            return value.copy() if kind is list else value
+        return kind([item if type(item) in CONSTANT else _copy_value(item) for item in value])
+    if kind is Ragged:
+        return Ragged.trust(_copy_value(value.values), _copy_value(value.offsets))
+    if kind is Strings:
+        return value.take(np.arange(len(value)))
+    if kind is bytearray:
+        return value.copy()
+    # Arrays of other libraries, asked by their type: an image would compute the attribute.
+    if any(hasattr(kind, name) for name in ("__array__", "__array_interface__", "tocsr")):
+        found = getattr(value, "clone", None) or getattr(
+            value, "copy", None
+        )  # of PyTorch and Polars, and of most others
+        return value if found is None else found()
+    try:
+        return np.array(memoryview(value))
+    except (TypeError, ValueError):  # something else, which is refused where it is looked at
+        return value
 
 
 def check_callable(given: Any, name: str) -> Any:

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Any, Self
 
 from headrace._arguments import flag, word
+from headrace.adapters.tables import check_example
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
@@ -16,11 +17,12 @@ from headrace.contracts.values import Example
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import widen
+from headrace.sources.stacking import schema_of, widen
+from headrace.sources.user_functions import copy_example
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import batches_of, open_writer, rows_of, slice_rows, storable
 from headrace.writing.target import Target
-from headrace.writing.writer import Writer, as_examples
+from headrace.writing.writer import BLOCK_EXAMPLES, Writer, as_examples, infer_schema
 
 __all__ = ["write", "write_records"]
 
@@ -78,7 +80,7 @@ def write(
             one array (the feature ``values``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`headrace.Writer`.
         shards: The number of files. Each gets consecutive examples if their number is known (a source, columns, a list);
-            examples of an iterator are distributed round-robin.
+            examples of an iterator are distributed round-robin. Types are inferred for all files together.
         progress: Show a progress bar.
 
     Returns:
@@ -104,7 +106,9 @@ def write(
                     writer.write_batch(batch) if isinstance(batch, dict) else writer.write(batch[0])
                     bar.advance(n)
             return writer.count
-        return _write_runs(target, batches, total, codec, schema, bar)
+        if schema is None:
+            schema, batches = _infer(examples, batches, target, codec)
+        return _write_runs(target, batches, total, codec, Schema(schema), bar)
 
 
 def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
@@ -128,28 +132,38 @@ def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[An
     return schema, chain(first, batches)
 
 
+def _infer(examples: Any, batches: Iterator[Any], target: Target, codec: str | None) -> tuple[Schema, Iterator[Any]]:
+    """The schema of all shards, and all batches: that of the columns, or of the first examples, as in one file."""
+    if isinstance(examples, Mapping):
+        return fit_text(schema_of(examples), target.format, codec), batches
+    first = []
+    for number, (example,) in enumerate(islice(batches, BLOCK_EXAMPLES)):
+        check_example(example, number)
+        first.append(copy_example(example))
+    return infer_schema(first, target, codec), chain(((example,) for example in first), batches)
+
+
 def _write_runs(
-    target: Target, batches: Iterator[Any], total: int, codec: str | None, schema: Any, bar: Progress
+    target: Target, batches: Iterator[Any], total: int, codec: str | None, schema: Schema, bar: Progress
 ) -> int:
     """Write consecutive examples to each shard. All shards get their names together, at the end."""
-    bounds = target.bounds(total)
-    with (
-        DeferredRenames() as together,
-        _Runs(target, codec, None if schema is None else Schema(schema), bounds, together) as runs,
-    ):
+    with DeferredRenames() as together, _Runs(target, codec, schema, target.bounds(total), together) as runs:
         for batch in batches:
             bar.advance(runs.add(batch))
-    return total
+    return runs.done
 
 
 class _Runs:
-    """Cuts batches at the bounds of shards. A shard is finished when it is complete, and waits for its name."""
+    """Cuts batches at the bounds of shards. A shard is finished when it is complete, and waits for its name.
+
+    The last one gets all that follows: some iterables have more examples than their ``len`` says.
+    """
 
     def __init__(
         self,
         target: Target,
         codec: str | None,
-        schema: Schema | None,
+        schema: Schema,
         bounds: list[tuple[int, int]],
         together: DeferredRenames,
     ) -> None:
@@ -167,21 +181,25 @@ class _Runs:
         start = 0
         while start < n:
             writer, room = self._writer()
-            stop = min(n, start + room)
+            stop = min(n, start + room) if room else n
             if isinstance(item, dict):
                 writer.write_batch(slice_rows(item, start, stop))
             else:
                 writer.write(item[0])
             self.done += stop - start
-            if stop - start == room:
+            if stop - start == room and len(self.writers) < len(self.bounds):
                 self._end()
             start = stop
         return n
 
     def _writer(self) -> tuple[Writer, int]:
-        while not self.writers or self.bounds[len(self.writers) - 1][1] <= self.done:
+        """The writer of the next example, and how many it takes; 0: all that follow."""
+        while not self.writers or (len(self.writers) < len(self.bounds) and self._bound() <= self.done):
             self._open_next()
-        return self.writers[-1], self.bounds[len(self.writers) - 1][1] - self.done
+        return self.writers[-1], self._bound() - self.done if len(self.writers) < len(self.bounds) else 0
+
+    def _bound(self) -> int:
+        return self.bounds[len(self.writers) - 1][1]
 
     def _end(self) -> None:
         while self.ended < len(self.writers):
@@ -189,9 +207,6 @@ class _Runs:
             self.ended += 1
 
     def _open_next(self) -> None:
-        if self.schema is None and self.writers:
-            self.writers[-1]._flush()
-            self.schema = self.writers[-1].schema
         path = self.target.paths[len(self.writers)]
         self.writers.append(
             Writer(

@@ -21,7 +21,7 @@ from headrace.contracts.values import Batch, Example, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.sources.node import Node, cuts_cleanly, examples_of, narrow, read_blocks, runs_of, stored_bytes, stream
 from headrace.sources.stacking import ragged_rows, row, schema_of, stack
-from headrace.sources.user_functions import UserFunction, found_instead
+from headrace.sources.user_functions import UserFunction, copy_example, found_instead
 from headrace.sources.views import keep_features
 
 __all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]
@@ -72,16 +72,18 @@ class FlatMapped:
         return np.cumsum(counts, dtype=np.int64)
 
     def _maker(self) -> UserFunction:
-        """The function, with all that it gives as a list: a generator fails where it is called."""
+        """The function, with all that it gives as a list: a generator fails where it is called, and may change what it yielded."""
         maker = UserFunction(self.function, self.parent)
         maker.function = self._make
         return maker
 
     def _make(self, example: Example) -> list[Example]:
-        made = self.function(example)
+        made: Iterable[Any] | None = self.function(example)
         if made is None:
             raise TypeError(f"it must return or yield examples, got {found_instead(None)}")
-        return list(made)
+        if isinstance(made, (list, tuple)):
+            return list(made)
+        return [copy_example(each) if isinstance(each, Mapping) else each for each in made]
 
     @cached_property
     def _first(self) -> Batch:
