@@ -419,3 +419,23 @@ def test_a_wrong_length_loses_nothing(tmp_path, says, gives, end):
     assert len(hr.open(tmp_path / f"x.tfrecord{end}")) == gives
     if gives:
         assert hr.open(tmp_path / f"x.tfrecord{end}").batch(range(gives))["a"].tolist() == list(range(gives))
+
+
+def test_the_home_folder_is_that_of_reading(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    hr.write("~/x.npz@2", {"a": np.arange(3)})
+    hr.convert("~/x.npz@2", "~/y.csv")
+    hr.write_records("~/z.tfrecord", [b"a"])
+    with hr.Writer("~/w.tfrecord") as writer:
+        writer.write({"a": 1})
+    hr.write(
+        "~/images",
+        {"image": np.zeros((2, 3, 3, 3), np.uint8)},
+        format="image_folder",
+        schema={"image": hr.Feature("uint8", (None, None, 3), encoding="png")},
+    )
+    hr.open("~/y.csv").map(dict).cache("~/cache", key="1")
+    names = {"x.npz-00000-of-00002", "x.npz-00001-of-00002", "y.csv", "z.tfrecord", "w.tfrecord", "images", "cache"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert [len(hr.open(f"~/{name}")) for name in ("x.npz@2", "y.csv", "w.tfrecord", "images")] == [3, 3, 1, 2]
