@@ -105,7 +105,10 @@ def test_counts_of_rows_that_disagree(tmp_path):
         if content[at] == 40:  # 20 as a zigzag varint
             for count in (16, 24):
                 (tmp_path / "y.parquet").write_bytes(content[:at] + bytes([2 * count]) + content[at + 1 :])
-                found = pq.read_metadata(tmp_path / "y.parquet")
+                try:
+                    found = pq.read_metadata(tmp_path / "y.parquet")
+                except OSError:  # another field
+                    continue
                 if (found.num_rows, found.row_group(0).num_rows) != (20, 20):
                     assert not hr.verify(tmp_path / "y.parquet").ok
                     with pytest.raises(CorruptFile, match="count of rows in row group 0|rows, as the footer says"):
