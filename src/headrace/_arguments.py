@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["check_integers", "check_offsets", "check_positions", "choice", "flag", "function", "names", "whole", "word"]
+__all__ = [
+    "check_integers",
+    "check_offsets",
+    "check_position",
+    "check_positions",
+    "choice",
+    "flag",
+    "function",
+    "names",
+    "whole",
+    "word",
+]
 
 
 def flag(value: object, name: str) -> bool:
@@ -94,6 +105,19 @@ def names(value: object, name: str) -> None:
         raise TypeError(f"{name} must be several names, such as [{value!r}], got {value!r}")
     if isinstance(value, Sequence) and not all(isinstance(each, str) for each in value):
         raise TypeError(f"{name} must be several names, got {value!r}")
+
+
+def check_position(index: int, count: int, what: str = "record") -> int:
+    """The position of one of ``count`` records. A negative index counts from the end; the position does not.
+
+    Raises:
+        IndexError: It is outside.
+        TypeError: It is no integer.
+    """
+    position = operator.index(index)
+    if not -count <= position < count:
+        raise IndexError(f"{what} {position} of {count}")
+    return position % count
 
 
 def check_positions(rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:

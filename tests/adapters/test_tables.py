@@ -203,3 +203,19 @@ def test_splits_are_no_columns(split):
             make({"train": split, "test": split})
     with pytest.raises(TypeError, match="column 'x' is a source"):
         hr.ColumnSource({"x": hr.ColumnSource(COLUMNS)})
+
+
+def test_a_generator_may_change_what_it_yielded():
+    def again():
+        example = {"x": np.zeros(2, np.int64)}
+        for k in range(4):
+            example["x"][:] = example["k"] = k
+            yield example
+
+    for source in (
+        hr.open(again()),
+        hr.from_generator(again),
+        hr.from_generator(again, {"x": hr.Feature("int8", (2,)), "k": hr.Feature("int64")}),
+    ):
+        batch = source.batch(range(4))
+        assert batch["k"].tolist() == batch["x"][:, 1].tolist() == [0, 1, 2, 3]

@@ -94,3 +94,24 @@ def test_an_index_that_could_not_be_stored(capsys):
         "20 records in 1 file; the index built in 0.50 s",
         "The index was not stored: the cache folder is not writable.",
     ]
+
+
+def test_data_is_never_replaced(run, path, tmp_path):
+    path.rename(tmp_path / "plain")  # a name that does not tell
+    hr.write(tmp_path / "y.npy", np.arange(3))
+    (tmp_path / "other.csv.gz").write_bytes(b"data")
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()}
+    for name in before:
+        done = run("index", tmp_path / "plain", "--text", tmp_path / name)
+        assert done.code == 2
+        assert name in done.err
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()} == before
+    (tmp_path / "old.idx").write_text("of another day")
+    assert run("index", tmp_path / "plain", "--text", tmp_path / "old.idx").code == 0
+    assert (tmp_path / "old.idx").read_text().startswith("0 16")
+
+
+def test_the_home_folder_of_a_text_index(run, path, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run("index", path, "--text", "~/x.idx").code == 0
+    assert (tmp_path / "x.idx").exists()

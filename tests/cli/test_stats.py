@@ -130,3 +130,15 @@ def test_examples_that_fit_a_condition(run, people):
     assert done.code == 0
     assert '"height"' in done.out
     assert hr.stats(hr.open(people).filter(hr.condition("age = 22")), sample=None).total == 3
+
+
+def test_a_page_replaces_no_data(run, people, tmp_path):
+    (tmp_path / "x.npy").write_bytes(b"data")
+    for name in (people, tmp_path / "x.npy"):
+        before = name.read_bytes()
+        done = run("stats", people, "--html", name)
+        assert done.code == 2
+        assert name.name in done.err
+        assert name.read_bytes() == before
+    assert run("stats", people, "--html", tmp_path / "page.html").code == 0
+    assert run("stats", people, "--html", tmp_path / "page.html").code == 0  # again

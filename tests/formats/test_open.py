@@ -206,3 +206,16 @@ def test_opening(tmp_path, file):
         list(open_records([tmp_path / "a.tfrecord", tmp_path / "c.npy"]))
     file("d.rec", reference.framed(b"b"))
     assert len(open_records([tmp_path / "a.tfrecord", tmp_path / "d.rec"])) == 2
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.recordio", "x.array_record", "x.csv", "x.npy"])
+def test_places_count_from_both_ends(tmp_path, name):
+    hr.write(tmp_path / f"{name}@2", {"x": np.arange(6)})
+    records = hr.records(tmp_path / f"{name}@2")
+    places = [records.where(index) for index in range(6)]
+    assert [place.record for place in places] == [0, 1, 2, 0, 1, 2]
+    assert [records.where(index - 6) for index in range(6)] == places
+    assert records.where(True) == places[1]
+    for index in (6, -7):
+        with pytest.raises(IndexError, match=f"{index} of 6"):
+            records.where(index)

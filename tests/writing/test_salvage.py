@@ -52,3 +52,18 @@ def test_formats_that_cannot_be_salvaged(tmp_path):
     with pytest.raises(hr.UnsupportedData, match="a format of records, found npy"):
         salvage(tmp_path / "x.npy", tmp_path / "out.npy")
     assert not (tmp_path / "out.npy").exists()
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record"])
+def test_shards_are_no_place_for_what_is_salvaged(tmp_path, name):
+    hr.write_records(tmp_path / name, PAYLOADS)
+    with pytest.raises(hr.UnsupportedData, match=r"found that of shards.*out@2"):
+        salvage(tmp_path / name, tmp_path / "out@2")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    hr.write_records("~/x.tfrecord", PAYLOADS)
+    assert salvage("~/x.tfrecord", "~/y.tfrecord").records == 10
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.tfrecord", "y.tfrecord"]

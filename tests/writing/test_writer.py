@@ -1,4 +1,6 @@
+import copy
 import os
+from array import array
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.errors import UnsupportedData
+from headrace.errors import SchemaMismatch, UnsupportedData
 
 KINDS = {
     "dense": np.arange(24, dtype=np.float32).reshape(6, 2, 2),
@@ -266,3 +268,174 @@ def test_arrays_of_text_stay_arrays_where_a_format_holds_them(tmp_path):
     for name in ("x.npz", "x.npy", "x.tar"):
         hr.write(tmp_path / name, [{"k": ["a", "bcd"]}])
         assert next(iter(hr.open(tmp_path / name).schema.values())) == hr.Feature("U3", (2,))
+
+
+CHANGING = {
+    "array": (np.zeros(3, np.float32), lambda value, k: value.fill(k)),
+    "view": (np.zeros((2, 3))[:, ::2], lambda value, k: value.fill(k)),
+    "masked": (np.ma.array([0.0, 0.0]), lambda value, k: value.fill(k)),
+    "list": ([0, 0], lambda value, k: value.__setitem__(0, k)),
+    "lists": ([[0], [1]], lambda value, k: value[1].__setitem__(0, k)),
+    "texts": (["", "b"], lambda value, k: value.__setitem__(0, f"{k}")),
+    "objects": (np.array(["", "b"], object), lambda value, k: value.__setitem__(0, f"{k}")),
+    "bytearray": (bytearray(2), lambda value, k: value.__setitem__(0, k)),
+    "memoryview": (memoryview(bytearray(2)), lambda value, k: value.__setitem__(0, k)),
+    "array.array": (array("d", [0, 0]), lambda value, k: value.__setitem__(0, k)),
+    "ragged": (hr.Ragged.from_list([[0], [1, 2]]), lambda value, k: value.values.fill(k)),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGING)
+def test_values_may_change_once_they_are_written(tmp_path, kind):
+    value, change = CHANGING[kind]
+    with hr.Writer(tmp_path / "again.parquet") as again, hr.Writer(tmp_path / "apart.parquet") as apart:
+        for k in range(4):
+            change(value, k)
+            again.write({"x": value})
+            apart.write({"x": copy.deepcopy(value) if kind != "memoryview" else memoryview(bytearray(value))})
+    found, expected = (hr.open(tmp_path / f"{name}.parquet").batch(range(4))["x"] for name in ("again", "apart"))
+    same({"x": found}, {"x": expected})
+    first, last = (row.to_list() if isinstance(row, hr.Ragged) else list(row) for row in (found[0], found[3]))
+    assert str(first) != str(last)
+
+
+def test_tensors_may_change_once_they_are_written(tmp_path):
+    torch = pytest.importorskip("torch")
+    value = torch.zeros(3)
+    with hr.Writer(tmp_path / "x.tfrecord") as writer:
+        for k in range(3):
+            value.fill_(k)
+            writer.write({"x": value})
+    assert hr.open(tmp_path / "x.tfrecord").batch(range(3))["x"][:, 0].tolist() == [0, 1, 2]
+
+
+class Again:
+    """One dict for all examples, as a loop over a cursor gives it."""
+
+    def __len__(self):
+        return 6
+
+    def __iter__(self):
+        example = {"x": np.zeros(2)}
+        for k in range(6):
+            example["k"] = k
+            example["x"][:] = k
+            yield example
+
+
+@pytest.mark.parametrize("end", ["", "@2"])
+@pytest.mark.parametrize("make", [Again, lambda: iter(Again())])
+def test_one_dict_for_all_examples(tmp_path, make, end):
+    hr.write(tmp_path / f"x.npz{end}", make())
+    files = hr.open(tmp_path / f"x.npz{end}")
+    batch = files.batch(range(6))
+    assert sorted(batch["k"].tolist()) == [0, 1, 2, 3, 4, 5]
+    assert batch["x"][:, 1].tolist() == batch["k"].tolist()
+
+
+@pytest.mark.parametrize(
+    "name", ["x.parquet", "x.npz", "x.npy", "x.csv", "x.avro", "x.jsonl", "x.tfrecord", "x.array_record", "x.tar"]
+)
+def test_batches_may_change_once_they_are_written(tmp_path, name):
+    given = {"x": hr.Feature("float32", (3,)), "k": hr.Feature("int64")}
+    x, k = np.zeros((5, 3), np.float32), np.zeros(5, np.int64)
+    with hr.Writer(tmp_path / name, schema=given) as writer:
+        for value in range(3):
+            x[:] = k[:] = value
+            writer.write_batch({"x": x, "k": k})
+            x[:] = k[:] = 9
+    batch = hr.open(tmp_path / name, schema=given).batch(range(15))
+    assert batch["k"].tolist() == batch["x"][:, 2].tolist() == [0] * 5 + [1] * 5 + [2] * 5
+
+
+@pytest.mark.parametrize("bad", [{"a": "x"}, {"a": 300}, {"b": 1}])
+@pytest.mark.parametrize("end", [".tfrecord", ".parquet", ".tfrecord@2"])
+def test_a_writer_that_failed_writes_nothing(tmp_path, bad, end):
+    hr.write(tmp_path / f"x{end}", {"a": np.arange(4)})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    writer = hr.Writer(tmp_path / f"x{end}", schema={"a": hr.Feature("int8")})
+    skipped = 0
+    for k in range(3000):
+        try:
+            writer.write({"a": 1} if k != 100 else bad)
+        except hr.DataError:
+            skipped += 1
+        except ValueError as error:
+            assert "storing examples failed" in str(error)
+    assert skipped == 1  # in a later call: examples are stored many at a time
+    with pytest.raises(ValueError, match=r"x.tfrecord|x.parquet") as caught:
+        writer.close()
+    assert ("features" if "b" in bad else "found") in str(caught.value)
+    with pytest.raises(ValueError, match="storing examples failed"):
+        writer.write_batch({"a": np.arange(3)})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    writer.abort()
+    writer.close()
+
+
+def test_no_part_of_a_refused_batch_is_written(tmp_path):
+    rows = np.zeros(400_000, np.int64)
+    rows[-1] = 1000
+    writer = hr.Writer(tmp_path / "x.tfrecord", schema={"x": hr.Feature("int8")})
+    with pytest.raises(SchemaMismatch, match="found 1000"):
+        writer.write_batch({"x": rows})
+    with pytest.raises(ValueError, match="SchemaMismatch.*found 1000"):
+        writer.close()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("end", ["tfrecord", "parquet"])
+@pytest.mark.parametrize("values", [[[1, 2], [1, 2], [1], [1, 2, 3]], [1, 2, 0.5, 3], [[0.1], [0.2], [], [0.3]]])
+def test_shards_of_a_list_have_one_schema(tmp_path, end, values):
+    examples = [{"a": value} for value in values]
+    hr.write(tmp_path / f"one.{end}", examples)
+    hr.write(tmp_path / f"two.{end}@2", examples)
+    one, two = hr.open(tmp_path / f"one.{end}"), hr.open(tmp_path / f"two.{end}@2")
+    assert one.schema == two.schema
+    same(two.batch(range(4)), one.batch(range(4)))
+
+
+def test_shards_of_columns_have_one_schema(tmp_path):
+    images = [np.full((size, size, 3), size, np.uint8) for size in (2, 2, 3, 4)]
+    hr.write(tmp_path / "x.parquet@2", {"image": images})
+    assert [len(image) for image in hr.open(tmp_path / "x.parquet@2")["image"]] == [2, 2, 3, 4]
+
+
+class Announces:
+    def __init__(self, says, gives):
+        self.says, self.gives = says, gives
+
+    def __len__(self):
+        return self.says
+
+    def __iter__(self):
+        return ({"a": k} for k in range(self.gives))
+
+
+@pytest.mark.parametrize(("says", "gives"), [(10, 7), (7, 10), (0, 3), (3, 0)])
+@pytest.mark.parametrize("end", ["", "@2", "@5"])
+def test_a_wrong_length_loses_nothing(tmp_path, says, gives, end):
+    assert hr.write(tmp_path / f"x.tfrecord{end}", Announces(says, gives)) == gives
+    assert len(hr.open(tmp_path / f"x.tfrecord{end}")) == gives
+    if gives:
+        assert hr.open(tmp_path / f"x.tfrecord{end}").batch(range(gives))["a"].tolist() == list(range(gives))
+
+
+def test_the_home_folder_is_that_of_reading(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    hr.write("~/x.npz@2", {"a": np.arange(3)})
+    hr.convert("~/x.npz@2", "~/y.csv")
+    hr.write_records("~/z.tfrecord", [b"a"])
+    with hr.Writer("~/w.tfrecord") as writer:
+        writer.write({"a": 1})
+    hr.write(
+        "~/images",
+        {"image": np.zeros((2, 3, 3, 3), np.uint8)},
+        format="image_folder",
+        schema={"image": hr.Feature("uint8", (None, None, 3), encoding="png")},
+    )
+    hr.open("~/y.csv").map(dict).cache("~/cache", key="1")
+    names = {"x.npz-00000-of-00002", "x.npz-00001-of-00002", "y.csv", "z.tfrecord", "w.tfrecord", "images", "cache"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert [len(hr.open(f"~/{name}")) for name in ("x.npz@2", "y.csv", "w.tfrecord", "images")] == [3, 3, 1, 2]

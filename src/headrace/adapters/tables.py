@@ -15,7 +15,7 @@ from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy.header import fields_of
 from headrace.sources.source import ColumnSource, Source
-from headrace.sources.stacking import stack
+from headrace.sources.stacking import copy_example, stack
 from headrace.sources.tables import as_columns
 
 __all__ = ["as_columns_or_source", "as_source", "check_example", "check_values"]
@@ -115,10 +115,11 @@ def _refusal(given: Any) -> str:
 
 def _stack_examples(given: Iterable[Any]) -> dict[str, Any]:
     examples = []
+    is_held = isinstance(given, (list, tuple))  # all examples are there, unlike those of a generator
     for number, example in enumerate(given):
         if type(example) is not dict:
             check_example(example, number)
-        examples.append(example)
+        examples.append(example if is_held else copy_example(example))
     columns = stack(examples)
     check_values(columns, 0)
     return columns

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.options import AsJson, FormatName, Paths, SkipCorrupt, as_path, on_corrupt, report_skipped
+from headrace.cli.options import (
+    AsJson,
+    FormatName,
+    Paths,
+    SkipCorrupt,
+    as_path,
+    check_output,
+    on_corrupt,
+    report_skipped,
+)
 from headrace.cli.terminal import count_of, print_json, print_line, printable, size_of
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.index.index import index_path, save_index
@@ -93,6 +102,7 @@ def _import(text: Path, records: FramedRecords, kept: Path, *, skip_corrupt: boo
 
 def _export(records: FramedRecords, out: Path) -> list[str]:
     """Write a text index for every file."""
+    out = out.expanduser()
     if len(records.paths) > 1:
         if out.exists() and not out.is_dir():
             raise typer.BadParameter(
@@ -100,6 +110,8 @@ def _export(records: FramedRecords, out: Path) -> list[str]:
             )
         out.mkdir(parents=True, exist_ok=True)
     targets = [out / f"{Path(path).name}.idx" if out.is_dir() else out for path in records.paths]
+    for target in targets:
+        check_output(target, records.paths, "--text")
     if len(set(targets)) < len(targets):
         raise typer.BadParameter("two of the files have the same name: export them one by one", param_hint="--text")
     for number, target in enumerate(targets):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,11 +19,13 @@ from headrace.contracts.schema import Schema
 from headrace.datasets.opening import find_split
 from headrace.errors import DataError, NoFiles, UnknownFormat
 from headrace.formats import registry
-from headrace.formats.registry import format_named
+from headrace.formats.registry import format_named, format_of_name
+from headrace.io.paths import expand
 from headrace.sources.conditions.condition import condition
 from headrace.sources.conditions.terms import ConditionError
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
+from headrace.writing.target import COMPRESSION_SUFFIXES
 
 __all__ = [
     "FORMATS",
@@ -42,6 +45,7 @@ __all__ = [
     "SkipCorrupt",
     "WhereOption",
     "as_path",
+    "check_output",
     "connect_cluster",
     "keep_matching",
     "known_format",
@@ -240,6 +244,32 @@ def connect_cluster(on: EngineChoice, address: str | None) -> Iterator[Literal["
 def as_path(paths: Sequence[str]) -> str | list[str]:
     """One path may name a set of shards. Several come from a pattern that the shell has expanded."""
     return paths[0] if len(paths) == 1 else list(paths)
+
+
+def check_output(out: Path, paths: Sequence[str], option: str) -> Path:
+    """A file that a command writes beside its main work, with the home folder for ``~``.
+
+    Args:
+        out: As given.
+        paths: What the command reads.
+        option: That names the output.
+
+    Raises:
+        BadParameter: It is one of the files that are read, or another existing file of data.
+    """
+    out = out.expanduser()
+    if out.is_file():
+        read: list[str] = []
+        with contextlib.suppress(DataError):  # the name of a dataset
+            read = expand(list(paths))
+        if any(out.samefile(path) for path in read if Path(path).exists()):
+            raise typer.BadParameter(f"{out} would be replaced, which is read: choose another name", param_hint=option)
+        name = out.with_suffix("") if out.suffix.lower() in COMPRESSION_SUFFIXES else out
+        if format_of_name(str(name)) is not None:
+            raise typer.BadParameter(
+                f"{out} would be replaced, which is a file of data: choose another name", param_hint=option
+            )
+    return out
 
 
 def names_in(columns: Sequence[str] | None) -> list[str] | None:

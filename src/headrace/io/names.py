@@ -75,10 +75,10 @@ def is_temporary(name: str) -> bool:
 
 
 def natural_key(path: str) -> tuple[str | int, ...]:
-    """A sort key by which ``part-10`` comes after ``part-9``."""
+    """A sort key by which ``part-10`` comes after ``part-9``. Only equal names have equal keys: ``p-01`` comes before ``p-1``."""
     parts: list[str | int] = [*DIGITS.split(path)]
     parts[1::2] = map(int, parts[1::2])
-    return tuple(parts)
+    return (*parts, -1, path)  # -1 is less than what follows in longer names
 
 
 def summarize_names(names: Sequence[str]) -> str:

@@ -36,6 +36,7 @@ __all__ = [
     "PathLike",
     "absolute",
     "expand",
+    "expand_home",
     "is_folder",
     "is_pipe",
     "is_record_file",
@@ -143,6 +144,12 @@ def _as_text(path: PathLike) -> str:
             hint="Copy or mount the files first.",
         )
     return os.path.expanduser(text)
+
+
+def expand_home(path: PathLike) -> str:
+    """The text of a path or URL to write to, with the home folder for ``~``, as where files are read."""
+    text = os.fspath(path)
+    return text if "://" in text else os.path.expanduser(text)
 
 
 def is_folder(path: str) -> bool:

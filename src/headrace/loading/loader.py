@@ -70,7 +70,8 @@ class Loader(Iterable[Batch_co]):
             incomplete last round is divided evenly. If it has fewer examples than ranks, they join the previous
             round, whose first batches then hold one more.
         drop_last: Drop an incomplete round of ``world * batch_size``, so all batches have the same size.
-        map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls.
+        map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls,
+            nor fill arrays that it returned before: batches wait to be used.
         threads: Number of threads that make batches while the consumer works; a consumer that would wait helps. By
             default one fewer than the number of cores (1 to 16), or none while tests show that threads do not pay. 0:
             every batch is made on request.

@@ -74,7 +74,7 @@ class Node(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices: Indices, /) -> Batch:
-        """The examples at ``indices`` (``int64``, checked, none negative), stacked feature by feature."""
+        """The examples at ``indices`` (``int64``, checked, none negative), stacked feature by feature, in arrays that do not change."""
 
     def where(self, index: int, /) -> Where:
         """The place of an example in its file, for messages."""

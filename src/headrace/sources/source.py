@@ -218,8 +218,8 @@ class Source(Sequence[Example_co]):
     def map(self, function: Callable[..., Example], *, seeded: bool = False) -> Source:
         """Apply ``function`` to each example when it is read.
 
-        ``function`` gets an example and returns one, with any features. The schema is inferred from its result for the
-        first example. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
+        ``function`` gets an example and returns one, with any features, in new arrays each time. The schema is inferred from its
+        result for the first example. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
 
         Args:
             function: Called as ``function(example)``, or as ``function(example, rng)``.

@@ -1,7 +1,8 @@
-"""From examples to a batch, and from a batch to its rows."""
+"""From examples to a batch, and from a batch to its rows; and copies of examples."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -16,7 +17,64 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["any_width", "check_kinds", "ragged_rows", "row", "schema_of", "stack", "stack_values", "widen"]
+__all__ = [
+    "any_width",
+    "check_kinds",
+    "copy_example",
+    "ragged_rows",
+    "row",
+    "schema_of",
+    "stack",
+    "stack_values",
+    "widen",
+]
+
+CONSTANT = frozenset(
+    {bool, int, float, complex, str, bytes, type(None)}
+    | {kind for kind in np.sctypeDict.values() if kind is not np.void}
+)
+"""Types whose values never change."""
+
+
+def copy_example(example: Example) -> dict[str, Any]:
+    """An example that stays as it is, whatever becomes of the arrays, lists and the dict that it was made of.
+
+    Callers may fill one buffer again and again, and generators may change the dict that they yielded.
+    """
+    return {
+        name: value
+        if (kind := type(value)) in CONSTANT
+        else value.copy()  # here, to save a call for each array
+        if kind is np.ndarray and not value.dtype.hasobject
+        else _copy_value(value)
+        for name, value in example.items()
+    }
+
+
+def _copy_value(value: Any) -> Any:
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.copy() if not value.dtype.hasobject else copy.deepcopy(value)
+    if kind is list or kind is tuple:
+        if CONSTANT.issuperset(map(type, value)):
+            return value.copy() if kind is list else value
+        return kind([item if type(item) in CONSTANT else _copy_value(item) for item in value])
+    if kind is Ragged:
+        return Ragged.trust(_copy_value(value.values), _copy_value(value.offsets))
+    if kind is Strings:
+        return value.take(np.arange(len(value)))
+    if kind is bytearray:
+        return value.copy()
+    # Arrays of other libraries, asked by their type: an image would compute the attribute.
+    if any(hasattr(kind, name) for name in ("__array__", "__array_interface__", "tocsr")):
+        found = getattr(value, "clone", None) or getattr(
+            value, "copy", None
+        )  # of PyTorch and Polars, and of most others
+        return value if found is None else found()
+    try:
+        return np.array(memoryview(value))
+    except (TypeError, ValueError):  # something else, which is refused where it is looked at
+        return value
 
 
 def row(batch: Batch, index: int) -> dict[str, Any]:

@@ -28,7 +28,15 @@ from headrace.sources.node import (
 from headrace.sources.stacking import schema_of, stack
 from headrace.sources.views import Chosen, keep_features
 
-__all__ = ["Filtered", "Mapped", "UserFunction", "check_callable", "filters_below", "fitting", "found_instead"]
+__all__ = [
+    "Filtered",
+    "Mapped",
+    "UserFunction",
+    "check_callable",
+    "filters_below",
+    "fitting",
+    "found_instead",
+]
 
 FILTERED_AT_ONCE = 4096
 """Examples that a condition looks at together, if they are small."""

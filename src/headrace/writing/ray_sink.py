@@ -23,6 +23,7 @@ from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
 from headrace.io.folders import Listing, first_existing
 from headrace.io.names import as_shard
+from headrace.io.paths import expand_home
 from headrace.io.urls import child_of, parent_of
 from headrace.io.write.staging import Staging, finish_interrupted, open_staging
 from headrace.writing.target import Target
@@ -97,7 +98,7 @@ class _FilesToWrite:
         Raises:
             UnsupportedData: The format is one of folders.
         """
-        text = os.fspath(path)
+        text = expand_home(path)
         stem = text[: -len(ANY_NUMBER)] if text.endswith(ANY_NUMBER) else None
         target = Target.of(text if stem is None else f"{stem}@1", **options)
         if target.format in FOLDERS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from headrace.contracts.records import Salvaged
@@ -10,9 +9,9 @@ from headrace.errors import UnsupportedData, Where
 from headrace.formats.open import detect, open_records
 from headrace.formats.registry import format_named
 from headrace.io.folders import first_existing
-from headrace.io.paths import PathLike, expand
+from headrace.io.paths import PathLike, expand, expand_home
 from headrace.writing.sinks import open_writer
-from headrace.writing.target import Target
+from headrace.writing.target import SHARD_PATTERN, Target
 
 __all__ = ["salvage"]
 
@@ -26,27 +25,31 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
         format: Of the file; by default found from its content, then from its name.
 
     Raises:
-        UnsupportedData: ``path`` is more than one file, ``out`` exists, or the records of the format have no boundaries.
+        UnsupportedData: ``path`` is more than one file, ``out`` exists or names shards, or the records of the format have no boundaries.
         CorruptFile: There is nothing to salvage.
     """
     paths = expand(path)
     if len(paths) != 1:
         raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
-    if first_existing([os.fspath(out)]):
-        raise UnsupportedData(Where(path=str(out)), expected="a new file", found="one that already exists")
+    out = expand_home(out)
+    if SHARD_PATTERN.match(out):
+        hint = "Salvage into one file, then write that in shards: headrace.convert(file, 'x@8')."
+        raise UnsupportedData(Where(path=out), expected="the name of one new file", found="that of shards", hint=hint)
+    if first_existing([out]):
+        raise UnsupportedData(Where(path=out), expected="a new file", found="one that already exists")
     found = format_named(format) if format is not None else detect(paths[0])
     if found.salvage is not None:
-        return found.salvage(paths[0], str(out))
+        return found.salvage(paths[0], out)
     return _written_again(paths[0], out, found.name)
 
 
-def _written_again(path: str, out: PathLike, format: str) -> Salvaged:
+def _written_again(path: str, out: str, format: str) -> Salvaged:
     if format_named(format).writer is None:
         raise UnsupportedData(Where(path=path), expected="a format of records", found=format)
     target = Target.of(out, format=format)
     records: Any = open_records([path], format=format, on_corrupt="skip")
     count = 0
-    with open_writer(target.paths[0], format, target.compression) as writer:
+    with open_writer(out, format, target.compression) as writer:
         for _, spans in records.iter_spans():
             writer.write_many(spans.to_bytes())
             count += len(spans)

@@ -11,9 +11,10 @@ from headrace._arguments import whole, word
 from headrace.contracts.csv import CSV
 from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
 from headrace.formats.registry import csv_options, endings, format_named, format_of_name
+from headrace.io.paths import expand_home
 from headrace.io.store.upload import is_uploaded
 
-__all__ = ["Target"]
+__all__ = ["COMPRESSION_SUFFIXES", "SHARD_PATTERN", "Target"]
 
 
 CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
@@ -48,7 +49,7 @@ class Target:
     ) -> Target:
         """The files that a path names.
 
-        ``x.tfrecord`` is one file, ``x.tfrecord@8`` (or ``shards=8``) the eight ``x.tfrecord-00000-of-00008`` ..., and a
+        ``x.tfrecord`` is one file (``~/x.tfrecord`` in the home folder), ``x.tfrecord@8`` (or ``shards=8``) the eight ``x.tfrecord-00000-of-00008`` ..., and a
         name that ends in ``.gz`` is compressed with gzip.
 
         Raises:
@@ -60,7 +61,7 @@ class Target:
         word(format, "format", CSV)
         word(compression, "compression")
         shards = whole(shards, "shards", least=1)
-        text = os.fspath(path)
+        text = expand_home(path)
         is_uploaded(text)
         found = SHARD_PATTERN.match(text)
         sharded = found is not None or shards != 1

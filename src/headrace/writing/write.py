@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Any, Self
 
 from headrace._arguments import flag, word
+from headrace.adapters.tables import check_example
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
@@ -16,11 +17,11 @@ from headrace.contracts.values import Example
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import widen
+from headrace.sources.stacking import copy_example, schema_of, widen
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import batches_of, open_writer, rows_of, slice_rows, storable
 from headrace.writing.target import Target
-from headrace.writing.writer import Writer, as_examples
+from headrace.writing.writer import BLOCK_EXAMPLES, Writer, as_examples, infer_schema
 
 __all__ = ["write", "write_records"]
 
@@ -78,7 +79,7 @@ def write(
             one array (the feature ``values``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`headrace.Writer`.
         shards: The number of files. Each gets consecutive examples if their number is known (a source, columns, a list);
-            examples of an iterator are distributed round-robin.
+            examples of an iterator are distributed round-robin. Types are inferred for all files together.
         progress: Show a progress bar.
 
     Returns:
@@ -101,10 +102,12 @@ def write(
             ) as writer:
                 for batch in batches:
                     n = rows_of(batch) if isinstance(batch, dict) else 1
-                    writer.write_batch(batch) if isinstance(batch, dict) else writer.write(batch[0])
+                    writer.write_batch(batch) if isinstance(batch, dict) else writer._add(batch[0])
                     bar.advance(n)
             return writer.count
-        return _write_runs(target, batches, total, codec, schema, bar)
+        if schema is None:
+            schema, batches = _infer(examples, batches, target, codec)
+        return _write_runs(target, batches, total, codec, Schema(schema), bar)
 
 
 def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
@@ -114,7 +117,16 @@ def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
         return (batch for _, batch in batches_of(examples, 0, n)), n
     if isinstance(examples, Mapping):
         return iter([dict(examples)]), rows_of(examples)
-    return ((example,) for example in examples), len(examples) if hasattr(examples, "__len__") else None
+    return _singles(examples), len(examples) if hasattr(examples, "__len__") else None
+
+
+def _singles(examples: Iterable[Any]) -> Iterator[tuple[Example]]:
+    """Each example alone. A generator may change what it has yielded, but nothing changes those in a list meanwhile."""
+    is_held = isinstance(examples, (list, tuple))
+    for number, example in enumerate(examples):
+        if type(example) is not dict:
+            check_example(example, number)
+        yield (example if is_held else copy_example(example),)
 
 
 def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[Any]]:
@@ -128,28 +140,35 @@ def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[An
     return schema, chain(first, batches)
 
 
+def _infer(examples: Any, batches: Iterator[Any], target: Target, codec: str | None) -> tuple[Schema, Iterator[Any]]:
+    """The schema of all shards, and all batches: that of the columns, or of the first examples, as in one file."""
+    if isinstance(examples, Mapping):
+        return fit_text(schema_of(examples), target.format, codec), batches
+    first = [example for (example,) in islice(batches, BLOCK_EXAMPLES)]
+    return infer_schema(first, target, codec), chain(((example,) for example in first), batches)
+
+
 def _write_runs(
-    target: Target, batches: Iterator[Any], total: int, codec: str | None, schema: Any, bar: Progress
+    target: Target, batches: Iterator[Any], total: int, codec: str | None, schema: Schema, bar: Progress
 ) -> int:
     """Write consecutive examples to each shard. All shards get their names together, at the end."""
-    bounds = target.bounds(total)
-    with (
-        DeferredRenames() as together,
-        _Runs(target, codec, None if schema is None else Schema(schema), bounds, together) as runs,
-    ):
+    with DeferredRenames() as together, _Runs(target, codec, schema, target.bounds(total), together) as runs:
         for batch in batches:
             bar.advance(runs.add(batch))
-    return total
+    return runs.done
 
 
 class _Runs:
-    """Cuts batches at the bounds of shards. A shard is finished when it is complete, and waits for its name."""
+    """Cuts batches at the bounds of shards. A shard is finished when it is complete, and waits for its name.
+
+    The last one gets all that follows: some iterables have more examples than their ``len`` says.
+    """
 
     def __init__(
         self,
         target: Target,
         codec: str | None,
-        schema: Schema | None,
+        schema: Schema,
         bounds: list[tuple[int, int]],
         together: DeferredRenames,
     ) -> None:
@@ -167,21 +186,25 @@ class _Runs:
         start = 0
         while start < n:
             writer, room = self._writer()
-            stop = min(n, start + room)
+            stop = min(n, start + room) if room else n
             if isinstance(item, dict):
                 writer.write_batch(slice_rows(item, start, stop))
             else:
-                writer.write(item[0])
+                writer._add(item[0])
             self.done += stop - start
-            if stop - start == room:
+            if stop - start == room and len(self.writers) < len(self.bounds):
                 self._end()
             start = stop
         return n
 
     def _writer(self) -> tuple[Writer, int]:
-        while not self.writers or self.bounds[len(self.writers) - 1][1] <= self.done:
+        """The writer of the next example, and how many it takes; 0: all that follow."""
+        while not self.writers or (len(self.writers) < len(self.bounds) and self._bound() <= self.done):
             self._open_next()
-        return self.writers[-1], self.bounds[len(self.writers) - 1][1] - self.done
+        return self.writers[-1], self._bound() - self.done if len(self.writers) < len(self.bounds) else 0
+
+    def _bound(self) -> int:
+        return self.bounds[len(self.writers) - 1][1]
 
     def _end(self) -> None:
         while self.ended < len(self.writers):
@@ -189,9 +212,6 @@ class _Runs:
             self.ended += 1
 
     def _open_next(self) -> None:
-        if self.schema is None and self.writers:
-            self.writers[-1]._flush()
-            self.schema = self.writers[-1].schema
         path = self.target.paths[len(self.writers)]
         self.writers.append(
             Writer(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,23 +12,24 @@ import numpy as np
 from headrace._arguments import word
 from headrace._numbers import to_array
 from headrace.adapters.tables import as_columns_or_source, check_example, check_values
+from headrace.codecs.values import refuse_missing
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import BatchWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Example, take_rows
+from headrace.contracts.values import Batch, Example, take_rows
 from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 from headrace.formats.registry import format_named
 from headrace.io.write.atomic import Closing
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import schema_of, stack
+from headrace.sources.stacking import copy_example, schema_of, stack
 from headrace.sources.tables import as_columns
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from headrace.writing.target import Target
 
-__all__ = ["Writer", "as_examples"]
+__all__ = ["BLOCK_EXAMPLES", "Writer", "as_examples", "infer_schema"]
 
 BLOCK_BYTES = 1 << 20  # encoded, framed and written at a time: small enough to stay in a processor cache
 BLOCK_EXAMPLES = 1024
@@ -38,6 +40,9 @@ MOST_SQUARES = 2.0**48
 
 class Writer(Closing):
     """Writes examples into one file or several shards. Files appear complete when the writer is closed, or not at all.
+
+    After an error in storing examples, nothing more is written: no file appears, existing ones stay as they are, and later
+    calls, also of :meth:`close`, raise a ValueError. Examples are stored many at a time, so others would be lost with one at fault.
 
     Args:
         path: As for :func:`headrace.write`.
@@ -80,33 +85,49 @@ class Writer(Closing):
         self._sinks: list[BatchWriter] = []
         self._turn = 0
         self._open = True
+        self._failure = ""
         if self.schema is not None:
             self._start(self.schema)
 
     def write(self, example: Example) -> None:
-        """Add one example."""
+        """Add one example. Its values are copied: the arrays and lists in it may change afterwards."""
         self._check_open()
         if type(example) is not dict:
             check_example(example, self.count + len(self._waiting))
+        self._add(copy_example(example))
+
+    def _add(self, example: Example) -> None:
+        """Add one example that nothing changes any more."""
         self._waiting.append(example)
         if len(self._waiting) >= BLOCK_EXAMPLES:
             self._flush()
 
     def write_batch(self, batch: Mapping[str, Any]) -> None:
-        """Add the rows of a batch: ``ndarray (n, *shape)``, :class:`~headrace.Ragged`, or lists. Faster than :meth:`write`."""
+        """Add the rows of a batch: ``ndarray (n, *shape)``, :class:`~headrace.Ragged`, or lists. Faster than :meth:`write`.
+
+        The arrays may change afterwards.
+        """
         self._check_open()
         self._flush()
         columns = as_columns(batch)
         n = rows_of(columns)
-        if self.schema is None:
-            self.schema = self._schema_of(columns)
-            self._start(self.schema)
-        self._put(columns, n)
+        if self.schema is not None and n:
+            self._refuse_others(self.schema, columns)
+            refuse_missing(self.schema, columns)
+        with self._stops_at_error():
+            if self.schema is None:
+                self._start(_fit_schema(columns, self.target, self.codec_name))
+            self._put(columns, n)
 
     def close(self) -> None:
-        """Write the remaining examples and give the files their names."""
-        if not self._open:
+        """Write the remaining examples and give the files their names.
+
+        Raises:
+            ValueError: An earlier call failed, so the files would be incomplete. There are none.
+        """
+        if not (self._open or self._failure):
             return
+        self._check_open()
         try:
             self._flush()
             if self.schema is None:
@@ -122,19 +143,32 @@ class Writer(Closing):
     def abort(self) -> None:
         """Leave no file behind."""
         self._open = False
+        self._failure = ""
         self._waiting.clear()
         for sink in self._sinks:
             sink.abort()
 
     def _check_open(self) -> None:
+        if self._failure:
+            raise ValueError(
+                f"{self.target.paths[0]} is not written, because storing examples failed: {self._failure} "
+                "Check or convert examples before they are written, then write all of them again."
+            )
         if not self._open:
             raise ValueError("the writer is closed")
 
-    def _schema_of(self, batch: Mapping[str, Any]) -> Schema:
-        return fit_text(schema_of(batch), self.target.format, self.codec_name)
+    @contextmanager
+    def _stops_at_error(self) -> Iterator[None]:
+        """Some examples of a block may be stored when one fails, and the others are lost: the files could not become complete."""
+        try:
+            yield
+        except BaseException as error:
+            self.abort()
+            self._failure = f"{type(error).__name__}: {error}".strip().rstrip(".") + "."
+            raise
 
     def _start(self, schema: Schema) -> None:
-        target = self.target
+        self.schema, target = schema, self.target
         for path in target.paths:
             self._sinks.append(
                 open_sink(path, target.csv or target.format, target.compression, schema, codec=self.codec_name)
@@ -143,32 +177,28 @@ class Writer(Closing):
     def _flush(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            if self.schema is None and _stores_float32(self.target.format):
-                waiting = [{name: _single(value) for name, value in example.items()} for example in waiting]
-            try:
-                batch = stack(waiting)
-            except SchemaMismatch as error:  # it counts from the first waiting example
-                number = self.count + (error.where.record or 0)
-                raise error.relocated(Where(record=number)) from error
-            check_values(batch, self.count)
-            if self.schema is None:
-                self.schema = self._schema_of(batch)
-                self._start(self.schema)
-            self._put(batch, len(waiting))
+            with self._stops_at_error():
+                batch = _stack_first(waiting, self.target) if self.schema is None else _stack(waiting, self.count)
+                if self.schema is None:
+                    self._start(_fit_schema(batch, self.target, self.codec_name))
+                self._put(batch, len(waiting))
 
     def _put(self, batch: Mapping[str, Any], n: int) -> None:
         schema = self.schema
         if schema is None or n == 0:
             return
+        self._refuse_others(schema, batch)
+        step = max(1, min(n, n * BLOCK_BYTES // max(1, bytes_of(batch))))
+        for start in range(0, n, step):
+            stop = min(start + step, n)
+            self._deal(slice_rows(batch, start, stop), stop - start)
+
+    def _refuse_others(self, schema: Schema, batch: Mapping[str, Any]) -> None:
         extra = [name for name in batch if name not in schema]
         if extra:
             hint = did_you_mean(extra[0], schema)
             where = Where(record=self.count)
             raise NoSuchFeature(where, expected=f"the features {list(schema)}", found=repr(extra[0]), hint=hint)
-        step = max(1, min(n, n * BLOCK_BYTES // max(1, bytes_of(batch))))
-        for start in range(0, n, step):
-            stop = min(start + step, n)
-            self._deal(slice_rows(batch, start, stop), stop - start)
 
     def _deal(self, batch: Mapping[str, Any], n: int) -> None:
         world = len(self._sinks)
@@ -184,6 +214,32 @@ class Writer(Closing):
 
     def __repr__(self) -> str:
         return f"<Writer of {self.target.paths[0]}: {self.count} examples>"
+
+
+def infer_schema(examples: Sequence[Example], target: Target, codec: str | None) -> Schema:
+    """The schema that a :class:`Writer` writes with if these are its first examples."""
+    return _fit_schema(_stack_first(examples, target), target, codec)
+
+
+def _fit_schema(batch: Mapping[str, Any], target: Target, codec: str | None) -> Schema:
+    return fit_text(schema_of(batch), target.format, codec)
+
+
+def _stack_first(examples: Sequence[Example], target: Target) -> Batch:
+    """The examples that decide on the types, as a batch."""
+    if _stores_float32(target.format):
+        examples = [{name: _single(value) for name, value in example.items()} for example in examples]
+    return _stack(examples, 0)
+
+
+def _stack(examples: Sequence[Example], first: int) -> Batch:
+    """Examples as a batch; ``first`` is the number of the first."""
+    try:
+        batch = stack(examples)
+    except SchemaMismatch as error:  # it counts from the first of these
+        raise error.relocated(Where(record=first + (error.where.record or 0))) from error
+    check_values(batch, first)
+    return batch
 
 
 def _stores_float32(format: str) -> bool:

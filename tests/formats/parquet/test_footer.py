@@ -1,8 +1,10 @@
 """Codecs in footers: as pyarrow reports them, and without a crash for any bytes."""
 
+import base64
 import io
 import struct
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.errors import CorruptFile
 from headrace.formats.parquet.footer import read_codecs
 from headrace.formats.parquet.format import compression_of
 
@@ -73,3 +76,42 @@ def test_a_footer_without_metadata_of_a_column(tmp_path):
             continue
         looked += 1
     assert looked > 100
+
+
+def test_lists_of_less_than_no_values(tmp_path):
+    """Arrow's description of the types, as base64 in the footer, has no checksum."""
+    hr.write(tmp_path / "x.parquet", {"x": np.zeros((4, 3), np.float32)})
+    content = (tmp_path / "x.parquet").read_bytes()
+    coded = pq.read_metadata(tmp_path / "x.parquet").metadata[b"ARROW:schema"]
+    plain = bytearray(base64.b64decode(coded))
+    at = plain.index((3).to_bytes(4, "little"))
+    assert plain.count((3).to_bytes(4, "little")) == 1
+    plain[at + 3] |= 0x80
+    (tmp_path / "x.parquet").write_bytes(content.replace(coded, base64.b64encode(plain)))
+    with pytest.raises(
+        CorruptFile, match=r"lists of 0 values or more.*found -2147483645 - at .*x.parquet, feature 'x'"
+    ):
+        hr.open(tmp_path / "x.parquet")
+    assert [type(fault) for fault in hr.verify(tmp_path / "x.parquet").faults] == [CorruptFile]
+
+
+def test_counts_of_rows_that_disagree(tmp_path):
+    """A footer has no checksum, but the count of its rows stands in it, and those of the row groups."""
+    hr.write(tmp_path / "x.parquet", {"x": np.arange(20)})
+    content = (tmp_path / "x.parquet").read_bytes()
+    footer = len(content) - 8 - struct.unpack("<I", content[-8:-4])[0]
+    refused = 0
+    for at in range(footer, len(content) - 8):
+        if content[at] == 40:  # 20 as a zigzag varint
+            for count in (16, 24):
+                (tmp_path / "y.parquet").write_bytes(content[:at] + bytes([2 * count]) + content[at + 1 :])
+                try:
+                    found = pq.read_metadata(tmp_path / "y.parquet")
+                except OSError:  # another field
+                    continue
+                if (found.num_rows, found.row_group(0).num_rows) != (20, 20):
+                    assert not hr.verify(tmp_path / "y.parquet").ok
+                    with pytest.raises(CorruptFile, match="count of rows in row group 0|rows, as the footer says"):
+                        len(hr.open(tmp_path / "y.parquet"))
+                    refused += 1
+    assert refused == 4

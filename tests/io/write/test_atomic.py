@@ -199,6 +199,30 @@ def test_permissions_are_the_usual_ones(tmp_path):
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o400])
+def test_permissions_of_the_file_before_are_kept(tmp_path, mode):
+    path = tmp_path / "x"
+    path.write_bytes(b"before")
+    path.chmod(mode)
+    with AtomicFile(path) as file:
+        unnamed = next(each for each in tmp_path.iterdir() if each.name != "x")
+        assert unnamed.stat().st_mode & 0o777 == mode  # while it is written
+        file.write(b"after")
+    assert path.read_bytes() == b"after"
+    assert path.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root owns files of others")
+def test_permissions_of_another_user_are_not_kept(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"before")
+    path.chmod(0o600)
+    os.chown(path, 12345, -1)
+    (tmp_path / "usual").touch()
+    write_atomic(path, b"after")
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
 def test_a_forked_child_leaves_the_file_to_its_parent(tmp_path):
     files = [AtomicFile(tmp_path / "x")]
     files[0].write(b"abc")

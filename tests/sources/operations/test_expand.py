@@ -237,3 +237,15 @@ def test_huge_sizes_and_strides(huge):
         assert len(source.window(huge, feature=feature)) == len(source.window(huge, huge, feature=feature)) == 0
         windows = source.window(1, huge, feature=feature)
         assert len(list(windows)) == len(windows) == singles
+
+
+def test_a_generator_of_flat_map_may_fill_one_array_again():
+    def repeat(example):
+        made = {"k": np.zeros(2, np.int64)}
+        for k in range(3):
+            made["k"][:] = 10 * example["id"] + k
+            yield made
+
+    source = hr.ColumnSource({"id": np.arange(2)}).flat_map(repeat)
+    assert source.batch(range(6))["k"][:, 1].tolist() == [0, 1, 2, 10, 11, 12]
+    assert [int(example["k"][0]) for example in source] == [0, 1, 2, 10, 11, 12]

@@ -19,6 +19,7 @@ from headrace.cli.options import (
     SchemaFile,
     SkipCorrupt,
     WhereOption,
+    check_output,
     connect_cluster,
     open_from_options,
     report_skipped,
@@ -66,6 +67,7 @@ def stats(
       headrace stats train.tfrecord --where 'label = 7'
       headrace stats 's3://bucket/*.tfrecord' --all --on ray
     """
+    html = None if html is None else check_output(html, paths, "--html")
     source = open_from_options(
         paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt, where=where
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace._arguments import check_position
 from headrace.contracts.records import Skipped
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, Where
@@ -198,6 +199,7 @@ class ChunkTable:
 
     def where(self, index: int) -> Where:
         """Path, number in its file, and chunk offset of one record."""
+        index = check_position(index, self.records)
         chunk = int(self.chunks_of(np.array([index], np.int64))[0])
         file = int(self.file_of[chunk])
         before = int(self.firsts[self.file_firsts[file]])

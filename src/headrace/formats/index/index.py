@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace._arguments import check_position
 from headrace.contracts.records import OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, NoFiles, Where
@@ -258,6 +259,7 @@ class RecordIndex:
 
     def where(self, index: int) -> Where:
         """The location of one record."""
+        index = check_position(index, len(self))
         number = int(self.file_of(np.array([index], np.int64))[0])
         file, record = self.files[number], index - int(self.firsts[number])
         # Damaged stretches have numbers too, so this is the record's number in the file.

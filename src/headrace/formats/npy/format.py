@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace._arguments import check_position
 from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
@@ -306,6 +307,7 @@ class NpyRecords(FileTable):
 
     def where(self, index: int) -> Where:
         """Path, row in its file, and byte offset of row ``index`` (no offset in Fortran order)."""
+        index = check_position(index, len(self), "row")
         number = int(np.searchsorted(self._layout.firsts, index, side="right")) - 1
         header, row = self._layout.headers[number], index - int(self._layout.firsts[number])
         offset = None if header.is_fortran else header.data_offset + row * header.row_bytes

@@ -175,14 +175,17 @@ class ParquetTable(BlockTable):
 
     def _sizes(self, file: int) -> Iterator[tuple[int, int]]:
         footer = self._footers[file]
-        most = footer.num_rows
+        where, left = Where(path=self.paths[file]), footer.num_rows
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             rows = group.num_rows
-            if not 0 <= rows <= most:
-                where = Where(path=self.paths[file])
+            if not 0 <= rows <= left:
                 raise CorruptFile(where, expected=f"a count of rows in row group {number}", found=f"{rows}")
             yield rows, max(0, group.total_byte_size)
+            left -= rows
+        if left:
+            found = f"{footer.num_rows - left} in its row groups"
+            raise CorruptFile(where, expected=f"{footer.num_rows} rows, as the footer says", found=found)
 
     def _block_sizes(self) -> Indices:
         """The encoded bytes of each block, or its share of those of its row group."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native, _optional
+from headrace._arguments import check_position
 from headrace.contracts.records import OnCorrupt, Skipped
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedData, Where
@@ -162,6 +163,7 @@ class ParquetPayloads:
 
     def where(self, index: int) -> Where:
         """Path, and record number in its file."""
+        index = check_position(index, len(self))
         firsts = self._table()
         group = int(np.searchsorted(firsts, index, side="right")) - 1
         file = self._places[group][0]

@@ -51,7 +51,7 @@ class ParquetWriter:
         self._bytes = self._rows = 0
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
-        """Append rows."""
+        """Append rows. The arrays may change afterwards."""
         pa = arrow()
         arrays = [self._array(batch[name], name) for name in self.schema]
         table = pa.Table.from_arrays(arrays, schema=self._arrow)
@@ -60,6 +60,8 @@ class ParquetWriter:
         self._rows += n
         if self._bytes >= GROUP_BYTES or self._rows >= GROUP_ROWS:
             self._flush()
+        else:
+            self._waiting[-1] = _copy_table(table)
 
     def _array(self, column: Any, name: str) -> Any:
         where = Where(path=self._path, feature=name)
@@ -99,6 +101,15 @@ class ParquetWriter:
         self._waiting.clear()
         self._file.file.abort()
         self._writer.close()
+
+
+def _copy_table(table: Any) -> Any:
+    """A table that waits for others in memory of its own. The columns of a batch may share theirs with arrays that the caller fills again."""
+    pa = arrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
 def join_parquet(parts: Sequence[str], path: str) -> None:

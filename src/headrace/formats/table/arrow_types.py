@@ -33,7 +33,7 @@ from headrace._optional import require
 from headrace.contracts.feature import MOST_AXES, Feature
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.formats.table.values import twice_error
 
 __all__ = [
@@ -159,6 +159,7 @@ def feature_of(kind: Any, where: Where) -> Feature:
 
     Raises:
         UnsupportedData: There is none.
+        CorruptFile: Lists have less than no values.
     """
     if _axes_of(kind) > MOST_AXES:
         raise UnsupportedData(where, expected=f"lists in lists, {MOST_AXES} deep at most", found=f"{_axes_of(kind)}")
@@ -169,7 +170,7 @@ def feature_of(kind: Any, where: Where) -> Feature:
         return _of_extension(kind, where)
     if types.is_fixed_size_list(kind):
         inner = feature_of(kind.value_type, where)
-        return Feature(inner.dtype, (kind.list_size, *inner.shape))
+        return Feature(inner.dtype, (_check_length(kind.list_size, where), *inner.shape))
     if types.is_list(kind) or types.is_large_list(kind):
         inner = feature_of(kind.value_type, where)
         return Feature(inner.dtype, (None, *inner.shape))
@@ -186,7 +187,14 @@ def _axes_of(kind: Any) -> int:
 def _of_extension(kind: Any, where: Where) -> Feature:
     inner = feature_of(kind.storage_type, where)
     shape = tensor_shape(kind)
-    return inner if shape is None else Feature(inner.dtype, shape)
+    return inner if shape is None else Feature(inner.dtype, tuple(_check_length(axis, where) for axis in shape))
+
+
+def _check_length(length: int, where: Where) -> int:
+    """The length of lists. Arrow's own description of a file has no checksum, and pyarrow does not check this."""
+    if length < 0:
+        raise CorruptFile(where, expected="lists of 0 values or more in the schema of the file", found=f"{length}")
+    return length
 
 
 def tensor_shape(kind: Any) -> tuple[int, ...] | None:

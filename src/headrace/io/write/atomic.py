@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -150,7 +151,8 @@ class AtomicFile(Closing):
     ``close``.
 
     Args:
-        path: The final name. ``close`` replaces an existing file, or the target of a symbolic link.
+        path: The final name. ``close`` replaces an existing file, or the target of a symbolic link. Permissions of a file of the same
+            user are kept.
         durable: Whether ``close`` waits until the bytes are on disk. ``False`` suits caches.
 
     Raises:
@@ -178,6 +180,7 @@ class AtomicFile(Closing):
         self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         self._bytes = Appender(self._fd, self.path, durable=durable and not self._is_uploaded)
         self._is_pending = True
+        _keep_permissions(self._fd, self._target)
         # Held while this process lives, for writers on other machines.
         lock(self._fd)
 
@@ -331,6 +334,27 @@ class AtomicFile(Closing):
             return
         with contextlib.suppress(OSError):  # already gone, or its folder is
             os.unlink(self._temporary)
+
+
+def _keep_permissions(fd: int, old: str) -> None:
+    """Give a new file the permissions of the one that it replaces, now, so that others never read what was private.
+
+    Another user's file is left alone: with its permissions, but as ours, that user might not read it.
+    """
+    try:
+        before, found = os.stat(old), os.fstat(fd)
+        if before.st_uid != found.st_uid or not stat.S_ISREG(before.st_mode):
+            return
+        mode = stat.S_IMODE(before.st_mode) & 0o777
+        if before.st_gid != found.st_gid:
+            try:
+                os.fchown(fd, -1, before.st_gid)
+            except OSError:  # not a group of this user: those of another one get no permissions
+                mode &= 0o707
+        if mode != stat.S_IMODE(found.st_mode):
+            os.fchmod(fd, mode)
+    except (OSError, AttributeError):  # there is none, or the file system or the platform has no permissions
+        return
 
 
 def _is_shard(path: str, *, at: int) -> bool:

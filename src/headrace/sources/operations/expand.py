@@ -30,7 +30,7 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
-from headrace.sources.stacking import ragged_rows, schema_of, stack
+from headrace.sources.stacking import copy_example, ragged_rows, schema_of, stack
 from headrace.sources.user_functions import UserFunction, found_instead
 from headrace.sources.views import keep_features
 
@@ -82,16 +82,18 @@ class FlatMapped:
         return np.cumsum(counts, dtype=np.int64)
 
     def _maker(self) -> UserFunction:
-        """The function, with all that it gives as a list: a generator fails where it is called."""
+        """The function, with all that it gives as a list: a generator fails where it is called, and may change what it yielded."""
         maker = UserFunction(self.function, self.parent)
         maker.function = self._make
         return maker
 
     def _make(self, example: Example) -> list[Example]:
-        made = self.function(example)
+        made: Iterable[Any] | None = self.function(example)
         if made is None:
             raise TypeError(f"it must return or yield examples, got {found_instead(None)}")
-        return list(made)
+        if isinstance(made, (list, tuple)):
+            return list(made)
+        return [copy_example(each) if isinstance(each, Mapping) else each for each in made]
 
     @cached_property
     def _first(self) -> Batch:

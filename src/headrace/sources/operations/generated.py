@@ -22,7 +22,7 @@ from headrace.io.system import discard_folder
 from headrace.io.write.pending import remove_abandoned, temporary_name
 from headrace.sources.operations.stored import VERSION, StoredNode, check_key, hold_lock, store_batches
 from headrace.sources.source import Source
-from headrace.sources.stacking import ragged_rows, stack
+from headrace.sources.stacking import copy_example, ragged_rows, stack
 
 __all__ = ["from_generator"]
 
@@ -77,12 +77,9 @@ def from_generator(
 
 
 def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Iterator[Batch]:
-    examples, count = iter(function()), 0
+    examples, count = _copies(function()), 0
     while block := list(islice(examples, BLOCK)):
         for number, example in enumerate(block, count):
-            if not isinstance(example, Mapping):
-                found = f"{type(example).__name__} {example!r:.80}"
-                raise SchemaMismatch(Where(record=number), expected="an example: a dict of features", found=found)
             if schema is not None and set(example) != set(schema):
                 raise SchemaMismatch(
                     Where(record=number), expected=f"the features {list(schema)}", found=str(list(example))
@@ -94,6 +91,15 @@ def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Ite
                 raise
             raise error.relocated(Where(record=count + error.where.record)) from error
         count += len(block)
+
+
+def _copies(examples: Iterable[Any]) -> Iterator[Example]:
+    """The examples as they are when they are yielded: a generator may fill the same arrays again."""
+    for number, example in enumerate(examples):
+        if not isinstance(example, Mapping):
+            found = f"{type(example).__name__} {example!r:.80}"
+            raise SchemaMismatch(Where(record=number), expected="an example: a dict of features", found=found)
+        yield copy_example(example)
 
 
 def _as_features(block: list[Example], schema: Schema, first: int) -> dict[str, Any]:

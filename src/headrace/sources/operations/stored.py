@@ -65,7 +65,7 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
         raise ValueError(
             "the source draws random numbers, which a cache would freeze: call cache() before the seeded map"
         )
-    root = Path(path).absolute()
+    root = Path(path).expanduser().absolute()
     runs = runs_of(node)
     folder = root / cache_key("cache", VERSION, fingerprint_of(node), key, *(() if runs is None else (RUNS,)))
     with hold_lock(folder):
