@@ -142,7 +142,11 @@ def test_values_that_stay_are_read():
             days = from_arrow(pa.array([-per_day, None, 2 * per_day], pa.timestamp(unit, zone)), hr.Feature("M8[D]"))
             assert days.dtype == "M8[D]"
             assert days.astype(str).tolist() == ["1969-12-31", "NaT", "1970-01-03"]
-    for integers, dtype in (([2**62, -(2**63)], "float64"), ([2**25, 2**24 - 1], "float32"), ([65504, -2048], "float16")):
+    for integers, dtype in (
+        ([2**62, -(2**63)], "float64"),
+        ([2**25, 2**24 - 1], "float32"),
+        ([65504, -2048], "float16"),
+    ):
         assert from_arrow(pa.array(integers), hr.Feature(dtype)).astype(float).tolist() == integers
         assert from_arrow(pa.array([*integers, None]), hr.Feature(dtype))[:2].astype(float).tolist() == integers
     times = pa.array([1, 86399], pa.time32("s"))
