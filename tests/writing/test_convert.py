@@ -435,3 +435,25 @@ def test_arrays_of_several_shapes_are_written_and_converted(tmp_path):
         example["x"].tolist() if hasattr(example["x"], "tolist") else example["x"].to_list()
         for example in hr.open(tmp_path / "b.jsonl")
     ] == [np.full(shape, n).tolist() for n, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize("how", ["a file", "all files", "a link to it", "a link in it", "through a link"])
+def test_a_folder_that_holds_the_source_is_not_replaced(tmp_path, how):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "way").symlink_to("data")
+    for name in ("train", "test"):
+        np.save(tmp_path / "data" / f"{name}.npy", np.arange(12.0).reshape(4, 3))
+    (tmp_path / "train.npy").symlink_to("data/train.npy")
+    np.save(tmp_path / "elsewhere" / "more.npy", np.zeros((4, 3)))
+    (tmp_path / "data" / "more.npy").symlink_to("../elsewhere/more.npy")
+    source = {
+        "a file": tmp_path / "data" / "train.npy",
+        "all files": tmp_path / "data",
+        "a link to it": tmp_path / "train.npy",
+        "a link in it": tmp_path / "data" / "more.npy",
+        "through a link": tmp_path / "way" / "train.npy",
+    }[how]
+    with pytest.raises(hr.UnsupportedData, match="without files of the source"):
+        hr.convert(source, tmp_path / "data", format="npy_folder", overwrite=True)
+    assert sorted(os.listdir(tmp_path / "data")) == ["more.npy", "test.npy", "train.npy"]

@@ -19,6 +19,7 @@ from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.example_files.manifest import NAMES as MANIFESTS
+from headrace.formats.image_folder.write import NOTES
 from headrace.formats.registry import format_named
 from headrace.formats.table.folders import NOTE
 from headrace.io.cache.folder import cache_key
@@ -209,36 +210,40 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         plan["derivation"] = derivation
     each_bytes = example_bytes(source)
     for path in target.paths:
-        _check_folder_to_replace(path)
+        _check_folder_to_replace(path, source)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
         return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite)
     work = WorkFolder.open(target, len(source), plan, example_bytes=each_bytes)
-    is_elsewhere = not isinstance(engine, Threads)
-    work.is_staged = is_elsewhere or (overwrite and _replaces_several(work))
-    # A run that is resumed may have given files their final names before it was interrupted.
-    existing = first_existing(target.paths) if work.fresh and not overwrite else None
-    if existing is not None:
-        work.remove_if_fresh()
-        raise _exists_error(existing)
-    resumed = work.finished_examples()
-    writer.report(resumed)
     try:
-        (run_in_folder if is_elsewhere else _run_here)(work, engine, writer, each_bytes)
-    except FINAL:
-        work.discard()
-        raise
-    except BaseException as error:
-        if not work.discard_if_empty():
-            error.add_note("Finished work is kept: the same call resumes it.")
-        raise
+        # A run that is resumed may have given files their final names before it was interrupted.
+        finished = work.done()
+        existing = None if overwrite else first_existing([path for path in target.paths if path not in finished])
+        if existing is not None:
+            work.remove_if_empty()
+            raise _exists_error(existing)
+        work.begin()
+        resumed = work.finished_examples()
+        writer.report(resumed)
+        try:
+            run = _run_here if isinstance(engine, Threads) else run_in_folder
+            run(work, engine, writer, each_bytes)
+        except FINAL:
+            work.discard()
+            raise
+        except BaseException as error:
+            if not work.discard_if_empty():
+                error.add_note("Finished work is kept: the same call resumes it.")
+            raise
+    finally:
+        work.close()
     return resumed
 
 
-def _check_folder_to_replace(path: str) -> None:
+def _check_folder_to_replace(path: str, source: Source) -> None:
     """Refuse to replace a folder that holds more than a data set, such as a home folder: its files would be lost.
 
     Raises:
-        UnsupportedData: It holds a file that no format of folders writes, or the path is a link to a folder.
+        UnsupportedData: It holds a file of the source, or one that no format of folders writes; or the path is a link to a folder.
     """
     if is_url(path) or not Path(path).is_dir():
         return
@@ -246,9 +251,18 @@ def _check_folder_to_replace(path: str) -> None:
         raise UnsupportedData(
             Where(path=path), expected="a folder", found="a link to one", hint="Pass the folder that it leads to."
         )
+    replaced = Path(path).resolve()
+    for file in (file for records in records_below(source.node) for file in files_of(records)):
+        if not is_url(file) and any(replaced in found.parents for found in (Path(file).resolve(), _of_name(file))):
+            raise UnsupportedData(
+                Where(path=path),
+                expected="a folder without files of the source, because a conversion replaces all that it holds",
+                found=f"one with {file}",
+                hint="Pass another folder.",
+            )
     for folder, _, files in os.walk(path):
         for name in files:
-            if not (name.endswith((".npy", ".npz")) or name in (NOTE, *MANIFESTS) or is_image_name(name)):
+            if not (name.endswith((".npy", ".npz")) or name in (NOTE, *NOTES, *MANIFESTS) or is_image_name(name)):
                 raise UnsupportedData(
                     Where(path=path),
                     expected="a new folder, or one with examples only",
@@ -257,14 +271,9 @@ def _check_folder_to_replace(path: str) -> None:
                 )
 
 
-def _replaces_several(work: WorkFolder) -> bool:
-    """Whether old shards would for a while be mixed with new ones. Links are replaced one by one: what they point to may be on other disks."""
-    old = set(work.target.paths) - work.done()
-    return (
-        len(old) > 1
-        and not any(is_url(path) or Path(path).is_symlink() for path in old)
-        and bool(first_existing([*old]))
-    )
+def _of_name(file: str) -> Path:
+    """Where the name of a file is, which may be a link to it."""
+    return Path(file).parent.resolve() / Path(file).name
 
 
 def _exists_error(path: str) -> UnsupportedData:

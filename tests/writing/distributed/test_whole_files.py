@@ -196,7 +196,6 @@ def test_tasks_hold_every_unit_once(data):
     each_bytes, cores = data.draw(st.sampled_from([0, 1, 1 << 20, 8 << 20])), data.draw(st.integers(1, 9))
     target = Target.of(f"b.{data.draw(st.sampled_from(FORMATS))}@{shards}")
     work = WorkFolder(Path("w"), target, count, step=step, plan="", fresh=True)
-    work.is_staged = True
     files = work.files()
     everything = [unit for file in files for unit in file.units]
     missing = [unit for unit in everything if data.draw(st.integers(0, 3))]
