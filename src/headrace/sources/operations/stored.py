@@ -368,14 +368,12 @@ class _ValueDigest:
                 self.add(function.__globals__[name], names)
 
     def _add_module(self, module: ModuleType, names: tuple[str, ...]) -> None:
-        self._put(
-            _optional.version_of_module(module.__name__) if _optional.is_installed(module.__name__) else module.__name__
-        )
-        if not _optional.is_installed(module.__name__):
-            for name in names:
-                if name in vars(module):
-                    self._put(name)
-                    self.add(vars(module)[name], names)
+        is_installed = _optional.is_installed(module.__name__)
+        self._put(_optional.version_of_module(module.__name__) if is_installed else module.__name__)
+        for name in () if is_installed else names:
+            if name in vars(module):
+                self._put(name)
+                self.add(vars(module)[name], names)
 
     def _add_class(self, kind: type) -> None:
         self._put(f"{kind.__module__}.{kind.__qualname__}")
@@ -396,7 +394,6 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 def _content_of(cell: CellType) -> Any:
-    try:
+    with contextlib.suppress(ValueError):  # not set yet
         return cell.cell_contents
-    except ValueError:  # not set yet
-        return None
+    return None
