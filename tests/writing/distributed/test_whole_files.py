@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.writing.test_engines import Pickling, columns, content
 
 import headrace as hr
+from headrace.io.write.pending import LOCK
 from headrace.writing import units
 from headrace.writing.distributed import folder as distributed_folder
 from headrace.writing.distributed.folder import ROUNDS, WHOLE_BYTES, bundles_of, tasks_of
@@ -72,7 +73,7 @@ class KillsFirst(Pickling):
             command = [sys.executable, "-c", KILLED, self.moment]
             ended = subprocess.run(command, input=self.waiting[-1], check=False, capture_output=True)
             assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
-            self.left = [path.name for path in Path(work.common.work.path).iterdir()]
+            self.left = [path.name for path in Path(work.common.work.path).iterdir() if path.name != LOCK]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows kills otherwise")
