@@ -102,7 +102,10 @@ def lock_folder(path: Path, first: str) -> int:
             is_kept = False
             try:
                 if is_locked_elsewhere(fd):
-                    owner = os.read(fd, 1024).decode(errors="replace")
+                    owner = place.read_text(errors="replace")
+                    if not owner or _is_abandoned(owner):
+                        time.sleep(0.1)  # the next owner may be about to write its name
+                        owner = place.read_text(errors="replace")
                     if not _is_abandoned(owner):
                         raise _locked_error(first, owner)
                     place.unlink()  # children that it has forked still hold the lock
