@@ -1,14 +1,19 @@
-"""Imports of optional packages. No other module imports one."""
+"""Imports of optional packages: no other module imports one. And which modules are of installed packages."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 from headrace.errors import MissingExtra
 
-__all__ = ["available", "require"]
+__all__ = ["available", "is_installed", "require", "version_of_module"]
 
 
 def require(module: str, *, extra: str, hint: str = "", package: str = "") -> ModuleType:
@@ -37,3 +42,25 @@ def available(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # its parent package
         return False
+
+
+@cache
+def is_installed(module: str) -> bool:
+    """Whether a module is part of Python or of an installed package, and not the user's own."""
+    if module in sys.builtin_module_names or module.partition(".")[0] == __name__.partition(".")[0]:
+        return True
+    path = getattr(sys.modules.get(module), "__file__", None)
+    if path is None:
+        return getattr(getattr(sys.modules.get(module), "__spec__", None), "origin", None) in ("built-in", "frozen")
+    places = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return any(os.path.realpath(path).startswith(os.path.realpath(place) + os.sep) for place in places)
+
+
+@cache
+def version_of_module(module: str) -> str:
+    """The name of an installed module, and the size and time of its file."""
+    try:
+        status = Path(sys.modules[module].__file__ or "").stat()
+    except (AttributeError, KeyError, OSError):
+        return module
+    return f"{module} {status.st_size} {status.st_mtime_ns}"

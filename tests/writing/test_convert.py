@@ -2,6 +2,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -435,3 +437,166 @@ def test_arrays_of_several_shapes_are_written_and_converted(tmp_path):
         example["x"].tolist() if hasattr(example["x"], "tolist") else example["x"].to_list()
         for example in hr.open(tmp_path / "b.jsonl")
     ] == [np.full(shape, n).tolist() for n, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize("how", ["a file", "all files", "a link to it", "a link in it", "through a link"])
+def test_a_folder_that_holds_the_source_is_not_replaced(tmp_path, how):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "way").symlink_to("data")
+    for name in ("train", "test"):
+        np.save(tmp_path / "data" / f"{name}.npy", np.arange(12.0).reshape(4, 3))
+    (tmp_path / "train.npy").symlink_to("data/train.npy")
+    np.save(tmp_path / "elsewhere" / "more.npy", np.zeros((4, 3)))
+    (tmp_path / "data" / "more.npy").symlink_to("../elsewhere/more.npy")
+    source = {
+        "a file": tmp_path / "data" / "train.npy",
+        "all files": tmp_path / "data",
+        "a link to it": tmp_path / "train.npy",
+        "a link in it": tmp_path / "data" / "more.npy",
+        "through a link": tmp_path / "way" / "train.npy",
+    }[how]
+    with pytest.raises(hr.UnsupportedData, match="without files of the source"):
+        hr.convert(source, tmp_path / "data", format="npy_folder", overwrite=True)
+    assert sorted(os.listdir(tmp_path / "data")) == ["more.npy", "test.npy", "train.npy"]
+
+
+OFFSET = 0
+
+
+def reading_a_global(example):
+    return {"y": example["n"] * 0 + OFFSET}
+
+
+class Adder:
+    def __init__(self, more):
+        self.more = more
+
+    def __call__(self, example):
+        return {"y": example["n"] * 0 + self.more}
+
+
+def with_closure(more):
+    return lambda example: {"y": example["n"] * 0 + (more if example["n"] == 3 else 0)}
+
+
+def with_default(more):
+    def function(example, more=more):
+        return {"y": example["n"] * 0 + (more if example["n"] == 3 else 0)}
+
+    return function
+
+
+def of_code(more):
+    """A function that differs only in a constant of a function in it."""
+    spaces = {}
+    exec(f"def f(e):\n    return {{'y': e['n'] * 0 + (lambda n: {more} if n == 3 else 0)(e['n'])}}", spaces)
+    return spaces["f"]
+
+
+def interrupt(monkeypatch, source, target):
+    with monkeypatch.context() as context:
+        context.setattr(convert, "join_units", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt) as caught:
+            hr.convert(source, target)
+    return caught.value.__notes__
+
+
+@pytest.mark.parametrize("make", [with_closure, with_default, of_code, Adder, lambda more: partial(add, more=more)])
+def test_functions_that_differ_in_a_few_examples(tmp_path, monkeypatch, make):
+    """What they make is the same where it is compared."""
+    monkeypatch.setattr(convert, "SAMPLED", 2)
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 20)
+    source = hr.ColumnSource({"n": np.arange(60)})
+    interrupt(monkeypatch, source.map(make(1)), tmp_path / "x.tfrecord")
+    done = hr.convert(source.map(make(2)), tmp_path / "x.tfrecord")
+    assert done.resumed == 0
+    assert int(hr.open(tmp_path / "x.tfrecord")[3]["y"]) == 2
+    interrupt(monkeypatch, source.map(make(1)), tmp_path / "y.tfrecord")
+    assert hr.convert(source.map(make(1)), tmp_path / "y.tfrecord").resumed == 60
+
+
+def add(example, more):
+    return {"y": example["n"] * 0 + (more if example["n"] == 3 else 0)}
+
+
+def test_a_function_that_reads_a_global(tmp_path, monkeypatch):
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 20)
+    monkeypatch.setattr(convert, "fingerprint_of", lambda _: "")
+    source = hr.ColumnSource({"n": np.arange(60)}).map(reading_a_global)
+    interrupt(monkeypatch, source, tmp_path / "x.tfrecord")
+    monkeypatch.setitem(globals(), "OFFSET", 5)
+    assert hr.convert(source, tmp_path / "x.tfrecord").resumed == 0
+    assert int(hr.open(tmp_path / "x.tfrecord")[3]["y"]) == 5
+
+
+@pytest.mark.parametrize("kind", ["numbers", "objects", "ragged", "strings", "arrow"])
+def test_memory_that_differs_in_a_few_examples(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(convert, "SAMPLED", 2)
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 20)
+
+    def source(at_3):
+        numbers = np.zeros(60, np.int64)
+        numbers[3] = at_3
+        if kind == "arrow":
+            return hr.open(pytest.importorskip("pyarrow").table({"y": numbers}))
+        texts = [str(number) for number in numbers]
+        columns = {
+            "numbers": numbers,
+            "objects": np.array(texts, object),
+            "ragged": hr.Ragged(numbers, np.arange(61)),
+            "strings": hr.Strings.from_values(texts),
+        }
+        return hr.ColumnSource({"y": columns[kind]})
+
+    interrupt(monkeypatch, source(1), tmp_path / "x.tfrecord")
+    assert hr.convert(source(2), tmp_path / "x.tfrecord").resumed == 0
+    assert np.ravel(hr.open(tmp_path / "x.tfrecord")[3]["y"]) == np.ravel(source(2)[3]["y"])
+    interrupt(monkeypatch, source(1), tmp_path / "y.tfrecord")
+    assert hr.convert(source(1), tmp_path / "y.tfrecord").resumed == 60
+
+
+def test_a_function_of_which_nothing_is_known_is_not_resumed(tmp_path, monkeypatch):
+    lock = threading.Lock()
+
+    def function(example):
+        with lock:
+            return {"y": example["n"]}
+
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 20)
+    source = hr.ColumnSource({"n": np.arange(60)}).map(function)
+    notes = interrupt(monkeypatch, source, tmp_path / "x.tfrecord")
+    assert notes == [convert.UNKNOWN]
+    assert os.listdir(tmp_path) == []
+    assert hr.convert(source, tmp_path / "x.tfrecord").resumed == 0
+
+
+PRINT_KEY = """
+import functools, numpy as np, sys
+from headrace.sources.operations.stored import key_of_values
+class A:
+    b = {"x", "y", "z"}
+    @property
+    def c(self): return self.b
+def f(e, d={"p", "q"}):
+    return e in {"one", "two", "three"} and np.mean(A().c)
+@functools.lru_cache
+def g(e): return f(e)
+print(key_of_values(f, g, A(), functools.partial(f, d=1), np.arange(9), len, "x".join, np.random.default_rng(1)))
+"""
+
+
+def test_keys_are_those_of_every_process():
+    """Sets have another order in each."""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_KEY],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
+    assert found != {"None\n"}

@@ -69,6 +69,37 @@ def test_a_full_disk_leaves_no_shard(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("step", range(1, 6))
+@pytest.mark.parametrize("old", [5, 2, 0])
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_name_that_cannot_be_given_leaves_every_old_shard(tmp_path, monkeypatch, step, old, has_links):
+    if old:
+        hr.write(tmp_path / "a.tfrecord@5", {"x": np.arange(20)})
+    for number in range(old, 5):
+        (tmp_path / f"a.tfrecord-{number:05d}-of-00005").unlink(missing_ok=True)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    replace, calls = os.replace, []
+
+    def fail(source, target):
+        calls.append(source)
+        if len(calls) == step:
+            raise PermissionError(1, "Operation not permitted")
+        replace(source, target)
+
+    def link(source, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fail)
+        if not has_links:
+            patch.setattr(os, "link", link)
+        with pytest.raises(PermissionError):
+            hr.write(tmp_path / "a.tfrecord@5", {"x": np.arange(100, 150)})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    hr.write(tmp_path / "a.tfrecord@5", {"x": np.arange(100, 150)})
+    assert len(os.listdir(tmp_path)) == 5
+
+
 def test_records_are_dealt_to_shards_that_appear_together(tmp_path):
     assert hr.write_records(tmp_path / "a.tfrecord@3", [b"a", b"b", b"c", b"d"]) == 4
     assert [[bytes(record) for record in hr.records([tmp_path / name])] for name in visible(tmp_path)] == [

@@ -25,6 +25,7 @@ __all__ = [
     "as_pool_thread",
     "cpu_limit",
     "discard_folder",
+    "is_locked_elsewhere",
     "lock",
     "memory_limit",
     "spare_cores",
@@ -213,10 +214,24 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     return True
 
 
+def is_locked_elsewhere(fd: int) -> bool:
+    """Lock an open file, unless it is locked; returns whether it was. Where there are no locks, nothing is."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def unlock(fd: int) -> None:
     """Release a lock, also for forked children that inherited the descriptor."""
     if sys.platform != "win32":
-        fcntl.flock(fd, fcntl.LOCK_UN)
+        with contextlib.suppress(OSError):  # a file system without locks holds none
+            fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def sync_folder(folder: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace import _hooks
 from headrace._arguments import choice, flag, names, whole, word
+from headrace.adapters.arrow import ArrowNode
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import is_image_name
@@ -19,6 +20,7 @@ from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.example_files.manifest import NAMES as MANIFESTS
+from headrace.formats.image_folder.write import NOTES
 from headrace.formats.registry import format_named
 from headrace.formats.table.folders import NOTE
 from headrace.io.cache.folder import cache_key
@@ -29,8 +31,10 @@ from headrace.io.progress import Progress
 from headrace.io.urls import is_url
 from headrace.sources.node import OverFiles, fingerprint_of, records_below, walk
 from headrace.sources.open import open as open_source
+from headrace.sources.operations.stored import key_of_values
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
+from headrace.sources.tables import ColumnNode
 from headrace.sources.user_functions import Filtered
 from headrace.sources.views import Chosen
 from headrace.writing.distributed.folder import build_indexes, example_bytes, run_in_folder
@@ -46,6 +50,7 @@ __all__ = ["Converted", "convert"]
 
 FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
 """Errors that the same call would raise again: no finished work is kept for it."""
+UNKNOWN = "Finished work is not kept: a function uses objects of which it cannot be known whether they are the same in the next call."
 
 
 def _versions(source: Source) -> str:
@@ -60,17 +65,43 @@ def _versions(source: Source) -> str:
 SAMPLED = 32
 
 
-def _derivation(source: Source) -> list[str]:
-    """Keys of which examples are chosen, and of what functions or memory make of them.
+def _derivation(source: Source) -> list[str | None]:
+    """Keys of which examples are chosen, and of what functions or memory make of them. ``None`` stands for what cannot be known.
 
-    Files and a fingerprint do not show either. Functions cannot be compared, so examples throughout the source are.
+    Files and a fingerprint do not show these. What a function reads elsewhere shows in no key, so examples throughout the source are compared, too.
     """
-    chosen = [each.chosen for each in walk(source.node) if isinstance(each, (Chosen, Filtered))]
-    keys = [cache_key(each if isinstance(each, range) else each.tobytes()) for each in chosen]
+    nodes = list(walk(source.node))
+    chosen = [each.chosen for each in nodes if isinstance(each, (Chosen, Filtered))]
+    keys: list[str | None] = [cache_key(each if isinstance(each, range) else each.tobytes()) for each in chosen]
+    for node in nodes:
+        if isinstance(node, ColumnNode):
+            keys.append(key_of_values(node.columns))
+        elif isinstance(node, ArrowNode):
+            keys.append(key_of_values(_memory_of(node.table)))
+        elif not isinstance(node, Filtered):  # what a filter chooses is known
+            functions = [value for value in getattr(node, "__dict__", {}).values() if _is_function(value)]
+            keys += [key_of_values(functions)] if functions else []
     if not isinstance(source.node, OverFiles):
         picked = np.unique(np.linspace(0, len(source) - 1, SAMPLED).astype(np.int64)) if len(source) else ()
         keys += [fingerprint_of(Chosen(source.node, range(index, index + 1))) for index in map(int, picked)]
     return keys
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
+def _memory_of(table: Any) -> list[Any]:
+    """The memory that an Arrow table uses, without a copy, and which part of it."""
+    chunks = [chunk for column in table.columns for chunk in column.chunks]
+    return [
+        (
+            chunk.offset,
+            len(chunk),
+            [None if each is None else np.frombuffer(each, np.uint8) for each in chunk.buffers()],
+        )
+        for chunk in chunks
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +152,7 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
 
     Record payloads are copied byte for byte if the codec stays the same. Finished units of work are kept in a hidden folder
     beside ``dst`` (in the cache folder if ``dst`` is a URL). After a kill or a power failure, the same call does only the
-    missing units. Files get their names when they are complete. A conversion that is refused, or finds damage, leaves nothing
+    missing units, unless files, columns in memory or functions have changed. Files get their names together, when all are complete. A conversion that is refused, or finds damage, leaves nothing
     behind.
 
     Args:
@@ -205,40 +236,49 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         "allow_loss": allow_loss,
         "csv": repr(target.csv),
     }
-    if derivation := _derivation(source):
-        plan["derivation"] = derivation
+    derivation = _derivation(source)
+    can_resume = None not in derivation
+    if derivation:
+        plan["derivation"] = derivation if can_resume else os.urandom(16).hex()
     each_bytes = example_bytes(source)
     for path in target.paths:
-        _check_folder_to_replace(path)
+        _check_folder_to_replace(path, source)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
-        return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite)
+        return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite, can_resume=can_resume)
     work = WorkFolder.open(target, len(source), plan, example_bytes=each_bytes)
-    is_elsewhere = not isinstance(engine, Threads)
-    work.is_staged = is_elsewhere or (overwrite and _replaces_several(work))
-    # A run that is resumed may have given files their final names before it was interrupted.
-    existing = first_existing(target.paths) if work.fresh and not overwrite else None
-    if existing is not None:
-        work.remove_if_fresh()
-        raise _exists_error(existing)
-    resumed = work.finished_examples()
-    writer.report(resumed)
     try:
-        (run_in_folder if is_elsewhere else _run_here)(work, engine, writer, each_bytes)
-    except FINAL:
-        work.discard()
-        raise
-    except BaseException as error:
-        if not work.discard_if_empty():
-            error.add_note("Finished work is kept: the same call resumes it.")
-        raise
+        # A run that is resumed may have given files their final names before it was interrupted.
+        finished = work.done()
+        existing = None if overwrite else first_existing([path for path in target.paths if path not in finished])
+        if existing is not None:
+            work.remove_if_empty()
+            raise _exists_error(existing)
+        work.begin()
+        resumed = work.finished_examples()
+        writer.report(resumed)
+        try:
+            run = _run_here if isinstance(engine, Threads) else run_in_folder
+            run(work, engine, writer, each_bytes)
+        except FINAL:
+            work.discard()
+            raise
+        except BaseException as error:
+            if not can_resume:
+                work.discard()
+                error.add_note(UNKNOWN)
+            elif not work.discard_if_empty():
+                error.add_note("Finished work is kept: the same call resumes it.")
+            raise
+    finally:
+        work.close()
     return resumed
 
 
-def _check_folder_to_replace(path: str) -> None:
+def _check_folder_to_replace(path: str, source: Source) -> None:
     """Refuse to replace a folder that holds more than a data set, such as a home folder: its files would be lost.
 
     Raises:
-        UnsupportedData: It holds a file that no format of folders writes, or the path is a link to a folder.
+        UnsupportedData: It holds a file of the source, or one that no format of folders writes; or the path is a link to a folder.
     """
     if is_url(path) or not Path(path).is_dir():
         return
@@ -246,9 +286,18 @@ def _check_folder_to_replace(path: str) -> None:
         raise UnsupportedData(
             Where(path=path), expected="a folder", found="a link to one", hint="Pass the folder that it leads to."
         )
+    replaced = Path(path).resolve()
+    for file in (file for records in records_below(source.node) for file in files_of(records)):
+        if not is_url(file) and any(replaced in found.parents for found in (Path(file).resolve(), _of_name(file))):
+            raise UnsupportedData(
+                Where(path=path),
+                expected="a folder without files of the source, because a conversion replaces all that it holds",
+                found=f"one with {file}",
+                hint="Pass another folder.",
+            )
     for folder, _, files in os.walk(path):
         for name in files:
-            if not (name.endswith((".npy", ".npz")) or name in (NOTE, *MANIFESTS) or is_image_name(name)):
+            if not (name.endswith((".npy", ".npz")) or name in (NOTE, *NOTES, *MANIFESTS) or is_image_name(name)):
                 raise UnsupportedData(
                     Where(path=path),
                     expected="a new folder, or one with examples only",
@@ -257,14 +306,9 @@ def _check_folder_to_replace(path: str) -> None:
                 )
 
 
-def _replaces_several(work: WorkFolder) -> bool:
-    """Whether old shards would for a while be mixed with new ones. Links are replaced one by one: what they point to may be on other disks."""
-    old = set(work.target.paths) - work.done()
-    return (
-        len(old) > 1
-        and not any(is_url(path) or Path(path).is_symlink() for path in old)
-        and bool(first_existing([*old]))
-    )
+def _of_name(file: str) -> Path:
+    """Where the name of a file is, which may be a link to it."""
+    return Path(file).parent.resolve() / Path(file).name
 
 
 def _exists_error(path: str) -> UnsupportedData:
@@ -277,7 +321,13 @@ def _exists_error(path: str) -> UnsupportedData:
 
 
 def _run_in_store(
-    engine: TaskEngine, writer: UnitWriter, plan: Mapping[str, Any], each_bytes: int, *, overwrite: bool
+    engine: TaskEngine,
+    writer: UnitWriter,
+    plan: Mapping[str, Any],
+    each_bytes: int,
+    *,
+    overwrite: bool,
+    can_resume: bool,
 ) -> int:
     """As :func:`_run`, into a store and not by this process."""
     run = StoreRun(writer, plan, each_bytes)
@@ -292,7 +342,10 @@ def _run_in_store(
         run.discard()
         raise
     except BaseException as error:
-        if not run.discard_if_empty():
+        if not can_resume:
+            run.discard()
+            error.add_note(UNKNOWN)
+        elif not run.discard_if_empty():
             error.add_note("Finished work is kept: the same call resumes it.")
         raise
     return resumed

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -14,15 +16,17 @@ from typing import Any
 from headrace.errors import NoFiles
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_folder, cache_key
-from headrace.io.faults import name_in_errors
+from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.folders import first_existing, remove
 from headrace.io.paths import absolute
+from headrace.io.store.object import RemoteFile
 from headrace.io.store.upload import check_writable, upload, upload_folder
-from headrace.io.system import discard_folder
+from headrace.io.system import sync_folder, unlock
 from headrace.io.threads import ThreadPool
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
-from headrace.io.write.commit import finish_names, give_names, names_given
+from headrace.io.write.commit import finish_names, give_names, names_given, same_version, version_of
+from headrace.io.write.pending import LOCK, lock_folder, temporary_name
 from headrace.io.write.pieces import pieces_of_files
 from headrace.writing.target import Target
 
@@ -41,8 +45,9 @@ __all__ = [
 UNIT_EXAMPLES = 16_384
 UNIT_BYTES = 128 << 20
 """Units of large examples have fewer of them, so that one takes seconds."""
-VERSION = 3
+VERSION = 4
 PLAN = "plan.json"
+NAME_BYTES = 200  # of the first new file in the name of the folder, which must fit into 255
 ATTEMPTS = 20
 FORGOTTEN_AFTER_S = 30 * 24 * 3600
 """How long an interrupted conversion to a store can be resumed."""
@@ -77,7 +82,7 @@ class PlannedFile:
         path: Its name, or its URL.
         units: In order.
         format: Of the file.
-        whole: The path at which units are joined: its name, or where it waits to be uploaded.
+        whole: The path at which units are joined, and wait for the name or to be uploaded.
     """
 
     number: int
@@ -89,7 +94,7 @@ class PlannedFile:
     @property
     def is_joined(self) -> bool:
         """Whether its units are joined, and wait for the name."""
-        return self.whole != self.path and Path(self.whole).exists()
+        return Path(self.whole).exists()
 
     def at_once(self) -> Unit:
         """All units as one, at the place where they would be joined."""
@@ -98,7 +103,7 @@ class PlannedFile:
 
 
 class WorkFolder:
-    """The plan, the finished units and a mark for every finished file: a hidden folder beside the new files, or in the cache folder if those are in a store."""
+    """The plan, the finished units and the files that wait for their names: a hidden folder beside the new files, or in the cache folder if those are in a store."""
 
     def __init__(self, path: Path, target: Target, n: int, *, step: int, plan: str, fresh: bool) -> None:
         self.path = path
@@ -107,32 +112,55 @@ class WorkFolder:
         self.step = step
         self.plan = plan
         self.fresh = fresh
-        self.is_staged = False
-        """Whether new files are put together in this folder: because others than this process do so, or because they replace several files."""
+        self._lock = -1
 
     @classmethod
     def open(cls, target: Target, n: int, plan: Mapping[str, Any], *, example_bytes: int = 0) -> WorkFolder:
-        """The folder of an interrupted run of the same plan, or a new one.
+        """The folder of an interrupted run of the same plan, or a new one. It is locked until it is closed or removed.
+
+        What another plan has left stays until :meth:`begin`.
 
         Args:
             target: The new files.
             n: How many examples they get.
             plan: What the content of the files depends on.
-            example_bytes: About how many bytes an example has; 0 if that is not known.
+            example_bytes: About how many bytes an example has.
+
+        Raises:
+            UnsupportedData: Another process has locked it.
         """
         path = _work_path(target.paths[0])
         step = unit_examples(target, n, example_bytes)
-        text = describe_plan(target, n, plan, step)
-        note = path / PLAN
-        finish_names(str(path))
-        with name_in_errors(str(note)):
-            fresh = not note.exists() or note.read_text(encoding="utf-8") != text
-        if fresh:
-            discard_folder(path)
-            path.mkdir(parents=True)
-            with AtomicFile(note) as file:
-                file.write(text.encode())
-        return cls(path, target, n, step=step, plan=text, fresh=fresh)
+        work = cls(path, target, n, step=step, plan=describe_plan(target, n, plan, step), fresh=False)
+        work._lock = lock_folder(path, target.paths[0])
+        try:
+            finish_names(str(path))
+            note = path / PLAN
+            with name_in_errors(str(note)):
+                work.fresh = not note.exists() or note.read_text(encoding="utf-8") != work.plan
+        except BaseException:
+            work.close()
+            raise
+        return work
+
+    def begin(self) -> None:
+        """Remove what another plan has left, and store this one."""
+        if self.fresh:
+            for left in self.path.iterdir():
+                if left.name != LOCK:
+                    remove(str(left))
+            with AtomicFile(self.path / PLAN) as file:
+                file.write(self.plan.encode())
+
+    def close(self) -> None:
+        """Unlock the folder."""
+        fd, self._lock = self._lock, -1
+        if fd >= 0:
+            unlock(fd)
+            close_quietly(fd)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lock": -1}
 
     def is_there(self) -> bool:
         """Whether the folder still holds this plan, seen from this machine."""
@@ -153,10 +181,7 @@ class WorkFolder:
             Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + self.step, stop), at == start)
             for at in starts
         )
-        waiting = self.path / f"{number:05d}-whole"
-        is_folder = format_named(self.target.format).folder is not None
-        whole = str(waiting) if self.is_staged or is_url(path) or is_folder or waiting.exists() else path
-        return PlannedFile(number, path, units, self.target.format, whole)
+        return PlannedFile(number, path, units, self.target.format, str(self.path / f"{number:05d}-whole"))
 
     def missing(self) -> list[Unit]:
         """The units that are still to be done."""
@@ -174,35 +199,56 @@ class WorkFolder:
         return self.n - sum(unit.stop - unit.start for unit in self.missing())
 
     def done(self) -> set[str]:
-        """The new files that this run, or one before it, has finished."""
+        """The new files that this run, or one before it, has finished. Not what was written over one of them since then."""
+        if self.fresh:
+            return set()
         named = names_given(str(self.path))
         return {
             path
-            for path in self.target.paths
-            if (not is_url(path) and absolute(path) in named)
-            or (self._mark(path).exists() and first_existing([path]) is not None)
+            for number, path in enumerate(self.target.paths)
+            if (not is_url(path) and absolute(path) in named) or self._is_marked(number)
         }
 
-    def mark_done(self, path: str) -> None:
-        """Record that the file ``path`` is finished."""
-        with name_in_errors(str(self._mark(path))):
-            self._mark(path).touch()
+    def mark_done(self, number: int, version: Any) -> None:
+        """Record that a file is finished, and its version."""
+        with AtomicFile(self._mark(number)) as file:
+            file.write(json.dumps(version).encode())
 
-    def _mark(self, path: str) -> Path:
-        return self.path / f"{Path(path).name}.done"
+    def _is_marked(self, number: int) -> bool:
+        try:
+            noted = json.loads(self._mark(number).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        path = self.target.paths[number]
+        if not is_url(path):
+            return same_version(version_of(str(Path(path).resolve())), noted)
+        return first_existing([path]) is not None and _version_in_store(path) == noted
+
+    def _mark(self, number: int) -> Path:
+        return self.path / f"{number:05d}.done"
 
     def remove(self) -> None:
         """Remove the folder, after the work. A writer that was believed dead may still put a unit into it meanwhile."""
-        with name_in_errors(str(self.path)):
-            for attempt in range(ATTEMPTS):
+        aside = self.path.with_name(temporary_name(self.path.name))
+        if os.name == "nt":
+            self.close()  # an open file cannot be moved there
+        try:
+            with name_in_errors(str(self.path)):
                 try:
-                    shutil.rmtree(self.path)
+                    self.path.rename(aside)  # so that no other process finds half of it
                 except OSError:
-                    if attempt == ATTEMPTS - 1 or not self.is_staged:
-                        raise
-                    time.sleep(0.1)
-                if not self.path.exists():
-                    return
+                    aside = self.path
+                for attempt in range(ATTEMPTS):
+                    try:
+                        shutil.rmtree(aside)
+                    except OSError:
+                        if attempt == ATTEMPTS - 1:
+                            raise
+                        time.sleep(0.1)
+                    if not aside.exists():
+                        return
+        finally:
+            self.close()
 
     def discard(self) -> None:
         """Remove the folder and all finished files."""
@@ -219,25 +265,30 @@ class WorkFolder:
         self.remove()
         return True
 
-    def remove_if_fresh(self) -> None:
-        """Remove the folder if this run made it."""
-        if self.fresh:
+    def remove_if_empty(self) -> None:
+        """Remove the folder if nothing was begun in it."""
+        if all(path.name == LOCK for path in self.path.iterdir()):
             self.remove()
 
 
 def join_units(file: PlannedFile, work: WorkFolder, *, threads: int = 1) -> None:
-    """Join the units of a file under its name, where it does not wait for it, or upload it if that is a URL."""
+    """Join the units of a file where it waits for its name, or upload it if that is a URL."""
     join_whole(file, threads=threads)
     if is_url(file.path):
         if Path(file.whole).is_dir():
             upload_folder(file.whole, file.path)
         else:
             upload(file.whole, file.path)
-        work.mark_done(file.path)
+        work.mark_done(file.number, _version_in_store(file.path))
         remove(file.whole)
-    elif file.whole == file.path:
-        work.mark_done(file.path)
-        _remove_units(file, threads)
+
+
+def _version_in_store(url: str) -> list[Any] | None:
+    """The version of an object; ``None`` if that is a folder."""
+    with contextlib.suppress(NoFiles):
+        version = RemoteFile(url).version
+        return [version.size, version.etag, version.modified_ns]
+    return None
 
 
 def join_whole(file: PlannedFile, *, threads: int = 1) -> None:
@@ -254,10 +305,29 @@ def join_whole(file: PlannedFile, *, threads: int = 1) -> None:
 
 def finish(work: WorkFolder) -> None:
     """Give all files that wait for them their names at once, and remove the folder."""
-    waiting = {Path(file.whole).name: file.path for file in work.files() if not is_url(file.path) and file.is_joined}
+    files = [file for file in work.files() if not is_url(file.path) and file.is_joined]
+    linked = [file for file in files if Path(file.path).is_symlink() and not Path(file.whole).is_dir()]
+    for file in linked:
+        _replace_target(file, work)
+    waiting = {Path(file.whole).name: file.path for file in files if file not in linked}
     if waiting:
         give_names(str(work.path), waiting)
     work.remove()
+
+
+def _replace_target(file: PlannedFile, work: WorkFolder) -> None:
+    """Put a file in the place of what a link points to, which may be on another disk."""
+    target = Path(file.path).resolve()
+    work.mark_done(file.number, version_of(file.whole))
+    try:
+        Path(file.whole).replace(target)
+        sync_folder(str(target.parent))
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with AtomicFile(target) as out:
+            out.place(list(pieces_of_files([file.whole])))
+        work.mark_done(file.number, version_of(str(target)))
 
 
 def _remove_units(file: PlannedFile, threads: int = 1) -> None:
@@ -317,7 +387,10 @@ def _join(file: PlannedFile, threads: int) -> None:
 def _work_path(first: str) -> Path:
     if not is_url(first):
         path = Path(first)
-        return path.parent / f".{path.name}.headrace-convert"
+        name = os.fsencode(path.name)
+        if len(name) > NAME_BYTES:
+            name = name[: NAME_BYTES - 40] + b"-" + cache_key(path.name).encode()
+        return path.parent / f".{os.fsdecode(name)}.headrace-convert"
     check_writable(first)
     folder = cache_folder("convert")
     for left in folder.iterdir():

@@ -302,3 +302,36 @@ def test_labels_that_are_called_as_splits(tmp_path, monkeypatch, labels, parts):
     found = hr.open(tmp_path / "out", decode=False)
     assert sorted(found.schema["label"].names[row["label"]] for row in found) == sorted(labels)
     assert hr.verify(tmp_path / "out").ok
+
+
+@pytest.mark.parametrize("labels", [[5, 7, 5], [-1, 0, 1], [99_999, 100_000, 3], [0, 2, 1], [1, 1, 1], [0, 1, 3, 2]])
+@pytest.mark.parametrize("how", ["write", "convert", "parts"])
+def test_numbers_without_names_are_kept(tmp_path, monkeypatch, labels, how):
+    """Only a reader that counts the folders gives other labels to numbers that are not 0, 1, 2, ..."""
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 1 if how == "parts" else 100)
+    columns = {"image": [jpeg(seed=seed) for seed in range(len(labels))], "label": np.array(labels)}
+    schema = {"image": STORED, "label": hr.Feature("int64")}
+    if how == "write":
+        hr.write(tmp_path / "x", columns, format="image_folder", schema=schema)
+    else:
+        hr.write(tmp_path / "x.tfrecord", columns, schema=schema)
+        assert hr.convert(tmp_path / "x.tfrecord", tmp_path / "x", format="image_folder").lost == ()
+    found = hr.open(tmp_path / "x", decode=False)
+    wanted = dict(zip(columns["image"], labels, strict=True))
+    assert {row["image"]: row["label"] for row in found} == wanted
+    is_counted = sorted(set(labels)) == list(range(len(set(labels))))
+    assert (found.schema["label"].names is None) != is_counted
+    assert (tmp_path / "x" / "headrace-labels.json").exists() != is_counted
+    assert hr.verify(tmp_path / "x").ok
+    hr.write(tmp_path / "y.tfrecord", columns, schema=schema)
+    hr.convert(tmp_path / "y.tfrecord", tmp_path / "x", format="image_folder", overwrite=True)
+    assert {row["image"]: row["label"] for row in hr.open(tmp_path / "x", decode=False)} == wanted
+
+
+def test_a_class_among_numbers_is_refused(tmp_path):
+    columns = {"image": [jpeg()], "label": np.array([5])}
+    schema = {"image": STORED, "label": hr.Feature("int64")}
+    hr.write(tmp_path / "x", columns, format="image_folder", schema=schema)
+    put(tmp_path / "x" / "cat" / "a.jpg", jpeg())
+    with pytest.raises(hr.UnsupportedData, match=r"a number as the name .*found 'cat'.*headrace-labels.json"):
+        len(hr.open(tmp_path / "x"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import headrace as hr
 from headrace.errors import CorruptFile, UnsupportedData
 from headrace.io.cache import inflate as compression
 from headrace.io.cache import inflated as module
@@ -148,7 +149,7 @@ def test_an_entry_of_before_a_restart_is_not_trusted(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(b"content" * 1000))
     assert bytes(inflate_file(str(path), "gzip").read(0, 7)) == b"content"
     assert find_inflated(str(path), "gzip") is not None
-    monkeypatch.setattr(module, "boot_id", lambda: "another start of the machine")
+    monkeypatch.setattr("headrace.io.cache.folder.boot_id", lambda: "another start of the machine")
     assert find_inflated(str(path), "gzip") is None
     assert bytes(inflate_file(str(path), "gzip").read(0, 7)) == b"content"
 
@@ -169,3 +170,56 @@ def test_a_change_within_one_tick_of_the_clock_is_not_cached_as_the_earlier_cont
     assert b"".join(InflatedStream(path, "gzip")) == b"other"
     assert bytes(find_inflated(path, "gzip").buffer) == b"other"
     assert len(slept) == 1
+
+
+def flip(path, at):
+    with Path(path).open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_a_byte_that_flips_anywhere_in_an_entry(tmp_path, faulty):
+    path = tmp_path / "x.gz"
+    packed = gzip.compress(b"content" * 3)
+    path.write_bytes(packed[:-3] if faulty else packed)
+    first = inflate_file(str(path), "gzip")
+    (entry,) = entries()
+    place = cache_folder("inflated") / entry
+    for at in range(place.stat().st_size):
+        flip(place, at)
+        assert find_inflated(str(path), "gzip") is None, f"byte {at}"
+        assert not place.exists()
+        found = inflate_file(str(path), "gzip")
+        assert bytes(found.read(0, 100)) == b"content" * 3
+        assert str(found.fault) == str(first.fault)
+
+
+def test_an_intact_entry_is_compared_once(path, monkeypatch):
+    inflate_file(path, "gzip")
+    monkeypatch.setattr(module.CacheEntry, "claim", None)
+    compared = []
+    monkeypatch.setattr("headrace.io.local.mapped.MappedFile.is_intact", lambda *_: bool(compared.append(1)) or True)
+    for _ in range(3):
+        assert find_inflated(path, "gzip") is not None
+    assert compared == []
+    os.utime(cache_folder("inflated") / entries()[0])  # as another process that uses it
+    for _ in range(3):
+        assert find_inflated(path, "gzip") is not None
+    assert compared == [1]
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.csv.gz", "x.jsonl.gz", "x.tar.gz", "x.tfrecord.gz", "x.recordio.gz"])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_a_damaged_copy_is_made_again(tmp_path, name, share):
+    options = {"compression": "deflate"} if name == "x.npz" else {}
+    hr.write(tmp_path / name, {"v": np.arange(3000)}, **options)
+    assert np.array_equal(hr.open(tmp_path / name).batch(range(3000))["v"], np.arange(3000))
+    (entry,) = entries()
+    place = cache_folder("inflated") / entry
+    flip(place, int(place.stat().st_size * share))
+    for _ in range(2):
+        assert np.array_equal(hr.open(tmp_path / name).batch(range(3000))["v"], np.arange(3000))
+    assert hr.verify(tmp_path / name).ok

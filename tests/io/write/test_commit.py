@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import warnings
 from pathlib import Path
@@ -95,6 +96,27 @@ def test_a_kill_at_each_step(tmp_path, kind, step, again):
     finish_names(str(folder))
     assert contents(tmp_path) == NEW
     assert names_given(str(folder)) == set(names.values())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child process")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("step", range(2, STEPS + 1))
+@pytest.mark.parametrize("changed", [["x-1"], ["x-0", "x-1", "x-2"]])
+def test_what_was_written_after_the_kill_is_kept(tmp_path, kind, step, changed):
+    folder, names, _ = prepare(tmp_path, kind)
+    in_a_process_that_is_killed(step, lambda: give_names(str(folder), names))
+    for name in changed:
+        put_again(tmp_path / name, "newer", is_folder=kind == "folders")
+    finish_names(str(folder))
+    assert contents(tmp_path) == {**NEW, **dict.fromkeys(changed, "newer")}
+    assert names_given(str(folder)) == {str(tmp_path / name) for name in NEW if name not in changed}
+
+
+def put_again(path, text, *, is_folder):
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    put(path, text, is_folder=is_folder)
 
 
 @pytest.mark.parametrize("kind", KINDS)

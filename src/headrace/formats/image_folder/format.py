@@ -19,7 +19,7 @@ from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
-from headrace.formats.image_folder.write import CLASSES_NOTE, ImageFolderSink, join_folders, misfits
+from headrace.formats.image_folder.write import CLASSES_NOTE, NUMBERS_NOTE, ImageFolderSink, join_folders, misfits
 from headrace.formats.table.base import FileTable
 from headrace.formats.table.folders import class_names, is_marked_empty, refuse_splits, schema_if_empty
 from headrace.io.folders import Lister, Listing, lister_for
@@ -42,7 +42,8 @@ class _Listing(NamedTuple):
     roots: npt.NDArray[np.int32]
     """The folder of each file."""
     labels: npt.NDArray[np.int64] | None
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] | None
+    """The names of the labels; ``None``: they are numbers without names."""
 
 
 class ImageFolder(FileTable):
@@ -73,7 +74,8 @@ class ImageFolder(FileTable):
                 for name in class_names(look(root), _class_folders)
             }
         )
-        numbers = {name: number for number, name in enumerate(classes)}
+        has_numbers = any(NUMBERS_NOTE in look(root).files for root, look in zip(self.paths, looks, strict=True))
+        numbers = {name: self._number_of(name) if has_numbers else number for number, name in enumerate(classes)}
         names = [name for by_class in found for each in by_class.values() for name in each]
         if not names and self._noted is None:
             raise NoFiles(
@@ -87,8 +89,20 @@ class ImageFolder(FileTable):
             names,
             np.repeat(np.arange(len(found), dtype=np.int32), counts),
             np.array(labels, np.int64) if classes else None,
-            tuple(classes),
+            None if has_numbers else tuple(classes),
         )
+
+    def _number_of(self, name: str) -> int:
+        """The label that the name of a folder is."""
+        try:
+            return int(name)
+        except ValueError:
+            raise UnsupportedData(
+                Where(path=child_of(self.paths[0], name)),
+                expected=f"a number as the name of this folder, because {NUMBERS_NOTE} says that folders are named by their labels",
+                found=repr(name),
+                hint=f"Rename the folder, or remove {NUMBERS_NOTE}: labels are then numbered in the order of the names.",
+            ) from None
 
     @cached_property
     def _noted(self) -> Schema | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
@@ -18,13 +18,17 @@ from headrace.io.folders import AtomicFolder, is_visible
 from headrace.io.paths import PathLike
 from headrace.io.system import discard_folder, walk
 
-__all__ = ["CLASSES_NOTE", "ImageFolderSink", "join_folders", "misfits"]
+__all__ = ["CLASSES_NOTE", "NOTES", "NUMBERS_NOTE", "ImageFolderSink", "join_folders", "misfits"]
 
 
 ENDINGS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".webp", "tiff": ".tiff"}
 IMAGE, LABEL, NAME = "image", "label", "name"
 CLASSES_NOTE = "headrace-classes.json"
 """Marks folders as classes when every label has the name of a split."""
+NUMBERS_NOTE = "headrace-labels.json"
+"""Marks the names of folders as the labels: numbers without names, which are not those that a reader would count."""
+NUMBERS = json.dumps({"labels": "the names of the folders"}).encode()
+NOTES = (CLASSES_NOTE, NUMBERS_NOTE)
 
 
 def misfits(schema: Schema) -> list[Misfit]:
@@ -146,6 +150,9 @@ class ImageFolderSink:
             raise self._refusal(LABEL, f"a label from 0 to {len(names) - 1}", str(label))
         return names[int(label)]
 
+    def _has_numbers(self) -> bool:
+        return self.label is not None and self.label.names is None and self.label.dtype != "str"
+
     def _refusal(self, feature: str, expected: str, found: str) -> SchemaMismatch:
         return SchemaMismatch(Where(path=self.path, record=self.count, feature=feature), expected=expected, found=found)
 
@@ -153,6 +160,8 @@ class ImageFolderSink:
         """Move the complete folder into place."""
         if not self.count and not self.folder.closed:
             mark_empty(self.folder, "image_folder", _as_read(self.schema, self.image))
+        elif self._has_numbers() and not _are_counted(self._folders) and not self.folder.closed:
+            self.folder.write(NUMBERS_NOTE, NUMBERS)
         elif self._folders and are_splits(self._folders) and not self.folder.closed:
             self.folder.write(CLASSES_NOTE, json.dumps({"classes": sorted(self._folders)}).encode())
         self.folder.close()
@@ -160,6 +169,11 @@ class ImageFolderSink:
     def abort(self) -> None:
         """Remove the unfinished folder."""
         self.folder.abort()
+
+
+def _are_counted(folders: Collection[str]) -> bool:
+    """Whether the numbers that are the names of these folders are 0, 1, 2 and so on, in the order of a reader."""
+    return list(map(int, sorted(folders))) == list(range(len(folders)))
 
 
 def _as_read(schema: Schema, image: str) -> Schema:
@@ -199,6 +213,9 @@ def join_folders(parts: Sequence[str], path: str) -> None:
         for note in (CLASSES_NOTE, *(() if count else (NOTE,))):
             if os.path.exists(place := os.path.join(parts[0], note)):
                 whole.add(place, note)
+        have_numbers = any(os.path.exists(os.path.join(part, NUMBERS_NOTE)) for part in parts)
+        if have_numbers and not _are_counted({path.name for path in os.scandir(whole.place("")) if path.is_dir()}):
+            whole.write(NUMBERS_NOTE, NUMBERS)
         whole.close()
     for part in parts:
         discard_folder(part)
@@ -210,7 +227,7 @@ def _add_images(whole: AtomicFolder, part: str, first: int) -> int:
     for folder, folders, names in walk(part):
         within = os.path.relpath(folder, part)
         whole.make_folders(os.path.join(within, name) for name in folders)
-        files += [os.path.normpath(os.path.join(within, name)) for name in names if name not in (NOTE, CLASSES_NOTE)]
+        files += [os.path.normpath(os.path.join(within, name)) for name in names if name not in (NOTE, *NOTES)]
     stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
     are_numbers = sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
     for file, stem in zip(files, stems, strict=True):

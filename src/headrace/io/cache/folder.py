@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import json
 import os
+import struct
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
+from headrace import _native
+from headrace.errors import CorruptFile, Where
 from headrace.io.faults import close_quietly, name_in_errors
+from headrace.io.local.mapped import MappedFile
+from headrace.io.local.signatures import SUMMED_BYTES, BlockSummer, BlockSums
 from headrace.io.system import lock, unlock
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "cache_limit_bytes",
     "fresh_cache",
     "is_trusted",
+    "open_entry",
     "size_setting",
 ]
 
@@ -32,6 +41,8 @@ DISK_SHARE = 0.25
 UNFINISHED = ".part"
 ONE_USE = "once-"
 """The prefix of entries that only their maker can use."""
+END = struct.Struct("<II8s")  # length of the facts before it, CRC-32C of the note, magic
+MAGIC = b"headrace"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -172,6 +183,7 @@ class CacheEntry:
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self.size: int = 0
+        self._sums = BlockSummer(SUMMED_BYTES)
         self._fd = fd
         self._process = os.getpid()
 
@@ -227,7 +239,19 @@ class CacheEntry:
         except OSError:
             return False
         self.size += len(part)
+        self._sums.add(memoryview(part))
         return True
+
+    def write_note(self, fault: CorruptFile | None) -> bool:
+        """Append the note that ends an entry; ``False`` if writing fails.
+
+        Args:
+            fault: The error after the last byte of the content, if there is one.
+        """
+        sums = self._sums.sums().astype("<u4").tobytes()
+        facts_of_fault = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
+        facts = json.dumps({"size": self.size, "fault": facts_of_fault, "boot": boot_id()}).encode()
+        return self.write(sums + facts + END.pack(len(facts), _native.crc32c(sums + facts), MAGIC))
 
     def commit(self, limit_bytes: int, *, durable: bool = True) -> bool:
         """Move the entry into place, and delete the least recently used ones beyond the limit.
@@ -272,6 +296,61 @@ class CacheEntry:
         fd, self._fd = self._fd, -1
         unlock(fd)
         return fd
+
+
+def open_entry(path: str, entry: Path, *, size: int | None = None) -> MappedFile | None:
+    """The content of an entry, mapped; ``None`` if there is no intact one. What is left of a damaged one is removed.
+
+    All of it is compared with the checksums in its note, once in a process: the formats above cannot tell damage here from damage of the original.
+
+    Args:
+        path: The original file, in messages.
+        entry: The entry.
+        size: Of its content, if that is known.
+    """
+    try:
+        content = MappedFile(path, entry=str(entry))
+    except OSError:
+        return None
+    sums, state = _read_note(content, path), _state_of(entry)
+    is_new = _intact.get(str(entry)) != state
+    if sums is None or size not in (None, content.size) or (is_new and not content.is_intact(sums)):
+        entry.unlink(missing_ok=True)
+        return None
+    os.utime(entry)  # last use; the oldest entries are evicted first
+    _intact[str(entry)] = _state_of(entry)
+    return content
+
+
+_intact: dict[str, tuple[int, ...]] = {}
+"""The entries that this process has compared, as they were then."""
+
+
+def _state_of(entry: Path) -> tuple[int, ...]:
+    status = entry.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read_note(content: MappedFile, path: str) -> BlockSums | None:
+    """Read the note and cut it off the content; ``None`` if there is no intact one."""
+    end = content.read(content.size - END.size, END.size) if content.size >= END.size else b""
+    length, crc, magic = END.unpack(end) if end else (0, 0, b"")
+    if magic != MAGIC or length > content.size - END.size:
+        return None
+    try:
+        facts = json.loads(bytes(content.read(content.size - END.size - length, length)))
+        size, fault, boot = facts["size"], facts["fault"], facts["boot"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    summed = -(-size // SUMMED_BYTES) * 4
+    noted = content.read(size, content.size - END.size - size)
+    if size + summed + length + END.size != content.size or _native.crc32c(noted) != crc or boot != boot_id():
+        return None
+    content.cut(size)
+    if fault is not None:
+        offset, expected, found, hint = fault
+        content.fault = CorruptFile(Where(path=path, offset=offset), expected=expected, found=found, hint=hint)
+    return BlockSums(size, np.frombuffer(noted[:summed], "<u4"), SUMMED_BYTES)
 
 
 def _unfinished_path(path: Path) -> Path:

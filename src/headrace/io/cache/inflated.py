@@ -8,9 +8,6 @@ within ``HEADRACE_CACHE_LIMIT``. Later passes and random access are as fast as o
 from __future__ import annotations
 
 import codecs
-import json
-import os
-import struct
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,7 +15,15 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_trusted
+from headrace.io.cache.folder import (
+    CacheEntry,
+    boot_id,
+    cache_folder,
+    cache_key,
+    cache_limit_bytes,
+    is_trusted,
+    open_entry,
+)
 from headrace.io.cache.inflate import (
     Compression,
     Inflater,
@@ -42,10 +47,8 @@ __all__ = [
     "RemoteCompressed",
     "Transcoder",
     "decode_head",
-    "encode_note",
     "find_inflated",
     "inflate_file",
-    "read_note",
 ]
 
 
@@ -146,11 +149,9 @@ def _is_zlib(part: bytes) -> bool:
         return False
 
 
-VERSION = 2
+VERSION = 3
 HEAD_BYTES = 4 << 20  # inflated in the calling thread, in at most 20 ms
 SMALL_BYTES = 2 << 20  # smaller compressed files are inflated whole
-END = struct.Struct("<I8s")  # length of the note before it, magic
-MAGIC = b"headrace"
 LIMIT_HINT = (
     "Raise HEADRACE_CACHE_LIMIT, let HEADRACE_CACHE_DIR name a folder on a larger disk, "
     "or convert the file to one without compression (`headrace convert`)."
@@ -200,17 +201,7 @@ def inflate_file(path: str, compression: Compression, packed: RemoteCompressed |
 def find_inflated(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile | None:
     """The decompressed content of this version of a file, if the cache has it."""
     entry = _entry_path(path, compression, _signature(path, packed))
-    if not is_trusted(entry):
-        return None
-    try:
-        content = MappedFile(path, entry=str(entry))
-    except OSError:
-        return None
-    if not read_note(content, path):
-        entry.unlink(missing_ok=True)
-        return None
-    os.utime(entry)  # last use; the oldest entries are evicted first
-    return content
+    return open_entry(path, entry) if is_trusted(entry) else None
 
 
 class InflatedStream:
@@ -302,11 +293,7 @@ class InflatedStream:
             if self.changed:
                 return
             # Waiting for the disk would take a tenth of the time. Instead, the entry is ignored after a reboot.
-            if (
-                not entry.closed
-                and entry.write(encode_note(inflater.size, inflater.fault))
-                and not entry.commit(limit, durable=not boot_id())
-            ):
+            if not entry.closed and entry.write_note(inflater.fault) and not entry.commit(limit, durable=not boot_id()):
                 self._give_up(entry)
         finally:
             entry.abort()
@@ -364,27 +351,3 @@ def _signature(path: str, packed: RemoteCompressed | None) -> Signature:
 def _entry_path(path: str, compression: Compression, signature: Signature) -> Path:
     key = cache_key(VERSION, absolute(path), *astuple(signature), compression)
     return cache_folder("inflated") / f"{key}.inflated"
-
-
-def encode_note(size: int, fault: CorruptFile | None) -> bytes:
-    """The note after the content of a cache entry: its size and its fault."""
-    facts_of_fault = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
-    facts = {"size": size, "fault": facts_of_fault, "boot": boot_id()}
-    text = json.dumps(facts).encode()
-    return text + END.pack(len(text), MAGIC)
-
-
-def read_note(content: MappedFile, path: str) -> bool:
-    """Read the note and cut it off the content; ``False`` if there is none, which means the entry is incomplete."""
-    end = content.read(content.size - END.size, END.size) if content.size >= END.size else b""
-    length, magic = END.unpack(end) if end else (0, b"")
-    if magic != MAGIC or length > content.size - END.size:
-        return False
-    facts = json.loads(bytes(content.read(content.size - END.size - length, length)))
-    if facts["size"] != content.size - END.size - length or facts.get("boot") != boot_id():
-        return False
-    content.cut(facts["size"])
-    if facts["fault"] is not None:
-        offset, expected, found, hint = facts["fault"]
-        content.fault = CorruptFile(Where(path=path, offset=offset), expected=expected, found=found, hint=hint)
-    return True

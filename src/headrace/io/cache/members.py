@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_trusted
-from headrace.io.cache.inflated import LIMIT_HINT, encode_note, read_note
+from headrace.io.cache.folder import (
+    CacheEntry,
+    boot_id,
+    cache_folder,
+    cache_key,
+    cache_limit_bytes,
+    is_trusted,
+    open_entry,
+)
+from headrace.io.cache.inflated import LIMIT_HINT
 from headrace.io.engines import zlib_library
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.signatures import wait_for_tick
@@ -20,7 +28,7 @@ from headrace.io.write.atomic import write_atomic
 __all__ = ["FilePart", "check_crc", "crc_fault", "inflate_bytes", "inflate_to_cache"]
 
 
-VERSION = 2
+VERSION = 3
 STEP_BYTES = 4 << 20
 REMEMBERED_BYTES = 16 << 20  # smaller parts are checked faster than the cached result is looked up
 
@@ -104,17 +112,7 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
 
 
 def _find_cached(path: Path, file: MappedFile, part: FilePart) -> MappedFile | None:
-    if not is_trusted(path):
-        return None
-    try:
-        content = MappedFile(file.path, entry=str(path))
-    except OSError:
-        return None
-    if read_note(content, file.path) and content.size == part.size:
-        path.touch()  # last use; the oldest entries are evicted first
-        return content
-    path.unlink(missing_ok=True)
-    return None
+    return open_entry(file.path, path, size=part.size) if is_trusted(path) else None
 
 
 def _fill(entry: CacheEntry, file: MappedFile, part: FilePart) -> None:
@@ -127,7 +125,7 @@ def _fill(entry: CacheEntry, file: MappedFile, part: FilePart) -> None:
         for block in _inflate_blocks(packed, file.path, part):
             if not entry.write(block):
                 return
-        if entry.write(encode_note(entry.size, None)):
+        if entry.write_note(None):
             entry.commit(limit, durable=not boot_id())
     finally:
         if not entry.closed:

@@ -15,8 +15,8 @@ from headrace.io.cache.folder import (
     cache_key,
     cache_limit_bytes,
     is_trusted,
+    open_entry,
 )
-from headrace.io.cache.inflated import encode_note, read_note
 from headrace.io.local.mapped import MappedFile
 from headrace.io.store.requests import check_unchanged, stream_object
 from headrace.io.store.stream import BLOCK_BYTES, RemoteObject, RemoteStream
@@ -24,7 +24,7 @@ from headrace.io.store.stream import BLOCK_BYTES, RemoteObject, RemoteStream
 __all__ = ["copy_to_cache", "find_copy", "make_private_copy"]
 
 
-VERSION = 1
+VERSION = 2
 
 
 def find_copy(file: RemoteObject) -> MappedFile | None:
@@ -53,15 +53,7 @@ def make_private_copy(file: RemoteObject) -> MappedFile:
 def _open_entry(file: RemoteObject, entry: Path) -> MappedFile | None:
     if not entry.name.startswith(ONE_USE) and not is_trusted(entry):
         return None
-    try:
-        content = MappedFile(file.path, entry=str(entry))
-    except OSError:
-        return None
-    if not read_note(content, file.path) or content.size != file.size:
-        entry.unlink(missing_ok=True)
-        return None
-    os.utime(entry)  # last use; the oldest entries are evicted first
-    return content
+    return open_entry(file.path, entry, size=file.size)
 
 
 def copy_to_cache(file: RemoteObject) -> MappedFile:
@@ -98,7 +90,7 @@ def _fill(entry: CacheEntry, file: RemoteObject, parts: Iterable[bytes | memoryv
         if file.size > limit or not all(entry.write(part) for part in parts):
             return
         check_unchanged(file.path, file.version)
-        if entry.write(encode_note(file.size, None)):
+        if entry.write_note(None):
             entry.commit(limit, durable=not boot_id())
     finally:
         entry.abort()

@@ -27,7 +27,7 @@ from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.faults import close_quietly, file_shrank_error, name_in_errors
-from headrace.io.local.signatures import FLAGS, Signature, no_such_file
+from headrace.io.local.signatures import FLAGS, BlockSums, Signature, no_such_file
 from headrace.io.system import lock, usable_memory
 
 __all__ = [
@@ -186,6 +186,16 @@ class MappedFile:
             _drop_pages(self._mapping, offset, size)
         elif self.size:
             self._mapping.drop(offset, size)
+
+    def is_intact(self, sums: BlockSums) -> bool:
+        """Compare all of it with checksums. Pages are released on the way, because it may be larger than memory."""
+        for start in range(0, self.size, PASSED_BYTES):
+            stop = min(start + PASSED_BYTES, self.size)
+            if sums.damaged(self.buffer, np.array([start]), np.array([stop])) >= 0:
+                return False
+            if self.size > IN_ORDER_MAPPED_BYTES:
+                self.drop(start, stop - start)
+        return True
 
     def __len__(self) -> int:
         return self.size

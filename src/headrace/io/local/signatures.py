@@ -26,7 +26,16 @@ from headrace.contracts.values import Indices
 from headrace.errors import NoFiles, Where
 from headrace.io.faults import close_quietly, file_changed_error, name_in_errors
 
-__all__ = ["SUMMED_BYTES", "BlockSums", "Signature", "Sums", "block_sums", "no_such_file", "wait_for_tick"]
+__all__ = [
+    "SUMMED_BYTES",
+    "BlockSummer",
+    "BlockSums",
+    "Signature",
+    "Sums",
+    "block_sums",
+    "no_such_file",
+    "wait_for_tick",
+]
 
 
 BLOCK_BYTES = 4096
@@ -175,25 +184,40 @@ SUMMED_BYTES = 64 << 10  # what the kernel maps per page fault; its checksum tak
 Sums = npt.NDArray[np.uint32]
 
 
+class BlockSummer:
+    """Computes the checksums of blocks of bytes that come in parts of any size."""
+
+    def __init__(self, block_bytes: int) -> None:
+        self._block_bytes = block_bytes
+        self._found: list[Sums] = []
+        self._left = b""
+
+    def add(self, part: memoryview) -> None:
+        """Add the next bytes."""
+        if not part.nbytes:
+            return
+        view = part.cast("B")
+        if self._left:
+            missing = min(self._block_bytes - len(self._left), len(view))
+            self._left, view = self._left + view[:missing], view[missing:]
+            if len(self._left) < self._block_bytes:
+                return
+            self._found.append(_native.crc32c_blocks(self._left, self._block_bytes))
+        whole = len(view) // self._block_bytes * self._block_bytes
+        self._found.append(_native.crc32c_blocks(view[:whole], self._block_bytes))
+        self._left = bytes(view[whole:])
+
+    def sums(self) -> Sums:
+        """The checksums of all blocks, of which the last may be shorter."""
+        return np.concatenate([*self._found, _native.crc32c_blocks(self._left, self._block_bytes)])
+
+
 def block_sums(parts: Iterable[memoryview], block_bytes: int) -> Sums:
     """The checksums of blocks, for bytes that come in parts of any size."""
-    found: list[Sums] = []
-    left = b""
+    summer = BlockSummer(block_bytes)
     for part in parts:
-        if not part.nbytes:
-            continue
-        view = part.cast("B")
-        if left:
-            missing = min(block_bytes - len(left), len(view))
-            left, view = left + view[:missing], view[missing:]
-            if len(left) < block_bytes:
-                continue
-            found.append(_native.crc32c_blocks(left, block_bytes))
-        whole = len(view) // block_bytes * block_bytes
-        found.append(_native.crc32c_blocks(view[:whole], block_bytes))
-        left = bytes(view[whole:])
-    found.append(_native.crc32c_blocks(left, block_bytes))
-    return np.concatenate(found)
+        summer.add(part)
+    return summer.sums()
 
 
 class BlockSums:

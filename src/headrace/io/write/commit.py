@@ -2,13 +2,13 @@
 
 A single file replaces the old one in one step of the file system. For several there is no such step, so :func:`give_names` does it in three:
 
-1. The journal lists the names to give.
+1. The journal lists the names to give, with the version of the old file and of the new one.
 2. All old files are moved into the folder.
 3. The new files get their names.
 
 A reader sees the old files, or the new ones, or that some are missing. An error takes everything back. After a kill the journal
 is there, and :func:`finish_names` does the rest. It is called by the next writer of the same files, and by the removal of
-abandoned files.
+abandoned files. Much may have happened until then: a file that was written after the journal is newer than the one that waits, and is kept.
 """
 
 from __future__ import annotations
@@ -17,17 +17,73 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.io.faults import name_in_errors
+from headrace.io.local.signatures import Signature
 from headrace.io.system import sync_folder
 
-__all__ = ["finish_names", "give_names", "has_journal", "names_given"]
+__all__ = ["finish_names", "give_names", "has_journal", "names_given", "same_version", "version_of"]
 
 JOURNAL = "names.json"
 OLD = ".old"
 """Ends the name that an old file has in the folder."""
+
+Version = list[Any] | None
+"""What is at a path, as it can be stored; ``None``: nothing. It stays the same when a file is renamed."""
+
+
+def version_of(path: str) -> Version:
+    """The version of a file, a folder or a link."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return ["link", os.readlink(path)]
+    if not stat.S_ISREG(status.st_mode):  # a folder, mostly; opening a pipe would wait for its writer
+        return ["folder", status.st_mtime_ns]
+    try:
+        found = Signature.read(path)
+    except OSError:  # it may not be readable, and can be replaced
+        return ["file", status.st_size, status.st_mtime_ns, -1]
+    return ["file", found.size, found.mtime_ns, found.fingerprint]
+
+
+def same_version(one: Version, other: Version) -> bool:
+    """Whether two versions are the same. Contents count if both could be read."""
+    if one is None or other is None or one[0] != "file" or other[0] != "file":
+        return one == other
+    return one[1:3] == other[1:3] and (one[3] == other[3] or -1 in (one[3], other[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Naming:
+    """One name to give.
+
+    Args:
+        path: The name.
+        old: The version of what was there when the journal was written.
+        new: The version of what gets the name.
+        is_known: Whether the journal says both.
+    """
+
+    path: str
+    old: Version
+    new: Version
+    is_known: bool
+
+    def is_outdated(self) -> bool:
+        """Whether something was written to the path after the journal."""
+        found = version_of(self.path)
+        return self.is_known and found is not None and not same_version(found, self.old)
+
+    def is_given(self) -> bool:
+        """Whether the new file is at the path."""
+        return same_version(version_of(self.path), self.new) if self.is_known else os.path.lexists(self.path)
 
 
 def give_names(folder: str, names: Mapping[str, str]) -> None:
@@ -46,8 +102,12 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
     for path in names.values():
         if os.path.dirname(path) != _beside(folder):
             raise ValueError(f"{path} is not beside {folder}")
+    namings = {
+        name: _Naming(path, version_of(path), version_of(os.path.join(folder, name)), is_known=True)
+        for name, path in names.items()
+    }
     try:
-        _write_journal(folder, names)
+        _write_journal(folder, namings)
         _move(folder, names)
         _sync(names)
     except BaseException:
@@ -58,13 +118,16 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
 def finish_names(folder: str) -> bool:
     """Finish what a process that was killed has begun in :func:`give_names`. Without a journal there is nothing to finish.
 
+    A path that was written to since then keeps what it has, as if the process had not been killed.
+
     Returns:
         Whether the folder is of no more use. ``False``: another user has to finish, and the old files may be in it.
     """
     if has_journal(folder):
         if not _is_ours(folder):
             return False
-        names = _read_journal(folder)
+        namings = _read_journal(folder)
+        names = {name: naming.path for name, naming in namings.items() if not naming.is_outdated()}
         _move(folder, names)
         _sync(names)
     return True
@@ -79,26 +142,37 @@ def names_given(folder: str) -> set[str]:
     """The absolute paths that have their new files, or folders, from this folder."""
     if not has_journal(folder):
         return set()
-    names = _read_journal(folder)
-    return {path for name, path in names.items() if not _waits(folder, name) and os.path.lexists(path)}
+    namings = _read_journal(folder)
+    return {naming.path for name, naming in namings.items() if not _waits(folder, name) and naming.is_given()}
 
 
 def _beside(folder: str) -> str:
     return os.path.dirname(os.path.abspath(folder))
 
 
-def _read_journal(folder: str) -> dict[str, str]:
+def _read_journal(folder: str) -> dict[str, _Naming]:
     """What the journal says. Nothing if it is not one of ours: it never names a file elsewhere, or one for another user."""
     if not _is_ours(folder):
         return {}
     try:
         with open(os.path.join(folder, JOURNAL), encoding="utf-8", errors="surrogateescape") as file:
-            names = json.load(file)
+            noted = json.load(file)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(names, dict) or not all(map(_is_plain, (*names, *names.values()))):
+    if not isinstance(noted, dict):
         return {}
-    return {name: os.path.join(_beside(folder), new) for name, new in names.items()}
+    entries = {name: each if isinstance(each, list) else [each] for name, each in noted.items()}
+    if not all(len(each) in (1, 3) and _is_plain(name) and _is_plain(each[0]) for name, each in entries.items()):
+        return {}
+    if not all(_is_version(version) for each in entries.values() for version in each[1:]):
+        return {}
+    beside = _beside(folder)
+    return {
+        name: _Naming(os.path.join(beside, each[0]), each[1], each[2], is_known=True)
+        if len(each) > 1
+        else _Naming(os.path.join(beside, each[0]), None, None, is_known=False)
+        for name, each in entries.items()
+    }
 
 
 def _is_ours(folder: str) -> bool:
@@ -110,11 +184,16 @@ def _is_plain(name: Any) -> bool:
     return isinstance(name, str) and name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name
 
 
-def _write_journal(folder: str, names: Mapping[str, str]) -> None:
+def _is_version(noted: Any) -> bool:
+    return noted is None or (isinstance(noted, list) and len(noted) == (4 if noted[:1] == ["file"] else 2))
+
+
+def _write_journal(folder: str, namings: Mapping[str, _Naming]) -> None:
     path = os.path.join(folder, JOURNAL)
     with name_in_errors(path):
         with open(f"{path}.part", "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump({name: os.path.basename(new) for name, new in names.items()}, file)
+            noted = {name: [os.path.basename(each.path), each.old, each.new] for name, each in namings.items()}
+            json.dump(noted, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(f"{path}.part", path)

@@ -23,18 +23,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from headrace.errors import UnsupportedData, Where
 from headrace.io.cache.folder import boot_id, cache_key
-from headrace.io.faults import close_quietly
+from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.names import TEMPORARY_SUFFIX
-from headrace.io.system import lock, sync_folder
+from headrace.io.system import is_locked_elsewhere, lock, sync_folder
 from headrace.io.threads import ThreadPool
 from headrace.io.write.commit import finish_names, has_journal
 
 __all__ = [
+    "LOCK",
     "Closable",
     "DeferredRenames",
     "UnnamedFile",
     "defer_rename",
+    "lock_folder",
     "process_exists",
     "remove_abandoned",
     "temporary_name",
@@ -45,6 +48,9 @@ NAME_BYTES = 100  # of the final name; the temporary one must fit into 255
 OWNER = re.compile(
     r".*\.(?P<place>[0-9a-f]{10})-(?P<process>\d+)-(?P<start>\d+)-[0-9a-f]{12}" + re.escape(TEMPORARY_SUFFIX)
 )
+LOCK = "lock"
+"""A file in a hidden folder, locked by the process that works there. It holds a name that says which one that is."""
+ATTEMPTS = 20
 ANCIENT_AFTER_S = 7 * 24 * 3600
 """How long a file of a foreign writer must be unchanged before it is removed. A file that waits for others is renamed late."""
 UNKNOWN_AFTER_S = 60
@@ -56,6 +62,70 @@ def temporary_name(name: str) -> str:
     kept = os.fsdecode(os.fsencode(name)[:NAME_BYTES])
     return (
         f".{kept}.{_machine_id()}-{os.getpid()}-{_own_start_time(os.getpid())}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}"
+    )
+
+
+def _is_abandoned(name: str) -> bool:
+    """Whether a temporary name is of a process of this machine that has ended."""
+    owner = OWNER.fullmatch(name)
+    if owner is None or owner["place"] != _machine_id():
+        return False
+    return not _is_alive(int(owner["process"]), int(owner["start"]))
+
+
+def _describe_owner(name: str) -> str:
+    """The process that has made a temporary name, in words."""
+    owner = OWNER.fullmatch(name)
+    if owner is None:
+        return "another process"
+    where = "this machine" if owner["place"] == _machine_id() else "another machine or container"
+    return f"process {owner['process']} of {where}"
+
+
+def lock_folder(path: Path, first: str) -> int:
+    """Make a hidden folder if there is none, and lock it: the descriptor that holds the lock, which ends with the process.
+
+    Args:
+        path: The folder.
+        first: The file to be written there, in errors.
+
+    Raises:
+        UnsupportedData: Another process has locked it.
+    """
+    place = path / LOCK
+    for _ in range(ATTEMPTS):
+        with name_in_errors(str(path)):
+            path.mkdir(parents=True, exist_ok=True)
+        # Its owner may just remove the folder.
+        with contextlib.suppress(FileNotFoundError), name_in_errors(str(place)):
+            fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+            is_kept = False
+            try:
+                if is_locked_elsewhere(fd):
+                    owner = place.read_text(errors="replace")
+                    if not owner or _is_abandoned(owner):
+                        time.sleep(0.1)  # the next owner may be about to write its name
+                        owner = place.read_text(errors="replace")
+                    if not _is_abandoned(owner):
+                        raise _locked_error(first, owner)
+                    place.unlink()  # children that it has forked still hold the lock
+                elif os.path.samestat(os.fstat(fd), place.stat()):
+                    os.ftruncate(fd, 0)
+                    os.write(fd, temporary_name("").encode())
+                    is_kept = True
+                    return fd
+            finally:
+                if not is_kept:
+                    close_quietly(fd)
+    raise _locked_error(first, "")
+
+
+def _locked_error(first: str, owner: str) -> UnsupportedData:
+    return UnsupportedData(
+        Where(path=first),
+        expected="one conversion to this name at a time",
+        found=f"another one, by {_describe_owner(owner)}",
+        hint="Wait until it has ended. If several processes run the same script, call hr.convert in one of them, such as that of rank 0.",
     )
 
 
@@ -170,6 +240,9 @@ class Closable(Protocol):
 class UnnamedFile(Protocol):
     """A complete file without its final name."""
 
+    path: str
+    """The final name, or a link to it."""
+
     def make_durable(self) -> None:
         """Wait until the bytes are on disk."""
 
@@ -240,9 +313,51 @@ class DeferredRenames:
                 file.make_durable()
         for waiting in self._waiting:
             waiting.result()
-        folders = {file.give_name() for file in self._files}
-        for folder in folders - {""}:
-            sync_folder(folder)
+        if len(self._files) > 1:
+            for file in self._files:
+                file.close_fd()  # may fail, so it comes before the first name
+        folders: set[str] = set()
+        with contextlib.ExitStack() as kept:
+            for file in self._files:
+                replaced = kept.enter_context(_Replaced(os.path.realpath(file.path))) if len(self._files) > 1 else None
+                folders.add(file.give_name())
+                if replaced is not None:
+                    replaced.is_given = True
+            for folder in folders - {""}:
+                sync_folder(folder)
+
+
+class _Replaced:
+    """A context that puts back what was at a path, or nothing, after an exception. Readers find the old file or the new one all the time."""
+
+    def __init__(self, path: str) -> None:
+        self.is_given: bool = False
+        """Whether the new file is there."""
+        self._path = path
+        folder, name = os.path.split(path)
+        self._aside = os.path.join(folder, temporary_name(name))
+        self._is_there = os.path.lexists(path)
+
+    def __enter__(self) -> Self:
+        if self._is_there:
+            try:
+                os.link(self._path, self._aside)
+            except OSError:  # the file system has no links
+                with name_in_errors(self._path):
+                    shutil.copy2(self._path, self._aside)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):  # a leftover is removed by the next writer
+            if kind is not None and self.is_given:
+                if not self._is_there:
+                    os.unlink(self._path)
+                    return
+                os.replace(self._aside, self._path)
+            elif self._is_there:
+                os.unlink(self._aside)
 
 
 _current: ContextVar[DeferredRenames | None] = ContextVar("headrace-together", default=None)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import _lru_cache_wrapper, cached_property
 from pathlib import Path
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace import _optional
 from headrace._arguments import word
@@ -25,11 +28,12 @@ from headrace.formats.table.values import column_of
 from headrace.io.cache.folder import cache_key
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.folders import AtomicFolder
+from headrace.io.local.signatures import SUMMED_BYTES, block_sums
 from headrace.io.progress import Progress
 from headrace.io.system import lock, unlock
 from headrace.sources.node import Node, fingerprint_of, random_streams, read_blocks, runs_of
 
-__all__ = ["VERSION", "StoredNode", "check_key", "hold_lock", "store_batches", "store_node"]
+__all__ = ["VERSION", "StoredNode", "check_key", "hold_lock", "key_of_values", "store_batches", "store_node"]
 
 VERSION = 1
 DESCRIPTION = "columns.json"
@@ -267,3 +271,129 @@ def _no_rows(feature: Feature) -> Any:
         return column_of([], feature)
     sparse = _optional.require("scipy.sparse", extra="sklearn")
     return sparse.csr_array((0, feature.shape[0]), dtype=feature.numpy_dtype)
+
+
+def key_of_values(*values: Any) -> str | None:
+    """A key that changes with values and with what functions do; ``None`` if that is not known.
+
+    It covers the code of a function, its defaults and closure, and the globals that it names, of which those in the user's own modules
+    are looked into as well. Installed packages count by their names and files. The same program has the same key in another process.
+    """
+    try:
+        return _digest_of(values)
+    except Exception:  # noqa: BLE001 - objects may refuse to be taken apart in any way
+        return None
+
+
+def _digest_of(value: Any) -> str:
+    digest = _ValueDigest()
+    digest.add(value)
+    return digest.hash.hexdigest()[:32]
+
+
+class _ValueDigest:
+    """A hash of values of any kind."""
+
+    def __init__(self) -> None:
+        import hashlib  # imported here, because it loads OpenSSL
+
+        self.hash = hashlib.sha256()
+        self._seen: dict[int, tuple[int, Any]] = {}  # with the value, so that its id stays its own
+
+    def add(self, value: Any, names: tuple[str, ...] = ()) -> None:
+        """Add a value; ``names``: those of its members that count, if it is a module."""
+        self._put(type(value).__qualname__)
+        if value is None or isinstance(value, (int, float, complex, str, bytes, type(Ellipsis))):
+            self._put(repr(value))
+        elif isinstance(value, ModuleType):
+            self._add_module(value, names)
+        elif id(value) in self._seen:
+            self._put(str(self._seen[id(value)][0]))
+        else:
+            self._seen[id(value)] = (len(self._seen), value)
+            self._add_parts(value)
+
+    def _put(self, text: str) -> None:
+        self.hash.update(text.encode(errors="surrogatepass") + b"\0")
+
+    def _add_each(self, *values: Any) -> None:
+        self._put(str(len(values)))
+        for value in values:
+            self.add(value)
+
+    def _add_parts(self, value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            self._add_array(value)
+        elif isinstance(value, (tuple, list)):
+            self._add_each(*value)
+        elif isinstance(value, (set, frozenset)):
+            self._add_each(*sorted(map(_digest_of, value)))  # their order differs between processes
+        elif isinstance(value, dict):
+            self._add_each(*value, *value.values())
+        elif isinstance(value, CodeType):
+            self._add_each(value.co_code, value.co_consts, value.co_names, value.co_varnames, value.co_flags)
+        elif isinstance(value, _lru_cache_wrapper):
+            self.add(value.__wrapped__)
+        elif isinstance(value, (FunctionType, type)) and _optional.is_installed(value.__module__ or ""):
+            self._put(f"{value.__qualname__} {_optional.version_of_module(value.__module__)}")
+        elif isinstance(value, FunctionType):
+            self._add_function(value)
+        elif isinstance(value, type):
+            self._add_class(value)
+        else:
+            self._add_object(value)
+
+    def _add_object(self, value: Any) -> None:
+        """Add an object as it is pickled. Unlike there, its class and functions in it count with their code."""
+        self.add(type(value))
+        parts = value.__reduce_ex__(4)
+        for part in (parts,) if isinstance(parts, str) else parts:
+            self.add(list(part) if hasattr(part, "__next__") else part)
+
+    def _add_array(self, array: npt.NDArray[Any]) -> None:
+        self._add_each(array.dtype.str, array.dtype.names, array.shape)
+        if array.dtype.hasobject:
+            self.hash.update(pickle.dumps(array.tolist(), protocol=4))
+        else:
+            plain = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.hash.update(block_sums([plain.data], SUMMED_BYTES).tobytes())
+
+    def _add_function(self, function: FunctionType) -> None:
+        self._add_each(function.__code__, function.__defaults__, function.__kwdefaults__)
+        self._add_each(*map(_content_of, function.__closure__ or ()))
+        names = tuple(sorted(_names_in(function.__code__)))
+        for name in names:
+            if name in function.__globals__:
+                self._put(name)
+                self.add(function.__globals__[name], names)
+
+    def _add_module(self, module: ModuleType, names: tuple[str, ...]) -> None:
+        is_installed = _optional.is_installed(module.__name__)
+        self._put(_optional.version_of_module(module.__name__) if is_installed else module.__name__)
+        for name in () if is_installed else names:
+            if name in vars(module):
+                self._put(name)
+                self.add(vars(module)[name], names)
+
+    def _add_class(self, kind: type) -> None:
+        self._put(f"{kind.__module__}.{kind.__qualname__}")
+        self._add_each(*kind.__bases__)
+        for name, member in sorted(vars(kind).items()):
+            functions = (member.fget, member.fset) if isinstance(member, property) else (member,)
+            for each in (getattr(function, "__func__", function) for function in functions):
+                is_state = name[:2] != "__" and name[:4] != "_abc" and not hasattr(each, "__get__")
+                if is_state or isinstance(each, FunctionType):
+                    self._put(name)
+                    self.add(each)
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """The names that code uses, also in functions that it defines."""
+    inner = (_names_in(each) for each in code.co_consts if isinstance(each, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _content_of(cell: CellType) -> Any:
+    with contextlib.suppress(ValueError):  # not set yet
+        return cell.cell_contents
+    return None
