@@ -134,12 +134,14 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
         SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or values are masked that
             are no floats. ``where.record`` is the row.
     """
+    if not isinstance(rows, (list, tuple)):
+        rows = list(rows)  # an iterator gives them only once
     types = set(map(type, rows))
     if types & MASKED:
         rows = [fill_masked(row, at) for at, row in enumerate(rows)]
     arrays: Sequence[npt.NDArray[Any]] = [np.asarray(row, dtype=dtype) for row in rows]
     dtypes = {array.dtype for array in arrays}
-    if dtype is None and any(each.kind in "SU" for each in dtypes):
+    if dtype is None and any(each.kind in "SU" for each in dtypes) and _has_text(arrays):
         arrays = _keep_text(rows, arrays)
         return _concatenate(arrays, None), list(map(len, arrays))
     values = _concatenate(arrays, dtype)
@@ -149,17 +151,23 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
     return values, list(map(len, arrays))
 
 
+def _has_text(arrays: Iterable[npt.NDArray[Any]]) -> bool:
+    """Whether there is any value in an array of text or bytes."""
+    return any(array.size and array.dtype.kind in "SU" for array in arrays)
+
+
 def _keep_text(rows: Sequence[Any], arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
     """Arrays of text or of bytes: of objects where an array would drop the NULs at the end of a value."""
     kind = bytes if any(array.size and array.dtype.kind == "S" for array in arrays) else str
     nul: Any = b"\0" if kind is bytes else "\0"
     ends_in_nul = False
     for at, (row, array) in enumerate(zip(rows, arrays, strict=True)):
-        if not array.size or (hasattr(row, "dtype") and array.dtype.kind == ("S" if kind is bytes else "U")):
+        if not array.size or (hasattr(row, "dtype") and array.dtype.kind in ("S" if kind is bytes else "UT")):
             continue
         if hasattr(row, "dtype") and array.dtype.kind != "O":
             raise _text_error(at, kind, array.flat[0])
         items = row if isinstance(row, list) and array.ndim == 1 else np.array(row, object).reshape(-1).tolist()
+        items = [item.item() if isinstance(item, np.ndarray) and not item.ndim else item for item in items]
         if set(map(type, items)) != {kind} and (others := [item for item in items if not isinstance(item, kind)]):
             raise _text_error(at, kind, others[0])
         ends_in_nul = ends_in_nul or any(item.endswith(nul) for item in items if nul in item)

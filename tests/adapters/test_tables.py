@@ -177,12 +177,14 @@ def test_objects_are_no_bytes(column):
 
 def test_arrays_of_objects_are_what_they_hold():
     columns = {
+        "list": [np.array([1, 2], object)] * 2,
         "number": np.array([1, 2.5], object),
         "rows": np.array([[1], [2, 3]], object),
         "label": hr.ColumnSource({"y": np.arange(2)})["y"],
     }
     batch = as_source(columns).batch([0, 1])
     assert (batch["number"].dtype, batch["number"].tolist()) == (np.float64, [1, 2.5])
+    assert batch["list"].tolist() == [[1, 2], [1, 2]]
     assert batch["rows"].to_list() == [[1], [2, 3]]
     assert batch["label"].tolist() == [0, 1]
 

@@ -41,6 +41,7 @@ def test_dtype_has_one_native_name(given, name):
         (lambda: Feature("uint8", default=256), TypeError),
         (lambda: Feature("float16", default=1e6), TypeError),
         (lambda: Feature("float32", default=[1, 1e300]), TypeError),
+        (lambda: Feature("float32", default=1 + 2j), TypeError),
         (lambda: Feature("uint64", default=-1), TypeError),
         (lambda: Feature("int64", (3,), default=[1, 2]), ValueError),
     ],

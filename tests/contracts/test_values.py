@@ -484,3 +484,17 @@ def test_take_wants_positions_in_one_axis():
     for column in (hr.Ragged.from_list([[1], [2]]), Strings.from_values(["a", "b"])):
         with pytest.raises(TypeError, match=r"positions must be in one axis, got an array of shape \(1, 2\)"):
             column.take([[0, 1]])
+
+
+def test_rows_of_an_iterator_are_rows():
+    assert Ragged.from_list(row for row in [[1], [2, 3]]).to_list() == [[1], [2, 3]]
+    assert Ragged.from_list(map(np.asarray, [[1], [2, 3]]), np.int64).to_list() == [[1], [2, 3]]
+    assert Ragged.from_list(iter([["a\0"], ["b", "c"]])).to_list() == [["a\0"], ["b", "c"]]
+
+
+def test_rows_without_values_have_no_kind():
+    assert Ragged.from_list([np.array([1, 2]), np.array([], "U1")]).to_list() == [[1, 2], []]
+    assert Ragged.from_list([np.array([], "S1"), [1.5]]).to_list() == [[], [1.5]]
+    assert Ragged.from_list([["a"], [np.array("b")]]).to_list() == [["a"], ["b"]]
+    if hasattr(np.dtypes, "StringDType"):  # NumPy 2
+        assert Ragged.from_list([["a"], np.array(["b"], np.dtypes.StringDType())]).to_list() == [["a"], ["b"]]

@@ -194,3 +194,12 @@ def test_arrays_of_one_shape_are_stacked_as_by_numpy(dtype, shape):
         assert not any(np.shares_memory(found, array) for array in arrays)
     mixed = [np.zeros(shape, np.int8), np.ones(shape, np.float64)]
     assert stacking._stack_alike(mixed, {array.dtype for array in mixed}).tolist() == np.stack(mixed).tolist()
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 3), (5, 7)])
+def test_a_batch_of_transposed_arrays_keeps_each_together(shape):
+    arrays = [np.arange(np.prod(shape), dtype=np.uint8).reshape(shape).T + at for at in range(3)]
+    for rows in (arrays, [np.asfortranarray(array) for array in arrays]):
+        batch = stack([{"a": row} for row in rows])["a"]
+        wanted = np.stack(rows)
+        assert (batch.strides, batch.tolist()) == (wanted.strides, wanted.tolist())

@@ -1,6 +1,8 @@
 import copy
 import os
 from array import array
+from collections import UserList, deque
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -270,6 +272,15 @@ def test_arrays_of_text_stay_arrays_where_a_format_holds_them(tmp_path):
         assert next(iter(hr.open(tmp_path / name).schema.values())) == hr.Feature("U3", (2,))
 
 
+class Several(list):
+    """Neither a plain list nor an array."""
+
+
+class Pair(NamedTuple):
+    first: np.ndarray
+    second: np.ndarray
+
+
 CHANGING = {
     "array": (np.zeros(3, np.float32), lambda value, k: value.fill(k)),
     "view": (np.zeros((2, 3))[:, ::2], lambda value, k: value.fill(k)),
@@ -281,6 +292,11 @@ CHANGING = {
     "bytearray": (bytearray(2), lambda value, k: value.__setitem__(0, k)),
     "memoryview": (memoryview(bytearray(2)), lambda value, k: value.__setitem__(0, k)),
     "array.array": (array("d", [0, 0]), lambda value, k: value.__setitem__(0, k)),
+    "deque": (deque([0, 1, 2], maxlen=3), lambda value, k: value.append(k)),
+    "deque of arrays": (deque([np.zeros(2), np.ones(2)]), lambda value, k: value[1].fill(k)),
+    "UserList": (UserList([0, 1]), lambda value, k: value.__setitem__(0, k)),
+    "subclass of list": (Several([0, 1]), lambda value, k: value.__setitem__(0, k)),
+    "namedtuple": (Pair(np.zeros(1), np.ones(1)), lambda value, k: value.second.fill(k)),
     "ragged": (hr.Ragged.from_list([[0], [1, 2]]), lambda value, k: value.values.fill(k)),
 }
 
@@ -297,6 +313,20 @@ def test_values_may_change_once_they_are_written(tmp_path, kind):
     same({"x": found}, {"x": expected})
     first, last = (row.to_list() if isinstance(row, hr.Ragged) else list(row) for row in (found[0], found[3]))
     assert str(first) != str(last)
+
+
+class Blob(bytes):
+    """As classes of databases and of hexadecimal text."""
+
+
+def test_bytes_of_a_subclass_stay_bytes(tmp_path):
+    examples = [{"x": Blob(b"x\0")}, {"x": Blob(b"")}]
+    hr.write(tmp_path / "list.tfrecord", examples)
+    hr.write(tmp_path / "generator.tfrecord", iter(examples))
+    assert (tmp_path / "list.tfrecord").read_bytes() == (tmp_path / "generator.tfrecord").read_bytes()
+    for source in (hr.open(tmp_path / "generator.tfrecord"), hr.from_generator(lambda: iter(examples))):
+        assert source.schema["x"].dtype == "bytes"
+        assert source.batch([0, 1])["x"].tolist() == [b"x\0", b""]
 
 
 def test_tensors_may_change_once_they_are_written(tmp_path):
@@ -371,6 +401,20 @@ def test_a_writer_that_failed_writes_nothing(tmp_path, bad, end):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     writer.abort()
     writer.close()
+
+
+def test_closing_after_closing_failed_is_an_error(tmp_path):
+    writer = hr.Writer(tmp_path / "x.tfrecord")
+    writer.write({"x": 1})
+    writer.write({"x": "b"})
+    with pytest.raises(SchemaMismatch):
+        writer.close()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="SchemaMismatch.*write all of them again"):
+            writer.close()
+    writer.abort()
+    writer.close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_part_of_a_refused_batch_is_written(tmp_path):

@@ -256,7 +256,7 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
     if wanted.kind in "iu" and values.dtype.kind in "iu":
         limits = np.iinfo(wanted)
         return all(limits.min <= value <= limits.max for value in values.reshape(-1).tolist())
-    if wanted.kind in "fc" and values.dtype.kind in "iufc":
+    if wanted.kind in "fc" and values.dtype.kind in ("iuf" if wanted.kind == "f" else "iufc"):
         with np.errstate(over="ignore"):
             return bool((np.isfinite(values.astype(wanted)) | ~np.isfinite(values)).all())
     return np.can_cast(values.dtype, wanted, "same_kind")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -56,25 +57,25 @@ def _copy_value(value: Any) -> Any:
     if kind is np.ndarray:
         return value.copy() if not value.dtype.hasobject else copy.deepcopy(value)
     if kind is list or kind is tuple:
-        if CONSTANT.issuperset(map(type, value)):
-            return value.copy() if kind is list else value
-        return kind([item if type(item) in CONSTANT else _copy_value(item) for item in value])
+        return _copy_items(value)
     if kind is Ragged:
         return Ragged.trust(_copy_value(value.values), _copy_value(value.offsets))
     if kind is Strings:
         return value.take(np.arange(len(value)))
-    if kind is bytearray:
-        return value.copy()
+    if isinstance(value, (bytes, str)):  # which have a buffer, too
+        return value
     # Arrays of other libraries, asked by their type: an image would compute the attribute.
     if any(hasattr(kind, name) for name in ("__array__", "__array_interface__", "tocsr")):
-        found = getattr(value, "clone", None) or getattr(
-            value, "copy", None
-        )  # of PyTorch and Polars, and of most others
+        found = getattr(value, "clone", None) or getattr(value, "copy", None)  # of PyTorch and Polars; of most others
         return value if found is None else found()
     try:
-        return np.array(memoryview(value))
-    except (TypeError, ValueError):  # something else, which is refused where it is looked at
-        return value
+        return np.array(memoryview(value)) if kind is not bytearray else value.copy()
+    except (TypeError, ValueError):  # what is none of these either is refused where it is looked at
+        return _copy_items(value) if isinstance(value, (Sequence, deque)) else value
+
+
+def _copy_items(items: Iterable[Any]) -> list[Any]:
+    return list(items) if CONSTANT.issuperset(map(type, items)) else [_copy_value(item) for item in items]
 
 
 def row(batch: Batch, index: int) -> dict[str, Any]:
@@ -180,9 +181,11 @@ def _fill_masked(values: list[Any], name: str) -> list[Any]:
 def _stack_alike(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]]) -> npt.NDArray[Any]:
     """``np.stack`` of arrays of one shape, in a seventh to a half of its time where they are small."""
     first = arrays[0]
-    if first.ndim:
+    if first.ndim and all(
+        array.flags.c_contiguous for array in arrays
+    ):  # else the order of axes in memory would change
         return np.concatenate(arrays).reshape(len(arrays), *first.shape)
-    is_plain = len(dtypes) == 1 and first.dtype.isnative and not first.dtype.hasobject
+    is_plain = not first.ndim and len(dtypes) == 1 and first.dtype.isnative and not first.dtype.hasobject
     return np.array(arrays, first.dtype) if is_plain else np.stack(arrays)
 
 

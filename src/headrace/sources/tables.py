@@ -209,7 +209,12 @@ def _as_column(column: Any, name: str) -> Any:
         missing = next((at for at, value in enumerate(column) if value is None), None)
         if missing is not None:
             raise SchemaMismatch(Where(record=missing, feature=name), expected="a value", found="None")
-        return _refuse_objects(stack_values(list(column), name), name) if column else np.zeros(0)
+        found = stack_values(list(column), name) if column else np.zeros(0)
+        if (
+            isinstance(found, np.ndarray) and found.dtype == object and found.ndim > 1
+        ):  # rows that were arrays of objects
+            found = stack_values(found.tolist(), name)
+        return _refuse_objects(found, name)
     _check_is_column(column, name)
     array = _as_array(column, name)
     if array.ndim == 0:

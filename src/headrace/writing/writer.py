@@ -136,8 +136,8 @@ class Writer(Closing):
             with DeferredRenames() as together:
                 for sink in self._sinks:
                     together.close(sink)
-        except BaseException:
-            self.abort()
+        except BaseException as error:
+            self._fail(error)
             raise
 
     def abort(self) -> None:
@@ -163,9 +163,14 @@ class Writer(Closing):
         try:
             yield
         except BaseException as error:
-            self.abort()
-            self._failure = f"{type(error).__name__}: {error}".strip().rstrip(".") + "."
+            self._fail(error)
             raise
+
+    def _fail(self, error: BaseException) -> None:
+        """Leave no file behind, and say so in later calls."""
+        failure = self._failure or f"{type(error).__name__}: {error}".strip().rstrip(".") + "."
+        self.abort()
+        self._failure = failure
 
     def _start(self, schema: Schema) -> None:
         self.schema, target = schema, self.target

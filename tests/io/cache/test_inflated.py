@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -199,16 +201,33 @@ def test_a_byte_that_flips_anywhere_in_an_entry(tmp_path, faulty):
 
 def test_an_intact_entry_is_compared_once(path, monkeypatch):
     inflate_file(path, "gzip")
+    place = cache_folder("inflated") / entries()[0]
     monkeypatch.setattr(module.CacheEntry, "claim", None)
     compared = []
     monkeypatch.setattr("headrace.io.local.mapped.MappedFile.is_intact", lambda *_: bool(compared.append(1)) or True)
     for _ in range(3):
+        before = place.stat().st_mtime_ns
         assert find_inflated(path, "gzip") is not None
-    assert compared == []
-    os.utime(cache_folder("inflated") / entries()[0])  # as another process that uses it
+        assert abs(place.stat().st_mtime_ns - before) < 600_000_000_000  # the time of last use
+    assert compared == []  # what is in the entry itself shows that it was, to other processes, too
+    os.utime(place)  # as after writing to it
     for _ in range(3):
         assert find_inflated(path, "gzip") is not None
     assert compared == [1]
+
+
+def test_other_processes_do_not_compare_again(path):
+    inflate_file(path, "gzip")
+    code = """if True:
+        import sys
+        from headrace.io.cache.inflated import find_inflated
+        from headrace.io.local.mapped import MappedFile
+        MappedFile.is_intact = lambda *_: sys.exit("compared again")
+        assert find_inflated(sys.argv[1], "gzip") is not None
+    """
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+    os.utime(cache_folder("inflated") / entries()[0])
+    assert subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False).returncode == 1
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.csv.gz", "x.jsonl.gz", "x.tar.gz", "x.tfrecord.gz", "x.recordio.gz"])

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import struct
+import time
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -43,6 +44,7 @@ ONE_USE = "once-"
 """The prefix of entries that only their maker can use."""
 END = struct.Struct("<II8s")  # length of the facts before it, CRC-32C of the note, magic
 MAGIC = b"headrace"
+SECOND_NS = 1_000_000_000
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -301,7 +303,8 @@ class CacheEntry:
 def open_entry(path: str, entry: Path, *, size: int | None = None) -> MappedFile | None:
     """The content of an entry, mapped; ``None`` if there is no intact one. What is left of a damaged one is removed.
 
-    All of it is compared with the checksums in its note, once in a process: the formats above cannot tell damage here from damage of the original.
+    All of it is compared with the checksums in its note: the formats above cannot tell damage here from damage of the original. The time of last use
+    then has that note's checksum as its nanoseconds. As long as nobody writes to the entry, other processes need not read all of it again.
 
     Args:
         path: The original file, in messages.
@@ -312,45 +315,36 @@ def open_entry(path: str, entry: Path, *, size: int | None = None) -> MappedFile
         content = MappedFile(path, entry=str(entry))
     except OSError:
         return None
-    sums, state = _read_note(content, path), _state_of(entry)
-    is_new = _intact.get(str(entry)) != state
+    sums, mark = _read_note(content, path)
+    is_new = entry.stat().st_mtime_ns % SECOND_NS != mark
     if sums is None or size not in (None, content.size) or (is_new and not content.is_intact(sums)):
         entry.unlink(missing_ok=True)
         return None
-    os.utime(entry)  # last use; the oldest entries are evicted first
-    _intact[str(entry)] = _state_of(entry)
+    now = time.time_ns()
+    os.utime(entry, ns=(now, now - now % SECOND_NS + mark))  # the oldest entries are evicted first
     return content
 
 
-_intact: dict[str, tuple[int, ...]] = {}
-"""The entries that this process has compared, as they were then."""
-
-
-def _state_of(entry: Path) -> tuple[int, ...]:
-    status = entry.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _read_note(content: MappedFile, path: str) -> BlockSums | None:
-    """Read the note and cut it off the content; ``None`` if there is no intact one."""
+def _read_note(content: MappedFile, path: str) -> tuple[BlockSums | None, int]:
+    """Read the note and cut it off the content: the checksums, ``None`` if there is no intact note, and the mark of this note."""
     end = content.read(content.size - END.size, END.size) if content.size >= END.size else b""
     length, crc, magic = END.unpack(end) if end else (0, 0, b"")
     if magic != MAGIC or length > content.size - END.size:
-        return None
+        return None, -1
     try:
         facts = json.loads(bytes(content.read(content.size - END.size - length, length)))
         size, fault, boot = facts["size"], facts["fault"], facts["boot"]
     except (ValueError, KeyError, TypeError):
-        return None
+        return None, -1
     summed = -(-size // SUMMED_BYTES) * 4
     noted = content.read(size, content.size - END.size - size)
     if size + summed + length + END.size != content.size or _native.crc32c(noted) != crc or boot != boot_id():
-        return None
+        return None, -1
     content.cut(size)
     if fault is not None:
         offset, expected, found, hint = fault
         content.fault = CorruptFile(Where(path=path, offset=offset), expected=expected, found=found, hint=hint)
-    return BlockSums(size, np.frombuffer(noted[:summed], "<u4"), SUMMED_BYTES)
+    return BlockSums(size, np.frombuffer(noted[:summed], "<u4"), SUMMED_BYTES), crc % SECOND_NS
 
 
 def _unfinished_path(path: Path) -> Path:
