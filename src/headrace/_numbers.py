@@ -25,8 +25,10 @@ __all__ = [
     "is_safe",
     "is_unchanged",
     "join_rows",
+    "order_times",
     "place_values",
     "to_array",
+    "widen",
 ]
 
 HALF = 2
@@ -37,6 +39,9 @@ SAFE = frozenset({np.ndarray, bool, int, float})
 """What becomes an array unchanged, unlike lists."""
 MASKED = frozenset({np.ma.MaskedArray, type(np.ma.masked)})
 """Arrays from which ``np.asarray`` takes what they hide."""
+UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
+"""Of times, the longest first."""
+CALENDAR = UNITS[:2]
 HINT = "Write all numbers of a feature as floats, or all as integers that one dtype holds."
 
 
@@ -347,3 +352,39 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
         return np.dtype(found)
     # bfloat16 has the range of float32. JAX adds one of another kind to NumPy's dtypes.
     return np.dtype(np.complex64 if getattr(dtype, "is_complex", False) else np.float32)
+
+
+def widen(values: Any, other: Any) -> Any:
+    """Values as float64 where a number that they are compared with would become another one in a smaller float.
+
+    Fractions are still rounded: 0.1 is the 0.1 of the feature.
+    """
+    if getattr(values, "dtype", None) not in (np.float16, np.float32) or not isinstance(other, (int, float)):
+        return values
+    with np.errstate(all="ignore"):
+        rounded = float(values.dtype.type(other))
+    is_other = isinstance(other, int) or rounded == 0 or np.isinf(rounded)
+    return values.astype(np.float64) if is_other and rounded != other else values
+
+
+def order_times(left: Any, right: Any) -> npt.NDArray[np.float64]:
+    """Below 0 where the left is earlier, above 0 where it is later, NaN where one is missing.
+
+    NumPy compares in the finer unit, where far times overflow. In the coarser one nothing does.
+
+    Raises:
+        TypeError: They are not two times or two durations, or have no units in common.
+    """
+    if left.dtype.kind != right.dtype.kind:
+        raise TypeError("one is a time, the other is not, and a time is written as text, as in '2026-01-31'")
+    (unit, count), (other_unit, other_count) = np.datetime_data(left.dtype), np.datetime_data(right.dtype)
+    if not {unit, other_unit} <= set(UNITS):
+        raise TypeError("one has no unit")
+    if left.dtype.kind == "m" and (unit in CALENDAR) != (other_unit in CALENDAR):
+        raise TypeError("years and months have no fixed length")
+    if (UNITS.index(unit), -count) < (UNITS.index(other_unit), -other_count):
+        return -order_times(right, left)
+    coarse = left.astype(right.dtype)
+    order = (coarse > right).astype(np.float64) - (coarse < right)
+    order = np.where((order == 0) & (coarse.astype(left.dtype) != left), 1.0, order)
+    return np.where(np.isnat(left) | np.isnat(right), np.nan, order)

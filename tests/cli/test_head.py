@@ -112,3 +112,10 @@ def test_a_split_of_a_prepared_dataset(run, golden, monkeypatch, tmp_path):
     refused = run("head", f"{folder}:nothing")
     assert refused.code == run("head", "nothing:nothing").code == 2
     assert split in refused.err
+
+
+def test_a_condition_that_does_not_fit_the_types(run, tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, d=np.array(["2020-01-01", "2021-01-01"], "M8[D]"))
+    done = run("head", path, "--where", "d > 5")
+    assert (done.code, "datetime64[D] and int cannot be compared" in done.err) == (2, True)

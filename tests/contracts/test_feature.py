@@ -1,8 +1,12 @@
+import json
+import pickle
+
 import numpy as np
 import pytest
 
 from headrace.contracts.feature import Feature
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
+from headrace.contracts.schema import Schema
 
 
 @pytest.mark.parametrize(
@@ -198,3 +202,41 @@ def test_the_default_of_a_time_is_in_its_unit():
     default = np.datetime64("2020-01-02T03:04:05", "ns")
     for unit in ("s", "ms", "us", "ns"):
         assert np.array(Feature(f"M8[{unit}]", default=default).default, f"M8[{unit}]") == default
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default"),
+    [("str", 5), ("bytes", 1.5), ("str", ["a", None]), ("float32", 1j)],
+)
+def test_defaults_of_another_type(dtype, default):
+    with pytest.raises(TypeError, match="does not fit dtype"):
+        Feature(dtype, default=default)
+
+
+@pytest.mark.parametrize(
+    ("feature", "stored"),
+    [
+        (Feature("complex64", default=1 + 2j), {"complex": [1.0, 2.0]}),
+        (Feature("complex64", default=complex("nan")), {"complex": [{"float": "nan"}, 0.0]}),
+        (Feature("float32", default=float("nan")), {"float": "nan"}),
+        (Feature("float32", (2,), default=[1, float("-inf")]), [1.0, {"float": "-inf"}]),
+    ],
+)
+def test_defaults_that_json_lacks(feature, stored):
+    text = json.dumps(feature.to_json(), allow_nan=False)
+    assert json.loads(text)["default"] == stored
+    again = Feature.from_json(json.loads(text))
+    assert again == feature == pickle.loads(pickle.dumps(feature))
+    assert len({again, feature, pickle.loads(pickle.dumps(feature))}) == 1
+    assert feature != Feature(feature.dtype, feature.shape, default=3)
+
+
+@pytest.mark.parametrize("default", ["1e400", "99999999999999999999"])
+def test_defaults_in_json_beyond_a_time(default):
+    with pytest.raises(ValueError, match=r"a default that M8\[D\] holds"):
+        Schema.from_json(f'{{"features": {{"x": {{"dtype": "M8[D]", "shape": [], "default": {default}}}}}}}')
+
+
+def test_bare_nan_of_earlier_versions_is_read():
+    text = '{"features": {"x": {"dtype": "float32", "shape": [], "default": NaN}}}'
+    assert Schema.from_json(text) == Schema({"x": Feature("float32", default=float("nan"))})

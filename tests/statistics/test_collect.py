@@ -196,3 +196,20 @@ def test_an_empty_source():
     found = hr.stats(hr.ColumnSource({"x": np.zeros(0)}))
     assert (found.read, found.total) == (0, 0)
     assert found.features["x"].minimum is None
+
+
+def test_tensors_of_two_unknown_lengths():
+    source = hr.ColumnSource({"x": [np.arange(6).reshape(2, 3), np.arange(4).reshape(4, 1), np.zeros((0, 5), int)]})
+    found = hr.stats(source).features["x"]
+    assert (found.minimum, found.maximum, found.values, found.empty) == (0, 5, 10, 1)
+    assert found.lengths == (0, pytest.approx(10 / 3), 6)
+    texts = Collector("x", Feature("str", (None, None)))
+    texts.add([hr.Strings.from_values(["a", "b"]).reshape(1, 2), hr.Strings.from_values(["a"]).reshape(1, 1)])
+    assert (texts.summary().values, texts.summary().distinct) == (3, 2)
+
+
+def test_a_sample_of_a_stream_ends_within_a_batch(tmp_path):
+    path = tmp_path / "x.tfrecord.gz"
+    hr.write(path, {"a": np.arange(20_000), "zeros": np.zeros((20_000, 200), np.float32)})
+    found = hr.stats(path, sample=1500)
+    assert (found.is_first, found.read, found.features["a"].maximum) == (True, 1500, 1499)

@@ -17,3 +17,11 @@ def test_text_and_numbers():
     assert shorten("a" * 100).endswith("100 characters")
     assert to_json(np.float64("nan")) == "nan"
     assert to_json({"x": b"\xff"}) == {"x": {"b64": "/w=="}}
+
+
+def test_text_of_numpy_is_shown_as_text():
+    assert [shorten(each) for each in (np.str_("a"), np.bytes_(b"a"), np.array(["a", "b"]))] == [
+        "'a'",
+        "b'a'",
+        "['a' 'b']",
+    ]

@@ -49,6 +49,8 @@ def test_pages_are_also_json(client, path):
     [
         ("/nowhere", 404),
         ("/7/", 404),
+        (f"/{'9' * 5000}/", 404),
+        (f"/{'9' * 5000}/schema", 404),
         ("/0/nowhere", 404),
         ("/7/schema", 404),
         ("/static/nothing", 404),
@@ -192,3 +194,11 @@ def _state(folder: Path):
     return {
         p.name: (hashlib.sha256(p.read_bytes()).hexdigest(), p.stat().st_mtime_ns) for p in sorted(folder.rglob("*"))
     }
+
+
+def test_conditions_that_do_not_fit_the_types(client_for):
+    source = hr.ColumnSource({"d": np.array(["2020-01-01"], "M8[D]"), "m": np.array([1], "m8[s]"), "i": np.array([1])})
+    client = client_for(source)
+    for text in ("d > 5", "d", "m > '3'", "m > 3.5", "i > 'x'"):
+        answer = client.get("/0/", params={"where": text})
+        assert answer.status_code == 400, text

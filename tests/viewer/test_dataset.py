@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.viewer import dataset as dataset_module
 from headrace.viewer.dataset import ShownDataset, open_datasets
 
 PREPARED = Path(__file__).parents[1] / "golden" / "tfds"
@@ -74,3 +75,21 @@ def test_a_search_stops_when_it_is_closed():
     next(search)
     search.close()
     assert sum(read) <= 8192
+
+
+def test_the_last_record_of_a_file_is_limited_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset_module, "MOST_PAGE_BYTES", 1000)
+    paths = [tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"]
+    for path in paths:
+        hr.write_records(path, [b"x" * 10, b"y" * 2000])
+    source = hr.open([str(path) for path in paths])
+    shown = ShownDataset(source, name="x", code="x")
+    assert shown.count(60) == 4
+    rows = shown.rows_at(range(4), shown.names)
+    assert [row.values is None for row in rows] == [False, True, False, True]
+    assert "at most 1,000" in rows[1].fault
+    # The last example of a selection is not the last of its file.
+    hr.write_records(paths[0], [b"x" * 10] * 500)
+    some = ShownDataset(hr.open(str(paths[0]))[:3], name="x", code="x")
+    assert some.count(60) == 3
+    assert [row.fault for row in some.rows_at(range(3), some.names)] == [None] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -161,13 +162,27 @@ class Feature:
         if default is None:
             return None
         values = np.asarray(default, dtype=object) if self.is_text else np.asarray(default)
-        if not self.is_text and not _holds(self.dtype, values):
+        is_held = _holds_text(values) if self.is_text else _holds(self.dtype, values)
+        if not is_held:
             raise TypeError(f"default {default!r} does not fit dtype {self.dtype}")
         if self.numpy_dtype.kind in "mM":
             values = values.astype(self.dtype)  # tolist() gives the units of the dtype, or what counts them
         if values.shape != () and self.is_fixed and values.shape != self.shape:
             raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {values.shape}")
         return _as_tuples(values.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return self._identity() == other._identity() if isinstance(other, Feature) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[Any, ...]:
+        """The fields, with NaN as a word: NaN differs from itself."""
+        return (
+            *(self.dtype, self.shape, _without_nan(self.default), self.encoding),
+            *(self.sparse, self.steps, self.names, self.keys),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads back."""
@@ -190,10 +205,17 @@ class Feature:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Feature:
-        """The feature that :meth:`to_json` wrote."""
+        """The feature that :meth:`to_json` wrote.
+
+        Raises:
+            ValueError: The default is a number that the dtype cannot hold.
+        """
         default = _from_jsonable(value.get("default"))
         if default is not None and value["dtype"].startswith(("M8", "m8")):
-            default = np.array(default, np.int64).view(value["dtype"])
+            try:
+                default = np.array(default, np.int64).view(value["dtype"])
+            except OverflowError:
+                raise ValueError(f"expected a default that {value['dtype']} holds, found {default!r:.60}") from None
         return cls(
             value["dtype"],
             tuple(value.get("shape", ())),
@@ -256,10 +278,14 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
     if wanted.kind in "iu" and values.dtype.kind in "iu":
         limits = np.iinfo(wanted)
         return all(limits.min <= value <= limits.max for value in values.reshape(-1).tolist())
-    if wanted.kind in "fc" and values.dtype.kind in ("iuf" if wanted.kind == "f" else "iufc"):
+    if wanted.kind in "fc" and values.dtype.kind in f"iuf{wanted.kind}":
         with np.errstate(over="ignore"):
             return bool((np.isfinite(values.astype(wanted)) | ~np.isfinite(values)).all())
     return np.can_cast(values.dtype, wanted, "same_kind")
+
+
+def _holds_text(values: npt.NDArray[Any]) -> bool:
+    return all(isinstance(value, (str, bytes)) for value in values.reshape(-1).tolist())
 
 
 def _parse_shape(shape: Any) -> tuple[int | None, ...]:
@@ -277,16 +303,33 @@ def _as_tuples(value: Any) -> Any:
     return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_without_nan(item) for item in value)
+    if isinstance(value, complex):
+        return _without_nan((value.real, value.imag)) if cmath.isnan(value) else value
+    return "nan" if isinstance(value, float) and math.isnan(value) else value
+
+
 def _jsonable(value: Any) -> Any:
+    """JSON has no bytes, complex numbers, NaN or infinity."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     if isinstance(value, tuple):
         return [_jsonable(item) for item in value]
+    if isinstance(value, complex):
+        return {"complex": [_jsonable(value.real), _jsonable(value.imag)]}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
     return value
 
 
 def _from_jsonable(value: Any) -> Any:
     if isinstance(value, dict):
+        if "float" in value:
+            return float(value["float"])
+        if "complex" in value:
+            return complex(*_from_jsonable(value["complex"]))
         return bytes.fromhex(value["hex"])
     if isinstance(value, list):
         return [_from_jsonable(item) for item in value]

@@ -94,7 +94,7 @@ class Schema(Mapping[str, Feature]):
         """
         try:
             return cls({name: Feature.from_json(value) for name, value in json.loads(text)["features"].items()})
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"this is not the JSON of a schema: {type(error).__name__}: {error}") from error
 
     @classmethod

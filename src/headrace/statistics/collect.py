@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,6 +74,13 @@ def _flat(column: Any) -> tuple[npt.NDArray[np.int64], Any]:
         while isinstance(values, Ragged):
             values = values.values
         return lengths, values.reshape(-1)
+    if isinstance(column, list):  # arrays of different shapes
+        parts = [each if isinstance(each, Strings) else np.asarray(each) for each in column]
+        sizes = np.array([math.prod(each.shape) for each in parts], np.int64)
+        flat = [each.reshape(-1) for each in parts if not isinstance(each, Strings)]
+        if len(flat) < len(parts):
+            return sizes, np.array([value for each in parts for value in each.reshape(-1).tolist()], object)
+        return sizes, np.concatenate(flat) if flat else np.zeros(0)
     array = column if isinstance(column, Strings) else np.asarray(column)
     inner = int(np.prod(array.shape[1:], dtype=np.int64))
     return np.full(len(array), inner, np.int64), array.reshape(-1)
@@ -191,10 +199,11 @@ def _add_stream(
     """Read a compressed file that is not in the cache in order; whether all of it was read."""
     for batch in stream:
         count = _count_rows(batch)
-        found.add(batch, count)
-        advance(found, count)
+        left = count if sample is None else min(count, sample - found.read)
+        found.add(batch if left == count else {name: column[:left] for name, column in batch.items()}, left)
+        advance(found, left)
         if sample is not None and found.read >= sample:
-            return next(stream, None) is None
+            return left == count and next(stream, None) is None
     return True
 
 

@@ -40,6 +40,7 @@ def shorten(value: Any, values: int = SHOWN_VALUES) -> str:
 
 
 def _short_text(value: bytes | str) -> str:
+    value = bytes(value) if isinstance(value, bytes) else str(value)  # NumPy's are shown as np.str_('a').
     if len(value) <= SHOWN_TEXT:
         return repr(value)
     kind = "bytes" if isinstance(value, bytes) else "characters"

@@ -132,6 +132,10 @@ def create_app(viewer: Viewer, *, hosts: Iterable[str], port: int, is_embedded: 
     applications = _optional.require("starlette.applications", extra="serve")
     routing = _optional.require("starlette.routing", extra="serve")
     routes = _PageRoutes(viewer)
+    convertors = _optional.require("starlette.convertors", extra="serve")
+    # Python refuses to read thousands of digits.
+    short = type("ShortNumber", (convertors.IntegerConvertor,), {"regex": "[0-9]{1,9}"})
+    convertors.register_url_convertor("dataset", short())
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -147,10 +151,10 @@ def create_app(viewer: Viewer, *, hosts: Iterable[str], port: int, is_embedded: 
             routing.Route("/compare", routes.compare, methods=["GET"]),
             routing.Route("/endpoints", routes.endpoints, methods=["GET"]),
             routing.Route("/endpoints/{name}", routes.endpoint, methods=["GET"]),
-            routing.Route("/{number:int}/", routes.rows, methods=["GET"]),
-            routing.Route("/{number:int}/image", routes.image, methods=["GET"]),
-            routing.Route("/{number:int}/audio", routes.audio, methods=["GET"]),
-            routing.Route("/{number:int}/{view}", routes.view, methods=["GET"]),
+            routing.Route("/{number:dataset}/", routes.rows, methods=["GET"]),
+            routing.Route("/{number:dataset}/image", routes.image, methods=["GET"]),
+            routing.Route("/{number:dataset}/audio", routes.audio, methods=["GET"]),
+            routing.Route("/{number:dataset}/{view}", routes.view, methods=["GET"]),
         ],
         exception_handlers={404: routes.no_page},
         lifespan=lifespan,

@@ -246,14 +246,26 @@ class ShownDataset:
         """Bytes of an example in its file, estimated from its neighbour; 0 for tables, whose features are read one by one."""
         if any(map(is_table, records_below(self.source.node))):
             return 0
-        with contextlib.suppress(HeadraceError, IndexError, AttributeError):
+        with contextlib.suppress(HeadraceError, IndexError, AttributeError, OSError):
             here, count = self.source.where(index), self._count
-            if here.offset is None or count is None or index + 1 >= count:
+            if here.offset is None or count is None:
+                return 0
+            if self._is_last_of_file(here):
+                return max(0, Path(here.path or "").stat().st_size - here.offset)
+            if index + 1 >= count:
                 return 0
             after = self.source.where(index + 1)
             if after.path == here.path and after.offset is not None and after.record == (here.record or 0) + 1:
                 return max(0, after.offset - here.offset)
         return 0
+
+    def _is_last_of_file(self, here: Where) -> bool:
+        """Whether no record follows in the file. The next example of a selection may be of another one."""
+        for records in records_below(self.source.node):
+            if here.path in records.paths and here.record is not None:
+                lengths = getattr(records, "lengths", None)
+                return lengths is not None and here.record + 1 == lengths[records.paths.index(here.path)]
+        return False
 
     def where(self, index: int) -> Where:
         """The place of an example."""

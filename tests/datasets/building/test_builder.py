@@ -12,7 +12,7 @@ import pytest
 
 from headrace import Feature, data_source
 from headrace.datasets.building import DatasetBuilder
-from headrace.datasets.features import ClassLabel, FeaturesDict, Image, LabeledImage, Sequence, Tensor, Text
+from headrace.datasets.features import ClassLabel, Dataset, FeaturesDict, Image, LabeledImage, Sequence, Tensor, Text
 from headrace.errors import SchemaMismatch, UnsupportedData
 
 PIXELS = np.arange(30 * 4 * 5 * 3).reshape(30, 4, 5, 3).astype(np.uint8)
@@ -303,3 +303,41 @@ def test_a_serialised_example_will_do(tmp_path):
 def test_a_schema_knows_the_names(tmp_path):
     builder().download_and_prepare(data_dir=tmp_path)
     assert data_source("made", "train", data_dir=tmp_path).schema["label"] == Feature("int64", names=("a", "b", "ü"))
+
+
+def test_other_classes_in_an_existing_folder_are_refused(tmp_path):
+    def prepare(label):
+        made = DatasetBuilder(name="made", features={"y": label}, splits={"train": [{"y": 0}]})
+        return made.download_and_prepare(data_dir=tmp_path)
+
+    prepare(ClassLabel(names=["a", "b"]))
+    assert prepare(ClassLabel(names=["a", "b"])).features["y"].names == ["a", "b"]
+    assert prepare(ClassLabel(num_classes=2)).features["y"].names == ["a", "b"]
+    for other in (ClassLabel(names=["b", "a"]), ClassLabel(names=["a", "b", "c"]), ClassLabel(num_classes=3)):
+        with pytest.raises(UnsupportedData, match=r"classes, .* found 2, \['a', 'b'\].*Raise the version"):
+            prepare(other)
+
+
+def test_episodes(tmp_path):
+    def prepare(dtype):
+        steps = [{"action": 1, "reward": 0.5}, {"action": 2, "reward": 1.5}]
+        features = {"steps": Dataset({"action": dtype, "reward": "float32"})}
+        made = DatasetBuilder(name="made", features=features, splits={"train": [{"steps": steps}]})
+        return made.download_and_prepare(data_dir=tmp_path)
+
+    prepare("int64")
+    prepare("int64")
+    steps = data_source("made", "train", data_dir=tmp_path)[0]["steps"]
+    assert [int(step["action"]) for step in steps] == [1, 2]
+    with pytest.raises(UnsupportedData, match="Raise the version"):
+        prepare("int32")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "", " c", "e\x85", "\ud800"])
+def test_classes_that_a_file_of_names_cannot_hold(tmp_path, name):
+    def rows():
+        raise AssertionError("nothing is read before the names are checked")
+
+    made = DatasetBuilder(name="made", features={"y": ClassLabel(names=["ok", name])}, splits={"train": rows})
+    with pytest.raises(UnsupportedData, match=r"names of classes that fit on a line.*y\.labels\.txt"):
+        made.download_and_prepare(data_dir=tmp_path)

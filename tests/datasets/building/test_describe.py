@@ -117,3 +117,18 @@ def test_an_existing_description(tmp_path):
         write_metadata(folder)
     write_metadata(folder, overwrite=True, description="Again.")
     assert json.loads((folder / "dataset_info.json").read_text())["description"] == "Again."
+
+
+@pytest.mark.parametrize("features", [None, {"a": Sequence(Tensor(shape=(), dtype="int64")), "c": "int64"}])
+def test_files_of_sequence_examples_are_refused(tmp_path, features):
+    schema = {"a": hr.Feature("int64", (None,), steps=True), "c": hr.Feature("int64")}
+    hr.write(tmp_path / "pets-train.tfrecord@1", [{"a": [1, 2], "c": 1}, {"a": [3], "c": 2}], schema=schema)
+    with pytest.raises(UnsupportedData, match="a feature list of SequenceExamples.*feature 'a'"):
+        write_metadata(tmp_path, features=features)
+
+
+def test_class_names_are_checked_before_the_records_are_read(tmp_path):
+    folder = files(tmp_path)
+    with pytest.raises(UnsupportedData, match="found ' b'"):
+        write_metadata(folder, features={"label": ClassLabel(names=["a", " b", "c"])})
+    assert not (folder / "label.labels.txt").exists()

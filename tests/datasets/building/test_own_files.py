@@ -111,3 +111,74 @@ def golden():
     from pathlib import Path
 
     return Path(__file__).resolve().parents[2] / "golden" / "tfds"
+
+
+def test_two_names_of_one_split_are_refused(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("train", "val", "dev"):
+        (folder / f"{name}.csv").write_text("a\n1\n")
+    with pytest.raises(UnsupportedData, match=r"one name for split 'validation', found 'dev\.csv' and 'val\.csv'"):
+        builder_for(folder, name="rows")
+    (folder / "other.csv").write_text("a\n1\n")
+    with pytest.raises(NoFiles, match="images"):
+        builder_for(folder, name="rows")
+    pictures(tmp_path / "images" / "valid", each=1)
+    pictures(tmp_path / "images" / "validation", each=1)
+    with pytest.raises(UnsupportedData, match="found 'valid' and 'validation'"):
+        image_folder_builder(tmp_path / "images", name="pets")
+
+
+def splits_of(folder, label=None, **texts):
+    """What a builder makes of one CSV file for each split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, text in texts.items():
+        (folder / f"{split}.csv").write_text(text)
+    made = csv_builder({split: folder / f"{split}.csv" for split in texts}, name="rows", label=label)
+    made.download_and_prepare(data_dir=folder, progress=False)
+    return data_source("rows", data_dir=folder)
+
+
+def test_a_class_is_the_same_in_splits_of_other_types(tmp_path):
+    found = splits_of(tmp_path, "y", train="x,y\n1,0\n2,1\n", test="x,y\n1,0.0\n2,1.0\n")
+    assert found["train"].features["y"].names == ["0.0", "1.0"]
+    assert [int(row["y"]) for row in found["test"]] == [int(row["y"]) for row in found["train"]] == [0, 1]
+    found = splits_of(tmp_path / "text", "y", train="x,y\n1,0\n2,1\n", test="x,y\n1,zero\n2,1\n")
+    assert found["train"].features["y"].names == ["0", "1", "zero"]
+    found = splits_of(tmp_path / "flags", "y", train="x,y\n1,true\n2,false\n", test="x,y\n1,1\n2,0\n")
+    assert found["train"].features["y"].names == ["0", "1", "false", "true"]
+
+
+@pytest.mark.parametrize("text", ["x,y\n1,0\n2,\n", "x,y\n1,a\n2,\n"])
+def test_missing_labels_are_refused(tmp_path, text):
+    (tmp_path / "train.csv").write_text(text)
+    with pytest.raises(
+        SchemaMismatch, match=r"a label in each row, found none - at .*train\.csv, record 1, feature 'y'"
+    ):
+        csv_builder(tmp_path / "train.csv", name="rows", label="y")
+
+
+def test_integers_keep_their_digits_beside_another_split(tmp_path):
+    with pytest.raises(UnsupportedData, match=r"9007199254740993 in split 'train'"):
+        splits_of(tmp_path, train="x\n9007199254740993\n", test="x\n0.5\n")
+    with pytest.raises(UnsupportedData, match=r"uint64 holds.*-1 in split 'train'"):
+        splits_of(tmp_path, train="x\n-1\n", test="x\n18446744073709551615\n")
+    found = splits_of(tmp_path / "large", train="x\n9007199254740993\n", test="x\n18446744073709551615\n")
+    assert [int(split[0]["x"]) for split in found.values()] == [9007199254740993, 18446744073709551615]
+    found = splits_of(tmp_path / "text", train="x\n0.10\n2.00\n", test="x\nnone\n")
+    assert [row["x"] for row in found["train"]] == [b"0.10", b"2.00"]
+
+
+def test_a_class_that_no_line_holds_is_named_before_data_is_written(tmp_path):
+    (tmp_path / "train.csv").write_text('x,y\n1,"a\nb"\n2,c\n')
+    made = csv_builder(tmp_path / "train.csv", name="rows", label="y")
+    with pytest.raises(UnsupportedData, match=r"found 'a\\nb'"):
+        made.download_and_prepare(data_dir=tmp_path / "data")
+    assert [path.name for path in (tmp_path / "data" / "rows").iterdir()] == [".1.0.0.lock"]
+
+
+def test_a_copy_of_episodes(tmp_path, golden):
+    tfds_folder_builder(golden / "features" / "episodes").download_and_prepare(data_dir=tmp_path)
+    ours, theirs = data_source("episodes", data_dir=tmp_path), data_source(golden / "features" / "episodes")
+    for split, source in theirs.items():
+        assert [bytes(a) for a in ours[split].records] == [bytes(b) for b in source.records]

@@ -204,3 +204,104 @@ def test_any_words_are_a_condition_or_an_error(words):
         return
     assert mask.shape == (3,)
     assert mask.dtype == bool
+
+
+TIMES = hr.ColumnSource(
+    {
+        "d": np.array(["2020-01-01", "NaT", "9999-12-31", "1969-12-31"], "M8[D]"),
+        "ns": np.array(["2020-01-01", "2020-01-01", "2020-01-01T00:00:00.5", "1969-12-31T23:00"], "M8[ns]"),
+        "m": np.array([1, 2, -3, "NaT"], "m8[s]"),
+        "ms": np.array([1000, 2001, -2999, 0], "m8[ms]"),
+        "months": np.array([1, 2, 3, 4], "m8[M]"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("ns < '9999-12-31'", [0, 1, 2, 3]),
+        ("ns > '9999-12-31'", []),
+        ("ns > '0001-01-01'", [0, 1, 2, 3]),
+        ("ns > d", [3]),
+        ("ns != d", [1, 2, 3]),
+        ("d = ns", [0]),
+        ("d > ns", [2]),
+        ("ns > '2020-01-01'", [2]),
+        ("ns <= '2020'", [0, 1, 3]),
+        ("d < '2020-01-01T00:00:00.000000001'", [0, 3]),
+        ("m > 1", [1]),
+        ("m = ms", [0]),
+        ("m < ms", [1, 2]),
+        ("m", [0, 1, 2, 3]),
+        ("ms", [0, 1, 2]),
+    ],
+)
+def test_times_of_different_units(text, rows):
+    assert np.flatnonzero(condition(text).mask(TIMES.batch(range(4)), 4)).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("d > ''", "'' is not a date"),
+        ("d != 'NaT'", "'NaT' is not a date"),
+        ("d > '9999-12-31T00:00:00.000000001'", "more digits than a time so far from 1970 can have"),
+        ("d > '2020-01-01T00:00:00.000000000000000001'", "more digits"),
+        ("d > 5", "datetime64.D. and int cannot be compared"),
+        ("m > '3'", "a whole number of its unit"),
+        ("m > 3.5", "cannot be compared"),
+        ("m > d", "cannot be compared"),
+        ("m > months", "cannot be compared"),
+        ("d", "a feature alone means that it is not 0"),
+    ],
+)
+def test_times_that_do_not_compare(text, message):
+    with pytest.raises(ConditionError, match=message):
+        len(TIMES.filter(condition(text)))
+
+
+def test_episodes_are_not_compared():
+    schema = hr.Schema({"steps": hr.Feature("examples")})
+    for text in ("steps > 5", "length(steps) = 1", "steps"):
+        with pytest.raises(ConditionError, match=r"'steps' holds examples"):
+            condition(text).mask({"steps": np.array([None], object)}, 1, schema)
+
+
+def test_different_bytes_are_different():
+    source = hr.ColumnSource({"a": [b"\xff\x00", b"\x80", b"b"], "b": [b"\xfe\x00", b"\x80", b"b"]})
+    assert np.flatnonzero(condition("a = b").mask(source.batch(range(3)), 3)).tolist() == [1, 2]
+    assert len(source.filter(condition("a = '\ufffd'"))) == 0
+    assert len(source.filter(condition("a contains '\ufffd'"))) == 0
+    assert len(source.filter(condition("a > 'a'"))) == 3
+
+
+def test_numbers_beyond_small_floats():
+    columns = {"h": np.array([1, np.inf, 2048, 0], np.float16), "f": np.array([0.1, np.inf, 2**24, 0], np.float32)}
+    batch = hr.ColumnSource(columns).batch(range(4))
+    for text, rows in {
+        "h = 70000": [],
+        "h <= 1e6": [0, 2, 3],
+        "70000 < h": [1],
+        "h = 2049": [],
+        "h < 1e-30": [3],
+        "f = 16777217": [],
+        "f = 1e40": [],
+        "f < 1e-60": [3],
+        "f = 0.1": [0],
+        "f = 1e400": [1],
+    }.items():
+        assert np.flatnonzero(condition(text).mask(batch, 4)).tolist() == rows, text
+
+
+@pytest.mark.parametrize("values", [["a", "bb", "ff"], [b"a", b"bb", b"ff"]])
+def test_text_of_numpy(values):
+    source = hr.ColumnSource({"u": np.array(values), "i": np.arange(3)})
+    for text, rows in {
+        "'F'": [2],
+        "u = 'ff'": [2],
+        "u contains 'B'": [1],
+        "length(u) = 1": [0],
+        "u": [0, 1, 2],
+    }.items():
+        assert [int(row["i"]) for row in source.filter(condition(text))] == rows, text

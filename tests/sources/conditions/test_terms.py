@@ -7,7 +7,7 @@ import scipy.sparse
 import headrace as hr
 from headrace.contracts.feature import Feature
 from headrace.sources.conditions.condition import condition
-from headrace.sources.conditions.terms import flatten, is_searched
+from headrace.sources.conditions.terms import ConditionError, flatten, is_searched
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,34 @@ def test_sparse_rows_compare_by_their_entries():
 def test_what_is_searched():
     assert is_searched(Feature("str"))
     assert is_searched(Feature("bytes", (None,)))
+    assert is_searched(Feature("U5"))
     assert is_searched(Feature("int64", names=("a", "b")))
     assert not is_searched(Feature("int64"))
     assert not is_searched(Feature("bytes", encoding="png"))
+
+
+def test_positions_of_sparse_rows():
+    rows = scipy.sparse.csr_array(np.array([[0.0, 5, 0], [7, 0, 9], [0, 0, 0], [-1, -2, -3]]))
+    schema = hr.Schema({"x": Feature("float64", (3,), sparse=True)})
+    for text, held in {
+        "x[1] = 5": [0],
+        "x[0] = 5": [],
+        "x[0] = 0": [0, 2],
+        "x[2] = 9": [1],
+        "x[3] != 1": [],
+        "min(x) = 0": [0, 1, 2],
+        "max(x) = -1": [3],
+        "max(x) = 0": [2],
+        "mean(x) = -2": [3],
+        "mean(x) > 5": [1],
+    }.items():
+        for known in (schema, None):
+            assert np.flatnonzero(condition(text).mask({"x": rows}, 4, known)).tolist() == held, text
+
+
+def test_extremes_of_sparse_rows_without_a_length():
+    schema = hr.Schema({"x": Feature("float64", (None,), sparse=True)})
+    rows = scipy.sparse.csr_array(np.array([[0.0, 5.0]]))
+    assert condition("x[7] = 0").mask({"x": rows}, 1, schema).tolist() == [True]
+    with pytest.raises(ConditionError, match="needs a length"):
+        condition("min(x) = 0").mask({"x": rows}, 1, schema)

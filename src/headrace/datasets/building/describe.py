@@ -11,7 +11,13 @@ from typing import Any
 
 from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.schema import Schema
-from headrace.datasets.building.preparing import keys_json, split_json, write_features, write_fields
+from headrace.datasets.building.preparing import (
+    check_class_names,
+    keys_json,
+    split_json,
+    write_features,
+    write_fields,
+)
 from headrace.datasets.building.statistics import statistics_of
 from headrace.datasets.features.base import DatasetFeature, LeafFeature
 from headrace.datasets.features.image import Image
@@ -28,7 +34,7 @@ from headrace.datasets.prepared import (
     read_prepared,
     shard_names,
 )
-from headrace.errors import NoFiles, UnsupportedData, Where
+from headrace.errors import DataError, NoFiles, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.faults import name_in_errors
 from headrace.sources.open import open as open_source
@@ -94,7 +100,8 @@ def write_metadata(
             hint="overwrite=True replaces it.",
         )
     shards = _find_shards(place, template, name)
-    declared = as_feature(features) if features is not None else _features_of(place, template, shards)
+    declared = _declare(features, place, template, shards)
+    check_class_names(declared)
     found = _version_for(place, version)
     fields = {
         "name": shards.dataset,
@@ -248,10 +255,29 @@ def _split(prepared: Prepared, split: str, template: str, count: int, *, progres
     return {**split_json(split, list(lengths), size, statistics), "filepathTemplate": template}
 
 
-def _features_of(folder: Path, template: str, shards: _Shards) -> DatasetFeature:
-    """Infer features from the files."""
+def _declare(features: FeatureLike | None, folder: Path, template: str, shards: _Shards) -> DatasetFeature:
+    """The features, by default those that the files have.
+
+    Raises:
+        UnsupportedData: The files hold SequenceExamples, whose steps TFDS would read as empty.
+    """
     names = shards.names(template, next(iter(shards.splits)))
-    schema: Schema = open_source([str(folder / shard) for shard in names], format=shards.file_format).schema
+    try:
+        schema: Schema = open_source([str(folder / shard) for shard in names], format=shards.file_format).schema
+    except DataError:
+        if features is None:
+            raise
+        return as_feature(features)  # All records are checked against these.
+    for key, feature in schema.items():
+        if feature.steps:
+            raise UnsupportedData(
+                Where(path=str(folder), feature=key),
+                expected="features of Examples",
+                found="a feature list of SequenceExamples, which TFDS does not read",
+                hint="Write the files again with a schema without steps=True.",
+            )
+    if features is not None:
+        return as_feature(features)
     return FeaturesDict({key: _feature(key, feature) for key, feature in schema.items()})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
 from headrace.datasets.building.builder import DatasetBuilder
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.image import Image
@@ -49,7 +50,7 @@ def image_folder_builder(
 
     Raises:
         NoFiles: There are no images.
-        UnsupportedData: They are not in folders of classes.
+        UnsupportedData: They are not in folders of classes, or two folders have names of one split, as ``val`` and ``dev``.
     """
     root = Path(folder).expanduser()
     splits = _image_splits(root)
@@ -78,7 +79,7 @@ def image_folder_builder(
 def _image_splits(root: Path) -> dict[str, Path]:
     inner = Listing.of(root).folders
     if inner and all(name.lower() in KNOWN_SPLITS for name in inner):
-        return {SPLIT_NAMES.get(name.lower(), name.lower()): root / name for name in inner}
+        return _splits_of(inner, root)
     return {"train": root}
 
 
@@ -109,7 +110,7 @@ def csv_builder(
 ) -> DatasetBuilder:
     """A dataset of the rows of CSV files, in their order.
 
-    Types are those that :func:`headrace.open` infers; ``float64`` is stored without loss.
+    Types are those that :func:`headrace.open` infers, and that hold a column of all splits; ``float64`` is stored without loss.
 
     Args:
         paths: A path, as for ``open``, for a single split ``"train"``; or a dict with a path for each split.
@@ -119,8 +120,8 @@ def csv_builder(
 
     Raises:
         NoSuchFeature: There is no such column.
-        SchemaMismatch: A file has no rows.
-        UnsupportedData: The files of two splits differ in their columns.
+        SchemaMismatch: A file has no rows, or a row has no label.
+        UnsupportedData: The files of two splits differ in their columns, or no dtype holds the numbers of a column.
     """
     given = paths if isinstance(paths, Mapping) else {"train": paths}
     sources = {split: open_source(path, format="csv", columns=columns) for split, path in given.items()}
@@ -137,46 +138,108 @@ def csv_builder(
         hint = did_you_mean(label, first.schema)
         expected = f"one of the columns {list(first.schema)}"
         raise NoSuchFeature(_file_of(first), expected=expected, found=repr(label), hint=hint)
+    common = {column: _common_type(column, sources, is_label=column == label) for column in first.schema}
+    sources = {split: _read_text(given[split], source, common) for split, source in sources.items()}
     features: dict[str, Any] = {}
-    for column in first.schema:
-        kinds = [source.schema[column] for source in sources.values()]
-        features[column] = _classes(sources.values(), column) if column == label else _column_feature(kinds)
+    for column, kind in common.items():
+        features[column] = _classes(sources.values(), column, kind) if column == label else _column_feature(kind)
     return DatasetBuilder(
         name=name,
         version=version,
         features=FeaturesDict(features),
-        splits={split: partial(_rows, source, label) for split, source in sources.items()},
+        splits={split: partial(_rows, source, label, common) for split, source in sources.items()},
         shuffled=False,
         description=f"Rows of {len(first.schema)} columns.",
     )
 
 
-def _column_feature(kinds: list[Feature]) -> DatasetFeature:
-    """A feature that can hold a column of every split."""
+def _common_type(column: str, sources: Mapping[str, Source], *, is_label: bool) -> Feature:
+    """A type that holds a column of every split.
+
+    Raises:
+        UnsupportedData: It is numbers, and no dtype holds all of them.
+    """
+    kinds = [source.schema[column] for source in sources.values()]
     dtypes = {kind.dtype for kind in kinds}
-    shape = kinds[0].shape
-    if dtypes & {"str", "bytes"}:
-        return Text() if shape == () else Tensor(shape=shape, dtype="string")
-    dtype = np.result_type(*(np.dtype(str(dtype)) for dtype in dtypes)).name
-    return Tensor(shape=shape, dtype=dtype, encoding="bytes" if dtype == "float64" else "none")
+    if "bytes" in dtypes:
+        return Feature("bytes", kinds[0].shape)
+    # True and 1 are different classes.
+    if "str" in dtypes or (is_label and "bool" in dtypes and len(dtypes) > 1):
+        return Feature("str", kinds[0].shape)
+    dtype = np.result_type(*(np.dtype(each) for each in dtypes))
+    if dtype.kind == "f" and all(np.dtype(each).kind in "iu" for each in dtypes):
+        dtype = np.dtype(np.uint64)  # NumPy's type of int64 and uint64 is float64.
+    if len(dtypes) > 1:
+        for split, source in sources.items():
+            if source.schema[column].numpy_dtype.kind in "iu":
+                _check_integers(split, source, column, dtype)
+    return Feature(dtype, kinds[0].shape)
 
 
-def _classes(sources: Any, column: str) -> ClassLabel:
+def _check_integers(split: str, source: Source, column: str, dtype: np.dtype[Any]) -> None:
+    for number, row in enumerate(source.select(column)):
+        for value in np.asarray(row[column]).reshape(-1).tolist():
+            if value < 0 if dtype.kind == "u" else dtype.kind == "f" and int(float(value)) != value:
+                raise UnsupportedData(
+                    Where(path=_file_of(source).path, record=number, feature=column),
+                    expected=f"integers that {dtype} holds, which the files of all splits need",
+                    found=f"{value} in split {split!r}",
+                    hint="Leave out the column by columns=, or make its numbers alike in all files.",
+                )
+
+
+def _read_text(path: Paths, source: Source, common: Mapping[str, Feature]) -> Source:
+    """The same rows, with columns as text that are text in another split: 1.50 stays 1.50."""
+    schema = {name: common[name] if common[name].is_text else kind for name, kind in source.schema.items()}
+    if schema == dict(source.schema):
+        return source
+    where = _file_of(source)
+    if is_pipe(where.path or ""):
+        different = [name for name, kind in schema.items() if kind != source.schema[name]]
+        raise UnsupportedData(
+            where,
+            expected=f"text in the columns {different}, as in another split",
+            found="numbers in a pipe, which is read once",
+            hint="Write it to a file first.",
+        )
+    return open_source(path, format="csv", schema=Schema(schema))
+
+
+def _column_feature(kind: Feature) -> DatasetFeature:
+    """The feature for a type."""
+    if kind.is_text:
+        return Text() if kind.shape == () else Tensor(shape=kind.shape, dtype="string")
+    return Tensor(shape=kind.shape, dtype=kind.dtype, encoding="bytes" if kind.dtype == "float64" else "none")
+
+
+def _classes(sources: Iterable[Source], column: str, kind: Feature) -> ClassLabel:
     found: set[str] = set()
     for source in sources:
-        found.update(_class_name(row[column]) for row in source.select(column))
+        for number, row in enumerate(source.select(column)):
+            name = _class_name(row[column], kind)
+            if name == "" or (name == "nan" and not kind.is_text):
+                raise SchemaMismatch(
+                    Where(path=_file_of(source).path, record=number, feature=column),
+                    expected="a label in each row",
+                    found="none",
+                    hint="Remove the row, or give it a class of its own.",
+                )
+            found.add(name)
     if all(name.removeprefix("-").isdecimal() for name in found):
         return ClassLabel(names=sorted(found, key=int))
     return ClassLabel(names=sorted(found))
 
 
-def _class_name(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+def _class_name(value: Any, kind: Feature) -> str:
+    """The name of a class, the same in splits of different types: 0 is 0.0 where another split has floats."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return str(value) if kind.is_text else str(kind.numpy_dtype.type(value))
 
 
-def _rows(source: Source, label: str | None) -> Iterator[dict[str, Any]]:
+def _rows(source: Source, label: str | None, common: Mapping[str, Feature]) -> Iterator[dict[str, Any]]:
     for row in source:
-        yield dict(row) if label is None else {**row, label: _class_name(row[label])}
+        yield dict(row) if label is None else {**row, label: _class_name(row[label], common[label])}
 
 
 def _check_rows(source: Source) -> None:
@@ -247,21 +310,43 @@ def builder_for(path: Paths, *, name: str, version: str | None = None, label: st
 
     Raises:
         NoFiles: The path does not exist.
+        UnsupportedData: Two files or folders have names of one split.
     """
     place = Path(path).expanduser()
     first = version or "1.0.0"
     if place.is_dir():
         if (place / INFO_FILE).is_file():
             return tfds_folder_builder(place, name=name, version=version)
-        splits = {_split_of(file): place / file for file in Listing.of(place).named(".csv")}
-        if splits and all(split in KNOWN_SPLITS for split in splits):
-            return csv_builder(splits, name=name, version=first, label=label)
+        files = list(Listing.of(place).named(".csv"))
+        if files and all(_split_of(file) in KNOWN_SPLITS for file in files):
+            return csv_builder(_splits_of(files, place), name=name, version=first, label=label)
         return image_folder_builder(place, name=name, version=first)
     if not place.exists():
         raise NoFiles(Where(path=str(place)), expected="a folder or CSV file", found="nothing of that name")
     return csv_builder(place, name=name, version=first, label=label)
 
 
-def _split_of(file: str) -> str:
-    stem = file.rpartition(".")[0].lower()
+def _splits_of(names: Iterable[str], folder: Path) -> dict[str, Path]:
+    """The splits of files or folders.
+
+    Raises:
+        UnsupportedData: Two have names of one split, so one would be lost.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        split = _split_of(name)
+        if split in found:
+            raise UnsupportedData(
+                Where(path=str(folder)),
+                expected=f"one name for split {split!r}",
+                found=f"{found[split]!r} and {name!r}",
+                hint="Join or rename them.",
+            )
+        found[split] = name
+    return {split: folder / name for split, name in found.items()}
+
+
+def _split_of(name: str) -> str:
+    """The split that a file or folder is named after."""
+    stem = name.lower().removesuffix(".csv")
     return SPLIT_NAMES.get(stem, stem)

@@ -17,6 +17,8 @@ from headrace.datasets.building.order import Key, Ordering
 from headrace.datasets.building.statistics import statistics_of
 from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features.base import DatasetFeature
+from headrace.datasets.features.label import ClassLabel
+from headrace.datasets.features.sequence import Dataset
 from headrace.datasets.prepared import DEFAULT_TEMPLATE, FEATURES_FILE, INFO_FILE, Prepared, read_prepared, shard_names
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
@@ -28,6 +30,7 @@ from headrace.io.write.atomic import write_atomic
 __all__ = [
     "Examples",
     "Preparation",
+    "check_class_names",
     "keys_json",
     "num_shards_for",
     "prepare",
@@ -64,6 +67,24 @@ def write_fields(folder: Path, fields: Mapping[str, Any]) -> None:
     """Write ``dataset_info.json`` without empty fields."""
     given = {name: value for name, value in fields.items() if value not in ("", None, [], {}, False)}
     write_atomic(folder / INFO_FILE, json.dumps(given, indent=2, sort_keys=True).encode())
+
+
+def check_class_names(features: DatasetFeature) -> None:
+    """Check that a ``.labels.txt`` holds the names of all classes: TFDS reads a name per line, without spaces around it.
+
+    Raises:
+        UnsupportedData: It would not hold one.
+    """
+    for file, label in features.label_files(""):
+        for name in label.names if getattr(label, "has_names", False) else ():
+            is_whole = name == name.strip() != "" and "\n" not in name and "\r" not in name
+            if not is_whole or any("\ud800" <= letter <= "\udfff" for letter in name):
+                raise UnsupportedData(
+                    Where(path=file),
+                    expected="names of classes that fit on a line, without spaces around them",
+                    found=repr(name),
+                    hint="Rename the class.",
+                )
 
 
 def write_features(folder: Path, features: DatasetFeature) -> None:
@@ -144,6 +165,7 @@ def prepare(wanted: Preparation) -> Prepared:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _lock(folder):
             if not (folder / INFO_FILE).is_file():
+                check_class_names(wanted.features)
                 _remove_unfinished(folder)
                 _make(wanted)
     return _read_matching(wanted)
@@ -160,12 +182,32 @@ def _read_matching(wanted: Preparation) -> Prepared:
         raise UnsupportedData(
             where, expected=f"the features {wanted.features!r}", found=repr(found.features), hint=hint
         )
+    existing = dict(found.features.label_files(""))
+    for file, label in wanted.features.label_files(""):
+        if file in existing and _differ(label, existing[file]):
+            raise UnsupportedData(
+                Where(path=str(wanted.folder / file)),
+                expected=f"{label.num_classes} classes, {label.names!r:.200}",
+                found=f"{existing[file].num_classes}, {existing[file].names!r:.200}",
+                hint=hint,
+            )
     return found
 
 
 def _layout(features: DatasetFeature) -> list[Any]:
     """The part of features that decides how files are read."""
-    return sorted((key, leaf.value_dtype, leaf.shape, levels) for key, leaf, levels in features.leaves("", ()))
+    out: list[Any] = []
+    for key, leaf, levels in features.leaves("", ()):
+        inner = leaf.inner_leaves(key) if isinstance(leaf, Dataset) else [(key, leaf, levels)]
+        out += [(name, isinstance(leaf, Dataset), each.value_dtype, each.shape, depth) for name, each, depth in inner]
+    return sorted(out, key=lambda entry: entry[0])
+
+
+def _differ(left: ClassLabel, right: ClassLabel) -> bool:
+    """Whether the classes of two labels differ, as far as both are known."""
+    if left.has_names and right.has_names:
+        return left.names != right.names
+    return None not in (left.num_classes, right.num_classes) and left.num_classes != right.num_classes
 
 
 def _make(wanted: Preparation) -> None:

@@ -26,14 +26,12 @@ from headrace.errors import NoSuchFeature, Where, did_you_mean
 from headrace.sources.conditions.terms import (
     COMPARISONS,
     FUNCTIONS,
-    Combined,
     Comparison,
     ConditionError,
     Contains,
     FeatureValues,
     Literal,
     Mask,
-    Negated,
     Rows,
     Search,
     Summarised,
@@ -301,6 +299,31 @@ class Parser:
         quote, text = self.token[0], self.token[1:-1]
         self.advance()
         return text.replace(quote * 2, quote)
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """``and``, ``or``."""
+
+    terms: tuple[Term, ...]
+    is_any: bool
+
+    def mask(self, rows: Rows, /) -> Mask:
+        masks = [term.mask(rows) for term in self.terms]
+        found = masks[0]
+        for other in masks[1:]:
+            found = found | other if self.is_any else found & other
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """``not``."""
+
+    term: Term
+
+    def mask(self, rows: Rows, /) -> Mask:
+        return ~self.term.mask(rows)
 
 
 def _number(token: str) -> int | float:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import order_times, widen
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -20,14 +21,12 @@ from headrace.errors import did_you_mean
 __all__ = [
     "COMPARISONS",
     "FUNCTIONS",
-    "Combined",
     "Comparison",
     "ConditionError",
     "Contains",
     "FeatureValues",
     "Literal",
     "Mask",
-    "Negated",
     "Rows",
     "Search",
     "Summarised",
@@ -50,6 +49,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+A_DAY = np.timedelta64(1, "D")
 FUNCTIONS = ("length", "min", "max", "mean")
 
 
@@ -59,7 +59,8 @@ class ConditionError(ValueError):
 
 def is_searched(feature: Feature) -> bool:
     """Whether a text alone is searched in a feature: text, bytes that are no images, and labels with names."""
-    return (feature.is_text and feature.encoding is None) or feature.names is not None
+    is_text = feature.is_text or feature.numpy_dtype.kind in "US"
+    return (is_text and feature.encoding is None) or feature.names is not None
 
 
 class Term(Protocol):
@@ -114,17 +115,31 @@ class FeatureValues:
     def flat(self, rows: Rows, /) -> Flat:
         feature = None if rows.schema is None else rows.schema[self.name]
         names = None if feature is None else feature.names
-        values, row = flatten(rows.batch[self.name])
+        values, row = _flatten_feature(self.name, rows)
         if self.position is None:
             return Flat(values, row, names)
         if row is None:
             raise ConditionError(
                 f"{self.name!r} has one value in each example, so there is no {self.name}[{self.position}]"
             )
+        if hasattr(rows.batch[self.name], "tocsr"):
+            return self._at_sparse(rows)
         starts = np.searchsorted(row, np.arange(rows.count))
         at = starts + self.position
         exists = at < np.searchsorted(row, np.arange(rows.count), side="right")
         return Flat(values[at[exists]], np.flatnonzero(exists), names)
+
+    def _at_sparse(self, rows: Rows) -> Flat:
+        """The values in one column of a matrix: those that are not stored are 0."""
+        matrix = rows.batch[self.name].tocsr()
+        stored, row = flatten(matrix)
+        is_here = matrix.indices == self.position
+        width = _sparse_width(self.name, rows)
+        exists = width is None or (self.position or 0) < width
+        values = np.zeros(rows.count if exists else 0, stored.dtype)
+        if exists and row is not None:
+            values[row[is_here]] = stored[is_here]
+        return Flat(values, np.arange(len(values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +150,15 @@ class Summarised:
     name: str
 
     def flat(self, rows: Rows, /) -> Flat:
-        values, row = flatten(rows.batch[self.name])
+        values, row = _flatten_feature(self.name, rows)
         if self.function == "length":
             return Flat(self._lengths(values, row, rows.count), None)
         if isinstance(values, Strings) or values.dtype.kind not in "biuf":
             raise ConditionError(f"{self.function}({self.name}) needs numbers; {self.name!r} has none")
         if row is None:
             return Flat(values, None)
+        if hasattr(rows.batch[self.name], "tocsr"):
+            return self._of_sparse(rows, values, row)
         counts = np.bincount(row, minlength=rows.count)
         full = np.flatnonzero(counts)
         starts = np.searchsorted(row, full)
@@ -151,6 +168,25 @@ class Summarised:
             return Flat(np.add.reduceat(values.astype(np.float64), starts) / counts[full], full)
         reduce = np.minimum if self.function == "min" else np.maximum
         return Flat(reduce.reduceat(values, starts), full)
+
+    def _of_sparse(self, rows: Rows, values: Any, row: npt.NDArray[np.int64]) -> Flat:
+        """The values that are not stored are 0, and count."""
+        width = _sparse_width(self.name, rows)
+        if width is None:
+            raise ConditionError(
+                f"{self.function}({self.name}) needs a length, because values that are not stored are 0; {self.name!r} has none"
+            )
+        if self.function == "mean":
+            totals = np.bincount(row, weights=values, minlength=rows.count)
+            return Flat(totals / width, None) if width else Flat(totals[:0], np.arange(0))
+        counts = np.bincount(row, minlength=rows.count)
+        full = np.flatnonzero(counts)
+        reduce = np.minimum if self.function == "min" else np.maximum
+        found = np.zeros(rows.count, values.dtype)
+        if len(full):
+            found[full] = reduce.reduceat(values, np.searchsorted(row, full))
+        found = np.where(counts < width, reduce(found, found.dtype.type(0)), found)
+        return Flat(found, None) if width else Flat(found[:0], np.arange(0))
 
     def _lengths(self, values: Any, row: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
         """How many values each row has; of a single text, how many characters; of bytes, how many bytes."""
@@ -166,6 +202,19 @@ def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
     starts = np.zeros(len(texts.data) + 1, np.int64)
     np.cumsum((texts.data & 0xC0) != 0x80, out=starts[1:])
     return np.diff(starts[texts.offsets])
+
+
+def _flatten_feature(name: str, rows: Rows) -> tuple[Any, npt.NDArray[np.int64] | None]:
+    if rows.schema is not None and rows.schema[name].dtype == "examples":
+        raise ConditionError(
+            f"{name!r} holds examples, which a condition cannot compare: filter source.steps() instead"
+        )
+    return flatten(rows.batch[name])
+
+
+def _sparse_width(name: str, rows: Rows) -> int | None:
+    """The length of a sparse feature; ``None`` if it varies. A batch may be narrower."""
+    return int(rows.batch[name].shape[1]) if rows.schema is None else rows.schema[name].shape[0]
 
 
 def flatten(column: Any) -> tuple[Any, npt.NDArray[np.int64] | None]:
@@ -192,7 +241,7 @@ def _as_values(column: Any) -> Any:
     array = np.asarray(column)
     if array.dtype == bool:
         array = array.view(np.uint8)  # NumPy compares these with integers of any size.
-    return Strings.from_values(array) if array.dtype == object else array
+    return Strings.from_values(array) if array.dtype.kind in "OUS" else array
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +262,7 @@ class Comparison:
                 right_values = right_values[left.row]
             elif right.row is not None and _is_column(left):
                 left_values = left_values[right.row]
-            held = COMPARISONS[self.sign](left_values, right_values)
+            held = _compare(self.sign, left_values, right_values)
         return _any_of(held, left.row if left.row is not None else right.row, rows.count)
 
 
@@ -250,31 +299,6 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Combined:
-    """``and``, ``or``."""
-
-    terms: tuple[Term, ...]
-    is_any: bool
-
-    def mask(self, rows: Rows, /) -> Mask:
-        masks = [term.mask(rows) for term in self.terms]
-        found = masks[0]
-        for other in masks[1:]:
-            found = found | other if self.is_any else found & other
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Negated:
-    """``not``."""
-
-    term: Term
-
-    def mask(self, rows: Rows, /) -> Mask:
-        return ~self.term.mask(rows)
-
-
-@dataclass(frozen=True, slots=True)
 class Truth:
     """A feature or literal alone: it is not zero."""
 
@@ -284,7 +308,10 @@ class Truth:
         flat = self.value.flat(rows)
         if isinstance(flat.values, Strings):
             return _any_of(flat.values.lengths > 0, flat.row, rows.count)
-        return _any_of(np.asarray(flat.values) != 0, flat.row, rows.count)
+        kind = np.asarray(flat.values).dtype.kind
+        if kind not in "biufcm":
+            raise ConditionError("a feature alone means that it is not 0, which needs numbers or texts: compare it")
+        return _any_of(np.asarray(flat.values) != (np.timedelta64(0) if kind == "m" else 0), flat.row, rows.count)
 
 
 def _is_column(flat: Flat) -> bool:
@@ -300,7 +327,8 @@ def _any_of(held: Any, row: npt.NDArray[np.int64] | None, count: int) -> Mask:
 
 
 def _as_text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    # Different bytes stay different.
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _name_values(flat: Flat) -> Any:
@@ -325,14 +353,39 @@ def _comparable(left: Flat, right: Flat) -> tuple[Any, Any]:
         as_number = number.names.index(text.values)
         return (as_number, number.values) if swapped else (number.values, as_number)
     if getattr(np.asarray(number.values).dtype, "kind", "") in "mM" and isinstance(text.values, str):
-        try:
-            moment = np.datetime64(text.values)
-        except ValueError as error:
-            raise ConditionError(f"{text.values!r} is not a date: {error}") from None
+        moment = _parse_moment(text.values, np.asarray(number.values).dtype)
         return (moment, number.values) if swapped else (number.values, moment)
     raise ConditionError(
         "a text is compared with a number: quotes make a text, no quotes a number or the name of a feature"
     )
+
+
+def _parse_moment(text: str, dtype: np.dtype[Any]) -> np.datetime64:
+    if dtype.kind == "m":
+        raise ConditionError(f"a duration is compared with a whole number of its unit, {dtype}, not with {text!r}")
+    try:
+        moment = np.datetime64(text)
+    except ValueError as error:
+        raise ConditionError(f"{text!r} is not a date: {error}") from None
+    seconds, _, fraction = text.partition(".")
+    # NumPy's fractions overflow without an error, and nothing compares with those of 16 digits or more.
+    is_far = len(fraction) > 15 or abs(moment.astype("M8[s]") - np.datetime64(seconds, "s")) > A_DAY
+    if fraction and is_far:
+        raise ConditionError(f"{text!r} has more digits than a time so far from 1970 can have")
+    if np.isnat(moment):
+        raise ConditionError(f"{text!r} is not a date, as in '2026-01-31' or '2026-01-31T12:00:00'")
+    return moment
+
+
+def _compare(sign: str, left: Any, right: Any) -> Any:
+    kinds = {getattr(getattr(each, "dtype", None), "kind", "") for each in (left, right)}
+    try:
+        if "M" in kinds or kinds == {"m"}:
+            return COMPARISONS[sign](order_times(np.asarray(left), np.asarray(right)), 0)
+        return COMPARISONS[sign](widen(left, right), widen(right, left))
+    except (TypeError, OverflowError) as error:
+        types = " and ".join(str(getattr(each, "dtype", type(each).__name__)) for each in (left, right))
+        raise ConditionError(f"values of {types} cannot be compared: {error}") from None
 
 
 def _is_text(values: Any) -> bool:
@@ -340,6 +393,7 @@ def _is_text(values: Any) -> bool:
 
 
 def _text_values(values: Any) -> Any:
+    """As bytes: text orders in UTF-8 as its characters do, and bytes that are no text stay different."""
     if isinstance(values, str):
-        return np.array(values, object)  # not as an array of characters, which loses zeros at the end
-    return np.array([_as_text(value) for value in values.reshape(-1)], object)
+        return np.array(values.encode("utf-8", "surrogatepass"), object)
+    return np.array(list(Strings.trust(values.data, values.offsets, is_text=False)), object)
