@@ -1,4 +1,4 @@
-"""Numbers as arrays, none of them changed, and the filling of rows of different lengths.
+"""Numbers and times as arrays, none of them changed: how they are joined, compared, and filled up to one length.
 
 NumPy makes floats of integers that no dtype holds together, and those round. Columns of text are known by their attributes, and so are
 tensors: this module is below both.
@@ -28,7 +28,7 @@ __all__ = [
     "order_times",
     "place_values",
     "to_array",
-    "widen",
+    "widen_floats",
 ]
 
 HALF = 2
@@ -354,7 +354,7 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.complex64 if getattr(dtype, "is_complex", False) else np.float32)
 
 
-def widen(values: Any, other: Any) -> Any:
+def widen_floats(values: Any, other: Any) -> Any:
     """Values as float64 where a number that they are compared with would become another one in a smaller float.
 
     Fractions are still rounded: 0.1 is the 0.1 of the feature.

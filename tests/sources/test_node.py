@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import headrace as hr
-from headrace.sources.node import rows_of
+from headrace.sources.node import list_rows
 from headrace.sources.stacking import row
 from headrace.testing.data import assert_same
 
@@ -27,7 +27,7 @@ COLUMNS = {
 @pytest.mark.parametrize("names", [(name,) for name in COLUMNS] + [tuple(COLUMNS)])
 def test_rows_are_those_of_the_columns(names):
     batch = {name: COLUMNS[name] for name in names}
-    rows = rows_of(batch, 3)
+    rows = list_rows(batch, 3)
     assert [list(each) for each in rows] == [list(names)] * 3
     for at, found in enumerate(rows):
         for name, value in row(batch, at).items():
@@ -40,14 +40,14 @@ def test_rows_are_those_of_the_columns(names):
 
 def test_rows_are_views():
     columns = {"x": np.zeros((2, 3)), "v": hr.Ragged(np.zeros(4), np.array([0, 1, 4]))}
-    for each in rows_of(columns, 2):
+    for each in list_rows(columns, 2):
         each["x"][0] = each["v"][0] = 1
     assert columns["x"][:, 0].tolist() == [1, 1]
     assert columns["v"].values.tolist() == [1, 1, 0, 0]
 
 
 def test_without_columns_there_are_still_examples():
-    rows = rows_of({}, 2)
+    rows = list_rows({}, 2)
     assert rows == [{}, {}]
     assert rows[0] is not rows[1]
-    assert rows_of({"x": np.zeros(0)}, 0) == []
+    assert list_rows({"x": np.zeros(0)}, 0) == []

@@ -150,9 +150,8 @@ ENCODED = tuple(_ENCODERS)
 
 NPZ_LIMIT_BYTES = 256 << 20
 NUMBER_LIKE = re.compile(r"[^0-9eE+\-.,\sinfatyINFATY]")  # characters that do not occur in rows of numbers
-PYTHON_ONLY = re.compile(
-    r"[^\x00-\x7f]|_"
-)  # in numbers for Python, which reads 1_0 and other digits, but not in training data
+PYTHON_ONLY = re.compile(r"[^\x00-\x7f]|_")
+"""What Python's numbers may have, as in 1_0, but not those of training data."""
 
 
 def as_text(body: bytes, content_type: str) -> str:

@@ -52,9 +52,8 @@ class LocalStore:
         if any(part in ("..", ".") for part in key.split("/")):
             raise ValueError(f"the key of {uri!r} contains '.' or '..', which would lead to another folder")
         bucket = self.folder / parts.netloc
-        path = bucket.joinpath(
-            *filter(None, key.split("/"))
-        )  # joined as a whole, a key that begins with / is another path
+        # Joined as a whole, a key that begins with / would be another path.
+        path = bucket.joinpath(*filter(None, key.split("/")))
         if not path.is_relative_to(bucket):  # a drive of Windows
             raise ValueError(f"the key of {uri!r} leads out of its bucket")
         return path

@@ -13,7 +13,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import CorruptRecord, DataError, Where
 from headrace.formats.framed.scan import FIRST_RUN_BYTES, RUN_BYTES, RecordRun
-from headrace.sources.node import Node, rows_of
+from headrace.sources.node import Node, list_rows
 
 if TYPE_CHECKING:
     from headrace.codecs.csv import CsvCodec, Facts
@@ -65,7 +65,7 @@ class RecordNode:
     def examples(self) -> Iterator[Example]:
         """All examples in order, without an index."""
         for batch, size in self._blocks():
-            yield from rows_of(batch, size)
+            yield from list_rows(batch, size)
 
     def stream(self, batch_size: int, /) -> Iterator[Batch] | None:
         """Batches in order while a compressed file is still being inflated; ``None`` where random access is as good."""

@@ -32,10 +32,10 @@ from headrace.sources.node import (
     example_at,
     examples_of,
     fingerprint_of,
+    list_rows,
     place_of,
     random_streams,
     records_below,
-    rows_of,
     stored_bytes,
     stream,
 )
@@ -181,7 +181,7 @@ class Source(Sequence[Example_co]):
         """Several examples in one call: what ``torch.utils.data.DataLoader`` and Grain ask for."""
         checked = as_indices(indices, len(self.node))
         batch = self.node.batch(checked)
-        return rows_of(batch, len(checked))  # type: ignore[return-value]
+        return list_rows(batch, len(checked))  # type: ignore[return-value]
 
     def __iter__(self) -> Iterator[Example_co]:
         """All examples in order, read in blocks; without an index where the files need none."""

@@ -17,7 +17,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows
 from headrace.errors import MissingExtra, SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, examples_by_index, rows_of
+from headrace.sources.node import Node, examples_by_index, list_rows
 from headrace.sources.stacking import check_kinds, schema_of, stack_values
 from headrace.sources.views import Selected
 
@@ -61,7 +61,7 @@ class TableNode:
             return
         for block in self.records.blocks(self._names, at_once):
             batch = {name: _copy_shared(column) for name, column in block.items()}
-            yield from rows_of(batch, _length(next(iter(batch.values()), ())))
+            yield from list_rows(batch, _length(next(iter(batch.values()), ())))
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
         return TableNode(self.records, names)
@@ -210,9 +210,8 @@ def _as_column(column: Any, name: str) -> Any:
         if missing is not None:
             raise SchemaMismatch(Where(record=missing, feature=name), expected="a value", found="None")
         found = stack_values(list(column), name) if column else np.zeros(0)
-        if (
-            isinstance(found, np.ndarray) and found.dtype == object and found.ndim > 1
-        ):  # rows that were arrays of objects
+        # Rows that were arrays of objects are taken for what they hold.
+        if isinstance(found, np.ndarray) and found.dtype == object and found.ndim > 1:
             found = stack_values(found.tolist(), name)
         return _refuse_objects(found, name)
     _check_is_column(column, name)

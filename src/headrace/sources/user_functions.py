@@ -19,9 +19,9 @@ from headrace.sources.node import (
     cuts_cleanly,
     encoded_node,
     examples_of,
+    list_rows,
     random_streams,
     read_blocks,
-    rows_of,
     runs_of,
     walk,
 )
@@ -210,7 +210,7 @@ class Mapped:
         batch = read_batch(self.parent, indices, keys)
         function = UserFunction(self.function, self.parent)
         at = indices.tolist()
-        examples = rows_of(batch, len(at))
+        examples = list_rows(batch, len(at))
         if not self.seeded:
             made = function.make_all(examples, at)
         else:

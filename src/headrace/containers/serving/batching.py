@@ -161,9 +161,8 @@ def _form_of_rows(values: Any) -> Any:
 
 
 def _form_of_dtype(dtype: Any) -> Any:
-    categories = getattr(
-        dtype, "categories", None
-    )  # concatenating other categories, or in another order, changes codes
+    # Concatenating other categories, or the same in another order, changes the codes.
+    categories = getattr(dtype, "categories", None)
     return str(dtype) if categories is None else (str(dtype), tuple(categories), bool(getattr(dtype, "ordered", False)))
 
 

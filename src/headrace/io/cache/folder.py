@@ -303,8 +303,9 @@ class CacheEntry:
 def open_entry(path: str, entry: Path, *, size: int | None = None) -> MappedFile | None:
     """The content of an entry, mapped; ``None`` if there is no intact one. What is left of a damaged one is removed.
 
-    All of it is compared with the checksums in its note: the formats above cannot tell damage here from damage of the original. The time of last use
-    then has that note's checksum as its nanoseconds. As long as nobody writes to the entry, other processes need not read all of it again.
+    All of it is compared with the checksums in its note: the formats above cannot tell damage here from damage of the original. To mark
+    that, the nanoseconds of its time of last use are set to the checksum of the note. Writing to the entry changes that time. While the mark is
+    there, this and other processes skip the comparison.
 
     Args:
         path: The original file, in messages.

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import order_times, widen
+from headrace._numbers import order_times, widen_floats
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -382,7 +382,7 @@ def _compare(sign: str, left: Any, right: Any) -> Any:
     try:
         if "M" in kinds or kinds == {"m"}:
             return COMPARISONS[sign](order_times(np.asarray(left), np.asarray(right)), 0)
-        return COMPARISONS[sign](widen(left, right), widen(right, left))
+        return COMPARISONS[sign](widen_floats(left, right), widen_floats(right, left))
     except (TypeError, OverflowError) as error:
         types = " and ".join(str(getattr(each, "dtype", type(each).__name__)) for each in (left, right))
         raise ConditionError(f"values of {types} cannot be compared: {error}") from None

@@ -23,9 +23,9 @@ from headrace.sources.node import (
     Node,
     cuts_cleanly,
     examples_of,
+    list_rows,
     narrow,
     read_blocks,
-    rows_of,
     runs_of,
     stored_bytes,
     stream,
@@ -121,7 +121,7 @@ class FlatMapped:
         parents = np.searchsorted(firsts, indices, side="right") - 1
         wanted, which = np.unique(parents, return_inverse=True)
         batch, make = read_keyed(self.parent, wanted, keys), self._maker()
-        examples = zip(rows_of(batch, len(wanted)), wanted.tolist(), strict=True)
+        examples = zip(list_rows(batch, len(wanted)), wanted.tolist(), strict=True)
         made = [self._check(make(example, index), index) for example, index in examples]
         places = zip(which.reshape(-1).tolist(), (indices - firsts[parents]).tolist(), strict=True)
         names = self.schema if "schema" in self.__dict__ else None
