@@ -1,7 +1,9 @@
 """Fixtures for every test: a separate cache folder, so that tests neither leave nor find anything there."""
 
+import faulthandler
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
@@ -22,6 +24,9 @@ for _name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONOPTIMIZE", "
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("night", max_examples=5000, deadline=None)
 settings.load_profile("ci")
+
+
+MOST_S_TO_EXIT = 120
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +79,11 @@ def _local_ray_at_last():
 def local_ray(_local_ray_at_last):
     """The module ``ray``, connected to a local Ray with two cores. Tests share it; a test of a cluster ends it."""
     return clusters.local.ensure()
+
+
+def pytest_unconfigure():
+    """A thread or child process that keeps the interpreter from ending is shown, and ends with it, as a test that hangs."""
+    faulthandler.dump_traceback_later(MOST_S_TO_EXIT, exit=True, file=sys.__stderr__)
 
 
 def pytest_collection_modifyitems(items):
