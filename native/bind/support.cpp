@@ -41,6 +41,7 @@ MappedFilesHeld HeldBuffers::mapped(const std::int32_t* which, std::size_t count
         found.reserve(std::min(count, files.size()));
         std::vector<unsigned char> seen(files.size());
         for (std::size_t i = 0; i < count; ++i) {
+            if (i != 0 && which[i] == which[i - 1]) continue;
             const auto number = static_cast<std::size_t>(which[i]);
             if (number >= files.size() || seen[number] != 0) continue; // Wrong numbers fail where they are used.
             seen[number] = 1;

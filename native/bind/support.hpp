@@ -46,6 +46,19 @@ class gil_scoped_release {
 
 namespace headrace::bind {
 
+/// Releases the GIL during its lifetime if there are many numbers to look at. For few, waiting to get it back takes
+/// longer than the work: another thread that waits for it gets it at once.
+class ReleaseForMany {
+  public:
+    explicit ReleaseForMany(std::size_t numbers) {
+        constexpr std::size_t few = 4096; // microseconds
+        if (numbers > few) release_.emplace();
+    }
+
+  private:
+    std::optional<nb::gil_scoped_release> release_;
+};
+
 /// A held Python buffer (mmap, bytes, memoryview, ndarray). Its bytes stay valid during its lifetime.
 class Buffer {
   public:
@@ -151,8 +164,11 @@ void raise_if_lost(GuardedRead& guard, GuardedRead::Look look = GuardedRead::Loo
 /// Registers the mapped files behind an argument of a call. Buffers register themselves.
 template <typename T> void touch_argument(GuardedRead& guard, const T& argument) {
     if constexpr (std::same_as<T, HeldSpans>) {
-        constexpr std::size_t many = 8; // files that take longer to look at than the checksums behind the payloads
-        if (argument.mapped.size() > many && argument.spans.seal == Seal::tfrecord)
+        // The last byte of a file takes about as long to look at as the checksums behind this many payloads. That of a
+        // single file stays in the cache.
+        constexpr std::size_t as_dear = 128;
+        const std::size_t files = argument.mapped.size(), payloads = argument.spans.payloads.size();
+        if (argument.spans.seal == Seal::tfrecord && files > 1 && payloads / as_dear < files)
             guard.touch_stretches(argument.mapped, argument.spans.payloads);
         else guard.touch(argument.mapped);
     } else if constexpr (std::same_as<T, HeldChunks>) {

@@ -23,7 +23,7 @@ nb::object permute(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, std
     const std::size_t count = stop - start;
     Pool::Block block = batch_pool()->take(count * sizeof(std::int64_t));
     {
-        const nb::gil_scoped_release release;
+        const ReleaseForMany release(count);
         Permutation(n, seed, epoch).fill(start, {reinterpret_cast<std::int64_t*>(block.data()), count});
     }
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
@@ -35,7 +35,7 @@ nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, 
     const std::size_t count = wanted.size();
     Pool::Block block = batch_pool()->take(count * sizeof(std::int64_t));
     {
-        const nb::gil_scoped_release release;
+        const ReleaseForMany release(count);
         const auto is_inside = [n](std::int64_t position) { return position >= 0 && std::cmp_less(position, n); };
         if (!std::ranges::all_of(wanted, is_inside)) throw nb::value_error("positions are in [0, n)");
         Permutation(n, seed, epoch).at(wanted, {reinterpret_cast<std::int64_t*>(block.data()), count});
@@ -44,7 +44,7 @@ nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, 
 }
 
 bool run_of(Indices numbers) {
-    const nb::gil_scoped_release release;
+    const ReleaseForMany release(numbers.shape(0));
     return is_run({numbers.data(), numbers.shape(0)});
 }
 
@@ -54,7 +54,7 @@ nb::tuple bounds(Indices numbers) {
     if (all.empty()) throw nb::value_error("no numbers have no bounds");
     std::int64_t least = all.front(), largest = all.front();
     {
-        const nb::gil_scoped_release release;
+        const ReleaseForMany release(all.size());
         if (is_run(all)) {
             largest = all.back();
         } else {
@@ -71,7 +71,7 @@ nb::object parts_of(Indices firsts, Indices positions) {
     const std::size_t count = positions.shape(0);
     Pool::Block block = batch_pool()->take(count * sizeof(std::int32_t));
     {
-        const nb::gil_scoped_release release;
+        const ReleaseForMany release(count);
         find_parts({firsts.data(), firsts.shape(0)}, {positions.data(), count},
                    reinterpret_cast<std::int32_t*>(block.data()));
     }

@@ -51,15 +51,16 @@ HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets
         throw nb::value_error("join is 'auto', 'magic' or 'plain'");
     HeldSpans held;
     held.parent = hold_buffers(std::move(buffers));
-    const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
+    const auto& from = nb::cast<const HeldBuffers&>(held.parent);
+    const std::vector<Bytes>& files = from.bytes;
     const std::size_t count = offsets.shape(0);
     if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
     if (!which && count != 0 && files.empty()) throw nb::value_error("no buffers");
     const std::int64_t* const at = offsets.data();
     const std::int32_t* const in = which ? which->data() : nullptr;
-    held.mapped = nb::cast<const HeldBuffers&>(held.parent).mapped(in, count);
 
     const nb::gil_scoped_release release;
+    held.mapped = from.mapped(in, count);
     Joiner joiner(held, join == "plain" ? recordio::Join::plain : recordio::Join::magic, join == "auto");
     const auto number_of = [in](std::size_t i) { return in != nullptr ? static_cast<std::size_t>(in[i]) : 0; };
     held.spans.payloads.resize(count);

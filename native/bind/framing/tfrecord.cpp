@@ -17,15 +17,16 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, bool ve
 HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, bool verify) {
     HeldSpans held;
     held.parent = hold_buffers(std::move(buffers));
-    const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
+    const auto& from = nb::cast<const HeldBuffers&>(held.parent);
+    const std::vector<Bytes>& files = from.bytes;
     const std::size_t count = offsets.shape(0);
     if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
     if (!which && count != 0 && files.empty()) throw nb::value_error("no buffers");
     const std::span<const std::int64_t> wanted(offsets.data(), count);
     const std::span<const std::int32_t> in = which ? std::span(which->data(), count) : std::span<const std::int32_t>{};
-    held.mapped = nb::cast<const HeldBuffers&>(held.parent).mapped(which ? which->data() : nullptr, count);
 
     const nb::gil_scoped_release release;
+    held.mapped = from.mapped(which ? which->data() : nullptr, count);
     held.spans.seal = verify ? Seal::tfrecord : Seal::none;
     held.spans.payloads =
         tfrecord::gather(files, in, wanted, verify ? tfrecord::Checks::lengths : tfrecord::Checks::bounds);

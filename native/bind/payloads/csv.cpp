@@ -44,15 +44,16 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, nb::tup
 HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, nb::tuple marks, std::int64_t end) {
     HeldSpans held;
     held.parent = hold_buffers(std::move(buffers));
-    const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
+    const auto& from = nb::cast<const HeldBuffers&>(held.parent);
+    const std::vector<Bytes>& files = from.bytes;
     const std::size_t count = offsets.shape(0);
     if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
     const std::span<const std::int64_t> wanted(offsets.data(), count);
     const std::span<const std::int32_t> in = which ? std::span(which->data(), count) : std::span<const std::int32_t>{};
     const csv::Dialect dialect = dialect_of(marks);
-    held.mapped = nb::cast<const HeldBuffers&>(held.parent).mapped(which ? which->data() : nullptr, count);
 
     const nb::gil_scoped_release release;
+    held.mapped = from.mapped(which ? which->data() : nullptr, count);
     if (end < 0) held.spans.payloads = csv::gather(files, in, wanted, dialect);
     else held.spans.payloads = csv::gather_adjacent(files.at(0), wanted, static_cast<std::uint64_t>(end));
     return held;

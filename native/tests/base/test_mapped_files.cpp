@@ -136,6 +136,39 @@ void bytes_behind_stretches_may_be_zero() {
     check(guard.lost() == &mapped);
 }
 
+void adjacent_stretches_prove_each_other() {
+    const File first(4), second(1);
+    const MappedFile one(first.fd, first.size(), first.id(), "one", first.name);
+    const MappedFile other(second.fd, second.size(), second.id(), "other", second.name);
+    const MappedFile* const files[] = {&one, &other};
+    // Records with 16 bytes between them; the third ends on another page than the fourth begins.
+    const std::span<const std::byte> stretches[] = {
+        {one.data() + 10, 100},      {one.data() + 126, 1000},         {one.data() + 1142, page},
+        {one.data() + 3 * page, 50}, {other.data() + page - 204, 200}, // up to the end of its file
+    };
+    const auto lost = [&](std::size_t from, std::size_t count) {
+        GuardedRead guard;
+        guard.touch_stretches(files, std::span(stretches).subspan(from, count));
+        return guard.lost();
+    };
+    check(lost(0, 5) == nullptr);
+    first.cut(page + 1150); // behind the third
+    check(lost(0, 3) == nullptr);
+    check(lost(0, 4) == &one);
+    for (const std::size_t size : {page + 1141, page, std::size_t{1141}, std::size_t{500}, std::size_t{0}}) {
+        first.cut(size);
+        check(lost(0, 3) == &one);
+        check(lost(0, 4) == &one);
+        check(lost(0, 5) == &one);
+        if (size < 1126) check(lost(0, 2) == &one);
+    }
+    first.write();
+    check(lost(0, 5) == nullptr);
+    second.cut(page - 205);
+    check(lost(0, 4) == nullptr);
+    check(lost(3, 2) == &other);
+}
+
 void files_of_zeros() {
     const File file(3, 0);
     const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
@@ -256,6 +289,7 @@ int main() {
     zeros_in_the_last_page_are_noticed();
     bytes_behind_stretches_are_enough();
     bytes_behind_stretches_may_be_zero();
+    adjacent_stretches_prove_each_other();
     files_of_zeros();
     guards_within_guards();
     helpers_read_for_the_caller();
