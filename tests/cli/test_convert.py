@@ -116,3 +116,9 @@ def test_examples_that_fit_a_condition(run, people):
     assert [example["name"] for example in hr.open("x.tfrecord")] == [f"person {i}" for i in (3, 7, 11)]
     assert run("convert", people, "y.tfrecord", "--where", "age >").code == 2
     assert not Path("y.tfrecord").exists()
+
+
+def test_several_conditions_must_all_fit(run, people, tmp_path):
+    done = run("convert", people, tmp_path / "few.jsonl", "--where", "age > 20", "--where", "age < 22", "-c", "age")
+    assert done.code == 0, done.err
+    assert [example["age"] for example in hr.open(tmp_path / "few.jsonl")] == [21, 21, 21]

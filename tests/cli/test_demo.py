@@ -85,3 +85,10 @@ def test_classifier_learns_by_the_gradient():
         below = loss()
         model.weights[name][place] += eps
         assert steps[name][place] == pytest.approx((above - below) / (2 * eps), abs=2e-3)
+
+
+def test_a_file_in_place_of_the_folder(run, tmp_path):
+    (tmp_path / "a.csv").write_text("1\n")
+    done = run("demo", "--output", tmp_path / "a.csv")
+    assert done.code == 2
+    assert "is a file: name a folder" in " ".join(done.err.split())

@@ -119,3 +119,23 @@ def test_a_condition_that_does_not_fit_the_types(run, tmp_path):
     np.savez(path, d=np.array(["2020-01-01", "2021-01-01"], "M8[D]"))
     done = run("head", path, "--where", "d > 5")
     assert (done.code, "datetime64[D] and int cannot be compared" in done.err) == (2, True)
+
+
+def test_repeated_options_add_up(run, people):
+    options = ["--where", "age > 20", "--where", "age < 22 or age = 20"]
+    found = rows(run("head", people, "--json", *options))
+    assert [row["age"] for row in found] == [21, 21, 21]
+    found = rows(run("head", people, "--json", "--rows", "3,1", "--rows", "5:7"))
+    assert [row["name"] for row in found] == ["person 3", "person 1", "person 5", "person 6"]
+    done = run("head", people, "--where", "age > 20", "--where", "age >")
+    assert done.code == 2
+    assert "--where" in done.err
+
+
+def test_nothing_to_show_is_wrong_usage(run, people):
+    done = run("head", people, "--rows", "5:2")
+    assert done.code == 2
+    assert "the range 5:2 is empty" in " ".join(done.err.split())
+    done = run("head", people, "-c", "")
+    assert done.code == 2
+    assert "expected the names of features" in " ".join(done.err.split())

@@ -89,7 +89,11 @@ def test_the_list(run, mnist, tmp_path):
         (["mnist", "--label", "x"], 2, "--from"),
         (["a/b", "--from", "rows.csv"], 2, "letters, digits"),
         (["rows", "--from", "rows.csv", "--label", "zz"], 2, "'zz'"),
-        (["rows", "--from", "rows.csv", "--version", "1"], 2, "1.0.0"),
+        (
+            ["rows", "--from", "rows.csv", "--version", "1"],
+            2,
+            "Invalid value for --version: expected a version such as 1.0.0",
+        ),
     ],
 )
 def test_wrong_calls(run, args, code, words):

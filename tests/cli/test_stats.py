@@ -142,3 +142,14 @@ def test_a_page_replaces_no_data(run, people, tmp_path):
         assert name.read_bytes() == before
     assert run("stats", people, "--html", tmp_path / "page.html").code == 0
     assert run("stats", people, "--html", tmp_path / "page.html").code == 0  # again
+
+
+def test_wrong_options(run, people, tmp_path):
+    done = run("stats", people, "--all", "--sample", 3)
+    assert done.code == 2
+    assert "use either --all or --sample" in done.err
+    done = run("stats", people, "--html", "no/x.html")
+    assert done.code == 2
+    assert "there is no folder no" in " ".join(done.err.split())
+    found = features(run("stats", people, "--json", "--where", "age > 20", "--where", "age < 22"))
+    assert (found["age"]["minimum"], found["age"]["maximum"]) == (21, 21)

@@ -120,3 +120,49 @@ def test_only_the_main_thread_handles_signals():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_an_empty_path_is_not_the_current_folder(run):
+    Path("reader.py").write_text("")
+    for args, message in (
+        (["train", "reader.py", "--channel", "train="], "--channel train has an empty path: write train=."),
+        (["train", "reader.py", "--output", ""], "expected a path, found an empty text"),
+        (["transform", "m.tar.gz", "--input", "", "--output", "out"], "expected a path, found an empty text"),
+        (["transform", "m.tar.gz", "--input", "in", "--output", ""], "expected a path, found an empty text"),
+        (["transform", "", "--input", "in", "--output", "out"], "expected a path, found an empty text"),
+        (["serve", ""], "expected a path, found an empty text"),
+        (["invoke", "name", "--file", ""], "expected a path, found an empty text"),
+        (["prepare", "x", "--from", ""], "expected a path, found an empty text"),
+    ):
+        done = run(*args)
+        assert done.code == 2
+        assert message in " ".join(done.err.split())
+    assert [path.name for path in Path().iterdir()] == ["reader.py"]
+
+
+def test_the_home_folder(run, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    (home / "rows").mkdir(parents=True)
+    (home / "rows" / "a.csv").write_text("1,2\n")
+    (home / "reader.py").write_text(SCRIPT)
+    monkeypatch.setenv("HOME", str(home))
+    done = run("train", "~/reader.py", "--channel", "train=~/rows", "--output", "~/out", "--name", "job")
+    assert done.code == 0, done.err
+    model = home / "out" / "job" / "output" / "model.tar.gz"
+    with tarfile.open(model) as archive:
+        assert json.load(archive.extractfile("algo-1.json")) == {"train": {"a.csv": "1,2\n"}}
+    (home / "sum.py").write_text(
+        "def model_fn(folder): return 1\ndef predict_fn(rows, model): return rows.sum(axis=1, keepdims=True)\n"
+    )
+    options = ["--script", "~/sum.py", "--input", "~/rows", "--output", "~/sums", "--accept", "text/csv"]
+    done = run("transform", "~/out/job/output/model.tar.gz", *options)
+    assert done.code == 0, done.err
+    assert (home / "sums" / "a.csv.out").read_text().strip() == "3.0"
+    assert not Path("~").exists()
+
+
+def test_a_wrong_input_mode_without_a_channel(run):
+    Path("reader.py").write_text("")
+    done = run("train", "reader.py", "--input-mode", "file")
+    assert done.code == 2
+    assert "input_mode must be one of File, FastFile, Pipe, got 'file'" in done.err

@@ -55,7 +55,9 @@ def test_an_endpoint_that_does_not_answer_in_time(listener):
     assert error.value.original_status == 0
 
 
-@pytest.mark.parametrize("address", ["https://127.0.0.1:80", "http://:80", "http://host", "host:80"])
+@pytest.mark.parametrize(
+    "address", ["https://127.0.0.1:80", "http://:80", "http://host", "host:80", "http://host:port", "http://host:70000"]
+)
 def test_addresses_that_are_none(address):
     with pytest.raises(ValueError, match="http://host:port"):
         Client(address)

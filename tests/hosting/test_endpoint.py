@@ -112,7 +112,7 @@ def test_direct_mode():
 
 
 def test_names_are_taken_once(endpoint):
-    with pytest.raises(HeadraceError, match="the endpoint 'abalone' already exists"):
+    with pytest.raises(EndpointError, match="the endpoint 'abalone' already exists"):
         create_endpoint("abalone", [sample("obedient")], settings=ONE)
     assert endpoint.status == "InService"
     for name in ("", "a b", "../x", "-a", "a-", "x" * 64):

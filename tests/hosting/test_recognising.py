@@ -85,3 +85,14 @@ def test_undetectable_formats(model, tmp_path):
     (tmp_path / "no.tar.gz").write_bytes(b"x")
     with pytest.raises(CorruptFile, match="found a file that begins with b'x'"):
         recognise(tmp_path / "no.tar.gz")
+
+
+def test_paths_in_the_home_folder_and_empty_ones(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "here").mkdir()
+    stage = recognise("~/here", entry_point="~/mine.py")
+    assert (stage.model_dir, stage.arguments["entry_point"]) == (str(tmp_path / "here"), str(tmp_path / "mine.py"))
+    for make in (recognise, script_stage):
+        with pytest.raises(ValueError, match="expected the path of a model, found an empty text"):
+            make("")

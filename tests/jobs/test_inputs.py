@@ -346,3 +346,14 @@ def test_lines_of_augmented_manifests_end_at_newlines_only(tmp_path):
     channel = Channel(uri=str(manifest), data_type="AugmentedManifestFile", attribute_names=("text",))
     found = augmented_values([InputObject(name="list.jsonl", path=manifest)], channel, PathStore(), 0, 1)
     assert found == [["a\u2028b\x85c".encode()], [b"d"]]
+
+
+def test_an_empty_path_is_not_the_current_folder():
+    for uri in ("", "file://"):
+        with pytest.raises(ValueError, match=f"expected a path, found '{uri}', which would be the current folder"):
+            PathStore().resolve(uri)
+
+
+def test_the_default_input_mode_is_checked_without_a_channel():
+    with pytest.raises(ValueError, match="input_mode must be one of File, FastFile, Pipe, got 'file'"):
+        TrainingSpec(name="x", output_path="s3://out", input_mode="file")

@@ -243,3 +243,37 @@ def test_names():
     assert (build_dict("a", 1), build_dict("a", None)) == ({"a": 1}, {})
     assert get_short_version("1.15.2") == "1.15"
     assert len(sagemaker_timestamp()) == len("2026-01-31-23-59-59-123")
+
+
+def test_endpoints_are_listed_as_asked(session, model):
+    model.deploy(endpoint_name="three")
+    client = session.sagemaker_client
+    model.name = None
+    model.deploy(endpoint_name="four")
+
+    def names(**request):
+        return [one["EndpointName"] for one in client.list_endpoints(**request)["Endpoints"]]
+
+    created = client.describe_endpoint(EndpointName="three")["CreationTime"]
+    assert created.tzinfo is not None
+    assert names() == names(SortBy="CreationTime") == names(StatusEquals="InService") == ["four", "three"]
+    assert names(SortBy="Name", SortOrder="Ascending") == ["four", "three"]
+    assert names(SortOrder="Ascending") == ["three", "four"]
+    assert names(StatusEquals="Failed") == []
+    assert names(CreationTimeAfter=created) == names(LastModifiedTimeAfter=created.timestamp()) == ["four"]
+    assert names(CreationTimeBefore=created.replace(year=2020)) == []
+    page = client.list_endpoints(MaxResults=1)
+    assert [one["EndpointName"] for one in page["Endpoints"]] == ["four"]
+    assert names(NextToken=page["NextToken"]) == ["three"]
+    for wrong in ({"Typo": 1}, {"SortBy": "Size"}):
+        with pytest.raises(ValueError, match=r"ListEndpoints has no Typo here; it has|SortBy is one of Name"):
+            client.list_endpoints(**wrong)
+    with pytest.raises(ValueError, match="DescribeEndpoint needs EndpointName"):
+        client.describe_endpoint()
+    runtime = session.sagemaker_runtime_client
+    for wrong in ({"TargetModel": "b.tar.gz"}, {"TargetVariant": "Blue"}, {"Typo": 1}):
+        with pytest.raises(ValueError, match=r"target_model='b|target_variant='Blue'|InvokeEndpoint has no Typo"):
+            runtime.invoke_endpoint(EndpointName="three", Body="1,2", ContentType="text/csv", **wrong)
+    assert Predictor("three", session).predict(
+        "1,2", initial_args={"EndpointName": "four", "ContentType": "text/csv"}
+    ) == Predictor("four", session).predict("1,2", initial_args={"ContentType": "text/csv"})

@@ -439,3 +439,203 @@ def test_refusals(session, tmp_path):
         estimator.deploy()
     with pytest.raises(ValueError, match="must start with"):
         estimator.fit("x.csv")
+
+
+def test_an_attached_estimator_has_the_settings_of_the_job(session, tmp_path):
+    (tmp_path / "times.py").write_text(TIMES)
+    estimator = sagemaker.SKLearn(
+        tmp_path / "times.py",
+        hyperparameters={"factor": 7},
+        instance_count=2,
+        max_run=777,
+        input_mode="FastFile",
+        output_path="s3://my-bucket/out",
+        checkpoint_s3_uri="s3://my-bucket/checkpoints",
+        environment={"MODE": "train"},
+        container_log_level=10,
+        base_job_name="base",
+        sagemaker_session=session,
+    )
+    estimator.fit(logs=False)
+    settings = (
+        "instance_count",
+        "max_run",
+        "input_mode",
+        "output_path",
+        "checkpoint_s3_uri",
+        "environment",
+        "container_log_level",
+        "base_job_name",
+    )
+    (tmp_path / "times.py").unlink()  # The job's copy is in the store.
+    found = sagemaker.SKLearn.attach(estimator.training_job_name, session)
+    assert found.hyperparameters() == {"factor": 7}
+    assert {name: getattr(found, name) for name in settings} == {name: getattr(estimator, name) for name in settings}
+    found.fit(logs=False)
+    first, second = (session.describe_training_job(one.training_job_name) for one in (estimator, found))
+    assert (second["HyperParameters"]["factor"], second["ResourceConfig"]) == ("7", first["ResourceConfig"])
+    other = sagemaker.SKLearn.attach(estimator.training_job_name, session, instance_count=1)
+    assert (other.instance_count, other.max_run) == (1, 777)
+    by_image = sagemaker.Estimator.attach(estimator.training_job_name, session)
+    assert (by_image.base_name, by_image.entry_point) == ("sagemaker-scikit-learn", "times.py")
+
+
+def test_an_attached_linear_learner_has_the_settings_of_the_job(session):
+    features = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
+    given = {"predictor_type": "regressor", "epochs": 1, "num_models": 1, "max_run": 600, "base_job_name": "linear"}
+    learner = sagemaker.LinearLearner(**given, output_path="s3://my-bucket/out", sagemaker_session=session)
+    learner.fit(learner.record_set(features, features.sum(axis=1)), logs=False)
+    for kind in (sagemaker.LinearLearner, sagemaker.Estimator):
+        found = kind.attach(learner.training_job_name, session)
+        assert (found.max_run, found.output_path, found.base_job_name) == (600, "s3://my-bucket/out", "linear")
+        assert found.hyperparameters()["epochs"] == "1"
+        assert found.model_data == learner.model_data
+    with pytest.raises(ValueError, match="SKLearn runs a script: give an entry_point"):
+        sagemaker.SKLearn.attach(learner.training_job_name, session)
+
+
+def test_an_attached_estimator_continues_from_the_same_model(session, tmp_path):
+    (tmp_path / "again.py").write_text("import os; print(os.listdir(os.environ['SM_CHANNEL_BEFORE']))\n")
+    (tmp_path / "model.tar.gz").write_bytes(b"x")
+    given = {"model_uri": session.upload_data(tmp_path / "model.tar.gz"), "model_channel_name": "before"}
+    estimator = sagemaker.SKLearn(tmp_path / "again.py", **given, sagemaker_session=session)
+    estimator.fit(logs=False)
+    found = sagemaker.SKLearn.attach(estimator.training_job_name, session, "before")
+    assert (found.model_uri, found.model_channel_name) == (given["model_uri"], "before")
+    assert sagemaker.SKLearn.attach(estimator.training_job_name, session).model_uri is None
+    with pytest.raises(ValueError, match="Duplicate channel before not allowed: it is that of model_uri"):
+        found.fit({"before": given["model_uri"]})
+
+
+def test_record_sets_of_one_channel_are_refused(session):
+    learner = sagemaker.LinearLearner(predictor_type="regressor", sagemaker_session=session)
+    sets = [learner.record_set(np.ones((n, 2), np.float32), np.ones(n, np.float32)) for n in (250, 50)]
+    with pytest.raises(ValueError, match="Duplicate channels not allowed: train. Join the arrays"):
+        learner.fit(sets)
+
+
+def test_unknown_hyperparameters_of_linear_learner(session):
+    with pytest.raises(TypeError, match="LinearLearner has no argument 'epoch'; did you mean epochs?"):
+        sagemaker.LinearLearner(predictor_type="regressor", epoch=3, sagemaker_session=session)
+    learner = sagemaker.LinearLearner(predictor_type="regressor", volume_size=3, sagemaker_session=session)
+    with pytest.raises(AttributeError, match="no hyperparameter 'epoch'; did you mean epochs?"):
+        learner.epoch = 3
+    learner.note = "an attribute of the user"
+    learner.max_run = 60
+    assert (learner.note, learner.max_run) == ("an attribute of the user", 60)
+
+
+SAYS = """
+import os
+
+def model_fn(model_dir):
+    return {name!r}
+
+def predict_fn(rows, name):
+    return [name, os.environ.get("SCALE", "unset"), os.environ["SAGEMAKER_CONTAINER_LOG_LEVEL"]]
+"""
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    """A script for training, and others for serving."""
+    for path in ("src/code.py", "src/serve.py", "serving/code.py", "serving/other.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(SAYS.format(name=path))
+    (tmp_path / "more.py").write_text("")
+    return tmp_path
+
+
+def code_of(session, model):
+    """The script that a model runs, and the files beside it."""
+    (stage,) = model._stages()
+    with tarfile.open(stage.arguments["source_dir"]) as archive:
+        text = archive.extractfile(stage.arguments["entry_point"]).read().decode()
+        return text.partition("return '")[2].partition("'")[0], sorted(archive.getnames())
+
+
+def test_a_model_with_other_code_than_the_job(session, scripts, monkeypatch):
+    monkeypatch.chdir(scripts)
+    image = sagemaker.image_uris.retrieve("sklearn", "us-east-1", "1.2-1")
+    both = {"entry_point": "code.py", "source_dir": "src", "sagemaker_session": session}
+    for estimator in (sagemaker.SKLearn(**both), sagemaker.Estimator(image, **both)):
+        estimator.fit(logs=False)
+        attached = type(estimator).attach(estimator.training_job_name, session)
+        for one in (estimator, attached):
+            whole = ["code.py", "serve.py"]
+            assert code_of(session, one.create_model(name="a")) == ("src/code.py", whole)
+            assert code_of(session, one.create_model(name="b", entry_point="serve.py")) == ("src/serve.py", whole)
+            found = code_of(session, one.create_model(name="c", source_dir="serving"))
+            assert found == ("serving/code.py", ["code.py", "other.py"])
+            found = code_of(session, one.create_model(name="d", entry_point="other.py", source_dir="serving"))
+            assert found == ("serving/other.py", ["code.py", "other.py"])
+            found = code_of(session, one.create_model(name="e", dependencies=["more.py"]))
+            assert found == ("src/code.py", ["code.py", "more.py", "serve.py"])
+            with pytest.raises(JobFailed, match="the dependency missing does not exist"):
+                one.create_model(name="f", dependencies=["missing"])._stages()
+
+
+def test_deploy_passes_its_arguments_to_the_model(session, scripts):
+    estimator = sagemaker.SKLearn(
+        "code.py",
+        source_dir=scripts / "src",
+        container_log_level=10,
+        environment={"SCALE": "of training"},
+        code_location="s3://my-bucket/code/",
+        sagemaker_session=session,
+    )
+    estimator.fit(logs=False)
+    given = session.describe_training_job(estimator.training_job_name)["HyperParameters"]
+    assert given["sagemaker_container_log_level"] == "10"
+    assert json.loads(given["sagemaker_submit_directory"]).startswith("s3://my-bucket/code/sagemaker-scikit-learn-")
+    assert estimator.create_model().env == {}  # The environment is that of the training job only.
+    predictor = estimator.deploy(
+        1,
+        "ml.m5.large",
+        CSVSerializer(),
+        JSONDeserializer(),
+        None,
+        "says",
+        env={"SCALE": "9"},
+        entry_point="serve.py",
+        model_name="my-model",
+        role="other",
+        tags=[],
+    )
+    assert predictor.predict([[1]]) == ["src/serve.py", "9", "10"]
+    assert session.describe_model("my-model")["Environment"] == {"SCALE": "9"}
+    estimator.delete_model()
+    with pytest.raises(ValueError, match="no model"):
+        session.describe_model("my-model")
+    with pytest.raises(TypeError, match="SKLearnModel has no argument 'evn'; did you mean env?"):
+        estimator.deploy(evn={})
+    with pytest.raises(ValueError, match="use_compiled_model: models are not compiled here"):
+        estimator.deploy(use_compiled_model=True)
+    transformer = estimator.transformer(1, "ml.m5.large", "SingleRecord", "Line", model_name="of-transform")
+    assert (transformer.model_name, transformer.strategy, transformer.assemble_with) == (
+        "of-transform",
+        "SingleRecord",
+        "Line",
+    )
+    with pytest.raises(ValueError, match="no InvocationsMaxRetry; it has InvocationsTimeoutInSeconds and"):
+        transformer.transform("s3://my-bucket/in", model_client_config={"InvocationsMaxRetry": 9})
+    transformer = estimator.transformer(output_path="out")
+    with pytest.raises(ValueError, match="begins with s3:// or file://, found 'out'"):
+        transformer.transform("s3://my-bucket/in")
+    assert transformer.latest_transform_job is None
+
+
+def test_arguments_that_would_change_the_result(session):
+    for name, value in (("disable_output_compression", True), ("checkpoint_local_path", "/opt/ml/mine")):
+        with pytest.raises(ValueError, match=name):
+            sagemaker.SKLearn("x.py", **{name: value}, sagemaker_session=session)
+    with pytest.raises(ValueError, match="additional_model_data_sources: a container has one model here"):
+        sagemaker.SKLearnModel("s3://b/m", entry_point="x.py", additional_model_data_sources=[{}])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sagemaker.SKLearn(
+            "x.py",
+            disable_output_compression=False,
+            checkpoint_local_path="/opt/ml/checkpoints",
+            sagemaker_session=session,
+        )

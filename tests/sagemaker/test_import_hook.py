@@ -33,6 +33,7 @@ import sagemaker
 import sagemaker.amazon.common as smac
 from sagemaker import get_execution_role, image_uris
 from sagemaker.amazon.amazon_estimator import get_image_uri, image_uris as same
+from sagemaker.base_predictor import Predictor
 from sagemaker.base_serializers import CSVSerializer as base
 from sagemaker.local.local_session import LocalSession
 from sagemaker.serializers import CSVSerializer
@@ -40,6 +41,7 @@ from sagemaker.sklearn.estimator import SKLearn
 """)
     assert found["sagemaker"] is headrace.sagemaker
     assert found["CSVSerializer"] is found["base"] is serializers.CSVSerializer
+    assert found["Predictor"] is headrace.sagemaker.Predictor
     assert found["image_uris"] is found["same"]
     assert found["SKLearn"] is headrace.sagemaker.SKLearn
     assert found["smac"].__spec__.name == "headrace.sagemaker.amazon.common"
@@ -92,6 +94,12 @@ def test_not_over_the_sdk_itself(monkeypatch):
         ),
         ("from sagemaker.utils import S3DataConfig", "the SDK needs it to talk to AWS"),
         ("from sagemaker.session import logger", "the SDK needs it to talk to AWS"),
+        ("from sagemaker.sklearn.processing import SKLearnProcessor", "there are no processing jobs here"),
+        ("from sagemaker.sklearn import SKLearnProcessor", "there are no processing jobs here"),
+        ("from sagemaker.sparkml import SparkMLModel", "sagemaker.sparkml is not on this machine"),
+        ("from sagemaker.predictor_async import AsyncPredictor", "it is a service of AWS"),
+        ("from sagemaker.amazon import hyperparameter", "it belongs to the SDK's own code"),
+        ("from sagemaker.local.image import _SageMakerContainer", "sagemaker.local.image is not on this machine"),
         ("from sagemaker.inputs import Nothing", "cannot import name 'Nothing'"),
         ("import sagemaker.nothing", "has no module 'nothing'"),
     ],

@@ -278,3 +278,20 @@ def test_line_ends_in_texts_are_kept():
     body = '{"a": "x\u2028y\x85z"}\r\n\n{"a": 1}\n'.encode()
     found = deserializers.JSONLinesDeserializer().deserialize(io.BytesIO(body), "application/jsonlines")
     assert found == [{"a": "x\u2028y\x85z"}, {"a": 1}]
+
+
+def test_rows_of_text_as_the_sdk_writes_them():
+    write = serializers.CSVSerializer().serialize
+    assert write(("a", "b")) == "a,b"
+    assert write(("M", 0.44, 0.365)) == "M,0.44,0.365"
+    assert write(np.array(["x,y", "z"])) == write(np.array(["x,y", "z"], object)) == "x,y\nz"
+    assert write(np.array(["M", 0.5], object)) == "M,0.5"
+    assert write(((1, 2), (3, 4))) == "1,2\n3,4"
+    with pytest.raises(ValueError, match=r"Unable to handle input format: <class 'float'>.*write \[row\] or a tuple"):
+        write(["M", 0.44, 0.365])
+
+
+def test_the_dtype_of_an_array_is_kept():
+    serializer = serializers.NumpySerializer(dtype=np.float32)
+    assert serializer.serialize(np.array([1.0])) == npy(np.array([1.0]))
+    assert serializer.serialize([1.0]) == npy(np.float32([1.0]))

@@ -241,3 +241,68 @@ def test_faults_of_the_disk_name_the_file_and_leave_nothing(session, tmp_path, g
         assert sorted(path for path in session.root.rglob("*") if path.is_file()) == before
         failed += 1
     assert failed
+
+
+def test_copies_are_named_as_the_objects(session, tmp_path):
+    for key in ("data/train.csv", "data/train.csv.bak", "data/train-2.csv", "ab", "a/ab"):
+        session.upload_string_as_file_body(key, "my-bucket", key)
+
+    def copies(prefix):
+        found = map(Path, session.download_data(tmp_path / "back", "my-bucket", prefix))
+        return {one.relative_to(tmp_path / "back").as_posix(): one.read_text() for one in found}
+
+    assert copies("data/train.csv") == {one: f"data/{one}" for one in ("train.csv", "train.csv.bak")}
+    every = {one: f"data/{one}" for one in ("train.csv", "train.csv.bak", "train-2.csv")}
+    assert copies("data/tr") == copies("data") == copies("data/") == every
+    with pytest.raises(ValueError, match="two objects that begin with s3://my-bucket/a would both be"):
+        copies("a")
+
+
+def test_the_home_folder(session, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    session.upload_string_as_file_body("1", "my-bucket", "x.csv")
+    assert session.download_data("~/back", "my-bucket", "x.csv") == [str(tmp_path / "home" / "back" / "x.csv")]
+    assert not Path("~").exists()
+
+
+def test_an_empty_path_is_not_the_current_folder(session, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="a path to upload, found an empty text"):
+        session.upload_data("")
+    with pytest.raises(ValueError, match='must start with "s3://" or "file://"'):
+        channels_of("file://", "File")
+    with pytest.raises(ValueError, match="expected a path, found 'file://'"):
+        session.resolve("file://")
+
+
+def test_an_object_in_the_place_of_a_folder(session):
+    session.upload_string_as_file_body("1", "my-bucket", "k")
+    with pytest.raises(ValueError, match="s3://my-bucket/k/x/y cannot be an object, because a part of its key is one"):
+        session.upload_string_as_file_body("2", "my-bucket", "k/x/y")
+    session.upload_string_as_file_body("1", "my-bucket", "folder/x")
+    with pytest.raises(ValueError, match="because other objects begin with s3://my-bucket/folder/"):
+        session.upload_string_as_file_body("2", "my-bucket", "folder")
+
+
+def test_arguments_by_position(session, tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"1,2\n")
+    sizes = []
+    session.upload_data(tmp_path / "x.csv", None, "data", sizes.append)
+    assert sizes == [4]
+    given = TrainingInput("s3://b/x", None, None, None, None, "S3Prefix", ["group"], "Pipe")
+    assert (given.instance_groups, given.input_mode) == (["group"], "Pipe")
+
+
+def test_an_input_as_the_api_describes_it():
+    assert TrainingInput("s3://b/x", content_type="text/csv", input_mode="Pipe").config == {
+        "DataSource": {
+            "S3DataSource": {
+                "S3DataType": "S3Prefix",
+                "S3Uri": "s3://b/x",
+                "S3DataDistributionType": "FullyReplicated",
+            }
+        },
+        "ContentType": "text/csv",
+        "InputMode": "Pipe",
+    }

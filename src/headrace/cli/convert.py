@@ -113,10 +113,10 @@ def convert(
             paths[:-1],
             format=source_format,
             schema=typed,
-            columns=chosen if where is None else None,
+            columns=None if where else chosen,
             on_corrupt=on_corrupt(skip_corrupt),
         )
-        if where is not None:
+        if where:
             source = keep_matching(source, where, chosen)
         with connect_cluster(on, address) as engine:
             done = convert_files(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.options import AsJson
+from headrace.cli.options import AsJson, path_in
 from headrace.cli.terminal import count_of, note, print_json, print_line, print_table, printable, size_of
 from headrace.datasets.building.own_files import builder_for
 from headrace.datasets.downloading.fetch import Patience
@@ -25,6 +25,7 @@ DataDir = Annotated[
     Path | None,
     typer.Option(
         "--data-dir",
+        parser=path_in,
         metavar="FOLDER",
         show_default=False,
         help="The folder of all datasets.  [default: $TFDS_DATA_DIR, else ~/tensorflow_datasets]",
@@ -46,6 +47,7 @@ def prepare(
         Path | None,
         typer.Option(
             "--from",
+            parser=path_in,
             metavar="PATH",
             show_default=False,
             help="Your own files: a folder of images (split/class/x.jpg or class/x.jpg), a CSV file, a folder of train.csv, "
@@ -57,6 +59,7 @@ def prepare(
         Path | None,
         typer.Option(
             "--download-dir",
+            parser=path_in,
             metavar="FOLDER",
             show_default=False,
             help="Folder for downloaded files.  [default: downloads in the folder of all datasets]",
@@ -109,7 +112,8 @@ def prepare(
     except ValueError as error:
         if type(error) is not ValueError:
             raise
-        raise typer.BadParameter(str(error), param_hint="NAME") from error
+        hint = "--version" if str(error).startswith("expected a version") else "NAME"
+        raise typer.BadParameter(str(error), param_hint=hint) from error
     was_there = builder.folder(data_dir).is_dir()
     prepared = builder.download_and_prepare(
         download_dir, data_dir, file_format=file_format.value, num_shards=shards, patience=Patience(timeout_s=timeout)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from headrace._ray.connection import find_cluster
-from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn
+from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn, path_in
 from headrace.cli.terminal import note, print_json, print_line, print_table
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.hosting.client import Client, InvocationResult
@@ -24,6 +24,9 @@ from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage, recognise
 
 __all__ = ["Models", "Scripts", "endpoints", "invoke", "serve", "stages_of"]
+
+
+LONGEST_WAIT_S = 24 * 3600.0
 
 
 def endpoints(
@@ -50,9 +53,9 @@ def endpoints(
     if logs is not None:
         print_line(find_endpoint(logs).logs().rstrip("\n"))
         return
-    for name in delete:
-        find_endpoint(name).delete()
-        note(f"{name} deleted")
+    for endpoint in [find_endpoint(name) for name in delete]:  # all exist, or none is deleted
+        endpoint.delete()
+        note(f"{endpoint.name} deleted")
     if delete:
         return
     found = [endpoint.describe() for endpoint in list_endpoints()]
@@ -79,7 +82,8 @@ def invoke(
     ] = None,
     *,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", show_default=False, help="Read the body from a file.")
+        Path | None,
+        typer.Option("--file", parser=path_in, metavar="FILE", show_default=False, help="Read the body from a file."),
     ] = None,
     content_type: Annotated[str, typer.Option("--content-type", help="Content type of the body.")] = "text/csv",
     accept: Annotated[
@@ -107,7 +111,9 @@ def invoke(
 
 
 def _invoke(endpoint: str, body: bytes, content_type: str, accept: str | None, timeout_s: float) -> InvocationResult:
-    if endpoint.startswith("http://"):
+    if not 0 < timeout_s <= LONGEST_WAIT_S:
+        raise ValueError(f"--timeout is above 0 and at most {LONGEST_WAIT_S:.0f} seconds, got {timeout_s:g}")
+    if "://" in endpoint:
         client = Client(endpoint.rstrip("/"))
         return client.invoke(body, content_type=content_type, accept=accept, timeout_s=timeout_s)
     return find_endpoint(endpoint).invoke(body, content_type=content_type, accept=accept, timeout_s=timeout_s)
@@ -150,13 +156,17 @@ def _there(script: Path) -> Path:
 Models = Annotated[
     list[Path],
     typer.Argument(
-        metavar="MODEL...", show_default=False, help="model.tar.gz files (or folders). Several make a pipeline."
+        parser=path_in,
+        metavar="MODEL...",
+        show_default=False,
+        help="model.tar.gz files (or folders). Several make a pipeline.",
     ),
 ]
 Scripts = Annotated[
     list[Path],
     typer.Option(
         "--script",
+        parser=path_in,
         metavar="FILE",
         show_default=False,
         help="The script with model_fn, for a model without code. Repeat for several.",

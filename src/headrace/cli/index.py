@@ -16,6 +16,7 @@ from headrace.cli.options import (
     as_path,
     check_output,
     on_corrupt,
+    path_in,
     report_skipped,
 )
 from headrace.cli.terminal import count_of, print_json, print_line, printable, size_of
@@ -36,6 +37,7 @@ def index(
         Path | None,
         typer.Option(
             "--text",
+            parser=path_in,
             metavar="OUT",
             show_default=False,
             help="Also write the index as text for DALI: a file, or a folder for several.",
@@ -45,6 +47,7 @@ def index(
         Path | None,
         typer.Option(
             "--from-text",
+            parser=path_in,
             metavar="IDX",
             show_default=False,
             help="Import a text index of DALI instead of scanning. It is validated first.",

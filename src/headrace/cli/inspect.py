@@ -29,6 +29,7 @@ from headrace.cli.options import (
     report_skipped,
     rows_in,
     schema_in,
+    where_in,
 )
 from headrace.cli.terminal import note, print_json, print_line, print_table, printable, size_of, width
 from headrace.contracts.records import Skipped
@@ -93,7 +94,7 @@ def head(
     *,
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="Largest number of examples.")] = 5,
     rows: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--rows",
             metavar="ROW[:STOP][,...]",
@@ -123,7 +124,8 @@ def head(
       headrace head --where 'label = 7 and width > 100' train.tfrecord
       headrace head --rows 1234567,2000000:2000010 train.tfrecord
     """
-    if rows is not None and where is not None:
+    wanted = where_in(where)
+    if rows and wanted is not None:
         raise typer.BadParameter("use either --rows or --where", param_hint="--rows")
     # A condition may need features that are not among the columns.
     source = open_from_options(
@@ -131,15 +133,15 @@ def head(
         format=format,
         codec=codec,
         schema=schema,
-        columns=columns if where is None else None,
+        columns=columns if wanted is None else None,
         skip_corrupt=skip_corrupt,
     )
     names = names_in(columns) or list(source.schema)
     found: Iterator[tuple[int, Example]] = enumerate(source)
-    if rows is not None:
+    if rows:
         found, count = ((row, source[row]) for row in rows_in(rows, len(source))), sys.maxsize
-    elif where is not None:
-        found = _fitting(source, condition(where), names)
+    elif wanted is not None:
+        found = _fitting(source, condition(wanted), names)
     examples: list[tuple[int, Example]] = []
     try:
         for index, example in islice(found, count):

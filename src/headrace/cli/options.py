@@ -54,9 +54,11 @@ __all__ = [
     "on_corrupt",
     "open_from_options",
     "open_paths",
+    "path_in",
     "report_skipped",
     "rows_in",
     "schema_in",
+    "where_in",
 ]
 
 
@@ -100,6 +102,17 @@ def known_format(name: str | None) -> str | None:
     return name
 
 
+def path_in(text: str | Path) -> Path:
+    """Parse a path, with the home folder for ``~``.
+
+    Raises:
+        typer.BadParameter: It is empty, as an unset variable is. It would be the current folder.
+    """
+    if text == "":
+        raise typer.BadParameter("expected a path, found an empty text")
+    return Path(text).expanduser()
+
+
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH", show_default=False, help="Files, folders, globs, sets of shards (x@8).")
 ]
@@ -126,6 +139,7 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option(
         "--schema",
+        parser=path_in,
         metavar="FILE",
         show_default=False,
         help="A schema, as `headrace schema --json` writes it.  [default: inferred]",
@@ -135,28 +149,35 @@ SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="Skip damaged 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def known_condition(text: str | None) -> str | None:
+def known_condition(texts: list[str] | None) -> list[str] | None:
     """Parse ``--where``.
 
     Raises:
         typer.BadParameter: It cannot be read.
     """
-    if text is not None:
+    for text in texts or ():
         try:
             condition(text)
         except ConditionError as error:
             raise typer.BadParameter(str(error)) from None
-    return text
+    return texts
+
+
+def where_in(texts: Sequence[str] | None) -> str | None:
+    """Join ``--where A --where B`` into the condition that both make."""
+    if not texts:
+        return None
+    return texts[0] if len(texts) == 1 else " and ".join(f"({text})" for text in texts)
 
 
 WhereOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--where",
         metavar="CONDITION",
         callback=known_condition,
         show_default=False,
-        help="Only examples that fit, as in 'label = 7 and width > 100'.",
+        help="Only examples that fit, as in 'label = 7 and width > 100'. Several must all fit.",
     ),
 ]
 
@@ -164,25 +185,28 @@ WhereOption = Annotated[
 ROWS = re.compile(r"(\d{1,18})?(:(\d{1,18})?)?")
 
 
-def known_rows(text: str | None) -> str | None:
+def known_rows(texts: list[str] | None) -> list[str] | None:
     """Parse ``--rows``.
 
     Raises:
         typer.BadParameter: It is not a list of indices and ranges.
     """
-    for part in [] if text is None else text.split(","):
-        if not part.strip() or ROWS.fullmatch(part.strip()) is None:
+    for part in ",".join(texts or ["0"]).split(","):
+        found = ROWS.fullmatch(part.strip())
+        if not part.strip() or found is None:
             raise typer.BadParameter(f"rows are indices and ranges such as 7,100:110, got {part!r:.60}")
-    return text
+        if found[3] and int(found[3]) <= int(found[1] or 0):
+            raise typer.BadParameter(f"the range {part.strip()} is empty: its end must be above its start")
+    return texts
 
 
-def rows_in(text: str, total: int) -> Iterator[int]:
+def rows_in(texts: Sequence[str], total: int) -> Iterator[int]:
     """The indices of ``--rows``, one after the other.
 
     Raises:
         typer.BadParameter: There is no such row.
     """
-    for part in text.split(","):
+    for part in ",".join(texts).split(","):
         start, is_range, stop = part.strip().partition(":")
         if is_range:
             yield from range(total)[int(start or 0) : int(stop) if stop else None]
@@ -255,9 +279,11 @@ def check_output(out: Path, paths: Sequence[str], option: str) -> Path:
         option: That names the output.
 
     Raises:
-        BadParameter: It is one of the files that are read, or another existing file of data.
+        BadParameter: Its folder does not exist, or it is one of the files that are read, or another existing file of data.
     """
     out = out.expanduser()
+    if not out.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{out} cannot be written: there is no folder {out.parent}", param_hint=option)
     if out.is_file():
         read: list[str] = []
         with contextlib.suppress(DataError):  # the name of a dataset
@@ -273,10 +299,17 @@ def check_output(out: Path, paths: Sequence[str], option: str) -> Path:
 
 
 def names_in(columns: Sequence[str] | None) -> list[str] | None:
-    """Split ``--columns a,b --columns c`` into ``["a", "b", "c"]``."""
+    """Split ``--columns a,b --columns c`` into ``["a", "b", "c"]``.
+
+    Raises:
+        typer.BadParameter: They name nothing.
+    """
     if not columns:
         return None
-    return [name.strip() for part in columns for name in part.split(",") if name.strip()]
+    names = [name.strip() for part in columns for name in part.split(",") if name.strip()]
+    if not names:
+        raise typer.BadParameter("expected the names of features, found an empty text", param_hint="--columns")
+    return names
 
 
 def schema_in(file: Path | None) -> Schema | None:
@@ -324,7 +357,7 @@ def open_from_options(
     schema: Path | None = None,
     columns: Sequence[str] | None = None,
     skip_corrupt: bool = False,
-    where: str | None = None,
+    where: Sequence[str] | None = None,
 ) -> Source:
     """Open the source that a command's arguments describe."""
     names = names_in(columns)
@@ -334,20 +367,20 @@ def open_from_options(
         codec=codec,
         schema=schema_in(schema),
         # A condition may need features that are not among the columns.
-        columns=names if where is None else None,
+        columns=None if where else names,
         on_corrupt=on_corrupt(skip_corrupt),
         decode=False,
     )
-    return found if where is None else keep_matching(found, where, names)
+    return keep_matching(found, where, names) if where else found
 
 
-def keep_matching(source: Source, where: str, names: Sequence[str] | None) -> Source:
+def keep_matching(source: Source, where: Sequence[str], names: Sequence[str] | None) -> Source:
     """The examples that fit ``--where``, with the features of ``--columns``.
 
     Raises:
         NoSuchFeature: The condition or the columns name a feature that does not exist.
     """
-    wanted = condition(where)
+    wanted = condition(where_in(where) or "")
     wanted.needed(source.schema)
     found = source.filter(wanted)
     return found if names is None else found.select(*names)

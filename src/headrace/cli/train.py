@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from headrace.cli.failures import TERMINATED
-from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn
+from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn, path_in
 from headrace.cli.terminal import note, print_json, print_line
 from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.script import ScriptContainer
@@ -60,12 +60,14 @@ def channel_of(text: str, input_mode: str) -> tuple[str, Channel]:
         input_mode: The default input mode.
 
     Raises:
-        ValueError: It has another form, or an unknown setting. The job validates the values.
+        ValueError: It has another form, no path, or an unknown setting. The job validates the values.
         FileNotFoundError: The path does not exist.
     """
     name, place = pair(text, "--channel", "PATH[;TYPE][;SETTING=VALUE]...")
     path, *rest = place.split(";")
-    if not Path(path).exists():
+    if not path:
+        raise ValueError(f"--channel {name} has an empty path: write {name}=. for the current folder")
+    if not PathStore().resolve(path).exists():
         raise FileNotFoundError(2, "No such file or directory", path)
     given: dict[str, Any] = {"input_mode": input_mode}
     of_type: list[str] = []
@@ -77,7 +79,7 @@ def channel_of(text: str, input_mode: str) -> tuple[str, Channel]:
             raise ValueError(f"--channel {name} has no setting {setting!r}; the settings are {', '.join(SETTINGS)}")
         else:
             of_type.append(part)
-    return name, Channel(uri=str(Path(path).absolute()), content_type=";".join(of_type) or None, **given)
+    return name, Channel(uri=str(PathStore().resolve(path)), content_type=";".join(of_type) or None, **given)
 
 
 def _value(setting: str, text: str) -> str | int | tuple[str, ...]:
@@ -123,14 +125,21 @@ def train(
         ),
     ] = [],  # noqa: B006
     output: Annotated[
-        Path, typer.Option("--output", metavar="FOLDER", help="Folder for NAME/output/model.tar.gz.")
+        Path,
+        typer.Option("--output", parser=path_in, metavar="FOLDER", help="Folder for NAME/output/model.tar.gz."),
     ] = Path(),
     name: Annotated[
         str | None, typer.Option("--name", show_default=False, help="Name of the job.  [default: generated]")
     ] = None,
     source_dir: Annotated[
         Path | None,
-        typer.Option("--source-dir", metavar="FOLDER", show_default=False, help="Folder that contains the script."),
+        typer.Option(
+            "--source-dir",
+            parser=path_in,
+            metavar="FOLDER",
+            show_default=False,
+            help="Folder that contains the script.",
+        ),
     ] = None,
     input_mode: Annotated[str, typer.Option("--input-mode", help="File, FastFile or Pipe.")] = "File",
     hosts: Annotated[int, typer.Option("--hosts", help="Number of hosts (processes).")] = 1,
@@ -160,6 +169,7 @@ def train(
         hyperparameters=_once((pair(one, "--hyperparameter") for one in hyperparameter), "--hyperparameter"),
         output_path=str(output.absolute()),
         num_hosts=hosts,
+        input_mode=input_mode,
         max_runtime_s=max_run,
     )
     container = _container(algorithm, source_dir, job_name)
@@ -201,7 +211,7 @@ def _set_by_sigterm(stop: threading.Event) -> Iterator[None]:
 def _container(algorithm: str, source_dir: Path | None, name: str) -> Container:
     if algorithm == LINEAR_LEARNER:
         return LinearLearnerContainer()
-    if source_dir is None and not Path(algorithm).is_file():
+    if source_dir is None and not Path(algorithm).expanduser().is_file():
         raise NoFiles(Where(path=algorithm), expected=f"a script, or {LINEAR_LEARNER}", found="nothing")
     return ScriptContainer(entry_point=algorithm, source_dir=source_dir, name=name)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.endpoints import Scripts, stages_of
-from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn
+from headrace.cli.options import AsJson, OnOption, RayAddress, RunsOn, path_in
 from headrace.cli.terminal import note, print_json, print_line
 from headrace.hosting.registry import state_folder
 from headrace.jobs.store import PathStore
@@ -22,14 +22,23 @@ __all__ = ["transform"]
 def transform(
     models: Annotated[
         list[Path],
-        typer.Argument(metavar="MODEL...", show_default=False, help="model.tar.gz files. Several make a pipeline."),
+        typer.Argument(
+            parser=path_in,
+            metavar="MODEL...",
+            show_default=False,
+            help="model.tar.gz files. Several make a pipeline.",
+        ),
     ],
     *,
     input: Annotated[
-        Path, typer.Option("--input", metavar="PATH", show_default=False, help="A file, or a folder of files.")
+        Path,
+        typer.Option(
+            "--input", parser=path_in, metavar="PATH", show_default=False, help="A file, or a folder of files."
+        ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", metavar="FOLDER", show_default=False, help="Folder for FILE.out.")
+        Path,
+        typer.Option("--output", parser=path_in, metavar="FOLDER", show_default=False, help="Folder for FILE.out."),
     ],
     script: Scripts = [],  # noqa: B006 - typer makes a new one
     content_type: Annotated[str, typer.Option("--content-type", help="Content type of the files.")] = "text/csv",

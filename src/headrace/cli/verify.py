@@ -19,6 +19,7 @@ from headrace.cli.options import (
     SchemaFile,
     as_path,
     connect_cluster,
+    path_in,
     schema_in,
 )
 from headrace.cli.terminal import count_of, note, print_json, print_line, printable, size_of
@@ -39,7 +40,11 @@ def verify(
     salvage: Annotated[
         Path | None,
         typer.Option(
-            "--salvage", metavar="OUT", show_default=False, help="Copy the intact records of one file into a new one."
+            "--salvage",
+            parser=path_in,
+            metavar="OUT",
+            show_default=False,
+            help="Copy the intact records of one file into a new one.",
         ),
     ] = None,
     images: Annotated[bool, typer.Option("--images", help="Also decode every image.")] = False,

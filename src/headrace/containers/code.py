@@ -79,6 +79,8 @@ def find_code(
     """
     if entry_point is None:
         return _code_of_model(model_dir, environment or {}, source_dir)
+    if not os.fspath(entry_point) or (source_dir is not None and not os.fspath(source_dir)):
+        raise JobFailed("entry_point and source_dir are paths, and one of them is an empty text")
     if source_dir is None:
         path = Path(entry_point).expanduser().absolute()
         return _check_program(Code(folder=path.parent, program=path.name, is_whole=False))
@@ -98,7 +100,7 @@ def _code_of_model(
 ) -> Code:
     if model_dir is None and source_dir is None:
         raise JobFailed("no entry_point was given")
-    folder = Path(source_dir).absolute() if source_dir is not None else Path(model_dir or "") / "code"
+    folder = Path(source_dir).expanduser().absolute() if source_dir is not None else Path(model_dir or "") / "code"
     named = environment.get(params.USER_PROGRAM_ENV)
     found = sorted(path.name for path in folder.glob("*.py")) if folder.is_dir() else []
     for program in filter(None, (named, DEFAULT_PROGRAM, found[0] if len(found) == 1 else None)):
@@ -130,8 +132,11 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
         _copy_folder(code.folder, target)
     else:
         shutil.copy2(code.path, target / code.program)
-    for dependency in map(Path, dependencies):
-        _copy(dependency, target / dependency.absolute().name)
+    for dependency in dependencies:
+        path = Path(dependency).expanduser()
+        if not os.fspath(dependency):
+            raise JobFailed("a dependency is an empty text, not a path")
+        _copy(path, target / path.absolute().name)
     staged_code = Code(folder=target, program=code.program)
     return _check_program(staged_code)
 

@@ -79,9 +79,13 @@ class Client:
     def __init__(self, address: str) -> None:
         self.address = address
         parts = urlsplit(address)
-        if parts.scheme != "http" or not parts.hostname or not parts.port:
+        try:
+            port = parts.port
+        except ValueError:  # not a number, or too large
+            port = None
+        if parts.scheme != "http" or not parts.hostname or not port:
             raise ValueError(f"the address of an endpoint is http://host:port, got {address!r}")
-        self._host, self._port, self._prefix = parts.hostname, parts.port, parts.path.rstrip("/")
+        self._host, self._port, self._prefix = parts.hostname, port, parts.path.rstrip("/")
         self._idle: list[http.client.HTTPConnection] = []
 
     def invoke(

@@ -15,9 +15,9 @@ from typing import Any, Literal, Unpack
 
 from headrace import _hooks
 from headrace._ray.connection import find_cluster
-from headrace.errors import LOG_MARK, HeadraceError
+from headrace.errors import LOG_MARK
 from headrace.hosting.client import Client, InvocationResult, InvokeOptions
-from headrace.hosting.registry import EndpointEntry, all_entries
+from headrace.hosting.registry import EndpointEntry, EndpointError, all_entries
 from headrace.hosting.run import LEAVE_S, remove_replicas, start_process
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage, check_stages, container_names
@@ -39,10 +39,6 @@ PAUSE_S = 0.05
 PING_TIMEOUT_S = 2.0  # as in SageMaker
 MOST_LOG_LINES = 20
 FAILED = "does not load"
-
-
-class EndpointError(HeadraceError, RuntimeError):
-    """An endpoint does not exist, cannot be created, or is not running."""
 
 
 class Endpoint:
@@ -285,7 +281,6 @@ def create_endpoint(
         MissingExtra: Ray is not installed.
         EndpointError: Its model does not load, or not in time. The message has the reason and the end of the log. The endpoint
             is stopped and stays in the list as ``"Failed"``.
-        HeadraceError: An endpoint of this name exists.
         ValueError: An invalid set of containers.
     """
     check_stages(stages)

@@ -16,7 +16,7 @@ from headrace.errors import HeadraceError
 from headrace.io.system import discard_folder, lock, unlock
 from headrace.io.write.atomic import write_atomic
 
-__all__ = ["ENDPOINT_NAME", "EndpointEntry", "all_entries", "state_folder"]
+__all__ = ["ENDPOINT_NAME", "EndpointEntry", "EndpointError", "all_entries", "state_folder"]
 
 ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 CLAIMS, CLAIM_PAUSE_S = 20, 0.01
@@ -34,6 +34,10 @@ def state_folder() -> Path:
     # Imported here, because most imports of headrace never need this folder.
     platformdirs = importlib.import_module("platformdirs")
     return Path(platformdirs.user_state_dir("headrace", appauthor=False))
+
+
+class EndpointError(HeadraceError, RuntimeError):
+    """An endpoint does not exist, cannot be created, or is not running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class EndpointEntry:
         """Take the name. Returns a locked descriptor, for the process of the endpoint to hold.
 
         Raises:
-            HeadraceError: An endpoint of this name is running, or is being created.
+            EndpointError: An endpoint of this name is running, or is being created.
         """
         # is_alive() holds the lock for a moment, too.
         for _ in range(CLAIMS):
@@ -78,7 +82,7 @@ class EndpointEntry:
                 return fd
             os.close(fd)
             time.sleep(CLAIM_PAUSE_S)
-        raise HeadraceError(f"the endpoint {self.name!r} already exists; delete it first, or choose another name")
+        raise EndpointError(f"the endpoint {self.name!r} already exists; delete it first, or choose another name")
 
     def is_alive(self) -> bool:
         """Whether its process runs."""

@@ -41,7 +41,7 @@ class Stage:
     """One container of an endpoint: how a worker loads its handler.
 
     Raises:
-        ValueError: A name or an environment that SageMaker refuses.
+        ValueError: A name or an environment that SageMaker refuses, or an empty path of a model.
     """
 
     factory: str
@@ -71,7 +71,7 @@ class Stage:
                 f"the name of a container is up to 63 letters, digits and inner hyphens, got {self.name!r}"
             )
         if self.model_dir is not None:
-            object.__setattr__(self, "model_dir", str(Path(self.model_dir).absolute()))
+            object.__setattr__(self, "model_dir", str(_model_path(self.model_dir)))
         object.__setattr__(self, "path", tuple(str(Path(folder).absolute()) for folder in self.path))
         _check_environment(self.environment)
 
@@ -252,7 +252,7 @@ def recognise(model: str | os.PathLike[str], *, entry_point: str | os.PathLike[s
         CorruptFile: It is neither a folder nor an intact archive.
         UnsupportedData: It is neither of these, and no script is given.
     """
-    names = _names(Path(model))
+    names = _names(_model_path(model))
     if entry_point is not None:
         return script_stage(model, entry_point=entry_point)
     if ALGORITHM_FILE in names:
@@ -284,4 +284,10 @@ def _names(model: Path) -> list[str]:
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:
-    return str(Path(path).absolute())
+    return str(Path(path).expanduser().absolute())
+
+
+def _model_path(model: str | os.PathLike[str]) -> Path:
+    if not os.fspath(model):
+        raise ValueError("expected the path of a model, found an empty text")
+    return Path(model).expanduser().absolute()

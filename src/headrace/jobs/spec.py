@@ -44,6 +44,8 @@ class TrainingSpec:
         max_runtime_s: The job is stopped after this time. The model in its folder at that time is kept.
         checkpoint_uri: The URI of the folder of checkpoints, which the next job can read.
         instance_type: The instance type that the script sees.
+        input_mode: The default of channels, which its record keeps: ``"File"``, ``"FastFile"`` or ``"Pipe"``.
+        image: The image, which its record keeps.
 
     Raises:
         ValueError: Settings beyond a limit; the message lists all of them.
@@ -58,6 +60,8 @@ class TrainingSpec:
     max_runtime_s: float = DAY_S
     checkpoint_uri: str | None = None
     instance_type: str = "local"
+    input_mode: str = "File"
+    image: str | None = None
 
     def __post_init__(self) -> None:
         problems = [*self._own(), *self._of_hyperparameters(), *self._of_channels(), *self._of_variables()]
@@ -72,6 +76,8 @@ class TrainingSpec:
     def _own(self) -> Iterator[str]:
         if not JOB_NAME.fullmatch(self.name):
             yield "its name must be 1 to 63 letters, digits and hyphens, and begin and end with a letter or a digit"
+        if self.input_mode not in CHOICES["input_mode"]:
+            yield f"input_mode must be one of {', '.join(CHOICES['input_mode'])}, got {self.input_mode!r}"
         if self.num_hosts < 1:
             yield f"it needs at least 1 host, got {self.num_hosts}"
         if not 0 < self.max_runtime_s <= LONGEST_RUN_S:

@@ -18,7 +18,16 @@ from headrace.errors import JobFailed
 from headrace.io.json_text import load_json
 from headrace.io.paths import TEMPORARY_SUFFIX, list_files_below
 
-__all__ = ["InputObject", "PathStore", "augmented_values", "list_objects", "objects_below", "share", "shuffled_order"]
+__all__ = [
+    "InputObject",
+    "PathStore",
+    "augmented_values",
+    "cut_prefix",
+    "list_objects",
+    "objects_below",
+    "share",
+    "shuffled_order",
+]
 
 
 class PathStore:
@@ -28,8 +37,10 @@ class PathStore:
         """The path of a URI. ``file://./data`` and ``file://data`` are relative, as in the SDK's local mode.
 
         Raises:
-            ValueError: It has another scheme.
+            ValueError: It is empty, or has another scheme.
         """
+        if uri in ("", "file://"):
+            raise ValueError(f"expected a path, found {uri!r}, which would be the current folder: write '.' for that")
         parts = urlsplit(uri)
         if parts.scheme == "file":
             begin = "" if parts.netloc == "localhost" else parts.netloc
@@ -102,7 +113,7 @@ def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]
         found = list(_of_manifest(channel, store, name))
     else:
         found = [
-            InputObject(name=_relative(one.uri, channel.uri), path=one.path, uri=one.uri)
+            InputObject(name=cut_prefix(one.uri, channel.uri), path=one.path, uri=one.uri)
             for one in store.objects(channel.uri)
         ]
     if not found:
@@ -114,7 +125,7 @@ def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]
     return found
 
 
-def _relative(uri: str, prefix: str) -> str:
+def cut_prefix(uri: str, prefix: str) -> str:
     """The name of an object: its URI relative to the last folder of the prefix."""
     folder = prefix.rstrip("/") + "/"
     if uri.startswith(folder):

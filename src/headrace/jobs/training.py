@@ -128,13 +128,17 @@ def request_stop(work_dir: Path, name: str) -> None:
 
 
 def _describe(spec: TrainingSpec) -> dict[str, object]:
+    image = {} if spec.image is None else {"TrainingImage": spec.image}
+    checkpoints = {} if spec.checkpoint_uri is None else {"CheckpointConfig": {"S3Uri": spec.checkpoint_uri}}
     return {
+        "AlgorithmSpecification": {**image, "TrainingInputMode": spec.input_mode},
         "HyperParameters": dict(spec.hyperparameters),
         "InputDataConfig": [_describe_channel(name, channel) for name, channel in spec.channels.items()],
         "OutputDataConfig": {"S3OutputPath": spec.output_path},
         "ResourceConfig": {"InstanceCount": spec.num_hosts, "InstanceType": spec.instance_type},
         "StoppingCondition": {"MaxRuntimeInSeconds": spec.max_runtime_s},
         "Environment": dict(spec.environment),
+        **checkpoints,
     }
 
 

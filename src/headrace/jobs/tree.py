@@ -30,6 +30,7 @@ __all__ = [
     "is_full_disk",
     "lay_out",
     "pack",
+    "parse_values",
     "provide",
     "unpack",
 ]
@@ -217,6 +218,22 @@ def _json(name: str, value: Any) -> str:
         return json.dumps(value)
     except TypeError as error:
         raise TypeError(f"hyperparameter {name!r}: {error}; pass a number, a string, a list or a dict") from None
+
+
+def parse_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values that :func:`as_json` made texts of. A text that is no JSON stays one.
+
+    >>> parse_values({"n": "3", "name": '"abc"', "other": "abc"})
+    {'n': 3, 'name': 'abc', 'other': 'abc'}
+    """
+    return {name: _parse(text) for name, text in texts.items()}
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def as_text(values: Mapping[str, Any]) -> dict[str, str]:

@@ -6,10 +6,10 @@ import difflib
 import inspect
 import warnings
 from abc import ABCMeta
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["AWS_ONLY", "V1", "OnOneMachine", "select_arguments", "warn_old_name"]
+__all__ = ["AWS_ONLY", "USUAL", "V1", "OnOneMachine", "select_arguments", "warn_old_name"]
 
 V1: Mapping[str, str] = {
     "train_instance_count": "instance_count",
@@ -85,9 +85,9 @@ AWS_ONLY = frozenset(
         "routing_config",
         "resources",
         "image_config",
-        "additional_model_data_sources",
         "model_reference_arn",
         "component_name",
+        "inference_component_name",
         "settings",
         "sagemaker_config",
         "sagemaker_metrics_client",
@@ -119,6 +119,8 @@ REFUSED: Mapping[str, str] = {
     "git_config": "code is not fetched from git here: clone the repository, and give its folder as source_dir",
     "container_entry_point": "images do not run here: give the program as entry_point",
     "container_arguments": "images do not run here: give arguments as hyperparameters",
+    "disable_output_compression": "the model of a job is a model.tar.gz here: leave it out",
+    "additional_model_data_sources": "a container has one model here: put the other files into its model.tar.gz",
     "distribution": "a script runs as one process on each host here: instance_count=N starts N of them",
 }
 """Arguments that would change the result, and what to do instead."""
@@ -147,7 +149,12 @@ def _missing(owner: str, kind: str, name: str) -> str:
 
 
 def select_arguments(
-    given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str, swallows: bool = False
+    given: Mapping[str, Any],
+    *,
+    known: tuple[str, ...] = (),
+    what: str,
+    swallows: bool = False,
+    candidates: Sequence[str] = USUAL,
 ) -> dict[str, Any]:
     """Sort the keyword arguments that a signature does not name.
 
@@ -156,6 +163,7 @@ def select_arguments(
         known: Arguments that the signature names, for which names of version 1 are accepted.
         what: Name of the callable, for messages.
         swallows: Whether the SDK accepts any name here. An unknown one is then a warning.
+        candidates: More names to suggest for a misspelt one.
 
     Returns:
         Values for ``known`` names.
@@ -171,21 +179,21 @@ def select_arguments(
             message = f"{what}: {name} is called {new} in version 2 of the SDK and here"
             warn_old_name(message)
         if new in REFUSED:
-            if value is not None:
+            if value:
                 raise ValueError(f"{name}: {REFUSED[new]}")
         elif new in known:
             settled[new] = value
         elif new not in AWS_ONLY:
-            _refuse_or_warn(name, what, known, swallows=swallows)
+            _refuse_or_warn(name, what, (*known, *candidates), swallows=swallows)
     return settled
 
 
-def _refuse_or_warn(name: str, what: str, known: tuple[str, ...], *, swallows: bool) -> None:
+def _refuse_or_warn(name: str, what: str, candidates: Sequence[str], *, swallows: bool) -> None:
     text = f"{what} has no argument {name!r}"
-    if not swallows:
-        raise TypeError(text)
-    likely = difflib.get_close_matches(name, [*known, *USUAL], n=1)
+    likely = [one for one in difflib.get_close_matches(name, candidates, n=1) if one != name]
     meant = f"; did you mean {likely[0]}?" if likely else ""
+    if not swallows:
+        raise TypeError(text + meant)
     _warn(f"{text}: it is ignored, as in the SDK{meant}", UserWarning)
 
 

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel, Container, InputMode
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.tree import as_json, as_text
-from headrace.sagemaker.arguments import OnOneMachine, select_arguments
+from headrace.sagemaker.arguments import USUAL, OnOneMachine, select_arguments
 from headrace.sagemaker.image_uris import REPOSITORIES, image_name
 from headrace.sagemaker.inputs import TrainingInput, channels_of
-from headrace.sagemaker.jobs import TrainingJob
-from headrace.sagemaker.model import FrameworkModel, Model, UploadedCode, upload_code
+from headrace.sagemaker.jobs import MODEL_TYPE, TrainingJob, UploadedCode, upload_code
+from headrace.sagemaker.model import CODE, LOG_LEVEL, FrameworkModel, MakesModels, Model
 from headrace.sagemaker.session import Session, get_execution_role, name_from_base
-from headrace.sagemaker.transformer import Transformer
 
 __all__ = ["Estimator", "EstimatorBase", "Framework"]
 
 DAY_S = 24 * 3600
+CHECKPOINTS = "/opt/ml/checkpoints"
 SILENT = (None, False, "None")  # "None" is the spelling of version 2 of the SDK
-MODEL_TYPE = "application/x-sagemaker-model"
 RENAMED = ("instance_count", "instance_type", "max_run", "image_uri")
 
 
-class EstimatorBase(OnOneMachine, ABC):
+class EstimatorBase(OnOneMachine, MakesModels):
     """Base of all estimators.
 
     Args:
@@ -43,6 +41,7 @@ class EstimatorBase(OnOneMachine, ABC):
         sagemaker_session: The session.
         environment: Environment variables of the container.
         checkpoint_s3_uri: URI for checkpoints, which the next job finds.
+        checkpoint_local_path: The folder of checkpoints in the container: only SageMaker's default.
         model_uri: URI of a model to continue from, which the job finds as an additional channel.
         model_channel_name: Name of that channel.
         on, address, resources: Where hosts run: see :func:`headrace.jobs.training.train`.
@@ -50,6 +49,11 @@ class EstimatorBase(OnOneMachine, ABC):
     """
 
     base_name = "training"
+    swallows = True
+    """Whether an unknown argument is a warning, as in the SDK, not a ``TypeError``."""
+    candidates: tuple[str, ...] = USUAL
+    """Names to suggest for a misspelt argument."""
+    image_uri: str | None = None
 
     def __init__(
         self,
@@ -73,8 +77,12 @@ class EstimatorBase(OnOneMachine, ABC):
         resources: Mapping[str, float] | None = None,
         **others: Any,
     ) -> None:
-        given = select_arguments(others, known=RENAMED, what=type(self).__name__, swallows=True)
-        del checkpoint_local_path
+        name = type(self).__name__
+        given = select_arguments(others, known=RENAMED, what=name, swallows=self.swallows, candidates=self.candidates)
+        if checkpoint_local_path not in (None, CHECKPOINTS):
+            raise ValueError(
+                f"checkpoint_local_path={checkpoint_local_path!r}: the folder of checkpoints cannot be moved here; leave it out"
+            )
         self.role: str = role or get_execution_role()
         self.instance_count: int = int(given.get("instance_count", instance_count))
         self.instance_type: str = str(given.get("instance_type", instance_type))
@@ -89,7 +97,6 @@ class EstimatorBase(OnOneMachine, ABC):
         self.model_channel_name = model_channel_name
         self.latest_training_job: TrainingJob | None = None
         self._hyperparameters: dict[str, Any] = dict(hyperparameters or {})
-        self._endpoint_name: str | None = None
         self._place: dict[str, Any] = {"on": on, "address": address, "resources": resources}
 
     def hyperparameters(self) -> dict[str, Any]:
@@ -142,12 +149,21 @@ class EstimatorBase(OnOneMachine, ABC):
         """
         del experiment_config
         name = job_name or name_from_base(self.base_job_name or self.base_name)
-        spec = self._spec(name, {**channels_of(inputs, self.input_mode), **self._model_channel()})
+        channels, of_model = channels_of(inputs, self.input_mode), self._model_channel()
+        if channels.keys() & of_model.keys():
+            raise ValueError(
+                f"Duplicate channel {self.model_channel_name} not allowed: it is that of model_uri; rename the input, or set model_channel_name"
+            )
+        spec = self._spec(name, {**channels, **of_model})
         self.latest_training_job = TrainingJob.begin(
             self.sagemaker_session, spec, self._container(name), show=logs not in SILENT, **self._place
         )
         if wait:
             self.latest_training_job.wait()
+
+    def training_image_uri(self) -> str | None:
+        """The image that would train on SageMaker, if it is known."""
+        return self.image_uri
 
     def _model_channel(self) -> dict[str, Channel]:
         if self.model_uri is None:
@@ -165,6 +181,8 @@ class EstimatorBase(OnOneMachine, ABC):
             max_runtime_s=self.max_run,
             checkpoint_uri=self.checkpoint_s3_uri,
             instance_type=self.instance_type,
+            input_mode=self.input_mode,
+            image=self.training_image_uri(),
         )
 
     @abstractmethod
@@ -175,17 +193,10 @@ class EstimatorBase(OnOneMachine, ABC):
     def _container(self, name: str) -> Container:
         """The container that trains."""
 
-    @abstractmethod
-    def create_model(self, **options: Any) -> Model:
-        """Create the model of the last job."""
-
     def _job(self) -> TrainingJob:
         if self.latest_training_job is None:
             raise ValueError("Estimator is not associated with a training job: call fit first, or attach to one")
         return self.latest_training_job
-
-    def _attach(self, job_name: str) -> None:
-        self.latest_training_job = TrainingJob.find(self.sagemaker_session, job_name)
 
     def stop_training_job(self) -> None:
         """Ask the last job to stop."""
@@ -195,50 +206,115 @@ class EstimatorBase(OnOneMachine, ABC):
         """The log of the last job."""
         return self.sagemaker_session.logs_for_job(self.training_job_name)
 
-    def deploy(
-        self,
-        initial_instance_count: int = 1,
-        instance_type: str = "local",
-        serializer: Any = None,
-        deserializer: Any = None,
-        endpoint_name: str | None = None,
-        *,
-        wait: bool = True,
-        **options: Any,
-    ) -> Any:
-        """Start an endpoint with the model of the last job; see :meth:`headrace.sagemaker.model.Model.deploy`."""
-        model = self.create_model()
-        predictor = model.deploy(
-            initial_instance_count, instance_type, serializer, deserializer, endpoint_name, wait=wait, **options
-        )
-        self._endpoint_name = model.endpoint_name
-        return predictor
-
-    def delete_endpoint(self) -> None:
-        """Stop and delete the endpoint that :meth:`deploy` started.
-
-        Raises:
-            ValueError: Nothing was deployed.
-        """
-        if self._endpoint_name is None:
-            raise ValueError("Endpoint was not created yet: call deploy first")
-        self.sagemaker_session.delete_endpoint(self._endpoint_name)
-
-    def transformer(self, instance_count: int = 1, instance_type: str = "local", **options: Any) -> Transformer:
-        """Prepare batch transform with the model of the last job; see :meth:`headrace.sagemaker.model.Model.transformer`."""
-        keep = {name: options.pop(name) for name in ("entry_point", "source_dir", "model_server_workers") if name in options}  # fmt: skip
-        return self.create_model(**keep).transformer(instance_count, instance_type, **options)
-
-    def delete_model(self) -> None:
-        """Delete the model that :meth:`deploy` or :meth:`transformer` made; its artifact stays."""
-        self.sagemaker_session.delete_model(self.training_job_name)
-
     def __repr__(self) -> str:
         job = "no job yet" if self.latest_training_job is None else self.latest_training_job.name
         return f"<{type(self).__name__}: {job}>"
 
 
-class Framework(EstimatorBase):
+class _RunsScript(EstimatorBase):
+    """An estimator whose container runs a script, or can run one."""
+
+    def __init__(
+        self,
+        *positional: Any,
+        entry_point: str | os.PathLike[str] | None,
+        source_dir: str | os.PathLike[str] | None = None,
+        dependencies: Sequence[str | os.PathLike[str]] | None = None,
+        image_uri: str | None = None,
+        container_log_level: int = LOG_LEVEL,
+        code_location: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(*positional, **options)
+        self.entry_point = entry_point
+        self.source_dir = source_dir
+        self.dependencies: tuple[str | os.PathLike[str], ...] = tuple(dependencies or ())
+        self.image_uri = image_uri
+        self.container_log_level = container_log_level
+        self.code_location = code_location
+        self._code: UploadedCode | None = None
+
+    def _texts(self, name: str) -> dict[str, str]:
+        if self.entry_point is None:
+            return as_text(self._hyperparameters)
+        session = self.sagemaker_session
+        self._code = upload_code(
+            session, name, self.entry_point, self.source_dir, self.dependencies, self.code_location
+        )
+        added = {
+            "sagemaker_submit_directory": self._code.uri,
+            "sagemaker_program": self._code.program,
+            "sagemaker_container_log_level": self.container_log_level,
+            "sagemaker_job_name": name,
+            "sagemaker_region": session.boto_region_name,
+        }
+        return as_json({**self._hyperparameters, **added})
+
+    def _container(self, name: str) -> Container:
+        if self._code is None:
+            return LinearLearnerContainer(environment=self.environment)
+        archive = self.sagemaker_session.resolve(self._code.uri)
+        return ScriptContainer(
+            entry_point=self._code.program, source_dir=archive, environment=self.environment, name=name
+        )
+
+    def _model_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a model: its code is that of the job, unless a part of it is replaced."""
+        given = {
+            "model_data": self.model_data,
+            "role": self.role,
+            "name": self.training_job_name,
+            "container_log_level": self.container_log_level,
+            "code_location": self.code_location,
+            "sagemaker_session": self.sagemaker_session,
+            **options,
+        }
+        replaced = {name: value for name in CODE if (value := given.pop(name, None))}
+        if self._code is None:
+            return {**given, **{name: getattr(self, name) for name in CODE}, **replaced}
+        if not replaced:
+            return {**given, "code": self._code}
+        program = self._code.program if "source_dir" in replaced else self.entry_point
+        trained = {"entry_point": program, "source_dir": self.source_dir, "dependencies": self.dependencies}
+        return {**given, **trained, **replaced}
+
+    @classmethod
+    def attach(
+        cls,
+        training_job_name: str,
+        sagemaker_session: Session | None = None,
+        model_channel_name: str = "model",
+        *,
+        entry_point: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Find a training job, also of another process, and return an estimator with its settings.
+
+        Args:
+            training_job_name: Name of the job.
+            sagemaker_session: The session.
+            model_channel_name: The channel of a model that the job continued from.
+            entry_point: Another script; by default that of the job, as it was uploaded.
+            options: Arguments of the class, which replace those of the job.
+
+        Raises:
+            ValueError: There is no such job, or its algorithm does not run here.
+        """
+        session = sagemaker_session or Session()
+        job = TrainingJob.find(session, training_job_name)
+        settings, code = job.settings(model_channel_name), job.code()
+        if entry_point:
+            settings["entry_point"] = entry_point
+        elif code is not None:
+            settings.update(entry_point=code.program, source_dir=code.uri)
+        estimator = cls(**{"entry_point": None, **settings, "sagemaker_session": session, **options})
+        estimator.latest_training_job = job
+        if not entry_point:
+            estimator._code = code
+        return estimator
+
+
+class Framework(_RunsScript):
     """Trains with a script.
 
     Args:
@@ -247,6 +323,8 @@ class Framework(EstimatorBase):
         hyperparameters: Passed to the script, each as JSON.
         dependencies: More files and folders to put beside the script.
         image_uri: Ignored.
+        container_log_level: The level of the containers' loggers, which scripts see as ``SM_LOG_LEVEL``.
+        code_location: URI of a folder for the uploaded script; by default the default bucket.
         options: Arguments of :class:`EstimatorBase`.
     """
 
@@ -258,83 +336,25 @@ class Framework(EstimatorBase):
         entry_point: str | os.PathLike[str],
         source_dir: str | os.PathLike[str] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
-        *,
-        dependencies: Sequence[str | os.PathLike[str]] = (),
-        image_uri: str | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(hyperparameters=hyperparameters, **options)
-        self.entry_point = entry_point
-        self.source_dir = source_dir
-        self.dependencies: tuple[str | os.PathLike[str], ...] = tuple(dependencies)
-        self.image_uri = image_uri
-        self._code: UploadedCode | None = None
+        if entry_point is None:
+            raise ValueError(f"{type(self).__name__} runs a script: give an entry_point")
+        super().__init__(entry_point=entry_point, source_dir=source_dir, hyperparameters=hyperparameters, **options)
 
-    def _texts(self, name: str) -> dict[str, str]:
-        self._code = upload_code(self.sagemaker_session, name, self.entry_point, self.source_dir, self.dependencies)
-        added = {
-            "sagemaker_submit_directory": self._code.uri,
-            "sagemaker_program": self._code.program,
-            "sagemaker_container_log_level": 20,
-            "sagemaker_job_name": name,
-            "sagemaker_region": self.sagemaker_session.boto_region_name,
-        }
-        return as_json({**self._hyperparameters, **added})
-
-    def _container(self, name: str) -> Container:
-        assert self._code is not None
-        archive = self.sagemaker_session.resolve(self._code.uri)
-        return ScriptContainer(
-            entry_point=self._code.program, source_dir=archive, environment=self.environment, name=name
-        )
-
-    def create_model(self, *, entry_point: str | os.PathLike[str] | None = None, **options: Any) -> FrameworkModel:
-        """Create the model of the last job, with the same script or with another ``entry_point``."""
-        own: dict[str, Any] = {"code": self._code}
-        if entry_point is not None or self._code is None:
-            own = {
-                "entry_point": entry_point or self.entry_point,
-                "source_dir": options.pop("source_dir", self.source_dir),
-                "dependencies": self.dependencies,
-            }
-        options.setdefault("env", self.environment)
-        options.setdefault("name", self.training_job_name)
-        return self.model_class(
-            self.model_data, self.role, sagemaker_session=self.sagemaker_session, **{**own, **options}
-        )
-
-    @classmethod
-    def attach(
-        cls, training_job_name: str, sagemaker_session: Session | None = None, *, entry_point: str = "", **options: Any
-    ) -> Framework:
-        """Find a training job, also of another process, and return its estimator."""
-        session = sagemaker_session or Session()
-        job = TrainingJob.find(session, training_job_name)
-        given = job.describe().get("HyperParameters", {})
-        uri, program = _text(given, "sagemaker_submit_directory"), _text(given, "sagemaker_program")
-        estimator = cls(entry_point=entry_point or program, sagemaker_session=session, **options)
-        estimator.latest_training_job = job
-        if not entry_point and uri:
-            estimator._code = UploadedCode(uri, program)
-        return estimator
+    def create_model(self, **options: Any) -> FrameworkModel:
+        """Create the model of the last job, with the script of the job or another: arguments of :class:`~headrace.sagemaker.model.Model`."""
+        return self.model_class(**self._model_options(options))
 
 
-def _text(hyperparameters: Mapping[str, str], name: str) -> str:
-    """A hyperparameter that is a text, as JSON or as it is."""
-    given = hyperparameters.get(name, "")
-    try:
-        return str(json.loads(given)) if given.startswith('"') else given
-    except ValueError:
-        return given.strip('"')
-
-
-class Estimator(EstimatorBase):
+class Estimator(_RunsScript):
     """Trains with the algorithm of an image.
 
     Args:
         image_uri: The image of Linear Learner, or of scikit-learn with an ``entry_point``.
         entry_point, source_dir, dependencies: A script, for an image that runs one.
-        options: Arguments of :class:`EstimatorBase`, and ``image_name``, the name of ``image_uri`` in version 1 of the SDK.
+        options: Arguments of :class:`Framework` and :class:`EstimatorBase`, and ``image_name``, the name of ``image_uri`` in
+            version 1 of the SDK.
 
     Raises:
         ValueError: The image does not run here.
@@ -348,53 +368,18 @@ class Estimator(EstimatorBase):
         instance_type: str = "local",
         *,
         entry_point: str | os.PathLike[str] | None = None,
-        source_dir: str | os.PathLike[str] | None = None,
-        dependencies: Sequence[str | os.PathLike[str]] = (),
         **options: Any,
     ) -> None:
         given = select_arguments({name: options.pop(name) for name in ("image_name", "image") if name in options}, known=("image_uri",), what="Estimator")  # fmt: skip
-        super().__init__(role, instance_count, instance_type, **options)
-        self.image_uri: str = str(image_uri or given.get("image_uri", ""))
-        name = image_name(self.image_uri)
-        if name not in REPOSITORIES.values():
+        uri = str(image_uri or given.get("image_uri", ""))
+        super().__init__(role, instance_count, instance_type, entry_point=entry_point, image_uri=uri, **options)
+        self.base_name = image_name(uri)
+        if self.base_name not in REPOSITORIES.values():
             known = ", ".join(sorted(REPOSITORIES.values()))
-            raise ValueError(f"image {self.image_uri!r} does not run here; these do: {known}")
-        self.base_name = name
-        self.entry_point = entry_point
-        self.source_dir = source_dir
-        self.dependencies: tuple[str | os.PathLike[str], ...] = tuple(dependencies)
-        self._code: UploadedCode | None = None
-        if name == REPOSITORIES["sklearn"] and entry_point is None:
+            raise ValueError(f"image {uri!r} does not run here; these do: {known}")
+        if self.base_name == REPOSITORIES["sklearn"] and entry_point is None:
             raise ValueError("the scikit-learn image runs a script: give an entry_point")
 
-    def _texts(self, name: str) -> dict[str, str]:
-        if self.entry_point is None:
-            return as_text(self._hyperparameters)
-        self._code = upload_code(self.sagemaker_session, name, self.entry_point, self.source_dir, self.dependencies)
-        added = {"sagemaker_submit_directory": self._code.uri, "sagemaker_program": self._code.program}
-        return as_json({**self._hyperparameters, **added})
-
-    def _container(self, name: str) -> Container:
-        if self._code is None:
-            return LinearLearnerContainer(environment=self.environment)
-        archive = self.sagemaker_session.resolve(self._code.uri)
-        return ScriptContainer(
-            entry_point=self._code.program, source_dir=archive, environment=self.environment, name=name
-        )
-
     def create_model(self, **options: Any) -> Model:
-        """Create the model of the last job."""
-        options.setdefault("env", self.environment)
-        options.setdefault("name", self.training_job_name)
-        if self._code is not None:
-            options.setdefault("code", self._code)
-        return Model(self.image_uri, self.model_data, self.role, sagemaker_session=self.sagemaker_session, **options)
-
-    @classmethod
-    def attach(
-        cls, training_job_name: str, sagemaker_session: Session | None = None, *, image_uri: str, **options: Any
-    ) -> Estimator:
-        """Find a training job, also of another process, and return its estimator."""
-        estimator = cls(image_uri, sagemaker_session=sagemaker_session, **options)
-        estimator._attach(training_job_name)
-        return estimator
+        """Create the model of the last job: arguments of :class:`~headrace.sagemaker.model.Model`."""
+        return Model(**{"image_uri": self.image_uri, **self._model_options(options)})

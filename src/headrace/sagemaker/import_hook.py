@@ -18,6 +18,8 @@ OURS, THEIRS = "headrace.sagemaker", "sagemaker"
 ELSEWHERE = {
     "base_serializers": "serializers",
     "base_deserializers": "deserializers",
+    "base_predictor": "predictor",
+    "serializer_utils": "amazon.common",
     "s3_utils": "s3",
     "local.local_session": "local",
 }
@@ -28,6 +30,7 @@ TUNING = "there are no tuning jobs here: call fit in a loop over the values to t
 PROCESSING = "there are no processing jobs here: run the script directly, or as the entry_point of an SKLearn estimator"
 FRAMEWORK = "there is no container for this framework here: give the script to SKLearn, which runs it with the installed packages"
 SERVICE = "it is a service of AWS without a counterpart on this machine"
+INTERNAL = "it belongs to the SDK's own code, and nothing here needs it"
 ON_AWS = "the SDK needs it to talk to AWS, and nothing here does"
 FILE_SYSTEM = "training data is in the store or in a folder here: TrainingInput accepts s3:// and file:// URIs"
 _ALGORITHMS = "KMeans PCA LDA FactorizationMachines NTM RandomCutForest KNN Object2Vec IPInsights"
@@ -36,8 +39,10 @@ _REASONS = {
     ALGORITHM: f"{_WITH_MODELS} AlgorithmEstimator algorithm amazon.kmeans amazon.pca amazon.lda amazon.factorization_machines "
     "amazon.ntm amazon.randomcutforest amazon.knn amazon.object2vec amazon.ipinsights",
     TUNING: "tuner parameter HyperparameterTuner HyperparameterTuningJobAnalytics",
-    PROCESSING: "processing Processor ScriptProcessor spark",
-    FRAMEWORK: "tensorflow pytorch mxnet xgboost huggingface chainer rl djl_inference",
+    PROCESSING: "processing Processor ScriptProcessor spark sklearn.processing sklearn.SKLearnProcessor",
+    FRAMEWORK: "tensorflow pytorch mxnet xgboost huggingface chainer rl djl_inference sparkml stabilityai",
+    INTERNAL: "sklearn.defaults amazon.hyperparameter amazon.validation local.image local.data local.entities local.exceptions "
+    "local.pipeline local.utils session_settings cli instance_types_gpu_info utilities",
     ON_AWS: "logs fw_utils vpc_utils git_utils job config telemetry image_uri_config instance_group instance_types accept_types "
     "model_uris script_uris environment_variables hyperparameters metric_definitions resource_requirements payloads enums iterators "
     "deprecations user_agent collection apiutils modules session.logger estimator.logger model.logger "
@@ -60,6 +65,7 @@ _REASONS = {
     "ProfilerConfig experiments feature_store jumpstart lineage metadata_properties model_card model_metrics ModelMetrics "
     "MetricsSource FileSource model_monitor ModelPackage multidatamodel network serve serverless async_inference wrangler "
     "workflow remote_function TrainingJobAnalytics PartnerAppAuthProvider ContainerBaseModel drift_check_baselines "
+    "predictor_async compute_resource_requirements mlflow model_life_cycle amtviz batch_inference container_base_model "
     "explainer training_compiler interactive_apps inference_recommender lambda_helper dataset_definition partner_app aws_batch",
 }
 WITH_NAMES = frozenset(
@@ -76,7 +82,10 @@ WITH_NAMES = frozenset(
         "content_types",
         "predictor",
         "utils",
+        "amazon",
         "amazon.amazon_estimator",
+        "local",
+        "sklearn",
     ]
 )
 """Modules that exist here, but lack some names of the SDK."""

@@ -30,10 +30,10 @@ class TrainingInput:
         content_type: Content type of the files.
         record_wrapping: ``"RecordIO"`` (Pipe mode).
         s3_data_type: ``"S3Prefix"``, ``"ManifestFile"`` or ``"AugmentedManifestFile"``.
+        instance_groups, target_attribute_name: Accepted and ignored: a job has one group of hosts, and no AutoML.
         input_mode: ``"File"``, ``"FastFile"`` or ``"Pipe"``; by default that of the job.
         attribute_names: Attributes of an augmented manifest.
         shuffle_config: Shuffles objects.
-        instance_groups, target_attribute_name: Accepted and ignored: a job has one group of hosts, and no AutoML.
     """
 
     s3_data: str
@@ -42,11 +42,30 @@ class TrainingInput:
     content_type: str | None = None
     record_wrapping: str | None = None
     s3_data_type: str = "S3Prefix"
+    instance_groups: Sequence[str] | None = None
     input_mode: str | None = None
     attribute_names: Sequence[str] | None = None
-    shuffle_config: ShuffleConfig | None = None
-    instance_groups: Sequence[str] | None = None
     target_attribute_name: str | None = None
+    shuffle_config: ShuffleConfig | None = None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The channel in the words of SageMaker's API."""
+        source = {
+            "S3DataType": self.s3_data_type,
+            "S3Uri": self.s3_data,
+            "S3DataDistributionType": self.distribution or "FullyReplicated",
+            "AttributeNames": self.attribute_names,
+        }
+        described = {
+            "DataSource": {"S3DataSource": {name: value for name, value in source.items() if value is not None}},
+            "CompressionType": self.compression,
+            "ContentType": self.content_type,
+            "RecordWrapperType": self.record_wrapping,
+            "InputMode": self.input_mode,
+            "ShuffleConfig": None if self.shuffle_config is None else {"Seed": self.shuffle_config.seed},
+        }
+        return {name: value for name, value in described.items() if value is not None}
 
     def channel(self, input_mode: str) -> Channel:
         """Convert to a channel of a job with this input mode."""
@@ -96,7 +115,7 @@ def _input(given: Any) -> TrainingInput:
 
 
 def _check_uri(uri: str) -> str:
-    if not uri.startswith(("s3://", "file://")):
+    if not uri.startswith(("s3://", "file://")) or uri == "file://":
         raise ValueError(
             f'URI input {uri} must be a valid S3 or FILE URI: must start with "s3://" or "file://". '
             "session.upload_data(path) returns one"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from headrace.containers.code import find_code, stage
 from headrace.contracts.job import Container
 from headrace.errors import JobFailed
 from headrace.hosting.stage import Stage
@@ -16,11 +21,18 @@ from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.training import read_job, train
 from headrace.jobs.transform.running import read_transform, transform
 from headrace.jobs.transform.spec import TransformSpec
-from headrace.sagemaker.session import Session
+from headrace.jobs.tree import files_below, full_disk_as_failure, pack, parse_values
+from headrace.sagemaker.session import Session, base_from_name
 
-__all__ = ["TrainingJob", "TransformJob"]
+__all__ = ["MODEL_TYPE", "TrainingJob", "TransformJob", "UploadedCode", "upload_code"]
 
 POLL_S = 0.2
+MODEL_TYPE = "application/x-sagemaker-model"
+MODEL_CHANNEL = "model"
+OF_THE_SDK = "sagemaker_"
+"""Begins the names of hyperparameters that are not the user's."""
+PROGRAM, SUBMIT_DIRECTORY = "sagemaker_program", "sagemaker_submit_directory"
+LOG_LEVEL = "sagemaker_container_log_level"
 
 
 class _Job(ABC):
@@ -94,6 +106,45 @@ class _Job(ABC):
         threading.Thread(target=run, name=f"headrace job {self.name}").start()
 
 
+@dataclass(frozen=True, slots=True)
+class UploadedCode:
+    """Code in the store.
+
+    Args:
+        uri: URI of ``sourcedir.tar.gz``.
+        program: The script in it.
+    """
+
+    uri: str
+    program: str
+
+
+def upload_code(
+    session: Session,
+    name: str,
+    entry_point: str | os.PathLike[str],
+    source_dir: str | os.PathLike[str] | None = None,
+    dependencies: Sequence[str | os.PathLike[str]] = (),
+    location: str | None = None,
+) -> UploadedCode:
+    """Upload a script, or its folder, as ``<name>/source/sourcedir.tar.gz`` below ``location`` or in the default bucket.
+
+    Raises:
+        JobFailed: There is no such script, or the disk is full.
+    """
+    if source_dir is not None and str(source_dir).startswith(("s3://", "file://")):
+        if not dependencies:
+            return UploadedCode(str(source_dir), os.fspath(entry_point))
+        source_dir = session.resolve(str(source_dir))
+    with full_disk_as_failure(session.root), tempfile.TemporaryDirectory(prefix="headrace-code-") as folder:
+        staged = stage(find_code(entry_point, source_dir), dependencies, Path(folder) / "code")
+        archive = Path(folder) / "sourcedir.tar.gz"
+        pack(files_below([staged.folder]), archive)
+        uri = f"{(location or f's3://{session.default_bucket()}').rstrip('/')}/{name}/source/sourcedir.tar.gz"
+        session.store.put(archive, uri)
+    return UploadedCode(uri, staged.program)
+
+
 class TrainingJob(_Job):
     """A training job, as an estimator's ``latest_training_job``."""
 
@@ -134,6 +185,43 @@ class TrainingJob(_Job):
     def _outcome(self) -> tuple[bool, str | None]:
         record = read_job(self._session.training_dir, self.name)
         return record.is_done, (record.failure_reason or "it failed") if record.status == "Failed" else None
+
+    def code(self) -> UploadedCode | None:
+        """The script that ran; ``None`` for an algorithm."""
+        given = self.describe().get("HyperParameters", {})
+        if PROGRAM not in given:
+            return None
+        values = parse_values(given)
+        return UploadedCode(str(values.get(SUBMIT_DIRECTORY, "")), str(values[PROGRAM]))
+
+    def settings(self, model_channel_name: str = MODEL_CHANNEL) -> dict[str, Any]:
+        """The arguments of an estimator that trains as this job did, except for its script.
+
+        Args:
+            model_channel_name: The channel of a model that the job continued from, if any.
+        """
+        record = self.describe()
+        given = record.get("HyperParameters", {})
+        values = parse_values(given) if PROGRAM in given else dict(given)
+        found = {
+            "hyperparameters": {name: value for name, value in values.items() if not name.startswith(OF_THE_SDK)},
+            "instance_count": record["ResourceConfig"]["InstanceCount"],
+            "instance_type": record["ResourceConfig"]["InstanceType"],
+            "max_run": record["StoppingCondition"]["MaxRuntimeInSeconds"],
+            "output_path": record["OutputDataConfig"]["S3OutputPath"],
+            "input_mode": record.get("AlgorithmSpecification", {}).get("TrainingInputMode", "File"),
+            "image_uri": record.get("AlgorithmSpecification", {}).get("TrainingImage"),
+            "checkpoint_s3_uri": record.get("CheckpointConfig", {}).get("S3Uri"),
+            "environment": record.get("Environment"),
+            "base_job_name": base_from_name(self.name),
+        }
+        if LOG_LEVEL in values:
+            found["container_log_level"] = values[LOG_LEVEL]
+        for channel in record.get("InputDataConfig", ()):
+            if channel["ChannelName"] == model_channel_name and channel.get("ContentType") == MODEL_TYPE:
+                found["model_uri"] = channel["DataSource"]["S3DataSource"]["S3Uri"]
+                found["model_channel_name"] = model_channel_name
+        return found
 
     def model_data(self) -> str:
         """Wait for the job, and return the URI of its ``model.tar.gz``.

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from headrace.containers.code import find_code, stage
 from headrace.hosting.endpoint import create_endpoint
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage, linear_learner_stage, script_stage
-from headrace.jobs.tree import files_below, full_disk_as_failure, pack
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.image_uris import REPOSITORIES, image_name
+from headrace.sagemaker.jobs import UploadedCode, upload_code
 from headrace.sagemaker.predictor import Predictor
 from headrace.sagemaker.session import Session, base_from_name, name_from_base
-from headrace.sagemaker.transformer import Transformable
+from headrace.sagemaker.transformer import Transformable, Transformer
 
-__all__ = ["Deployable", "FrameworkModel", "Model", "UploadedCode", "upload_code"]
+__all__ = ["CODE", "LOG_LEVEL", "Deployable", "FrameworkModel", "MakesModels", "Model"]
 
 
 START_S = 900.0  # includes the installation of a script's requirements
@@ -99,44 +95,9 @@ class Deployable(Transformable):
         return predictor
 
 
-@dataclass(frozen=True, slots=True)
-class UploadedCode:
-    """Code in the store.
-
-    Args:
-        uri: URI of ``sourcedir.tar.gz``.
-        program: The script in it.
-    """
-
-    uri: str
-    program: str
-
-
-def upload_code(
-    session: Session,
-    name: str,
-    entry_point: str | os.PathLike[str],
-    source_dir: str | os.PathLike[str] | None = None,
-    dependencies: Sequence[str | os.PathLike[str]] = (),
-) -> UploadedCode:
-    """Upload a script, or its folder, as ``<default bucket>/<name>/source/sourcedir.tar.gz``.
-
-    Raises:
-        JobFailed: There is no such script, or the disk is full.
-    """
-    if source_dir is not None and str(source_dir).startswith(("s3://", "file://")):
-        return UploadedCode(str(source_dir), os.fspath(entry_point))
-    with full_disk_as_failure(session.root), tempfile.TemporaryDirectory(prefix="headrace-code-") as folder:
-        staged = stage(find_code(entry_point, source_dir), dependencies, Path(folder) / "code")
-        archive = Path(folder) / "sourcedir.tar.gz"
-        pack(files_below([staged.folder]), archive)
-        uri = f"s3://{session.default_bucket()}/{name}/source/sourcedir.tar.gz"
-        session.store.put(archive, uri)
-    return UploadedCode(uri, staged.program)
-
-
 PROGRAM = "SAGEMAKER_PROGRAM"
-LOG_LEVEL = "SAGEMAKER_CONTAINER_LOG_LEVEL"
+LOG_LEVEL_VARIABLE = "SAGEMAKER_CONTAINER_LOG_LEVEL"
+LOG_LEVEL = 20
 AWS_REGION = "SAGEMAKER_REGION"
 WORKERS = "SAGEMAKER_MODEL_SERVER_WORKERS"
 
@@ -156,6 +117,9 @@ class Model(OnOneMachine, Deployable):
         entry_point: A script with ``model_fn`` and so on.
         source_dir: Folder of the script.
         dependencies: More files and folders to put beside the script.
+        code: The script that a job has uploaded, in place of ``entry_point`` and so on.
+        code_location: URI of a folder for the uploaded script; by default the default bucket.
+        container_log_level: The level of the container's loggers.
         model_server_workers: Worker processes of the endpoint.
         isolated: Run the container in a process of its own.
         rows_independent: Whether the prediction for a row does not depend on other rows, so that rows of concurrent
@@ -181,8 +145,10 @@ class Model(OnOneMachine, Deployable):
         *,
         entry_point: str | os.PathLike[str] | None = None,
         source_dir: str | os.PathLike[str] | None = None,
-        dependencies: Sequence[str | os.PathLike[str]] = (),
+        dependencies: Sequence[str | os.PathLike[str]] | None = None,
         code: UploadedCode | None = None,
+        code_location: str | None = None,
+        container_log_level: int = LOG_LEVEL,
         model_server_workers: int | None = None,
         isolated: bool = False,
         rows_independent: bool | None = None,
@@ -202,8 +168,10 @@ class Model(OnOneMachine, Deployable):
         self.workers = model_server_workers
         self._entry_point = entry_point
         self._source_dir = source_dir
-        self._dependencies = tuple(dependencies)
+        self._dependencies = tuple(dependencies or ())
         self._code = code
+        self._code_location = code_location
+        self._log_level = container_log_level
         if self.image_uri is not None and type(self) is Model:
             self.base_name = image_name(self.image_uri)
         if not self._is_script and not self._is_linear_learner:
@@ -227,7 +195,12 @@ class Model(OnOneMachine, Deployable):
             self.name = name or name_from_base(self.base_name)
         if self._code is None and self._entry_point is not None:
             self._code = upload_code(
-                self.sagemaker_session, self.name, self._entry_point, self._source_dir, self._dependencies
+                self.sagemaker_session,
+                self.name,
+                self._entry_point,
+                self._source_dir,
+                self._dependencies,
+                self._code_location,
             )
 
     def stage(self) -> Stage:
@@ -250,7 +223,11 @@ class Model(OnOneMachine, Deployable):
         data = self.sagemaker_session.resolve(self.model_data)
         if not self._is_script:
             return linear_learner_stage(data, environment=self.env, isolated=self.isolated)
-        environment = {LOG_LEVEL: "20", AWS_REGION: self.sagemaker_session.boto_region_name, **self.env}
+        environment = {
+            LOG_LEVEL_VARIABLE: str(self._log_level),
+            AWS_REGION: self.sagemaker_session.boto_region_name,
+            **self.env,
+        }
         container: dict[str, Any] = {"rows_independent": self.rows_independent}
         if self._code is not None:
             container["entry_point"] = self._code.program
@@ -260,6 +237,20 @@ class Model(OnOneMachine, Deployable):
 
     def _stages(self) -> list[Stage]:
         return [self.stage()]
+
+    def deploy(  # type: ignore[override]
+        self,
+        initial_instance_count: int = 1,
+        instance_type: str = "local",
+        serializer: Any = None,
+        deserializer: Any = None,
+        accelerator_type: str | None = None,
+        endpoint_name: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Start an endpoint; see :meth:`Deployable.deploy`. The SDK's order of arguments differs from that of a pipeline."""
+        del accelerator_type
+        return super().deploy(initial_instance_count, instance_type, serializer, deserializer, endpoint_name, **options)
 
     def _name_for_endpoint(self) -> str:
         return name_from_base(base_from_name(self.name or self.base_name))
@@ -279,3 +270,102 @@ class FrameworkModel(Model):
         **options: Any,
     ) -> None:
         super().__init__(model_data=model_data, role=role, entry_point=entry_point, **options)
+
+
+CODE = ("entry_point", "source_dir", "dependencies")
+OF_ENDPOINT = ("settings", "on", "replicas", "address", "resources")
+OF_MODEL = (*CODE, "role", "predictor_cls", "image_uri", "model_server_workers", "container_log_level", "code_location")
+
+
+class MakesModels(ABC):
+    """The half of an estimator that makes models of its last job, and deploys them."""
+
+    sagemaker_session: Session
+    _endpoint_name: str | None = None
+    _model_name: str | None = None
+
+    @property
+    @abstractmethod
+    def training_job_name(self) -> str:
+        """The name of the last job."""
+
+    @abstractmethod
+    def create_model(self, **options: Any) -> Model:
+        """Create the model of the last job."""
+
+    def deploy(
+        self,
+        initial_instance_count: int = 1,
+        instance_type: str = "local",
+        serializer: Any = None,
+        deserializer: Any = None,
+        accelerator_type: str | None = None,
+        endpoint_name: str | None = None,
+        use_compiled_model: bool = False,
+        wait: bool = True,
+        model_name: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Start an endpoint with the model of the last job.
+
+        Args:
+            initial_instance_count, instance_type, accelerator_type: Accepted and ignored.
+            serializer, deserializer, endpoint_name, wait: As in :meth:`Model.deploy`.
+            use_compiled_model: Must be false: models are not compiled here.
+            model_name: Name of the model; by default that of the job.
+            options: ``settings``, ``on``, ``replicas``, ``address`` and ``resources`` of
+                :meth:`Model.deploy`; all others are arguments of :meth:`create_model`.
+        """
+        if use_compiled_model:
+            raise ValueError("use_compiled_model: models are not compiled here; leave it out")
+        of_endpoint = {name: options.pop(name) for name in OF_ENDPOINT if name in options}
+        model = self._named_model(model_name, options)
+        predictor = model.deploy(
+            initial_instance_count,
+            instance_type,
+            serializer,
+            deserializer,
+            accelerator_type,
+            endpoint_name,
+            wait=wait,
+            **of_endpoint,
+        )
+        self._endpoint_name = model.endpoint_name
+        return predictor
+
+    def _named_model(self, name: str | None, options: Mapping[str, Any]) -> Model:
+        model = self.create_model(**options, **({} if name is None else {"name": name}))
+        self._model_name = model.name
+        return model
+
+    def delete_endpoint(self) -> None:
+        """Stop and delete the endpoint that :meth:`deploy` started.
+
+        Raises:
+            ValueError: Nothing was deployed.
+        """
+        if self._endpoint_name is None:
+            raise ValueError("Endpoint was not created yet: call deploy first")
+        self.sagemaker_session.delete_endpoint(self._endpoint_name)
+
+    def transformer(
+        self,
+        instance_count: int = 1,
+        instance_type: str = "local",
+        *more: Any,
+        model_name: str | None = None,
+        **options: Any,
+    ) -> Transformer:
+        """Prepare batch transform with the model of the last job.
+
+        Args:
+            instance_count, instance_type, more: As in :meth:`Model.transformer`.
+            model_name: Name of the model; by default that of the job.
+            options: More arguments of that method, and of :meth:`create_model`. ``env`` is for the containers of the transform job.
+        """
+        of_model = {name: options.pop(name) for name in OF_MODEL if name in options}
+        return self._named_model(model_name, of_model).transformer(instance_count, instance_type, *more, **options)
+
+    def delete_model(self) -> None:
+        """Delete the model that :meth:`deploy` or :meth:`transformer` made; its artifact stays."""
+        self.sagemaker_session.delete_model(self._model_name or self.training_job_name)

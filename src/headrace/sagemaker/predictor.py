@@ -10,6 +10,7 @@ from headrace.hosting.client import ModelError
 from headrace.hosting.endpoint import find_endpoint
 from headrace.hosting.stage import Stage
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments, warn_old_name
+from headrace.sagemaker.clients import check_invocation
 from headrace.sagemaker.deserializers import (
     BytesDeserializer,
     StreamDeserializer,
@@ -36,19 +37,7 @@ __all__ = [
     "numpy_deserializer",
 ]
 
-VARIANT = "AllTraffic"
 UPDATE_S = 900.0
-ARGUMENTS = {
-    "Accept",
-    "ContentType",
-    "CustomAttributes",
-    "EndpointName",
-    "InferenceId",
-    "TargetContainerHostname",
-    "TargetModel",
-    "TargetVariant",
-}
-"""Arguments of ``InvokeEndpoint`` that are accepted. ``EndpointName`` is ignored: the predictor has one."""
 
 
 class Predictor(OnOneMachine):
@@ -131,7 +120,7 @@ class Predictor(OnOneMachine):
         Args:
             data: A value for the serializer.
             initial_args: Arguments of ``InvokeEndpoint`` (``ContentType``, ``Accept``, ``CustomAttributes``,
-                ``TargetContainerHostname``, ``InferenceId``), which override everything else.
+                ``TargetContainerHostname``, ``InferenceId``, ``EndpointName``), which override everything else.
             target_model, target_variant: An endpoint here has one model and one variant, ``AllTraffic``.
             inference_id: A name for the request.
             custom_attributes: Attributes for the container.
@@ -148,8 +137,10 @@ class Predictor(OnOneMachine):
             "InferenceComponentName": component_name,
             **(initial_args or {}),
         }
-        _check_arguments(given)
-        answer = self._endpoint.invoke(
+        check_invocation(given)
+        other = given.get("EndpointName", self.endpoint_name)
+        endpoint = self._endpoint if other == self.endpoint_name else find_endpoint(other)
+        answer = endpoint.invoke(
             self.serializer.serialize(data) if hasattr(self.serializer, "serialize") else self.serializer(data),
             content_type=given.get("ContentType", self.content_type),
             accept=given.get("Accept", self.accept),
@@ -235,16 +226,3 @@ class RealTimePredictor(Predictor):
         super().__init__(endpoint, sagemaker_session, serializer, deserializer)
         self._content_type = content_type
         self._accept = accept
-
-
-def _check_arguments(given: Mapping[str, Any]) -> None:
-    """Refuse models, variants and arguments that do not exist, as InvokeEndpoint does."""
-    unknown = sorted(name for name, value in given.items() if name not in ARGUMENTS and value is not None)
-    if unknown:
-        raise ValueError(f"InvokeEndpoint has no {', '.join(unknown)} here; it has {', '.join(sorted(ARGUMENTS))}")
-    if given["TargetModel"] is not None:
-        raise ValueError(
-            f"target_model={given['TargetModel']!r}: the endpoint has one model; deploy each model separately"
-        )
-    if given["TargetVariant"] not in (None, VARIANT):
-        raise ValueError(f"target_variant={given['TargetVariant']!r}: an endpoint here has one variant, {VARIANT!r}")

@@ -122,7 +122,7 @@ class CSVSerializer(Serializer):
         """The rows, joined by newlines, without one at the end.
 
         Raises:
-            ValueError: ``data`` is empty.
+            ValueError: ``data`` is empty, or has a row that is a single number.
         """
         if hasattr(data, "read"):
             data = data.read()
@@ -136,18 +136,27 @@ class CSVSerializer(Serializer):
             raise ValueError("Cannot serialize empty array")
         if isinstance(data, np.ndarray) and data.ndim > TABLE_AXES:
             raise ValueError(f"rows of comma-separated values have one or two axes, got an array of {data.ndim}")
-        is_table = data.ndim == TABLE_AXES if isinstance(data, np.ndarray) else _is_row(data[0])
-        return "\n".join(_csv_row(row) for row in (data if is_table else [data]))
+        return "\n".join(map(_csv_row, data if _has_rows(data) else [data]))
 
 
-def _is_row(value: Any) -> bool:
-    """Whether a value is a row. A text is a whole row, as in the SDK."""
-    return hasattr(value, "__len__")
+def _has_rows(data: Any) -> bool:
+    """Whether a sequence consists of rows. A text in a list or an array is a whole row, in a tuple a cell, as in the SDK."""
+    if isinstance(data, np.ndarray):
+        is_text = data.dtype.kind == "U" or (data.dtype.kind == "O" and all(isinstance(one, str) for one in data))
+        return data.ndim == TABLE_AXES or is_text
+    if isinstance(data[0], str):
+        return not isinstance(data, tuple)
+    return hasattr(data[0], "__len__")
 
 
 def _csv_row(row: Any) -> str:
     if isinstance(row, str):
         return row
+    if not hasattr(row, "__len__"):
+        raise ValueError(
+            f"Unable to handle input format: {type(row)}. In a list that begins with a text or a row, each item is a row; "
+            "write [row] or a tuple for a single row of several values"
+        )
     if len(row) == 0:
         raise ValueError("Cannot serialize empty array")
     buffer = io.StringIO()
@@ -191,7 +200,7 @@ class NumpySerializer(Serializer):
     """A ``.npy`` file.
 
     Args:
-        dtype: Dtype to convert to; by default that of the array.
+        dtype: Dtype of the array that is made of a list; other values keep theirs, as in the SDK.
         content_type: The content type to send.
     """
 
@@ -209,7 +218,7 @@ class NumpySerializer(Serializer):
         """
         if hasattr(data, "read"):
             return data.read()  # type: ignore[no-any-return]
-        array = np.asarray(data, self.dtype)
+        array = np.asarray(data, self.dtype if isinstance(data, list) else None)
         if array.size == 0:
             raise ValueError("Cannot serialize empty array.")
         buffer = io.BytesIO()

@@ -18,6 +18,7 @@ from headrace.hosting.registry import state_folder
 from headrace.io.faults import name_in_errors
 from headrace.io.paths import list_files_below
 from headrace.io.write.atomic import write_atomic
+from headrace.jobs.store import cut_prefix
 from headrace.jobs.training import read_job, request_stop
 from headrace.jobs.transform.running import read_transform, request_stop_transform
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments
@@ -116,8 +117,8 @@ class Session(OnOneMachine):
         path: str | os.PathLike[str],
         bucket: str | None = None,
         key_prefix: str = "data",
-        extra_args: Any = None,
         callback: Callable[[int], None] | None = None,
+        extra_args: Any = None,
     ) -> str:
         """Copy a file, or all files below a folder, into the store.
 
@@ -125,8 +126,8 @@ class Session(OnOneMachine):
             path: What to copy.
             bucket: Into which; :meth:`default_bucket` by default.
             key_prefix: What the keys begin with, after ``default_bucket_prefix`` where no bucket is named. Files of a folder keep their path in it.
-            extra_args: Accepted and ignored.
             callback: Called with the size of each copied file.
+            extra_args: Accepted and ignored.
 
         Returns:
             ``s3://bucket/prefix/file``; for a folder ``s3://bucket/prefix``.
@@ -135,6 +136,8 @@ class Session(OnOneMachine):
             ValueError: ``path`` does not exist.
         """
         del extra_args
+        if not os.fspath(path):
+            raise ValueError("expected a path to upload, found an empty text")
         source = Path(path).expanduser()
         begin = self.default_bucket_prefix if bucket is None else None
         prefix = "/".join(filter(None, ((begin or "").strip("/"), key_prefix.strip("/"))))
@@ -156,20 +159,28 @@ class Session(OnOneMachine):
     ) -> list[str]:
         """Copy the objects whose key begins with ``key_prefix`` into a folder.
 
+        Copies of objects below the folder ``key_prefix`` have their path in it. Where it is the beginning of a name, copies
+        have their path below its last slash.
+
         Returns:
             The paths of the copies.
+
+        Raises:
+            ValueError: Two objects would have one path.
         """
         del extra_args
-        copies = []
         uri = f"s3://{bucket}/{key_prefix}"
+        folder = Path(path).expanduser()
+        copies: dict[str, None] = {}
         for one in self.store.objects(uri):
-            name = one.uri.removeprefix(uri.rstrip("/")).lstrip("/") or one.uri.rpartition("/")[2]
-            copy = Path(path) / name
+            copy = folder / cut_prefix(one.uri, uri)
+            if str(copy) in copies:
+                raise ValueError(f"two objects that begin with {uri} would both be {copy}: give a longer prefix")
             copy.parent.mkdir(parents=True, exist_ok=True)
             with name_in_errors(str(one.path)):
                 write_atomic(copy, one.path.read_bytes(), durable=False)
-            copies.append(str(copy))
-        return copies
+            copies[str(copy)] = None
+        return list(copies)
 
     def upload_string_as_file_body(self, body: str, bucket: str, key: str, kms_key: str | None = None) -> str:
         """Write a text as an object.

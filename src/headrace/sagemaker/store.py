@@ -67,14 +67,28 @@ class LocalStore:
 
     def put(self, path: Path, uri: str) -> None:
         """Copy a file into the store. The object appears complete, or not at all."""
-        target = self.resolve(uri)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = self._prepare(uri)
         with name_in_errors(str(path)), path.open("rb") as source, AtomicFile(target) as file:
             shutil.copyfileobj(source, file, CHUNK_BYTES)
 
     def put_bytes(self, content: bytes, uri: str) -> None:
         """Write an object."""
-        target = self.resolve(uri)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with AtomicFile(target) as file:
+        with AtomicFile(self._prepare(uri)) as file:
             file.write(content)
+
+    def _prepare(self, uri: str) -> Path:
+        """The path of an object to write, in a folder that exists.
+
+        Raises:
+            ValueError: A part of its key is an object, or it is a part of the keys of others. S3 allows that, folders do not.
+        """
+        target = self.resolve(uri)
+        if target.is_dir():
+            raise ValueError(f"{uri} cannot be an object, because other objects begin with {uri}/: choose another key")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(
+                f"{uri} cannot be an object, because a part of its key is one: objects are files here; choose another key"
+            ) from None
+        return target

@@ -15,6 +15,8 @@ from headrace.sagemaker.session import Session, base_from_name, name_from_base
 
 __all__ = ["Transformable", "Transformer"]
 
+TIMEOUT, RETRIES = "InvocationsTimeoutInSeconds", "InvocationsMaxRetries"
+
 
 class Transformable(ABC):
     """A model or pipeline for batch transform."""
@@ -237,11 +239,16 @@ class Transformer(OnOneMachine):
         """
         del experiment_config, batch_data_capture_config
         session = self.sagemaker_session
+        if self.output_path is not None:
+            session.resolve(self.output_path)  # fail now, not in the job
         stages = self.model._stages()
         name = job_name or name_from_base(self.base_transform_job_name or self.model.name or "transform")
         if self._made_output_path:
             self.output_path = f"s3://{session.default_bucket()}/{name}"
         client = dict(model_client_config or {})
+        unknown = sorted(client.keys() - {TIMEOUT, RETRIES})
+        if unknown:
+            raise ValueError(f"model_client_config has no {', '.join(unknown)}; it has {TIMEOUT} and {RETRIES}")
         spec = TransformSpec(
             name=name,
             input_uri=data,
@@ -259,8 +266,8 @@ class Transformer(OnOneMachine):
             input_filter=input_filter or "$",
             output_filter=output_filter or "$",
             join_source=join_source or "None",
-            invocations_timeout_s=client.get("InvocationsTimeoutInSeconds", 600),
-            invocations_max_retries=client.get("InvocationsMaxRetries", 3),
+            invocations_timeout_s=client.get(TIMEOUT, 600),
+            invocations_max_retries=client.get(RETRIES, 3),
         )
         session.save_transform(name, str(self.model.name))
         self.latest_transform_job = TransformJob.begin(session, spec, stages, show=logs, **self._place)

@@ -11,6 +11,7 @@ import typer
 from headrace.cli.demo.digits import DemoSteps, Files, load_digits, show_formats, show_ways_to_read, write_digits
 from headrace.cli.demo.serve import show_serving, show_training
 from headrace.cli.failures import DATA_FAULT
+from headrace.cli.options import path_in
 from headrace.cli.terminal import count_of, print_line
 
 __all__ = ["demo"]
@@ -18,9 +19,9 @@ __all__ = ["demo"]
 
 def demo(
     *,
-    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Folder for the files.")] = Path(
-        "demo-output"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", parser=path_in, metavar="DIR", help="Folder for the files.")
+    ] = Path("demo-output"),
 ) -> None:
     """Write, read, train, stop, resume and serve on real data.
 
@@ -32,6 +33,8 @@ def demo(
     """
     begun = time.monotonic()
     steps = DemoSteps(5)
+    if output.exists() and not output.is_dir():
+        raise typer.BadParameter(f"{output} is a file: name a folder", param_hint="--output")
     output.mkdir(parents=True, exist_ok=True)
     files = Files(output)
 

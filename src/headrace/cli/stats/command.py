@@ -22,6 +22,7 @@ from headrace.cli.options import (
     check_output,
     connect_cluster,
     open_from_options,
+    path_in,
     report_skipped,
 )
 from headrace.cli.stats.report import page, print_report
@@ -33,18 +34,30 @@ from headrace.writing.engines import open_engine
 
 __all__ = ["stats"]
 
+SAMPLE = 10_000
+
 
 def stats(
     paths: Paths,
     *,
     sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=1, help="Largest number of examples to read.")
-    ] = 10_000,
+        int | None,
+        typer.Option(
+            "--sample",
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="Largest number of examples to read.  [default: 10000]",
+        ),
+    ] = None,
     read_all: Annotated[bool, typer.Option("--all", help="Read every example.")] = False,
     columns: Columns = None,
     where: WhereOption = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", show_default=False, help="Write an HTML page with plots.")
+        Path | None,
+        typer.Option(
+            "--html", parser=path_in, metavar="FILE", show_default=False, help="Write an HTML page with plots."
+        ),
     ] = None,
     brief: Annotated[bool, typer.Option("--brief", help="Print the table only, without histograms.")] = False,
     format: FormatName = None,
@@ -67,11 +80,13 @@ def stats(
       headrace stats train.tfrecord --where 'label = 7'
       headrace stats 's3://bucket/*.tfrecord' --all --on ray
     """
+    if read_all and sample is not None:
+        raise typer.BadParameter("use either --all or --sample", param_hint="--sample")
     html = None if html is None else check_output(html, paths, "--html")
     source = open_from_options(
         paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt, where=where
     )
-    wanted = None if read_all else sample
+    wanted = None if read_all else sample or SAMPLE
     with (
         connect_cluster(on, address) as chosen,
         open_engine(chosen) as engine,

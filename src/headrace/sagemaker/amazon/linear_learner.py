@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.containers.linear_learner.container import LinearLearnerContainer
@@ -11,9 +12,11 @@ from headrace.contracts.job import Container
 from headrace.errors import JobFailed
 from headrace.jobs.tree import as_text
 from headrace.sagemaker.amazon.amazon_estimator import RecordSet, upload_shards
+from headrace.sagemaker.arguments import USUAL
 from headrace.sagemaker.deserializers import RecordDeserializer
 from headrace.sagemaker.estimator import EstimatorBase
 from headrace.sagemaker.image_uris import retrieve
+from headrace.sagemaker.jobs import TrainingJob
 from headrace.sagemaker.model import Model
 from headrace.sagemaker.predictor import Predictor
 from headrace.sagemaker.serializers import RecordSerializer
@@ -22,6 +25,8 @@ from headrace.sagemaker.session import Session, name_from_base
 __all__ = ["LinearLearner", "LinearLearnerModel", "LinearLearnerPredictor"]
 
 MOST_PER_BATCH = 1000
+ALIKE = 0.85
+"""How alike a new attribute and a hyperparameter are, at least, to be taken for a misspelling."""
 NAMES = tuple(Hyperparameters.__dataclass_fields__)
 
 
@@ -83,6 +88,7 @@ class LinearLearner(EstimatorBase):
             :class:`~headrace.sagemaker.estimator.EstimatorBase`. Hyperparameters are attributes, too: ``learner.epochs = 5``.
 
     Raises:
+        TypeError: There is no such hyperparameter or argument.
         ValueError: The algorithm refuses hyperparameters; the message names all of them.
 
     >>> learner = LinearLearner(predictor_type="regressor", feature_dim=10, sagemaker_session=Session(tmp))
@@ -91,6 +97,8 @@ class LinearLearner(EstimatorBase):
     """
 
     base_name = "linear-learner"
+    swallows = False
+    candidates = (*NAMES, *USUAL)
 
     def __init__(
         self,
@@ -111,6 +119,13 @@ class LinearLearner(EstimatorBase):
         _check(hyperparameters)
         super().__init__(role, instance_count, instance_type, hyperparameters=hyperparameters, **options)
         self._of_fit: dict[str, Any] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = name.startswith("_") or hasattr(type(self), name) or name in self.__dict__
+        likely = [] if known else difflib.get_close_matches(name, NAMES, n=1, cutoff=ALIKE)
+        if likely:
+            raise AttributeError(f"LinearLearner has no hyperparameter {name!r}; did you mean {likely[0]}?")
+        super().__setattr__(name, value)
 
     def hyperparameters(self) -> dict[str, Any]:
         """The hyperparameters set so far, and those that the last :meth:`fit` took from its data and arguments."""
@@ -175,6 +190,7 @@ class LinearLearner(EstimatorBase):
         sets = [inputs] if isinstance(inputs, RecordSet) else inputs
         found: dict[str, Any] = {}
         if isinstance(sets, list) and sets and all(isinstance(one, RecordSet) for one in sets):
+            _check_channels([one.channel for one in sets])
             first = next((one for one in sets if one.channel == "train"), sets[0])
             size = min(MOST_PER_BATCH, max(1, first.num_records // self.instance_count))
             found = {"feature_dim": first.feature_dim, "mini_batch_size": size}
@@ -192,20 +208,34 @@ class LinearLearner(EstimatorBase):
     def _container(self, name: str) -> Container:  # noqa: ARG002
         return LinearLearnerContainer(environment=self.environment)
 
+    def training_image_uri(self) -> str:
+        return retrieve("linear-learner", self.sagemaker_session.boto_region_name)
+
     def create_model(self, **options: Any) -> LinearLearnerModel:
         """Create the model of the last job."""
-        options.setdefault("env", self.environment)
-        options.setdefault("name", self.training_job_name)
-        return LinearLearnerModel(self.model_data, self.role, sagemaker_session=self.sagemaker_session, **options)
+        given = {"role": self.role, "name": self.training_job_name, **options}
+        return LinearLearnerModel(self.model_data, sagemaker_session=self.sagemaker_session, **given)
 
     @classmethod
-    def attach(cls, training_job_name: str, sagemaker_session: Session | None = None) -> LinearLearner:
-        """Find a training job, also of another process, and return its estimator."""
+    def attach(
+        cls, training_job_name: str, sagemaker_session: Session | None = None, model_channel_name: str = "model"
+    ) -> LinearLearner:
+        """Find a training job, also of another process, and return an estimator with its settings."""
         session = sagemaker_session or Session()
-        given = session.describe_training_job(training_job_name)["HyperParameters"]
-        estimator = cls(hyperparameters=given, sagemaker_session=session)
-        estimator._attach(training_job_name)
+        job = TrainingJob.find(session, training_job_name)
+        settings = job.settings(model_channel_name)
+        del settings["image_uri"]  # that of Linear Learner
+        estimator = cls(**settings, sagemaker_session=session)
+        estimator.latest_training_job = job
         return estimator
+
+
+def _check_channels(names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"Duplicate channels not allowed: {', '.join(twice)}. Join the arrays and make one record set, or give record_set another channel"
+        )
 
 
 for _name in NAMES:

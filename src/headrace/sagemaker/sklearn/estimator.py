@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from headrace.sagemaker.estimator import Framework
+from headrace.sagemaker.image_uris import SKLEARN_VERSIONS, retrieve
 from headrace.sagemaker.model import FrameworkModel
 from headrace.sagemaker.sklearn.model import SKLearnModel, SKLearnPredictor
 
@@ -51,3 +52,8 @@ class SKLearn(Framework):
             raise ValueError("GPU training in not supported for Scikit-Learn. Please pick a different instance type")
         self.framework_version = framework_version
         super().__init__(entry_point, source_dir, hyperparameters, image_uri=image_uri, **options)
+
+    def training_image_uri(self) -> str:
+        known = self.framework_version in SKLEARN_VERSIONS
+        version = self.framework_version if known else SKLEARN_VERSIONS[-1]
+        return self.image_uri or retrieve("sklearn", self.sagemaker_session.boto_region_name, version)
