@@ -523,3 +523,27 @@ def test_the_home_folder_is_that_of_reading(tmp_path, monkeypatch):
     names = {"x.npz-00000-of-00002", "x.npz-00001-of-00002", "y.csv", "z.tfrecord", "w.tfrecord", "images", "cache"}
     assert {path.name for path in tmp_path.iterdir()} == names
     assert [len(hr.open(f"~/{name}")) for name in ("x.npz@2", "y.csv", "w.tfrecord", "images")] == [3, 3, 1, 2]
+
+
+@pytest.mark.parametrize("end", FORMATS_OF_TEXT)
+@pytest.mark.parametrize(
+    ("feature", "value"),
+    [
+        (hr.Feature("float32", (None, 4)), [[0.5, 1.0, 2.0, 3.0]]),
+        (hr.Feature("int64", (None, None)), [[1, 2]]),
+        (hr.Feature("int64", (None, 2), steps=True), [[1, 2]]),
+        (hr.Feature("str", (None, 2)), [["a", "b"]]),
+    ],
+)
+def test_rows_without_values_have_the_axes_of_the_schema(tmp_path, feature, value, end):
+    """Also where all 1,024 examples that are stored together have none."""
+    path, schema = tmp_path / f"x.{end}", {"x": feature}
+    for values in ([[]] * 1024 + [value], [value] * 1024 + [[]], [[]], [[], value]):
+        hr.write(path, [{"x": each} for each in values], schema=schema)
+        source = hr.open(path, schema=schema)
+        assert [
+            each["x"].to_list() if hasattr(each["x"], "to_list") else each["x"].tolist() for each in source
+        ] == values
+    hr.write(tmp_path / f"y.{end}@2", [{"x": []}, {"x": value}], schema=schema)
+    hr.write(path, {"x": [[], []]}, schema=schema)
+    assert len(hr.open(path, schema=schema)) == 2

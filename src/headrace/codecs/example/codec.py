@@ -15,7 +15,7 @@ from headrace import _native
 from headrace._faults import describe
 from headrace.codecs.example.columns import Column, Spec, column_of
 from headrace.codecs.example.keys import KeyedColumn, keyed_column_of
-from headrace.codecs.values import all_faults, refuse_missing
+from headrace.codecs.values import add_axes, all_faults, refuse_missing
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -161,7 +161,11 @@ class ExampleCodec:
         refuse_missing(self.schema, batch)
         if self._shared is not None:
             raise self._shared.relocated(Where())  # a new instance, so that each has its own traceback
-        encoded = [part for column in self._columns for part in column.encoded(batch[column.name], n)]
+        encoded = [
+            part
+            for column in self._columns
+            for part in column.encoded(add_axes(batch[column.name], column.feature.shape), n)
+        ]
         try:
             return _native.encode_examples(encoded, n, head, tail, align)
         except _native.FormatError as error:
