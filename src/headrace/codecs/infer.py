@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace._faults import describe
-from headrace.codecs.example.columns import CONTEXT
+from headrace.codecs.example.columns import name_of
 from headrace.codecs.values import all_faults
 from headrace.contracts.feature import Encoding, Feature
 from headrace.contracts.images import encoding_by_counts, encoding_of_all
@@ -35,13 +35,16 @@ class Inference:
         codec: ``"example"`` or ``"raw"``.
         schema: Feature types.
         lists: Features that are feature lists of SequenceExamples.
-        mixed: Features with integers in some records and floats in others; read as ``float64``.
+        mixed: Features with integers in some records and floats in others, or with integers where the given schema says ``float64``; read
+            as ``float64``.
+        shared: Feature lists whose name a plain feature of some record has, too.
     """
 
     codec: str
     schema: Schema
     lists: frozenset[str] = frozenset()
     mixed: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
 
 
 def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None) -> Inference:
@@ -103,11 +106,15 @@ def infer_payloads(payloads: Sequence[Any]) -> Inference:
 
 def _examples(keys: list[dict[str, Any]], records: int, given: Schema | None) -> Inference:
     lists = frozenset(_name(key) for key in keys if key["list"])
-    named = {(CONTEXT if not key["list"] and _name(key) in lists else "") + _name(key): key for key in keys}
-    mixed = frozenset(name for name, key in named.items() if key["kinds"][FLOAT] and key["kinds"][INT])
+    named = {_name(key) if key["list"] else name_of(_name(key), lists): key for key in keys}
+    shared = frozenset(_name(key) for key in keys if not key["list"]) & lists
+    widened = {name for name, feature in ({} if given is None else given).items() if feature.dtype == "float64"}
+    mixed = frozenset(
+        name for name, key in named.items() if key["kinds"][INT] and (key["kinds"][FLOAT] or name in widened)
+    )
     if given is None:
         given = Schema({name: _feature(name, named[name], records) for name in sorted(named)})
-    return Inference("example", given, lists, mixed)
+    return Inference("example", given, lists, mixed, shared)
 
 
 def _name(key: dict[str, Any]) -> str:

@@ -261,7 +261,9 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
         from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 
         return SageMakerRecordCodec(given or Schema({}))  # nothing shows Examples: the schema decides
-    return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
+    return ExampleCodec(
+        found.schema if given is None else given, lists=found.lists, mixed=found.mixed, shared=found.shared
+    )
 
 
 def _any(sample: Iterator[Any]) -> bool:
