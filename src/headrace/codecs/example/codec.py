@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace._faults import describe
+from headrace._faults import describe, describe_payload
 from headrace.codecs.example.columns import CONTEXT, FLOAT, INT, Column, Spec, column_of
 from headrace.codecs.example.keys import KeyedColumn, keyed_column_of
 from headrace.codecs.values import add_axes, all_faults, refuse_missing
@@ -136,7 +136,7 @@ class ExampleCodec:
         """The error for a fault in a payload. Only wire faults have an offset; for others, native code reports 0."""
         features = self._owners
         if error.fault in ("wire", "truncated"):
-            return describe(error, Where(record=error.record), features)
+            return describe_payload(error, Where(record=error.record), features)
         place = Where(record=error.record, feature=features[error.feature] if error.feature >= 0 else None)
         if error.fault == "range":
             whole = int(np.uint64(error.found).astype(np.int64))
