@@ -113,7 +113,7 @@ def _examples(
     keys: list[dict[str, Any]], records: int, given: Schema | None, only: Collection[str] | None
 ) -> Inference:
     lists = frozenset(_name(key) for key in keys if key["list"])
-    named = {_name(key) if key["list"] else name_of(_name(key), lists): key for key in keys}
+    named = {name_of(_name(key), lists) if lists and not key["list"] else _name(key): key for key in keys}
     shared = frozenset(_name(key) for key in keys if not key["list"]) & lists
     widened = {name for name, feature in ({} if given is None else given).items() if feature.dtype == "float64"}
     mixed = frozenset(
