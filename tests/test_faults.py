@@ -43,3 +43,8 @@ def test_chunks_that_contradict_themselves():
         describe(Fault("structure", expected=5), Where())
     )
     assert "found parts that contradict each other" in str(describe(Fault("structure", expected=0), Where()))
+
+
+def test_a_chunk_with_block_headers_is_not_said_to_fit():
+    fault = describe(Fault("truncated", expected=40, found=40), Where())
+    assert str(fault).startswith("expected more than 40 bytes, found 40 before the end")

@@ -8,9 +8,10 @@ from typing import Protocol
 
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, Where
 
-__all__ = ["NativeFault", "describe"]
+__all__ = ["NativeFault", "describe", "describe_payload"]
 
 LIST_HINT = "`headrace verify` lists every fault"
+RAW_HINT = f"If the records are not messages, read them with codec='raw'. {LIST_HINT}."
 VERIFY_HINT = LIST_HINT + "; on_corrupt='skip' leaves damaged records out."
 KINDS = {0: "no values", 1: "bytes", 2: "float32", 3: "int64"}
 
@@ -44,6 +45,15 @@ def describe(error: NativeFault, where: Where, features: Sequence[str] = ()) -> 
     return make(error, where)
 
 
+def describe_payload(error: NativeFault, where: Where, features: Sequence[str] = ()) -> DataError:
+    """Like :func:`describe`, for a fault inside a payload, which is complete and which ``on_corrupt="skip"`` does not leave out."""
+    fault = describe(error, where, features)
+    if error.fault != "truncated":
+        return fault
+    hint = f"The record is truncated, or a length in it is wrong. {RAW_HINT}"
+    return CorruptRecord(fault.where, expected=fault.expected, found=fault.found, hint=hint)
+
+
 def _describe_unknown(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(where, expected="intact data", found=f"fault {error.fault!r}", hint=VERIFY_HINT)
 
@@ -51,7 +61,8 @@ def _describe_unknown(error: NativeFault, where: Where) -> DataError:
 def _describe_truncation(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(
         where,
-        expected=f"{error.expected} more bytes",
+        # Of a chunk, native code does not count the block headers in it.
+        expected=f"{error.expected} more bytes" if error.expected > error.found else f"more than {error.found} bytes",
         found=f"{error.found} before the end",
         hint="The file is truncated, or a length in it is wrong. " + VERIFY_HINT,
     )
@@ -74,9 +85,7 @@ def _describe_wire(_error: NativeFault, where: Where) -> DataError:
         where,
         expected="a valid protobuf message",
         found="other bytes",
-        hint="If the records are not messages, read them with codec='raw'. "
-        + LIST_HINT
-        + ".",  # skipping looks at records, not into them
+        hint=RAW_HINT,  # skipping looks at records, not into them
     )
 
 

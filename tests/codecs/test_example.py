@@ -26,8 +26,8 @@ def spans(*payloads):
     return _native.spans_of_buffers(payloads)
 
 
-def codec(lists=(), **features):
-    return ExampleCodec(Schema(features), lists=frozenset(lists))
+def codec(lists=(), shared=(), **features):
+    return ExampleCodec(Schema(features), lists=frozenset(lists), shared=frozenset(shared))
 
 
 def payloads_of(codec, batch, n, head=12, tail=4):
@@ -591,14 +591,26 @@ def test_values_in_a_feature_are_not_lost_where_a_feature_list_is_wanted(tmp_pat
     for same in (one.narrowed(("a",)), pickle.loads(pickle.dumps(one))):
         with pytest.raises(SchemaMismatch, match="feature list"):
             same.decode(example({"a": ints(1)}))
-    # where the files have such feature lists, a feature of the same name is another one
-    known = codec(lists=["a"], a=feature)
-    assert len(known.decode(example({"a": ints(1)}))["a"]) == 0
+    # also where files have such feature lists, unless they have features of the same name, too
+    with pytest.raises(SchemaMismatch, match="feature list"):
+        codec(lists=["a"], a=feature).decode(example({"a": ints(1)}))
+    both = ExampleCodec(Schema({"a": feature, "context/a": Feature("int64", (None,))}))
+    for known in (codec(lists=["a"], shared=["a"], a=feature), both, both.narrowed(("a",))):
+        assert len(known.decode(example({"a": ints(1)}))["a"]) == 0
     path = tmp_path / "x.tfrecord"
     hr.write_records(path, [example({"a": ints(1, 2)})] * 3)
     with pytest.raises(SchemaMismatch, match="x.tfrecord, record 0, .*feature 'a'"):
         list(hr.open(path, schema={"a": feature}))
     assert len(hr.verify(path, schema={"a": feature}).faults) == 3
+    hr.write_records(path, [listed] * 256 + [example({"a": ints(1, 2)})])
+    for schema in (None, {"a": feature}):
+        with pytest.raises(SchemaMismatch, match=r"x.tfrecord, record 256, .*feature 'a'"):
+            hr.open(path, schema=schema)[256]
+    hr.write_records(path, [example({"a": ints(3)}, {"a": [ints(1)]})] * 2 + [example({"a": ints(5)})])
+    assert [row.tolist() for row in hr.open(path, schema={"a": Feature("int64", (None,))}).batch([0, 2])["a"]] == [
+        [1],
+        [],
+    ]
 
 
 def test_an_integer_beside_floats_that_float64_does_not_hold(tmp_path):
@@ -606,3 +618,49 @@ def test_an_integer_beside_floats_that_float64_does_not_hold(tmp_path):
     hr.write_records(path, [example({"a": floats(0.5)}), example({"a": ints(-(2**53) - 1)})])
     with pytest.raises(SchemaMismatch, match=r"float64 holds exactly, .* found -9007199254740993 - at .*record 1"):
         list(hr.open(path))
+
+
+def test_float64_of_a_schema_takes_integers_anywhere(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    hr.write_records(path, [example({"a": floats(0.5), "b": ints(2)})] * 300 + [example({"a": ints(3), "b": ints(4)})])
+    schema = Schema.infer(path, most=None)
+    assert schema["a"] == Feature("float64")
+    assert not hr.verify(path, schema=schema).faults
+    source = hr.open(path, schema={"a": Feature("float64"), "b": Feature("float64")})
+    assert [[float(value) for value in example.values()] for example in (source[0], source[300])] == [[0.5, 2], [3, 4]]
+    assert source.batch(range(301))["a"].tolist() == [0.5] * 300 + [3]
+    shapes = codec(a=Feature("float64", (None,)), b=Feature("float64", (None,), steps=True))
+    for one in (shapes, pickle.loads(pickle.dumps(shapes)), shapes.narrowed(("a", "b"))):
+        found = one.decode(example({"a": ints(1, 2)}, {"b": [ints(3), floats(0.5)]}))
+        assert [value.tolist() for value in found.values()] == [[1, 2], [3, 0.5]]
+    with pytest.raises(SchemaMismatch, match="found bytes - at record 1, feature 'a'"):
+        shapes.decode_batch(spans(example({"a": ints(1)}), example({"a": texts(b"x")})))
+    with pytest.raises(SchemaMismatch, match=r"float64 holds exactly, .*record 1"):
+        shapes.decode_batch(spans(example({"a": ints(1)}), example({"a": ints(2**53 + 1)})))
+    with pytest.raises(SchemaMismatch, match="found int64"):
+        codec(a=Feature("float32")).decode(example({"a": ints(1)}))
+
+
+@pytest.mark.parametrize("default", [0.1, 1e300, 16777217.0, 123456789, 0.5, np.nan, -np.inf])
+def test_a_default_of_float64_is_not_rounded(default):
+    one = codec(a=Feature("float64", default=default), b=Feature("float64", (2,), default=default))
+    found = one.decode_batch(spans(example({"a": floats(0.25)}), example({"b": ints(1, 2)})))
+    assert np.array_equal(found["a"], [0.25, default], equal_nan=True)
+    assert np.array_equal(found["b"], [[default, default], [1, 2]], equal_nan=True)
+
+
+def test_features_whose_own_name_begins_with_context(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    records = [
+        example({"a": ints(1), "context/a": ints(2), "context/b": ints(3)}, {"a": [ints(4), ints(5)]}),
+        example({"a": ints(6), "context/a": ints(7), "context/b": ints(8)}, {"a": [ints(9)]}),
+    ]
+    hr.write_records(path, records)
+    source = hr.open(path)
+    assert list(source.schema) == ["a", "context/a", "context/b", "context/context/a"]
+    assert [source[1][name].tolist() for name in source.schema] == [[9], 6, 8, 7]
+    assert hr.open(path, columns=["context/context/a"])[0] == {"context/context/a": 2}
+    hr.write(tmp_path / "y.tfrecord", source)
+    assert [bytes(record) for record in hr.records(tmp_path / "y.tfrecord")] == [
+        bytes(record) for record in hr.records(path)
+    ]

@@ -31,7 +31,7 @@ def codec(key, kind, shape=(None,), *, in_lists=False):
     made = CODECS.get((key, kind, shape, in_lists))
     if made is None:
         lists = frozenset([key]) if in_lists else frozenset()
-        made = ExampleCodec(Schema({key: Feature(DTYPES[kind], shape)}), lists=lists)
+        made = ExampleCodec(Schema({key: Feature(DTYPES[kind], shape)}), lists=lists, shared=lists)
         CODECS[key, kind, shape, in_lists] = made
     return made
 
@@ -271,7 +271,7 @@ def test_inference_reads_whatever_is_a_message(payload):
     except SchemaMismatch:  # bytes and numbers under one key
         return
     if found.codec == "example" and not found.mixed:  # integers among floats may be too large for either
-        both = ExampleCodec(found.schema, lists=found.lists, mixed=found.mixed)
+        both = ExampleCodec(found.schema, lists=found.lists, mixed=found.mixed, shared=found.shared)
         batch = both.decode_batch(_native.spans_of_buffers([payload] * 3))
         block, starts, sizes = both.encode_batch(batch, 3, 12, 4)
         again = both.decode(block[starts[1] : starts[1] + sizes[1]])

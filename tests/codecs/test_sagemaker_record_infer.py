@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import headrace as hr
 from headrace import _native
 from headrace.codecs.infer import infer_payloads
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
@@ -80,3 +81,57 @@ def test_payloads_that_are_not_records():
 
 def test_a_record_is_not_an_example():
     assert infer_payloads(one("values", Feature("float32", (2,)), [1, 2])).codec == "raw"
+
+
+def sparse(count=2):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    rows = scipy_sparse.csr_array(np.ones((count, 3), np.float32))
+    return payloads({"s": Feature("float32", (3,), sparse=True)}, {"s": rows}, count)
+
+
+def test_a_sparse_feature_that_some_records_lack_has_empty_rows_there(tmp_path):
+    found = inferred(sparse(), one("x", Feature("float32"), 1))
+    assert found.schema["s"] == Feature("float32", (3,), sparse=True, default=0)
+    assert inferred(sparse()).schema["s"] == Feature("float32", (3,), sparse=True)
+    path = tmp_path / "a.recordio"
+    hr.write_records(path, [*sparse(), *one("label", Feature("float32"), 1)])
+    given = {"s": Feature("float32", (None,), sparse=True, default=0)}
+    for schema in (None, given):
+        assert hr.open(path, schema=schema, columns=["s"]).batch([0, 2])["s"].toarray()[:, :3].tolist() == [
+            [1] * 3,
+            [0] * 3,
+        ]
+    with pytest.raises(SchemaMismatch, match="found none in this record - .* record 2, .* Give the feature default=0"):
+        hr.open(path, schema={"s": Feature("float32", (3,), sparse=True)})[2]
+    hr.convert(path, tmp_path / "b.recordio")
+    assert hr.open(tmp_path / "b.recordio").batch([0, 2])["s"].toarray().tolist() == [[1] * 3, [0] * 3]
+
+
+@pytest.mark.parametrize(
+    ("feature", "expected"),
+    [
+        (Feature("float32", (None,), default=9), "a default only with a fixed shape"),
+        (Feature("str", (None,), default="x"), "a default only with a fixed shape"),
+        (Feature("float32", (3,), sparse=True, default=9), "the default 0 for a sparse feature"),
+    ],
+)
+def test_defaults_that_would_be_ignored_are_refused(feature, expected):
+    with pytest.raises(hr.UnsupportedData, match=f"expected {expected}.* at feature 'v'"):
+        SageMakerRecordCodec(Schema({"v": feature}))
+
+
+def test_features_of_several_kinds_may_be_left_out(tmp_path):
+    path = tmp_path / "a.recordio"
+    narrow = payloads({"v": Feature("float32"), "x": Feature("int32")}, {"v": np.ones(1, "f4"), "x": np.array([1])}, 1)
+    wide = payloads({"v": Feature("float64"), "x": Feature("int32")}, {"v": np.ones(1), "x": np.array([2])}, 1)
+    hr.write_records(path, narrow + wide)
+    for options in ({"schema": {"x": Feature("int32")}}, {"columns": ["x"]}):
+        assert hr.open(path, **options).batch([0, 1])["x"].tolist() == [1, 2]
+    for options in ({}, {"schema": {"v": Feature("float64")}}, {"columns": ["v"]}):
+        with pytest.raises(SchemaMismatch, match="one kind of tensor in all records, found float32 in 1, float64 in 1"):
+            hr.open(path, **options)
+    hr.write_records(path, narrow * 256 + wide)
+    message = "expected a dense float32 tensor of shape .*as in other records, found a dense float64 tensor of 1 values"
+    for schema in ({"v": Feature("float64", (1,))}, {"v": Feature("float64", (None,))}):
+        with pytest.raises(SchemaMismatch, match=message):
+            hr.open(path, schema=schema)[256]

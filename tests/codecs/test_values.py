@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headrace.codecs.values import strings_of, texts_of
+from headrace.codecs.values import add_axes, strings_of, texts_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
 
 TEXT, BYTES = Feature("str"), Feature("bytes")
@@ -55,3 +56,20 @@ def test_values_that_are_not_text_are_named():
     with pytest.raises(SchemaMismatch, match=r"UTF-8 text, found the bytes b'\\xff'.*record 5") as caught:
         texts_of(found(b"a", b"\xff"), TEXT, "x", lambda i: 4 + i)
     assert "Feature('bytes')" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "shape", "wanted"),
+    [
+        (np.zeros((5, 0)), (None, 4), (5, 0, 4)),
+        (np.zeros((5, 0)), (None, None, 3), (5, 0, 0, 3)),
+        (np.zeros((5, 0)), (None,), (5, 0)),
+        (np.zeros((5, 2, 0)), (None, 4), (5, 2, 0)),
+        (np.zeros((5, 1)), (None, 4), (5, 1)),
+        (Strings.from_values(np.empty((5, 0), object), is_text=True), (None, 2), (5, 0, 2)),
+    ],
+)
+def test_axes_of_rows_without_values(column, shape, wanted):
+    assert add_axes(column, shape).shape == wanted
+    rows = Ragged(column[:0].reshape(0), np.zeros(6, np.int64))
+    assert add_axes(rows, shape).values.shape == (0, *(length or 0 for length in shape[1:]))

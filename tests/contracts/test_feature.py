@@ -48,6 +48,8 @@ def test_dtype_has_one_native_name(given, name):
         (lambda: Feature("float32", default=1 + 2j), TypeError),
         (lambda: Feature("uint64", default=-1), TypeError),
         (lambda: Feature("int64", (3,), default=[1, 2]), ValueError),
+        (lambda: Feature("str", default=b"\xff"), TypeError),
+        (lambda: Feature("bytes", default=["a", "\ud800"]), TypeError),
     ],
 )
 def test_mismatches_are_refused_on_construction(make, error):

@@ -268,3 +268,26 @@ def test_views_in_order_need_no_index(tmp_path, monkeypatch):
     monkeypatch.setattr(type(source), "__len__", lambda self: pytest.fail("an index was asked for"))
     assert [int(e["y"]) for e in source.map(lambda e: {"y": e["x"] * 2})] == list(range(0, 18, 2))
     assert [int(e["x"]) for e in source.filter(lambda e: e["x"] % 4 == 0)] == [0, 4, 8]
+
+
+def test_features_of_several_kinds_may_be_left_out(tmp_path):
+    hr.write(tmp_path / "1.tfrecord", [{"a": 1, "x": 1}])
+    hr.write(tmp_path / "2.tfrecord", [{"a": "s", "x": 2}])
+    paths = [tmp_path / "1.tfrecord", tmp_path / "2.tfrecord"]
+    for options in ({"schema": {"x": hr.Feature("int64")}}, {"columns": ["x"]}):
+        assert hr.open(paths, **options).batch([0, 1])["x"].tolist() == [1, 2]
+    for options in ({}, {"columns": ["a", "x"]}):
+        with pytest.raises(hr.SchemaMismatch, match="one kind of values in all records"):
+            hr.open(paths, **options)
+
+
+def test_a_wrong_length_inside_a_payload_is_not_said_to_be_skipped(tmp_path):
+    hr.write(tmp_path / "a.tfrecord", [{"a": 1}])
+    (good,) = hr.records(tmp_path / "a.tfrecord")
+    hr.write_records(tmp_path / "b.tfrecord", [bytes(good), b"\x0a\x05abc"])
+    for on_corrupt in ("raise", "skip"):
+        with pytest.raises(
+            hr.CorruptRecord, match=r"record 1, .* The record is truncated, or a length in it is wrong"
+        ) as caught:
+            hr.open(tmp_path / "b.tfrecord", on_corrupt=on_corrupt)[1]
+        assert "on_corrupt" not in str(caught.value)

@@ -77,11 +77,17 @@ def test_kinds_that_go_together():
         [["a\0"], []],
         [[], ["a\0"]],
         [[b"x\0"], [b"y", b"z\0\0"]],
+        [[["a\0", "b"], ["\0\0", "c"]], [["d", "e"], ["f", "g\0"]]],
+        [[[b"a\0", b"b"]], [[b"\0", b"c"], [b"d", b"e"]]],
+        [[["a\0"], ["b"]], [["c", "d\0"]]],
+        [[[["a", "b\0"]]], [[["c", "d"]]]],
+        [[["a\0", "b"]], []],
     ],
 )
 def test_lists_of_text_keep_nuls_at_their_end(rows):
     found = stack([{"k": row} for row in rows])["k"]
     assert found.to_list() == rows
+    assert hr.open({"k": rows}).batch([0, 1])["k"].to_list() == rows
 
 
 @pytest.mark.parametrize("row", [["b", 1], [1, "b"], [b"b", 1], ["b", b"b"], [["b", 1.5]]])

@@ -77,6 +77,27 @@ def test_float64_is_not_rounded_silently(tmp_path):
     hr.write(tmp_path / "y.tfrecord", {"x": inexact}, schema={"x": hr.Feature("float32")})
 
 
+@pytest.mark.parametrize(
+    "value", [[np.float64(0.1)], [[0.5, np.float64(0.1)]], [[np.array([0.1])]], [[1.5], [0.1, np.float64(0.1)]]]
+)
+def test_float64_in_lists_is_not_rounded_silently(tmp_path, value):
+    for examples in ([{"x": value}], {"x": [value]}):
+        with pytest.raises(hr.UnsupportedData, match=r"float64 values that it cannot - at feature 'x'"):
+            hr.write(tmp_path / "x.tfrecord", examples)
+
+
+@pytest.mark.parametrize("values", [[0.1, 0.2], [[0.1, 1], [0.2, 2]], [[0.1], []], (0.1, 0.2)])
+def test_columns_of_python_floats_are_float32(tmp_path, values):
+    hr.write(tmp_path / "x.tfrecord", {"x": values})
+    with hr.Writer(tmp_path / "y.tfrecord") as writer:
+        writer.write_batch({"x": values})
+        writer.write_batch({"x": values})
+    assert hr.open(tmp_path / "x.tfrecord").schema["x"].dtype == "float32"
+    assert len(hr.open(tmp_path / "y.tfrecord")) == 4
+    hr.write(tmp_path / "x.tfrecord@2", {"x": values})
+    assert hr.open(tmp_path / "x.tfrecord@2").schema["x"].dtype == "float32"
+
+
 @given(
     st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5),
     st.lists(st.floats(width=32), max_size=5),
@@ -241,9 +262,10 @@ TEXTS = {
     "arrays": [np.array(["a", "bcd"]), np.array(["", "e"])],
     "bytes": [[b"a", b"b\0"], [b"", b"c"]],
 }
+FORMATS_OF_TEXT = ["parquet", "jsonl", "avro", "tfrecord", "array_record", "recordio"]
 
 
-@pytest.mark.parametrize("end", ["parquet", "jsonl", "avro", "tfrecord", "array_record", "recordio"])
+@pytest.mark.parametrize("end", FORMATS_OF_TEXT)
 @pytest.mark.parametrize("kind", list(TEXTS))
 def test_lists_of_text_are_text(tmp_path, kind, end):
     """Also texts that are longer than the first 1,024."""
@@ -256,6 +278,24 @@ def test_lists_of_text_are_text(tmp_path, kind, end):
     hr.write(path, [{"k": value} for value in values])
     assert hr.open(path).schema["k"].dtype == ("bytes" if kind == "bytes" else "str")
     assert [example["k"].to_list() for example in hr.open(path)] == [list(value) for value in values]
+
+
+@pytest.mark.parametrize("end", FORMATS_OF_TEXT)
+@pytest.mark.parametrize("schema", [None, {"k": hr.Feature("str", (2, 2))}])
+def test_lists_of_lists_of_text_keep_nuls_at_their_end(tmp_path, schema, end):
+    values = [[["a\0", "b"], ["\0\0", "c"]], [["d", "e"], ["f", "g"]]]
+    path = tmp_path / f"x.{end}"
+    for examples in ([{"k": value} for value in values], {"k": values}):
+        hr.write(path, examples, schema=schema)
+        source = hr.open(path, schema={"k": hr.Feature("str", (2, 2))})
+        assert source.batch([0, 1])["k"].to_list() == values
+
+
+@pytest.mark.parametrize("end", FORMATS_OF_TEXT)
+@pytest.mark.parametrize("value", [[["a", 1]], [[1.5, "x"]], [["a", b"b"]]])
+def test_lists_of_lists_that_mix_text_and_other_values_are_refused(tmp_path, value, end):
+    with pytest.raises(hr.SchemaMismatch, match=r"expected (text|bytes), as before, found .* record 0, feature 'k'"):
+        hr.write(tmp_path / f"x.{end}", [{"k": value}])
 
 
 @pytest.mark.parametrize("end", ["parquet", "tfrecord"])
@@ -483,3 +523,27 @@ def test_the_home_folder_is_that_of_reading(tmp_path, monkeypatch):
     names = {"x.npz-00000-of-00002", "x.npz-00001-of-00002", "y.csv", "z.tfrecord", "w.tfrecord", "images", "cache"}
     assert {path.name for path in tmp_path.iterdir()} == names
     assert [len(hr.open(f"~/{name}")) for name in ("x.npz@2", "y.csv", "w.tfrecord", "images")] == [3, 3, 1, 2]
+
+
+@pytest.mark.parametrize("end", FORMATS_OF_TEXT)
+@pytest.mark.parametrize(
+    ("feature", "value"),
+    [
+        (hr.Feature("float32", (None, 4)), [[0.5, 1.0, 2.0, 3.0]]),
+        (hr.Feature("int64", (None, None)), [[1, 2]]),
+        (hr.Feature("int64", (None, 2), steps=True), [[1, 2]]),
+        (hr.Feature("str", (None, 2)), [["a", "b"]]),
+    ],
+)
+def test_rows_without_values_have_the_axes_of_the_schema(tmp_path, feature, value, end):
+    """Also where all 1,024 examples that are stored together have none."""
+    path, schema = tmp_path / f"x.{end}", {"x": feature}
+    for values in ([[]] * 1024 + [value], [value] * 1024 + [[]], [[]], [[], value]):
+        hr.write(path, [{"x": each} for each in values], schema=schema)
+        source = hr.open(path, schema=schema)
+        assert [
+            each["x"].to_list() if hasattr(each["x"], "to_list") else each["x"].tolist() for each in source
+        ] == values
+    hr.write(tmp_path / f"y.{end}@2", [{"x": []}, {"x": value}], schema=schema)
+    hr.write(path, {"x": [[], []]}, schema=schema)
+    assert len(hr.open(path, schema=schema)) == 2

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.codecs.values import strings_of
+from headrace.codecs.values import add_axes, strings_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
@@ -45,7 +45,7 @@ def fit_column(column: Any, feature: Feature, name: str) -> Any:
     """
     if feature.sparse or feature.dtype == "examples" or hasattr(column, "tocsr"):
         return column
-    return _fit(column, feature.shape, feature, name, lambda at: at)
+    return _fit(add_axes(column, feature.shape), feature.shape, feature, name, lambda at: at)
 
 
 def _fit(column: Any, shape: tuple[int | None, ...], feature: Feature, name: str, row_of: RowOf) -> Any:
@@ -60,7 +60,10 @@ def _fit(column: Any, shape: tuple[int | None, ...], feature: Feature, name: str
         inner = _fit(column.values, shape[1:], feature, name, _row_of_value(column.offsets - first, row_of))
         return column if inner is column.values else Ragged(inner, column.offsets)
     if isinstance(column, list):
-        return [_fit(_one(row), shape, feature, name, _always(row_of, at))[0] for at, row in enumerate(column)]
+        return [
+            _fit(add_axes(_one(row), shape), shape, feature, name, _always(row_of, at))[0]
+            for at, row in enumerate(column)
+        ]
     if not isinstance(column, Strings):
         column = np.asarray(column)
     found = column.shape[1:]

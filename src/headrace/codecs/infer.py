@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace._faults import describe
-from headrace.codecs.example.columns import CONTEXT
+from headrace.codecs.example.columns import name_of
 from headrace.codecs.values import all_faults
 from headrace.contracts.feature import Encoding, Feature
 from headrace.contracts.images import encoding_by_counts, encoding_of_all
@@ -35,16 +35,21 @@ class Inference:
         codec: ``"example"`` or ``"raw"``.
         schema: Feature types.
         lists: Features that are feature lists of SequenceExamples.
-        mixed: Features with integers in some records and floats in others; read as ``float64``.
+        mixed: Features with integers in some records and floats in others, or with integers where the given schema says ``float64``; read
+            as ``float64``.
+        shared: Feature lists whose name a plain feature of some record has, too.
     """
 
     codec: str
     schema: Schema
     lists: frozenset[str] = frozenset()
     mixed: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
 
 
-def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None) -> Inference:
+def infer_schema(
+    blocks: Iterable[_native.Spans], *, given: Schema | None = None, only: Collection[str] | None = None
+) -> Inference:
     """Infer the codec and schema of these records.
 
     Records are Examples (or SequenceExamples) if one has a feature with values and all before it are protobuf messages.
@@ -62,10 +67,11 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
     Args:
         blocks: The sample. Without records, the schema is empty.
         given: The schema, if known. Then only the codec's other settings are inferred.
+        only: The features that are wanted, if known. Others of several kinds are left out.
 
     Raises:
         CorruptRecord: The checksum of the very first record is wrong.
-        SchemaMismatch: A feature holds bytes in some records and numbers in others.
+        SchemaMismatch: A wanted feature holds bytes in some records and numbers in others.
     """
     scanner = _native.ExampleScanner()
     first: _native.Spans | None = None
@@ -82,7 +88,9 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
     if scanner.records == 0 and scanner.is_message:
         return Inference("example", Schema({}) if given is None else given)
     keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])]
-    return _examples(keys, scanner.records, given) if keys else Inference("raw", RawCodec(_image_kind(first)).schema)
+    return (
+        _examples(keys, scanner.records, given, only) if keys else Inference("raw", RawCodec(_image_kind(first)).schema)
+    )
 
 
 def _image_kind(spans: _native.Spans | None) -> Encoding | None:
@@ -101,13 +109,20 @@ def infer_payloads(payloads: Sequence[Any]) -> Inference:
     return infer_schema([_native.spans_of_buffers(payloads)])
 
 
-def _examples(keys: list[dict[str, Any]], records: int, given: Schema | None) -> Inference:
+def _examples(
+    keys: list[dict[str, Any]], records: int, given: Schema | None, only: Collection[str] | None
+) -> Inference:
     lists = frozenset(_name(key) for key in keys if key["list"])
-    named = {(CONTEXT if not key["list"] and _name(key) in lists else "") + _name(key): key for key in keys}
-    mixed = frozenset(name for name, key in named.items() if key["kinds"][FLOAT] and key["kinds"][INT])
+    named = {name_of(_name(key), lists) if lists and not key["list"] else _name(key): key for key in keys}
+    shared = frozenset(_name(key) for key in keys if not key["list"]) & lists
+    widened = {name for name, feature in ({} if given is None else given).items() if feature.dtype == "float64"}
+    mixed = frozenset(
+        name for name, key in named.items() if key["kinds"][INT] and (key["kinds"][FLOAT] or name in widened)
+    )
     if given is None:
-        given = Schema({name: _feature(name, named[name], records) for name in sorted(named)})
-    return Inference("example", given, lists, mixed)
+        wanted = [name for name in sorted(named) if only is None or name in only or not _differs(named[name])]
+        given = Schema({name: _feature(name, named[name], records) for name in wanted})
+    return Inference("example", given, lists, mixed, shared)
 
 
 def _name(key: dict[str, Any]) -> str:
@@ -128,9 +143,15 @@ def _shape(key: dict[str, Any], records: int) -> tuple[int | None, ...]:
     return count if same and everywhere and key["most"] else (None,)
 
 
+def _differs(key: dict[str, Any]) -> bool:
+    """Whether a feature holds bytes in some records and numbers in others."""
+    kinds = key["kinds"]
+    return bool(kinds[BYTES] and (kinds[FLOAT] or kinds[INT]))
+
+
 def _dtype(name: str, key: dict[str, Any]) -> tuple[str, Any]:
     kinds = key["kinds"]
-    if kinds[BYTES] and (kinds[FLOAT] or kinds[INT]):
+    if _differs(key):
         raise SchemaMismatch(
             Where(feature=name),
             expected="one kind of values in all records",

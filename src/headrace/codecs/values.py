@@ -17,6 +17,7 @@ from headrace.contracts.values import Ragged
 from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
 
 __all__ = [
+    "add_axes",
     "all_faults",
     "fit_dtype",
     "nest",
@@ -261,6 +262,20 @@ def nest(flat: Any, shapes: npt.NDArray[np.int64], shape: Shape) -> Ragged:
         values = Ragged(values, offsets_of(np.repeat(shapes[:, level], outer)))
     assert isinstance(values, Ragged)
     return values
+
+
+def add_axes(column: Any, shape: Shape) -> Any:
+    """A column without a value in the shape of its feature: ``[]`` says nothing about the axes inside. Any other column as it is.
+
+    >>> add_axes(np.zeros((5, 0)), (None, 4)).shape
+    (5, 0, 4)
+    """
+    if isinstance(column, Ragged):
+        inner = add_axes(column.values, shape[1:])
+        return column if inner is column.values else Ragged(inner, column.offsets)
+    if not isinstance(column, (np.ndarray, Strings)) or column.size or not 0 < column.ndim <= len(shape):
+        return column
+    return column.reshape(*column.shape, *(length or 0 for length in shape[column.ndim - 1 :]))
 
 
 def unnest(column: Ragged, shape: Shape, name: str) -> tuple[Any, npt.NDArray[np.int64]]:

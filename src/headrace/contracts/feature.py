@@ -162,7 +162,7 @@ class Feature:
         if default is None:
             return None
         values = np.asarray(default, dtype=object) if self.is_text else np.asarray(default)
-        is_held = _holds_text(values) if self.is_text else _holds(self.dtype, values)
+        is_held = _holds_text(self.dtype, values) if self.is_text else _holds(self.dtype, values)
         if not is_held:
             raise TypeError(f"default {default!r} does not fit dtype {self.dtype}")
         if self.numpy_dtype.kind in "mM":
@@ -284,8 +284,20 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
     return np.can_cast(values.dtype, wanted, "same_kind")
 
 
-def _holds_text(values: npt.NDArray[Any]) -> bool:
-    return all(isinstance(value, (str, bytes)) for value in values.reshape(-1).tolist())
+def _holds_text(dtype: str, values: npt.NDArray[Any]) -> bool:
+    """Whether defaults are text or bytes: bytes for text are UTF-8, and text has no lone surrogates."""
+    flat = values.reshape(-1).tolist()
+    if not all(isinstance(value, (str, bytes)) for value in flat):
+        return False
+    try:
+        for value in flat:
+            if isinstance(value, str):
+                value.encode()
+            elif dtype == "str":
+                value.decode()
+    except UnicodeError:
+        return False
+    return True
 
 
 def _parse_shape(shape: Any) -> tuple[int | None, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
@@ -105,11 +105,12 @@ def open(
         records: Any = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
         if columns is not None and isinstance(records, TakesColumns):
             records = records.only(tuple(dict.fromkeys((*columns, *(image_columns or ())))))
+        only = None if columns is None else {*columns, *(image_columns or ())}
         if image_columns is None and records.format not in TEXT_FORMATS:
-            node = _node(records, codec, stored)
+            node = _node(records, codec, stored, only)
         else:
             rows, images = as_paths(records.format, stored)
-            node = with_images(_node(records, codec, rows), image_columns, in_schema=images)
+            node = with_images(_node(records, codec, rows, only), image_columns, in_schema=images)
         features = list(node.schema.values())
         if isinstance(node, TableNode) or any(feature.encoding is not None for feature in features):
             node = decode_images(node, decode=decode, given=given)
@@ -205,13 +206,13 @@ def _is_csv(records: Any) -> TypeGuard[CsvRecords]:
     return getattr(records, "format", None) == "csv"
 
 
-def _node(records: Any, codec: str | None, schema: Schema | None) -> Node:
+def _node(records: Any, codec: str | None, schema: Schema | None, only: Collection[str] | None) -> Node:
     if _is_csv(records) and codec in (None, "csv"):
         return CsvNode(records, csv_codec(records, schema))
     check_codec(records, codec)
     if not isinstance(records, FramedRecords) and is_table(records):
         return table_node(records, schema)
-    return RecordNode(records, codec_of(records, codec=codec, schema=schema))
+    return RecordNode(records, codec_of(records, codec=codec, schema=schema, only=only))
 
 
 def check_codec(records: Records | Table, codec: str | None) -> None:
@@ -238,8 +239,14 @@ def check_codec(records: Records | Table, codec: str | None) -> None:
         )
 
 
-def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
-    """The codec for records: the named one, or the one that the first records show."""
+def codec_of(
+    records: Any,
+    *,
+    codec: str | None,
+    schema: Schema | Mapping[str, Feature] | None,
+    only: Collection[str] | None = None,
+) -> Any:
+    """The codec for records: the named one, or the one that the first records show. ``only`` these features are wanted."""
     check_codec(records, codec)
     given = None if schema is None else Schema(schema)
     if _is_csv(records) and codec in (None, "csv"):
@@ -248,11 +255,11 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
         return RawCodec(None if given is None else given.select(["record"])["record"].encoding)
     by_default = format_named(records.format).codec
     if codec == "sagemaker_record" or (codec is None and by_default == "sagemaker_record"):
-        record_codec = sagemaker_record_codec(records, _sample(records), given, named=codec is not None)
+        record_codec = sagemaker_record_codec(records, _sample(records), given, named=codec is not None, only=only)
         if record_codec is not None:
             return record_codec
     try:
-        found = infer_schema(_sample(records), given=given)
+        found = infer_schema(_sample(records), given=given, only=only)
     except DataError as error:
         raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
     if codec is None and found.codec == "raw" and given is None:
@@ -261,7 +268,9 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
         from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 
         return SageMakerRecordCodec(given or Schema({}))  # nothing shows Examples: the schema decides
-    return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
+    return ExampleCodec(
+        found.schema if given is None else given, lists=found.lists, mixed=found.mixed, shared=found.shared
+    )
 
 
 def _any(sample: Iterator[Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,7 +220,12 @@ def _examine_block(runs: list[RecordRun], records: CsvRecords) -> list[Facts]:
 
 
 def sagemaker_record_codec(
-    records: Any, sample: Iterable[Any], given: Schema | None, *, named: bool
+    records: Any,
+    sample: Iterable[Any],
+    given: Schema | None,
+    *,
+    named: bool,
+    only: Collection[str] | None = None,
 ) -> SageMakerRecordCodec | None:
     """The codec for records that may be SageMaker Records, found from a sample of them. It is imported only here.
 
@@ -229,20 +234,21 @@ def sagemaker_record_codec(
         sample: Blocks of payloads.
         given: Their schema, where the caller knows it.
         named: Whether the caller says that they are Records.
+        only: The features that are wanted, if the caller knows them. With ``given``, those in it.
 
     Returns:
         ``None`` where they are not, and the caller did not say so.
 
     Raises:
         CorruptRecord: The caller said that they are, and they are not.
-        SchemaMismatch: A feature holds different kinds of tensors.
+        SchemaMismatch: A wanted feature holds different kinds of tensors.
     """
     from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
     from headrace.codecs.sagemaker_record.infer import infer_records
 
     blocks = list(sample)
     try:
-        found = infer_records(blocks)
+        found = infer_records(blocks, only if given is None else given)
     except DataError as error:
         raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
     if found is not None:

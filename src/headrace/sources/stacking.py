@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -131,8 +131,6 @@ def stack_values(values: list[Any], name: str) -> Any:
         return _nest(values, name)
     if hasattr(first, "tocsr"):
         return join([value.reshape((1, -1)).tocsr() for value in values])
-    if types <= {list, tuple} and (texts := _texts_in(values)) is not None:
-        return _stack_strings(texts)
     return _stack_arrays(values, types, name)
 
 
@@ -190,7 +188,10 @@ def _stack_alike(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]]) -> 
 
 def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: list[Any], name: str) -> Any:
     if any(dtype.kind in "SU" for dtype in dtypes):
-        _check_arrays_of_text(arrays, values, name)
+        kept = _keep_text(arrays, values, name)
+        if kept is not arrays:
+            column = _join(kept, {array.dtype for array in kept}, values, name)
+            return column if column is not values else _nest_lists(values, name)
     if all(array.shape == arrays[0].shape for array in arrays):
         return without_objects(_stack_alike(arrays, dtypes))
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
@@ -213,32 +214,29 @@ def _align(arrays: list[Any], name: str) -> list[Any]:
         raise error.relocated(Where(feature=name)) from error
 
 
-def _check_arrays_of_text(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> None:
-    """Refuse rows of different kinds, and lists that mix them: NumPy would turn numbers among text into text."""
+def _keep_text(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> list[npt.NDArray[Any]]:
+    """Arrays of text or bytes: of objects where lists hold values that end in NULs, which NumPy drops.
+
+    Rows of different kinds are refused, and so are lists that mix them: NumPy would turn numbers among text into text.
+    """
     filled = [at for at, array in enumerate(arrays) if array.size]
     kinds = ["SUO".find(arrays[at].dtype.kind) for at in filled]
+    ends_in_nul = False
     for at, kind in zip(filled, kinds, strict=True):
         if kind != kinds[0]:
             raise _other_kind(at, name, values[filled[0]], values[at])
         if isinstance(values[at], (list, tuple)) and kind in (0, 1):
-            text = str if kind else bytes
-            flat = np.asarray(values[at], object).reshape(-1).tolist()
-            other = next((value for value in flat if not isinstance(value, text)), None)
-            if other is not None:
-                raise _other_kind(at, name, text(), other)
-
-
-def _texts_in(rows: list[Any]) -> list[Strings] | None:
-    """Lists of text or bytes, of which some end in NULs, as rows of strings. NumPy would drop the NULs. ``None`` for anything else."""
-    if not all(isinstance(row, (list, tuple)) for row in rows):
-        return None
-    for kind in (str, bytes):
-        nul = "\0" if kind is str else b"\0"
-        first = next((row[0] for row in rows if row), None)
-        if isinstance(first, kind) and all(isinstance(value, kind) for row in rows for value in row):
-            has_nul = any(value.endswith(nul) for row in rows for value in row)
-            return [Strings.from_values(row, is_text=kind is str) for row in rows] if has_nul else None
-    return None
+            text: Any = str if kind else bytes
+            items = values[at]
+            if set(map(type, items)) != {text}:  # lists of lists, or other values
+                items = np.asarray(items, object).reshape(-1).tolist()
+                other = next((item for item in items if not isinstance(item, text)), None)
+                if other is not None:
+                    raise _other_kind(at, name, text(), other)
+            ends_in_nul = ends_in_nul or any(map(text.endswith, items, repeat("\0" if kind else b"\0")))
+    if not ends_in_nul:
+        return arrays
+    return [np.asarray(value, object) if array.size else array for value, array in zip(values, arrays, strict=True)]
 
 
 def check_kinds(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:

@@ -276,7 +276,7 @@ def _checker(records: Any, codec: str | None, schema: Schema | Mapping[str, Feat
     free = {
         name: Feature(f.dtype, (None, None) if name in found.lists else (None,)) for name, f in found.schema.items()
     }
-    return ExampleCodec(Schema(free), lists=found.lists, mixed=found.mixed)
+    return ExampleCodec(Schema(free), lists=found.lists, mixed=found.mixed, shared=found.shared)
 
 
 def _payload_faults(checker: Any, stretch: Checked) -> Iterator[DataError]:

@@ -21,7 +21,7 @@ from headrace.sources.stacking import copy_example, schema_of, widen
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import batches_of, open_writer, rows_of, slice_rows, storable
 from headrace.writing.target import Target
-from headrace.writing.writer import BLOCK_EXAMPLES, Writer, as_examples, infer_schema
+from headrace.writing.writer import BLOCK_EXAMPLES, Writer, as_examples, infer_schema, single_columns
 
 __all__ = ["write", "write_records"]
 
@@ -88,6 +88,8 @@ def write(
     word(codec, "codec")
     progress = flag(progress, "progress")
     target = Target.of(path, format=format, compression=compression, shards=shards)
+    if isinstance(examples, Mapping) and schema is None and not hasattr(examples, "tocsr"):
+        examples = single_columns(examples, target)
     examples = as_examples(examples)
     if isinstance(examples, Source):
         examples = storable(examples, target.format)

@@ -29,10 +29,11 @@ from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from headrace.writing.target import Target
 
-__all__ = ["BLOCK_EXAMPLES", "Writer", "as_examples", "infer_schema"]
+__all__ = ["BLOCK_EXAMPLES", "Writer", "as_examples", "infer_schema", "single_columns"]
 
 BLOCK_BYTES = 1 << 20  # encoded, framed and written at a time: small enough to stay in a processor cache
 BLOCK_EXAMPLES = 1024
+PYTHON_NUMBERS = frozenset({bool, int, float})
 MOST_SINGLE = float(np.finfo(np.float32).max)
 MOST_SQUARES = 2.0**48
 """Numbers whose squares add up to less are below 2**24, so that float32 holds integers among them."""
@@ -109,7 +110,7 @@ class Writer(Closing):
         """
         self._check_open()
         self._flush()
-        columns = as_columns(batch)
+        columns = as_columns(single_columns(batch, self.target) if self.schema is None else batch)
         n = rows_of(columns)
         if self.schema is not None and n:
             self._refuse_others(self.schema, columns)
@@ -262,12 +263,14 @@ def _single(value: Any) -> Any:
     if type(value) is float:
         return value if MOST_SINGLE < abs(value) < np.inf else np.float32(value)
     if isinstance(value, (list, tuple)) and any(isinstance(item, (float, list, tuple)) for item in value):
+        if _has_float64(value):
+            return value
         try:
             array = np.asarray(value)
         except ValueError:  # lists of different lengths
             return [_single(item) for item in value]
         if array.dtype != np.float64:
-            return array
+            return array if array.dtype.kind in "biufc" else value  # NumPy changes text, and numbers among text
         if np.vdot(array, array) < MOST_SQUARES:
             return array.astype(np.float32)
         try:
@@ -277,6 +280,24 @@ def _single(value: Any) -> Any:
         sizes = np.abs(array)
         return array if ((sizes > MOST_SINGLE) & (sizes < np.inf)).any() else array.astype(np.float32)
     return value
+
+
+def _has_float64(values: Sequence[Any]) -> bool:
+    """Whether lists hold a NumPy float64, which is also a Python float, or an array of them."""
+    if PYTHON_NUMBERS.issuperset(map(type, values)):
+        return False
+    return any(
+        _has_float64(value) if isinstance(value, (list, tuple)) else getattr(value, "dtype", None) == np.float64
+        for value in values
+    )
+
+
+def single_columns(batch: Mapping[str, Any], target: Target) -> Mapping[str, Any]:
+    """Columns whose lists hold floats as an Example stores them: see :func:`_single`."""
+    lists = [name for name, column in batch.items() if isinstance(column, (list, tuple))]
+    if not lists or not _stores_float32(target.format):
+        return batch
+    return {**batch, **{name: list(map(_single, batch[name])) for name in lists}}
 
 
 def as_examples(given: Any) -> Source | dict[str, Any] | Iterable[Example]:

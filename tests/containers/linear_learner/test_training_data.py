@@ -222,6 +222,17 @@ def test_records_have_one_label(tmp_path, count):
         refused(tmp_path, ["x.pbr", "one label in each record", f"({count},)"], **options)
 
 
+def test_records_have_all_features_also_sparse_ones(tmp_path):
+    file = io.BytesIO()
+    write_spmatrix_to_sparse_tensor(file, scipy.sparse.csr_matrix(np.ones((2, 3), np.float32)), np.zeros(2, np.float32))
+    lacking = Record()
+    lacking.label["values"].float32_tensor.values.append(1)
+    lacking = _native.frame_recordio_payloads([lacking.SerializeToString()]).tobytes()
+    put(tmp_path, "train/x.pbr", file.getvalue() + lacking)
+    message = ["x.pbr", "the tensor 'values' in every record", "none in some of the first"]
+    refused(tmp_path, message, channels={"train": RECORDIO})
+
+
 def test_records_of_other_types(tmp_path):
     features, labels = examples(5)
     put(tmp_path, "train/x.pbr", dense(features.astype(np.float64), labels))

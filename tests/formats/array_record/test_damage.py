@@ -441,3 +441,34 @@ def test_two_damaged_chunks_without_a_footer(path, first, second):
     assert seen == payloads[:3]
     with pytest.raises(CorruptRecord):
         len(records), list(records)
+
+
+@pytest.mark.parametrize("end", [b"A", b"longer" * 30])
+def test_files_that_were_concatenated(path, tmp_path, end):
+    """Read in order they are an error, also where the second footer is where the first file has its own."""
+    one, two = [b"A0", b"A1"], [b"B0", end]
+    data = [Path(write(tmp_path / f"{k}.array_record", payloads)).read_bytes() for k, payloads in enumerate((one, two))]
+    path.write_bytes(b"".join(data))
+    with pytest.raises(CorruptFile, match="footer"):
+        len(ArrayRecordRecords([str(path)]))
+    skipping = ArrayRecordRecords([str(path)], on_corrupt="skip")
+    assert [bytes(view) for view in skipping] == [*one, *two]
+    assert skipping.skipped.records == 0
+    assert salvage(path, tmp_path / "saved.array_record").records == 4
+    assert [bytes(view) for view in ArrayRecordRecords([str(tmp_path / "saved.array_record")])] == [*one, *two]
+    for cut in (BLOCK, BLOCK + 10, 2 * BLOCK - 200):  # without the last postscript, or without the last footer
+        path.write_bytes(b"".join(data)[:-cut])
+        found = [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")]
+        assert found == [*one, *two][: len(found)]
+        assert len(found) >= 2
+
+
+@pytest.mark.parametrize("compression", CODECS)
+@pytest.mark.parametrize("at", [64, 3000, BLOCK, BLOCK + 30])
+def test_an_inserted_byte_makes_no_records_of_the_end_of_a_file(path, tmp_path, compression, at):
+    payloads = some_payloads(20, most=2 if at < BLOCK else 8000)
+    data = Path(write(tmp_path / "x.array_record", payloads, compression=compression)).read_bytes()
+    path.write_bytes(data[:at] + b"\0" + data[at:])
+    found = [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")]
+    assert not [payload for payload in found if payload not in payloads]
+    assert any(stretch.faults for stretch in verify_records(ArrayRecordRecords([str(path)])))

@@ -6,16 +6,17 @@ Source of the format: TensorFlow's ``tensorflow/core/example/{example,feature}.p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace._faults import describe
-from headrace.codecs.example.columns import Column, Spec, column_of
+from headrace._faults import describe, describe_payload
+from headrace.codecs.example.columns import CONTEXT, FLOAT, INT, Column, Spec, column_of
 from headrace.codecs.example.keys import KeyedColumn, keyed_column_of
-from headrace.codecs.values import all_faults, refuse_missing
+from headrace.codecs.values import add_axes, all_faults, refuse_missing
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -33,8 +34,10 @@ class ExampleCodec:
         lists: Names of features that are feature lists of SequenceExamples, in addition to those whose type says so
             (``steps``) and those with two varying axes. A context feature that shares its name with a feature list is called
             ``context/NAME``.
-        mixed: Names of features with integers in some records and floats in others; read as ``float64``.
-        sole: Names of feature lists that must not be plain features instead; by default those not in ``lists``.
+        mixed: Names of features with integers in some records and floats in others; read as ``float64``. Batches with integers for
+            other features of ``float64`` are decoded twice.
+        shared: Names of feature lists that are plain features, too, in addition to those whose ``context/NAME`` is in the schema. Any
+            other list must not be a plain feature instead.
     """
 
     name = "example"
@@ -45,7 +48,7 @@ class ExampleCodec:
         *,
         lists: frozenset[str] = frozenset(),
         mixed: frozenset[str] = frozenset(),
-        sole: frozenset[str] | None = None,
+        shared: frozenset[str] = frozenset(),
     ) -> None:
         self.schema = schema
         features = list(schema.items())
@@ -53,7 +56,7 @@ class ExampleCodec:
             name for name, feature in features if feature.steps or _varies_twice(feature)
         }
         self.mixed = mixed
-        self.sole: frozenset[str] = self.lists - lists if sole is None else sole
+        self.shared: frozenset[str] = shared | {name for name in self.lists if CONTEXT + name in schema}
         self._columns: list[Column | KeyedColumn] = [
             column_of(
                 name,
@@ -72,7 +75,7 @@ class ExampleCodec:
             (column, self._is_plain and isinstance(column, Column) and column.direct) for column in self._columns
         ]
         self._shared = _first_shared(self._columns)
-        self._decoder = _native.ExampleDecoder(self._specs, sorted(self.sole))
+        self._decoder = _native.ExampleDecoder(self._specs, sorted(self.lists - self.shared))
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
         """Decode ``n`` payloads.
@@ -90,6 +93,8 @@ class ExampleCodec:
         try:
             parts = self._decoder.decode(spans)
         except _native.FormatError as error:
+            if self._is_integer_in_float64(error):
+                return self._of_integers.decode_batch(spans)
             if error.record > 0:
                 self.decode_batch(
                     spans.part(0, error.record)
@@ -115,11 +120,23 @@ class ExampleCodec:
             raise min(faults, key=lambda fault: fault.where.record or 0)
         return batch
 
+    def _is_integer_in_float64(self, error: _native.FormatError) -> bool:
+        """Whether a record holds integers where the schema says ``float64``, and floats were expected."""
+        if error.fault != "wrong_kind" or (error.expected, error.found) != (FLOAT, INT):
+            return False
+        return self.schema[self._owners[error.feature]].dtype == "float64"
+
+    @cached_property
+    def _of_integers(self) -> ExampleCodec:
+        """A slower codec, which takes integers where the schema says ``float64``."""
+        mixed = self.mixed.union(self.schema, (spec[0] for spec in self._specs))
+        return ExampleCodec(self.schema, lists=self.lists, mixed=mixed, shared=self.shared)
+
     def _as_error(self, error: _native.FormatError) -> DataError:
         """The error for a fault in a payload. Only wire faults have an offset; for others, native code reports 0."""
         features = self._owners
         if error.fault in ("wire", "truncated"):
-            return describe(error, Where(record=error.record), features)
+            return describe_payload(error, Where(record=error.record), features)
         place = Where(record=error.record, feature=features[error.feature] if error.feature >= 0 else None)
         if error.fault == "range":
             whole = int(np.uint64(error.found).astype(np.int64))
@@ -161,7 +178,11 @@ class ExampleCodec:
         refuse_missing(self.schema, batch)
         if self._shared is not None:
             raise self._shared.relocated(Where())  # a new instance, so that each has its own traceback
-        encoded = [part for column in self._columns for part in column.encoded(batch[column.name], n)]
+        encoded = [
+            part
+            for column in self._columns
+            for part in column.encoded(add_axes(batch[column.name], column.feature.shape), n)
+        ]
         try:
             return _native.encode_examples(encoded, n, head, tail, align)
         except _native.FormatError as error:
@@ -172,17 +193,17 @@ class ExampleCodec:
 
     def narrowed(self, names: tuple[str, ...]) -> ExampleCodec:
         """A codec for only these features."""
-        return ExampleCodec(self.schema.select(names), lists=self.lists, mixed=self.mixed, sole=self.sole)
+        return ExampleCodec(self.schema.select(names), lists=self.lists, mixed=self.mixed, shared=self.shared)
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
         """The errors in these payloads, at most one per payload. ``where.record`` is the position of the payload."""
         return all_faults(self.decode_batch, spans)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "lists": self.lists, "mixed": self.mixed, "sole": self.sole}
+        return {"schema": self.schema, "lists": self.lists, "mixed": self.mixed, "shared": self.shared}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["schema"], lists=state["lists"], mixed=state["mixed"], sole=state["sole"])  # type: ignore[misc]
+        self.__init__(state.pop("schema"), **state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"ExampleCodec({list(self.schema)})"

@@ -15,7 +15,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["Column", "Encoded", "Part", "Spec", "column_of"]
+__all__ = ["CONTEXT", "FLOAT", "INT", "Column", "Encoded", "Part", "Spec", "column_of", "name_of"]
 
 
 BYTES, FLOAT, INT, EITHER, TEXT = 1, 2, 3, 4, 5
@@ -61,9 +61,31 @@ def column_of(
         )
     if key is None:
         bare = name.removeprefix(CONTEXT)
-        key = bare if not is_list and name.startswith(CONTEXT) and bare in lists else name
+        key = bare if not is_list and name.startswith(CONTEXT) and name_of(bare, lists) == name else name
+    if mixed or (dtype == "float64" and _rounds(feature.default)):
+        kind = EITHER  # which is stored as float64
     make = TextColumn if kind in (BYTES, TEXT) else NumberColumn
-    return make(name, key, feature, EITHER if mixed else kind, is_list=is_list, is_fixed=is_fixed)
+    return make(name, key, feature, kind, is_list=is_list, is_fixed=is_fixed)
+
+
+def name_of(key: str, lists: frozenset[str]) -> str:
+    """The name of a plain feature of records with these feature lists: ``context/KEY`` if a list has its name, or the name that it has then.
+
+    >>> [name_of(key, frozenset({"a"})) for key in ("a", "b", "context/a", "context/b")]
+    ['context/a', 'b', 'context/context/a', 'context/b']
+    """
+    bare = key
+    while bare not in lists and bare.startswith(CONTEXT):
+        bare = bare.removeprefix(CONTEXT)
+    return CONTEXT + key if bare in lists else key
+
+
+def _rounds(default: Any) -> bool:
+    """Whether float32 does not hold a default."""
+    if default is None:
+        return False
+    with np.errstate(over="ignore"):
+        return not np.array_equal(np.asarray(default, np.float32), np.asarray(default, np.float64), equal_nan=True)
 
 
 def _kind(name: str, dtype: str, stored: np.dtype[Any]) -> int:

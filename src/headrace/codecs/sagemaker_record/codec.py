@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace._faults import describe
+from headrace._faults import describe, describe_payload
 from headrace.codecs.sagemaker_record.columns import BYTES, NOTHING, Place, RecordColumn, column_of, place_of
 from headrace.codecs.sagemaker_record.infer import explain
-from headrace.codecs.values import all_faults, refuse_missing
+from headrace.codecs.values import add_axes, all_faults, refuse_missing
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
@@ -78,7 +78,8 @@ class SageMakerRecordCodec:
                 self.decode_batch(
                     spans.part(0, error.record)
                 )  # raises earlier if a check outside native code fails first
-            raise explain(error, spans, self.schema, self.places) from error
+            kinds = [column.kind for column in self._columns]
+            raise explain(error, spans, self.schema, self.places, kinds) from error
         batch: Batch = {}
         faults: list[DataError] = []
         for column, part in zip(self._columns, parts, strict=True):
@@ -120,7 +121,7 @@ class SageMakerRecordCodec:
             NoSuchFeature, SchemaMismatch, UnsupportedData: The columns do not match the schema, or encoding would lose information.
         """
         refuse_missing(self.schema, batch)
-        columns = [column.encoded(batch[column.name], n) for column in self._columns]
+        columns = [column.encoded(add_axes(batch[column.name], column.feature.shape), n) for column in self._columns]
         try:
             return _native.encode_records(columns, n, head, tail, align)
         except _native.FormatError as error:
@@ -218,7 +219,7 @@ def read_message(payload: Any, where: Where | None = None) -> RecordMessage:
     try:
         features, label, *strings = _native.parse_record(payload)
     except _native.FormatError as error:
-        raise describe(error, where or Where()) from error
+        raise describe_payload(error, where or Where()) from error
     texts = [None if text is None else _text(text) for text in strings]
     return RecordMessage(_tensors(features), _tensors(label), *texts)
 

@@ -126,6 +126,7 @@ def column_of(name: str, feature: Feature, place: Place, kind: int | None) -> Re
     Raises:
         UnsupportedData: A Record cannot hold such a feature.
     """
+    _check_default(name, feature)
     if place.field > LABEL:
         if not feature.is_text or feature.shape:
             raise _cannot_hold(name, feature, "one text, Feature('str')")
@@ -135,6 +136,18 @@ def column_of(name: str, feature: Feature, place: Place, kind: int | None) -> Re
     own = _own_kind(name, feature)
     kind = kind if _suits(kind, own, feature) else own
     return (CsrColumn if feature.sparse else TensorColumn)(name, feature, place, kind or own)
+
+
+def _check_default(name: str, feature: Feature) -> None:
+    if feature.default is None:
+        return
+    expected = ""
+    if feature.sparse:
+        expected = "the default 0 for a sparse feature, which makes an empty row" if np.any(feature.default) else ""
+    elif not feature.is_fixed:
+        expected = "a default only with a fixed shape; a missing feature of varying length is empty"
+    if expected:
+        raise UnsupportedData(Where(feature=name), expected=expected, found=repr(feature))
 
 
 def _own_kind(name: str, feature: Feature) -> int:

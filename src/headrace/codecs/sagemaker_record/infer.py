@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace import _native
-from headrace._faults import describe
+from headrace._faults import describe, describe_payload
 from headrace.codecs.sagemaker_record.columns import (
     BYTES,
     FEATURE,
@@ -46,7 +46,7 @@ class RecordInference:
     kinds: dict[str, int]
 
 
-def infer_records(blocks: Iterable[_native.Spans]) -> RecordInference | None:
+def infer_records(blocks: Iterable[_native.Spans], only: Collection[str] | None = None) -> RecordInference | None:
     """Infer the schema of these records.
 
     A feature with keys is sparse, and as wide as its stored shapes (``None`` if they differ); a shape without values and
@@ -54,17 +54,18 @@ def infer_records(blocks: Iterable[_native.Spans]) -> RecordInference | None:
     shape it has ``(k,)`` for ``k`` values in every record, ``()`` for one value (``(1,)`` for ``values``, the feature
     vector), and ``(None,)`` if the number varies or some records lack it. Bytes that are UTF-8 without control characters
     in every record are ``"str"``; bytes that all begin like the same kind of image have its ``encoding``. A string that
-    some records lack has the default ``""``. Keys that never hold a tensor are omitted.
+    some records lack has the default ``""``, and a sparse feature the default 0, an empty row. Keys that never hold a tensor are omitted.
 
     Args:
         blocks: The sample.
+        only: The features that are wanted, if known. Others of several kinds are left out.
 
     Returns:
         ``None`` if these are not Records: at least half of the payloads do not parse as Records, or none has a tensor.
 
     Raises:
         CorruptRecord: The checksum of the very first record is wrong.
-        SchemaMismatch: A feature holds different kinds of tensors.
+        SchemaMismatch: A wanted feature holds different kinds of tensors.
     """
     scanner = _native.RecordScanner()
     for spans in blocks:
@@ -80,6 +81,8 @@ def infer_records(blocks: Iterable[_native.Spans]) -> RecordInference | None:
     if not any(place.field <= LABEL for place in facts):
         return None
     places = names_of(facts)
+    if only is not None:
+        places = {name: place for name, place in places.items() if name in only or len(_kinds(facts[place])) < 2}
     features = {name: _feature(name, place, facts[place], scanner.records) for name, place in places.items()}
     kinds = {name: _kind(name, facts[place]) for name, place in places.items() if place.field <= LABEL}
     return RecordInference(Schema(features), places, kinds)
@@ -95,19 +98,24 @@ def _feature(name: str, place: Place, facts: Facts, records: int) -> Feature:
         return Feature(dtype, _dense(place, facts, everywhere=everywhere), encoding=encoding)
     if facts["sparse"] or facts["shape_only"] == facts["records"]:
         same = facts["narrowest"] == facts["widest"]
-        return Feature(DTYPES[kind], (facts["widest"] if same else None,), sparse=True)
+        width = facts["widest"] if same else None
+        return Feature(DTYPES[kind], (width,), sparse=True, default=None if everywhere else 0)
     return Feature(DTYPES[kind], _dense(place, facts, everywhere=everywhere))
 
 
+def _kinds(facts: Facts) -> list[int]:
+    return [kind for kind in DTYPES if facts["kinds"][kind]]
+
+
 def _kind(name: str, facts: Facts) -> int:
-    held = [kind for kind in DTYPES if facts["kinds"][kind]]
+    held = _kinds(facts)
     if len(held) == 1:
         return held[0]
     raise SchemaMismatch(
         Where(feature=name),
         expected="one kind of tensor in all records",
         found=", ".join(f"{DTYPES[kind]} in {facts['kinds'][kind]}" for kind in held),
-        hint="Give a schema without it, or read the records with codec='raw'.",
+        hint=KIND_HINT,
     )
 
 
@@ -132,6 +140,8 @@ HINT = "Pass a schema= that says what the records hold."
 VARIES_HINT = "If the number varies, use None in the schema's shape: Feature(dtype, (None,))."
 WIDTH_HINT = "Where widths differ, the schema's shape needs None: Feature(dtype, (None,), sparse=True)."
 MISSING_HINT = "Give the feature a default=, or the shape (None,) if it may be absent."
+ABSENT_ROW_HINT = "Give the feature default=0 if it may be absent: its rows are empty there."
+KIND_HINT = "Give a schema without it, or read the records with codec='raw'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,31 +169,37 @@ class TensorFacts:
         return f"a dense {kind} tensor of {self.values} values"
 
 
-def explain(error: _native.FormatError, spans: _native.Spans, schema: Schema, places: Mapping[str, Place]) -> DataError:
-    """The error for a fault in record ``error.record`` of ``spans``."""
+def explain(
+    error: _native.FormatError, spans: _native.Spans, schema: Schema, places: Mapping[str, Place], kinds: Sequence[int]
+) -> DataError:
+    """The error for a fault in record ``error.record`` of ``spans``. ``kinds`` are the tensor types of the features."""
     names = list(schema)
     if not 0 <= error.feature < len(names):
         return _in_payload(error)
     name = names[error.feature]
     where = Where(record=error.record, feature=name)
     if error.fault == "missing":
-        return SchemaMismatch(
-            where, expected=_describe_feature(schema[name]), found="none in this record", hint=MISSING_HINT
-        )
+        hint = ABSENT_ROW_HINT if schema[name].sparse else MISSING_HINT
+        return SchemaMismatch(where, expected=_describe_feature(schema[name]), found="none in this record", hint=hint)
     if error.fault in ("wire", "truncated"):
-        return describe(error, where)
+        return describe_payload(error, where)
     if error.fault == "range":
         return CorruptRecord(where, expected=f"keys below the width {error.expected}", found=f"the key {error.found}")
     try:
         found = _tensor(spans, error.record, places[name])
     except _native.FormatError as damage:  # The tensor does not parse at all: a varint without an end.
-        return describe(damage, where)
+        return describe_payload(damage, where)
+    kind = DTYPES.get(kinds[error.feature])
+    if error.fault == "wrong_kind" and kind not in (None, schema[name].dtype) and not schema[name].is_text:
+        stored = Feature(kind, schema[name].shape, sparse=schema[name].sparse)
+        expected = f"{_describe_feature(stored)}, as in other records"
+        return SchemaMismatch(where, expected=expected, found=str(found), hint=KIND_HINT)
     return _mismatch(error.fault, where, schema[name], found)
 
 
 def _in_payload(error: _native.FormatError) -> DataError:
     known = error.fault in ("wire", "truncated") and error.offset > 0
-    fault = describe(error, Where(record=error.record, offset=error.offset if known else None))
+    fault = describe_payload(error, Where(record=error.record, offset=error.offset if known else None))
     if known:
         return fault
     place = Where(record=error.record)

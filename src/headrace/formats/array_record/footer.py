@@ -73,7 +73,19 @@ def read_footer(file: HasBuffer) -> Footer:
         raise _corrupt(file, f"{error.fault.expected} in the footer", error.fault.found, begin) from error
     if found is None:
         raise _corrupt(file, "a footer that describes the chunks before it", "one that cannot", begin)
+    _check_place(file, begin)
     return found
+
+
+def _check_place(file: HasBuffer, begin: int) -> None:
+    """Check that only the postscript follows a footer. Files that were concatenated end in that of the last one."""
+    table, _, _ = _native.scan_chunks(file.buffer, begin, most=1, verify=False)
+    last = file.size - BLOCK_BYTES
+    # Between them is padding, which may take another block. The least file has two.
+    if not 0 <= last - int(table[0, 1]) < LEAST_BYTES:
+        raise _corrupt(
+            file, f"a footer right before the postscript at byte {last:#x}", f"one at byte {begin:#x}", begin
+        )
 
 
 def footer_begin(file: HasBuffer) -> int:

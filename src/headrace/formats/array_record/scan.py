@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +12,7 @@ from headrace import _native
 from headrace._faults import describe
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, Where
-from headrace.formats.array_record.footer import BLOCK_BYTES, Footer, as_footer, read_footer
+from headrace.formats.array_record.footer import Footer, as_footer, read_footer
 from headrace.formats.array_record.unpack import BadChunk, open_chunks
 from headrace.io.local.mapped import MappedFile
 
@@ -21,6 +22,8 @@ __all__ = ["Damage", "ScanResult", "scan_file"]
 RECORD_TYPES = (ord("r"), ord("t"))
 STEP = 4096
 DECODED_BYTES = 4 << 20  # at a time
+MOST_OPTIONS, MOST_ENTRY = 4096, 64
+"""The most bytes of a footer: for the options of the writer, and for each chunk."""
 BEGIN, END, TYPE, COUNT, DECODED = range(5)  # columns of the native table
 
 
@@ -97,17 +100,28 @@ def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True,
 def _leave_out_undecodable(file: MappedFile, found: ScanResult) -> None:
     """Drop chunks that do not decode: with correct hashes if a faulty writer made them, or damaged ones if ``verify=False``."""
     intact = np.ones(len(found.chunks), bool)
-    begins, start = found.begins, 0
+    for number, opened in _open_each(file, found.begins):
+        if isinstance(opened, BadChunk):
+            begin, end, _, count, _ = found.chunks[number].tolist()
+            found.damage.append(Damage(opened.fault, begin, end, count))
+            intact[number] = False
+    found.chunks = found.chunks[intact]
+
+
+def _open_each(file: MappedFile, begins: Indices) -> Iterator[tuple[int, _native.Chunks | BadChunk]]:
+    """Chunks, many at a time, with the number of the first of them; for one that does not decode, the error."""
+    start = 0
     while start < len(begins):
         try:
-            start += len(open_chunks(file, begins[start : start + STEP], verify=False, most_bytes=DECODED_BYTES))
+            chunks = open_chunks(file, begins[start : start + STEP], verify=False, most_bytes=DECODED_BYTES)
         except BadChunk as error:
-            bad = start + error.number
-            begin, end, _, count, _ = found.chunks[bad].tolist()
-            found.damage.append(Damage(error.fault, begin, end, count))
-            intact[bad] = False
-            start = bad + 1
-    found.chunks = found.chunks[intact]
+            if error.before is not None:
+                yield start, error.before
+            yield start + error.number, error
+            start += error.number + 1
+        else:
+            yield start, chunks
+            start += len(chunks)
 
 
 def _pass(file: MappedFile, error: _native.FormatError, found: ScanResult) -> int:
@@ -151,21 +165,60 @@ def _set_footer_apart(file: MappedFile, found: ScanResult, fault: CorruptFile | 
 
 
 def _footer_among(file: MappedFile, found: ScanResult) -> Footer | None:
-    """The footer, if only what follows it is damaged. A postscript without its footer is removed."""
-    if len(found.chunks) and _is_postscript(file, int(found.chunks[-1, BEGIN])):
-        found.chunks = found.chunks[:-1]
-    footer = _footer_at(file, int(found.chunks[-1, BEGIN])) if len(found.chunks) else None
-    # A real footer lists the chunks found. Anything else is a record that happens to parse as a footer.
-    listed = footer is not None and np.isin(found.begins[:-1], footer.begins)
+    """Leave out all footers and postscripts. Return the footer, if there is one, and no chunk of records follows it.
+
+    There may be several in files that were concatenated, and any place in files that bytes were added to.
+    """
+    candidates = np.flatnonzero(found.chunks[:, DECODED] <= MOST_OPTIONS + MOST_ENTRY * found.counts)
+    footers: dict[int, Footer] = {}
+    is_postscript = np.zeros(len(found.chunks) + 1, bool)
+    for first, opened in _open_each(file, found.begins[candidates]):
+        if isinstance(opened, BadChunk):
+            continue
+        numbers = candidates[first : first + len(opened)]
+        spans, stops = opened.spans(), np.cumsum(found.counts[numbers]).tolist()
+        for number, start, stop in zip(numbers.tolist(), [0, *stops], stops, strict=False):
+            records, begin = spans.part(start, stop), int(found.begins[number])
+            if _is_postscript(records, begin):
+                is_postscript[number] = True
+            elif _is_like_footer(records) and (footer := _footer_at(file, begin)) is not None:
+                footers[number] = footer
+    others = ~is_postscript[:-1]
+    others[list(footers)] = False
+    chunks = found.chunks[others]
+    # Anything else is a record that happens to parse as a footer.
+    footers = {number: one for number, one in footers.items() if is_postscript[number + 1] or _is_of(one, chunks)}
+    others = ~is_postscript[:-1]
+    others[list(footers)] = False
+    last = int(np.flatnonzero(others)[-1]) if others.any() else -1
+    found.chunks = found.chunks[others]
+    number, footer = next(iter(footers.items()), (-1, None))
+    if len(footers) != 1 or footer is None or number < last:
+        return None
+    listed = np.isin(found.begins, footer.begins)
     return footer if np.all(listed) or np.mean(listed) > 0.5 else None
 
 
-def _is_postscript(file: MappedFile, begin: int) -> bool:
+def _is_of(footer: Footer, chunks: npt.NDArray[np.int64]) -> bool:
+    """Whether a footer describes these chunks, most of them, or some of them and few others. Their places may have changed."""
+    there = set(map(tuple, chunks[:, (DECODED, COUNT)].tolist()))
+    described = set(zip(footer.decoded_sizes.tolist(), footer.counts.tolist(), strict=True))
+    return not there or 2 * len(there & described) > min(len(there), len(described))
+
+
+def _is_postscript(records: _native.Spans, begin: int) -> bool:
     try:
-        footer = _native.parse_postscript(open_chunks(file, np.array([begin], np.int64), verify=True).spans())
-    except (BadChunk, _native.FormatError):
+        return _native.parse_postscript(records) < begin
+    except _native.FormatError:
         return False
-    return begin % BLOCK_BYTES == 0 and footer < begin
+
+
+def _is_like_footer(records: _native.Spans) -> bool:
+    try:
+        _native.parse_footer(records)
+    except _native.FormatError:
+        return False
+    return True
 
 
 def _footer_at(file: MappedFile, begin: int) -> Footer | None:

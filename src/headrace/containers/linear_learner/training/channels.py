@@ -295,6 +295,10 @@ def _check_codec(codec: SageMakerRecordCodec | None, file: Path) -> None:
             )
         if name == "label" and schema[name].shape not in ((), (1,)):
             raise SchemaMismatch(where, expected="one label in each record", found=f"shape {schema[name].shape}")
+        if schema[name].default is not None:
+            raise SchemaMismatch(
+                where, expected=f"the tensor {name!r} in every record", found="none in some of the first"
+            )
         if schema[name].dtype != "float32":
             raise SchemaMismatch(
                 where,
