@@ -116,6 +116,9 @@ def test_types_that_are_refused(path, column):
 
 def test_long_decimals_as_text(path):
     put(path, {"x": pa.array([decimal.Decimal("12345678901234567.8")])})
+    put(path.with_name("y.parquet"), {"price": pa.array([decimal.Decimal("12345678901234567.8")])})
+    with pytest.raises(UnsupportedData, match=r'schema=\{\.\.\., "price": Feature\("float64"\)\}'):
+        hr.open(path.with_name("y.parquet"))
     assert hr.open(path, schema={"x": hr.Feature("str")})[0] == {"x": "12345678901234567.8"}
 
 
