@@ -1,3 +1,4 @@
+import functools
 import os
 import signal
 import subprocess
@@ -600,3 +601,177 @@ def test_keys_are_those_of_every_process():
     }
     assert len(found) == 1
     assert found != {"None\n"}
+
+
+def assert_only_the_same_is_resumed(tmp_path, monkeypatch, make, name="x.jsonl"):
+    """``make(1)`` and ``make(2)`` differ in example 3 only."""
+    monkeypatch.setattr(convert, "SAMPLED", 2)
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 2)
+    interrupt(monkeypatch, make(1), tmp_path / name)
+    done = hr.convert(make(2), tmp_path / name)
+    hr.convert(make(2), tmp_path / f"fresh-{name}")
+    assert done.resumed == 0
+    assert (tmp_path / name).read_bytes() == (tmp_path / f"fresh-{name}").read_bytes()
+    interrupt(monkeypatch, make(1), tmp_path / f"same-{name}")
+    assert hr.convert(make(1), tmp_path / f"same-{name}").resumed == done.examples
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"dtype": "float32", "mean": 0.5, "std": 1}, {"dtype": "float32", "mean": 0.1, "std": 1}),
+        ({"resize": 4}, {"resize": 4, "interpolation": "nearest"}),
+        ({"resize": 4}, {"center_crop": 4}),
+    ],
+)
+def test_nothing_is_resumed_of_images_decoded_in_another_way(tmp_path, monkeypatch, one, other):
+    rng = np.random.default_rng(0)
+    schema = {"image": hr.Feature("uint8", (8, 8, 3), encoding="png")}
+    hr.write(tmp_path / "i.tfrecord", {"image": rng.integers(0, 256, (6, 8, 8, 3), np.uint8)}, schema=schema)
+
+    def make(version):
+        return hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(**(one if version == 1 else other)))
+
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, make, "x.npy")
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, lambda version: make(version).map(dict), "y.npy")
+
+
+@pytest.mark.parametrize(
+    ("row", "one", "other"),
+    [
+        (b"\xe4", {"encoding": "cp1251"}, {"encoding": "latin-1"}),
+        (b'"v"', {"quote": '"'}, {"quote": ""}),
+        (b"?", {"missing": ["-"]}, {"missing": ["?"]}),
+    ],
+)
+def test_nothing_is_resumed_of_rows_read_in_another_way(tmp_path, monkeypatch, row, one, other):
+    (tmp_path / "a.csv").write_bytes(b"x\n" + b"".join((row if at == 3 else b"v") + b"\n" for at in range(6)))
+
+    def make(version):
+        types = {"x": hr.Feature("str", default="none")}
+        return hr.open(tmp_path / "a.csv", format=hr.CSV(**(one if version == 1 else other), types=types))
+
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, make)
+
+
+def damage_of_tfrecord(path):
+    where = hr.records(path).where(3).offset
+    data = bytearray(path.read_bytes())
+    data[where + 12 + len(hr.records(path)[3]) - 1] ^= 1
+    path.write_bytes(data)
+
+
+def damage_of_npz(path):
+    data = bytearray(path.read_bytes())
+    at = data.index(np.arange(6).tobytes()) + 24
+    data[at] ^= 8
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "error"),
+    [("a.tfrecord", damage_of_tfrecord, hr.CorruptRecord), ("a.npz", damage_of_npz, hr.CorruptFile)],
+)
+def test_nothing_is_resumed_that_was_read_without_checksums(tmp_path, monkeypatch, name, damage, error):
+    hr.write(tmp_path / name, {"x": np.arange(6)})
+    damage(tmp_path / name)
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 2)
+    interrupt(monkeypatch, hr.open(tmp_path / name, verify=False), tmp_path / "x.npy")
+    with pytest.raises(error):
+        hr.convert(hr.open(tmp_path / name), tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("kind", ["plain", "list", "struct", "categorical"])
+def test_nothing_is_resumed_of_another_dictionary(tmp_path, monkeypatch, kind):
+    pa = pytest.importorskip("pyarrow")
+
+    def make(version):
+        codes = np.arange(6, dtype=np.int32) // 3 % 2 * (np.arange(6) == 3)
+        words = ["a", "wrong" if version == 1 else "right"]
+        if kind == "categorical":
+            pd = pytest.importorskip("pandas")
+            return hr.open(pd.DataFrame({"c": pd.Categorical.from_codes(codes, words)}))
+        array = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(words))
+        if kind == "list":
+            array = pa.ListArray.from_arrays(np.arange(7, dtype=np.int32), array)
+        if kind == "struct":
+            array = pa.StructArray.from_arrays([array], ["d"])
+        return hr.open(pa.table({"c": array}))
+
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, make)
+
+
+class OwnNode:
+    """Examples of a user's own class."""
+
+    def __init__(self, values):
+        self.values = values
+        self.schema = hr.Schema({"x": hr.Feature("int64")})
+
+    def __len__(self):
+        return len(self.values)
+
+    def batch(self, indices):
+        return {"x": self.values[indices]}
+
+    def where(self, index):
+        return hr.Where(record=index)
+
+
+def test_nothing_is_resumed_of_a_node_with_other_values(tmp_path, monkeypatch):
+    def make(version):
+        return hr.Source(OwnNode(np.where(np.arange(6) == 3, version, 0)))
+
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, make)
+
+
+def test_nothing_is_resumed_of_another_cache(tmp_path, monkeypatch):
+    source = hr.ColumnSource({"n": np.arange(6)})
+
+    def make(version):
+        return source.map(with_closure(version)).cache(tmp_path / "cache", key=str(version))
+
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, make)
+
+
+def test_nothing_is_resumed_of_another_dataset_of_hugging_face(tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+
+    def make(version):
+        return hr.open(datasets.Dataset.from_dict({"x": [version if at == 3 else 0 for at in range(6)]}))
+
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, make)
+
+
+def attribute_of_function(version):
+    def f(example):
+        return {"y": example["n"] * 0 + (f.more if example["n"] == 3 else 0)}
+
+    f.more = version
+    return f
+
+
+def of_class(body):
+    """A class whose attribute ``k`` gives the version, as ``body`` says."""
+
+    def make(version):
+        spaces = {"functools": functools, "__name__": __name__}
+        exec(body.format(version), spaces)
+        return spaces["Made"]()
+
+    return make
+
+
+CALL = "    def __call__(self, e): return {{{{'y': e['n'] * 0 + (self.k{0} if e['n'] == 3 else 0)}}}}\n"
+CACHED_METHOD = "class Made:\n    @functools.lru_cache\n    def k(self): return {}\n" + CALL.format("()")
+CACHED_PROPERTY = "class Made:\n    @functools.cached_property\n    def k(self): return {}\n" + CALL.format("")
+PARTIAL = "class Made:\n    def m(self, k): return k\n    k = functools.partialmethod(m, {})\n" + CALL.format("()")
+DESCRIPTOR = "class D:\n    def __get__(self, *_): return {}\nclass Made:\n    k = D()\n" + CALL.format("")
+
+
+@pytest.mark.parametrize(
+    "make", [attribute_of_function, *map(of_class, [CACHED_METHOD, CACHED_PROPERTY, PARTIAL, DESCRIPTOR])]
+)
+def test_nothing_is_resumed_of_functions_behind_wrappers(tmp_path, monkeypatch, make):
+    source = hr.ColumnSource({"n": np.arange(6)})
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, lambda version: source.map(make(version)))

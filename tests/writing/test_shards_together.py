@@ -5,9 +5,10 @@ import signal
 
 import numpy as np
 import pytest
-from tests.forks import exit_code, fork_killed
+from tests.forks import exit_code, fork, fork_killed
 
 import headrace as hr
+from headrace.io.write import pending
 
 COUNT = 12
 
@@ -113,9 +114,36 @@ def test_records_are_dealt_to_shards_that_appear_together(tmp_path):
 def test_killed_at_any_moment_every_shard_is_whole(tmp_path, tenths):
     path, columns = tmp_path / "a.tfrecord@8", {"x": np.arange(40 * 2000).reshape(40, 2000)}
     assert exit_code(fork_killed(lambda: hr.write(path, columns), tenths / 10)) == -signal.SIGKILL
+    hr.write(tmp_path / "other.npy", np.arange(3))  # gives names that are missing
+    (tmp_path / "other.npy").unlink()
     assert len(visible(tmp_path)) == 8
     assert hr.verify(path).ok
     assert np.array_equal(hr.open(path).batch(range(40))["x"], np.arange(40 * 2000).reshape(40, 2000))
+
+
+def test_a_kill_between_two_names_leaves_no_mixture(tmp_path, monkeypatch):
+    path = tmp_path / "a.tfrecord@4"
+    hr.write(path, {"x": np.zeros(8, np.int64)})
+
+    def overwrite():
+        replace, names = os.replace, []
+
+        def kill_at_third(source, target):
+            replace(source, target)
+            names.append(target)
+            if sum(os.path.dirname(name) == str(tmp_path) for name in names) == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        monkeypatch.setattr(os, "replace", kill_at_third)
+        hr.write(path, {"x": np.ones(8, np.int64)})
+
+    assert exit_code(fork(overwrite)) == -signal.SIGKILL
+    with pytest.raises(hr.NoFiles, match="the next write into the folder completes"):
+        hr.open(path)
+    monkeypatch.setattr(pending, "_temporaries", pending._temporaries.__wrapped__)  # it lists a folder once a second
+    hr.write(tmp_path / "other.npy", np.arange(3))
+    assert hr.open(path).batch(range(8))["x"].tolist() == [1] * 8
+    assert len(os.listdir(tmp_path)) == 5
 
 
 def visible(folder):

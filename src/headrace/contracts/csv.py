@@ -28,7 +28,7 @@ TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
 NEWLINES = ("\n", "\r\n")
 FLOATS = ("float64", "float32")
 UTF_8 = ("utf-8", "utf-8-sig")
-NO_TEXT = ("undefined", "idna", "punycode")
+NO_TEXT = ("undefined", "idna", "punycode", "unicode-escape", "raw-unicode-escape")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -213,13 +213,17 @@ def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> lis
     present = _names_beside(stem)
     missing = [name for name in names if os.path.basename(name) not in present]
     if missing or not names:
+        hidden = f".{os.path.basename(stem)}"
+        is_begun = any(name.startswith(hidden) and name.endswith(TEMPORARY_SUFFIX) for name in present)
         raise NoFiles(
             Where(path=missing[0] if missing else stem),
             expected=f"all {count} shards" if names else "one shard or more",
             found=f"{len(names) - len(missing)} of them, without {summarize_names(missing)}"
             if names
             else "a set of none",
-            hint="To read an incomplete set, pass a list of the existing files.",
+            hint="A writer is at work there, or was killed: the next write into the folder completes what a dead one has begun."
+            if is_begun and missing
+            else "To read an incomplete set, pass a list of the existing files.",
         )
     return names
 

@@ -31,12 +31,13 @@ from headrace.sources.node import (
     runs_of,
     stored_bytes,
     stream,
+    walk,
 )
 from headrace.sources.stacking import row, stack
 from headrace.sources.tables import TableNode
 from headrace.sources.views import keep_features
 
-__all__ = ["DecodedNode", "decode_images", "images_in", "stored_schema"]
+__all__ = ["DecodedNode", "decode_images", "decodings_of", "images_in", "stored_schema"]
 
 SAMPLE = 64
 """How many examples are read to find the size, channels and depth of images."""
@@ -66,6 +67,12 @@ def decode_images(node: Node, *, decode: bool | ImageOptions, given: Schema | No
         return node
     wanted = {name: feature for name, feature in (given or {}).items() if feature.is_image}
     return DecodedNode(node, decode if isinstance(decode, ImageOptions) else ImageOptions(), wanted, stored)
+
+
+def decodings_of(node: Node) -> tuple[str, ...]:
+    """How a node and those below it decode images. A fingerprint does not show it: it is of the stored ones."""
+    decoded = (each for each in walk(node) if isinstance(each, DecodedNode))
+    return tuple(f"{each.options} {sorted(each.stored)} {Schema(each.given).to_json()}" for each in decoded)
 
 
 def _find_images(node: TableNode) -> dict[str, Feature]:

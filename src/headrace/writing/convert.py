@@ -13,7 +13,8 @@ import numpy as np
 from headrace import _hooks
 from headrace._arguments import choice, flag, names, whole, word
 from headrace.adapters.arrow import ArrowNode
-from headrace.contracts.csv import CSV
+from headrace.adapters.huggingface import HfNode
+from headrace.contracts.csv import CSV, CsvDialect
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import is_image_name
 from headrace.contracts.records import files_of
@@ -22,6 +23,7 @@ from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, Unsuppor
 from headrace.formats.example_files.manifest import NAMES as MANIFESTS
 from headrace.formats.image_folder.write import NOTES
 from headrace.formats.registry import format_named
+from headrace.formats.table.arrow_types import arrow
 from headrace.formats.table.folders import NOTE
 from headrace.io.cache.folder import cache_key
 from headrace.io.folders import first_existing
@@ -29,9 +31,10 @@ from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.progress import Progress
 from headrace.io.urls import is_url
-from headrace.sources.node import OverFiles, fingerprint_of, records_below, walk
+from headrace.sources.decoded import decodings_of
+from headrace.sources.node import Node, OverFiles, fingerprint_of, records_below, walk
 from headrace.sources.open import open as open_source
-from headrace.sources.operations.stored import key_of_values
+from headrace.sources.operations.stored import StoredNode, key_of_values
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
 from headrace.sources.tables import ColumnNode
@@ -57,9 +60,20 @@ def _versions(source: Source) -> str:
     """A key that changes with the files. A fingerprint depends only on the first and last example."""
     paths = [path for records in records_below(source.node) for path in files_of(records)]
     here = [str(path) for path in paths if Path(path).is_file()]
-    signatures = [Signature.of(path) for path in here]
+    signatures = list(map(Signature.of, here))
     wait_for_tick(signatures)
     return cache_key(*here, *signatures)
+
+
+def _openings(source: Source) -> list[str]:
+    """How files are opened and images decoded. Files opened in another way give other examples, or hide damage."""
+    found = list(decodings_of(source.node))
+    for records in records_below(source.node):
+        # In some formats, the part that reads a file has the options.
+        parts = (records, *getattr(records, "__dict__", {}).values())
+        options = [(name, getattr(part, name, None)) for part in parts for name in ("verify", "on_corrupt", "dialect")]
+        found += sorted({repr(each) for each in options if isinstance(each[1], (bool, str, CsvDialect))})
+    return found
 
 
 SAMPLED = 32
@@ -74,12 +88,18 @@ def _derivation(source: Source) -> list[str | None]:
     chosen = [each.chosen for each in nodes if isinstance(each, (Chosen, Filtered))]
     keys: list[str | None] = [cache_key(each if isinstance(each, range) else each.tobytes()) for each in chosen]
     for node in nodes:
-        if isinstance(node, ColumnNode):
+        if not type(node).__module__.startswith("headrace."):
+            keys.append(key_of_values(node))
+        elif isinstance(node, ColumnNode):
             keys.append(key_of_values(node.columns))
         elif isinstance(node, ArrowNode):
             keys.append(key_of_values(_memory_of(node.table)))
+        elif isinstance(node, HfNode):
+            keys.append(getattr(node.dataset, "_fingerprint", None))
+        elif isinstance(node, StoredNode):
+            keys.append(node.folder)
         elif not isinstance(node, Filtered):  # what a filter chooses is known
-            functions = [value for value in getattr(node, "__dict__", {}).values() if _is_function(value)]
+            functions = _functions_of(node)
             keys += [key_of_values(functions)] if functions else []
     if not isinstance(source.node, OverFiles):
         picked = np.unique(np.linspace(0, len(source) - 1, SAMPLED).astype(np.int64)) if len(source) else ()
@@ -87,13 +107,20 @@ def _derivation(source: Source) -> list[str | None]:
     return keys
 
 
-def _is_function(value: Any) -> bool:
-    return callable(value) and not isinstance(value, type)
+def _functions_of(node: Node) -> list[Any]:
+    """The user's functions that a node calls, and the decoders of a prepared dataset."""
+    held = list(getattr(node, "__dict__", {}).values())
+    decoders = getattr(getattr(node, "codec", None), "decoders", None)
+    return [
+        *(each for each in held if callable(each) and not isinstance(each, type)),
+        *([decoders] if decoders else []),
+    ]
 
 
 def _memory_of(table: Any) -> list[Any]:
     """The memory that an Arrow table uses, without a copy, and which part of it."""
     chunks = [chunk for column in table.columns for chunk in column.chunks]
+    chunks += [values for chunk in chunks if "dictionary<" in str(chunk.type) for values in _dictionaries_of(chunk)]
     return [
         (
             chunk.offset,
@@ -102,6 +129,16 @@ def _memory_of(table: Any) -> list[Any]:
         )
         for chunk in chunks
     ]
+
+
+def _dictionaries_of(array: Any) -> list[Any]:
+    """The values of the dictionaries in an array, which are not among its own buffers."""
+    types, kind = arrow().types, array.type
+    if types.is_dictionary(kind):
+        return [array.dictionary, *_dictionaries_of(array.dictionary)]
+    inner = [getattr(array, name) for name in ("values", "storage") if hasattr(array, name)]
+    fields = [array.field(at) for at in range(kind.num_fields)] if types.is_struct(kind) else []
+    return [found for each in (*inner, *fields) for found in _dictionaries_of(each)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +189,8 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
 
     Record payloads are copied byte for byte if the codec stays the same. Finished units of work are kept in a hidden folder
     beside ``dst`` (in the cache folder if ``dst`` is a URL). After a kill or a power failure, the same call does only the
-    missing units, unless files, columns in memory or functions have changed. Files get their names together, when all are complete. A conversion that is refused, or finds damage, leaves nothing
-    behind.
+    missing units, unless files, how they are opened or decoded, columns in memory or functions have changed. Files get their names
+    together, when all are complete. A conversion that is refused, or finds damage, leaves nothing behind.
 
     Args:
         src: A path as for :func:`headrace.open`, or a source.
@@ -177,11 +214,8 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
     word(codec, "codec")
     names(columns, "columns")
     choice(on_corrupt, "on_corrupt", ("raise", "skip"))
-    allow_loss, overwrite, progress = (
-        flag(allow_loss, "allow_loss"),
-        flag(overwrite, "overwrite"),
-        flag(progress, "progress"),
-    )
+    allow_loss, overwrite = flag(allow_loss, "allow_loss"), flag(overwrite, "overwrite")
+    progress = flag(progress, "progress")
     threads = None if threads is None else whole(threads, "threads", least=1)
     target = Target.of(dst, format=format, compression=compression, shards=shards)
     source = src
@@ -230,6 +264,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
     plan = {
         "source": source.fingerprint,
         "files": _versions(source),
+        "opened": _openings(source),
         "raw": writer.raw,
         "codec": writer.codec,
         "schema": writer.schema.to_json(),

@@ -332,7 +332,21 @@ def test_every_encoding_of_python(tmp_path, encoding, packed):
 
 
 @pytest.mark.parametrize(
-    "encoding", ["base64", "rot13", "hex", "zlib", "bz2", "idna", "punycode", "undefined", "cp93", ""]
+    "encoding",
+    [
+        "base64",
+        "rot13",
+        "hex",
+        "zlib",
+        "bz2",
+        "idna",
+        "punycode",
+        "undefined",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "cp93",
+        "",
+    ],
 )
 def test_codecs_that_are_not_text_encodings_are_refused(encoding):
     with pytest.raises(ValueError, match="encoding"):

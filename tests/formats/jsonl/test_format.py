@@ -516,3 +516,28 @@ def test_null_times_of_text_are_the_default(put):
     path = put({"t": "2020-01-01T00:00:00"}, {"t": None}, {})
     found = hr.open(path, schema={"t": hr.Feature("M8[s]", default=default)}).batch(range(3))["t"]
     assert found.tolist() == [np.datetime64("2020-01-01T00:00:00").item(), default.item(), default.item()]
+
+
+@pytest.mark.parametrize("value", [5, "text", [1], True, []])
+def test_another_value_where_an_object_belongs_is_no_missing_one(put, value):
+    before = [{"a": {"b": 1.5}}] * 300
+    last = {"a": value}
+    for schema in (None, {"a/b": hr.Feature("float64", default=7)}):
+        source = hr.open(put(*before, last), schema=schema)
+        for index in ([300], [299, 300]):
+            with pytest.raises(SchemaMismatch, match="changed from object to") as raised:
+                source.batch(index)
+            assert raised.value.where.record == 300
+        assert not hr.verify(put(*before, last), schema=schema).ok
+    assert hr.open(put(*before, {"a": None}), schema={"a/b": hr.Feature("float64", default=7)})[300]["a/b"] == 7
+
+
+def test_another_value_where_an_inner_object_belongs(put):
+    path = put({"a": {"b": {"c": 1}}}, {"a": {"b": 5}})
+    with pytest.raises(SchemaMismatch, match="/a/b"):
+        hr.open(path, schema={"a/b/c": hr.Feature("int64", default=7)})[1]
+
+
+def test_beside_a_key_with_a_slash_its_first_part_may_hold_anything(put):
+    path = put({"a/b": 1, "a": 5}, '{"a/b": 2, "a": [1e999, "x"]}')
+    assert hr.open(path, schema={"a/b": hr.Feature("int64")}).batch([0, 1])["a/b"].tolist() == [1, 2]

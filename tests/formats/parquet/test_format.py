@@ -116,6 +116,9 @@ def test_types_that_are_refused(path, column):
 
 def test_long_decimals_as_text(path):
     put(path, {"x": pa.array([decimal.Decimal("12345678901234567.8")])})
+    put(path.with_name("y.parquet"), {"price": pa.array([decimal.Decimal("12345678901234567.8")])})
+    with pytest.raises(UnsupportedData, match=r'schema=\{\.\.\., "price": Feature\("float64"\)\}'):
+        hr.open(path.with_name("y.parquet"))
     assert hr.open(path, schema={"x": hr.Feature("str")})[0] == {"x": "12345678901234567.8"}
 
 
@@ -269,3 +272,45 @@ def test_a_dtype_that_no_column_is_read_as(tmp_path, dtype):
     hr.write(tmp_path / "x.parquet", {"x": np.arange(3.0)})
     with pytest.raises(UnsupportedData, match="x.parquet.*'x'"):
         hr.open(tmp_path / "x.parquet", schema={"x": hr.Feature(dtype)})[0]
+
+
+@pytest.fixture(params=[2, 7, 40])
+def far_points(path, request, monkeypatch):
+    """Points in time as Spark writes them, of which one is beyond nanoseconds."""
+    monkeypatch.setattr(groups, "MOST_ROWS", 4)  # so that large row groups are read in parts
+    micros = np.arange(40).astype("M8[us]")
+    micros[33] = np.datetime64("9999-12-31T23:59:59", "us")
+    lists = pa.ListArray.from_arrays(np.arange(41, dtype=np.int32), pa.array(micros))
+    table = pa.table({"n": np.arange(40), "t": micros, "list": lists})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False, row_group_size=request.param)
+    return path, micros
+
+
+def test_points_of_96_bits_beyond_nanoseconds_are_refused(far_points):
+    path, _ = far_points
+    source = hr.open(path)
+    assert source.schema["t"].dtype == "M8[ns]"
+    for name in ("t", "list"):
+        with pytest.raises(SchemaMismatch, match="out of bounds") as raised:
+            source.select(name)[33]
+        assert (raised.value.where.record, raised.value.where.feature) == (33, name)
+    assert not hr.verify(path).ok
+    assert source.select("n").batch(range(40))["n"].tolist() == list(range(40))
+
+
+def test_points_of_96_bits_in_the_unit_of_a_schema(far_points):
+    path, micros = far_points
+    schema = {"t": hr.Feature("M8[us]"), "list": hr.Feature("M8[us]", (1,))}
+    source = hr.open(path, schema=schema)
+    for index in ([33], [0, 33, 2], [33, 34, 39]):
+        for column in source.batch(index).values():
+            assert np.array_equal(np.ravel(column), micros[index])
+    assert np.array_equal(np.concatenate([batch["t"] for batch in hr.Loader(source, 3)]), micros)
+    assert np.array_equal(np.ravel(source["list"][:]), micros)
+    assert hr.verify(path, schema=schema).ok
+
+
+def test_points_of_96_bits_keep_their_nanoseconds(path):
+    nanos = np.array([-1, 0, 1_600_000_000_123_456_789], "M8[ns]")
+    put(path, {"t": nanos}, use_deprecated_int96_timestamps=True)
+    assert np.array_equal(hr.open(path)["t"][:], nanos)

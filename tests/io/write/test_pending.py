@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.forks import exit_code, fork
 
 import headrace as hr
 from headrace.io.cache.folder import cache_folder
@@ -293,3 +294,36 @@ def test_folders_of_this_process_stay(tmp_path):
     AtomicFile(tmp_path / "b").abort()
     assert os.listdir(tmp_path) == before
     folder.abort()
+
+
+@pytest.mark.parametrize("old", [1, 3, 6])
+@pytest.mark.parametrize("step", range(1, 20))
+def test_a_kill_while_names_are_given_leaves_no_mixture(tmp_path, monkeypatch, step, old):
+    """Readers see the old files, the new ones, or that some are missing; the next writer gives the missing names."""
+    names = [f"{number}" for number in range(6)]
+    for name in names[:old]:
+        (tmp_path / name).write_bytes(b"old")
+
+    def write():
+        replace, calls = os.replace, []
+
+        def count(*paths):
+            calls.append(paths)
+            if len(calls) == step:
+                os._exit(1)
+            replace(*paths)
+
+        monkeypatch.setattr(os, "replace", count)
+        with DeferredRenames() as together:
+            for file in begun(tmp_path, 6):
+                together.close(file)
+
+    process = fork(write)
+    assert exit_code(process) in (0, 1)
+    found = {name: (tmp_path / name).read_bytes() for name in names if (tmp_path / name).exists()}
+    assert set(found.values()) <= {b"old"} or set(found.values()) <= {b"abc"}
+    with AtomicFile(tmp_path / "other") as file:
+        file.write(b"x")
+    found = {name: (tmp_path / name).read_bytes() for name in names if (tmp_path / name).exists()}
+    assert found in ({name: b"abc" for name in names}, {name: b"old" for name in names[:old]})
+    assert all(name in (*names, "other") for name in os.listdir(tmp_path))

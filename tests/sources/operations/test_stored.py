@@ -383,3 +383,20 @@ def test_generated_numbers_beyond_the_schema_are_refused(value, dtype):
     assert [int(example["x"]) for example in of(1, 2)] == [1, 2]
     rounded = hr.from_generator(lambda: iter([{"x": 0.1}, {"x": np.inf}]), schema={"x": hr.Feature("float32")})
     assert rounded.batch([0, 1])["x"].tolist() == [np.float32(0.1), np.inf]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"dtype": "float32", "mean": 0.5, "std": 1}, {"dtype": "float32", "mean": 0.1, "std": 1}),
+        ({"resize": 4}, {"resize": 4, "interpolation": "nearest"}),
+    ],
+)
+def test_images_decoded_in_another_way_are_other_data(tmp_path, one, other):
+    rng = np.random.default_rng(0)
+    schema = {"image": hr.Feature("uint8", (8, 8, 3), encoding="png")}
+    hr.write(tmp_path / "i.tfrecord", {"image": rng.integers(0, 256, (3, 8, 8, 3), np.uint8)}, schema=schema)
+    sources = [hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(**options)) for options in (one, other)]
+    for source in (*sources, *sources):
+        assert_same(source.cache(tmp_path / "stored", key="k").batch(range(3)), source.batch(range(3)))
+    assert len([path for path in (tmp_path / "stored").iterdir() if path.is_dir()]) == 2

@@ -76,12 +76,14 @@ def _keep(line: bytes, names: Collection[str]) -> bytes:
 
 def _only(value: _Object, above: str, names: Collection[str]) -> _Object:
     kept = _Object()
+    whole = {above + key for key, _ in value}  # such as "a/b", beside which "a" may be anything
     for key, inner in value:
         at = above + key
         if at in names:
             kept.append((key, inner))
-        elif isinstance(inner, _Object) and any(name.startswith(f"{at}/") for name in names):
-            kept.append((key, _only(inner, f"{at}/", names)))
+        elif any(name.startswith(f"{at}/") and name not in whole for name in names):
+            # Another value than an object stays, because without it the row would seem to lack the feature.
+            kept.append((key, _only(inner, f"{at}/", names) if isinstance(inner, _Object) else inner))
     return kept
 
 

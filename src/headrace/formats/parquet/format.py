@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from headrace._optional import require
 from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, SchemaMismatch, Where
 from headrace.formats.parquet.footer import read_codecs
-from headrace.formats.parquet.groups import MOST_PARTS, PartReader, RowBlock, divide, plan_blocks
+from headrace.formats.parquet.groups import MOST_PARTS, PartReader, RowBlock, divide, open_reader, plan_blocks
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
 from headrace.formats.table.arrow_types import (
@@ -81,12 +80,11 @@ class ParquetTable(BlockTable):
 
     def _open(self, number: int, footer: Any = None) -> Any:
         """A new reader. Threads must not share one."""
-        parquet, pa = require("pyarrow.parquet", extra="arrow"), arrow()
+        pa = arrow()
         buffer = self._files.content(number).buffer
         try:
             with guard_reads(buffer):
-                content = pa.BufferReader(pa.py_buffer(buffer))
-                return parquet.ParquetFile(content, metadata=footer, page_checksum_verification=self.verify)
+                return open_reader(pa.BufferReader(pa.py_buffer(buffer)), footer, verify=self.verify)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._damage_error(number, error, "an intact Parquet footer") from error
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from headrace._optional import require
 from headrace.formats.table.arrow_types import Leaf, arrow
 from headrace.io.system import usable_cores
 
-__all__ = ["MOST_PARTS", "PartReader", "RowBlock", "divide", "plan_blocks"]
+__all__ = ["MOST_PARTS", "PartReader", "RowBlock", "divide", "open_reader", "plan_blocks"]
 
 
 PART_BYTES = 16 << 20
@@ -72,6 +73,74 @@ class PartReader:
             missing -= len(parts[-1])
         self.block += 1
         return arrow().Table.from_batches(parts) if parts else None
+
+
+def open_reader(content: Any, footer: Any, *, verify: bool) -> Any:
+    """A reader of a file in memory.
+
+    Args:
+        content: The file as pyarrow takes it.
+        footer: Its metadata, if they have been read.
+        verify: ``False`` skips page checksums.
+    """
+    parquet = require("pyarrow.parquet", extra="arrow")
+    reader = parquet.ParquetFile(content, metadata=footer, page_checksum_verification=verify)
+    if " int96 " not in repr(reader.metadata.schema):
+        return reader
+    return Int96Reader(
+        reader,
+        parquet.ParquetFile(
+            content, metadata=reader.metadata, page_checksum_verification=verify, coerce_int96_timestamp_unit="us"
+        ),
+    )
+
+
+class Int96Reader:
+    """Reads a file with points in time of 96 bits, as Spark, Hive and Impala write them.
+
+    pyarrow reads them as nanoseconds, where those before 1678 and after 2262 become other points. A column that has some is given in
+    microseconds, so that it is read as such, or refused where nanoseconds are asked for.
+
+    Args:
+        nanos, micros: Two readers of the file, one for each unit.
+    """
+
+    def __init__(self, nanos: Any, micros: Any) -> None:
+        self.metadata: Any = nanos.metadata
+        self._nanos, self._micros = nanos, micros
+        pairs = zip(nanos.schema_arrow, micros.schema_arrow, strict=True)
+        self._points = {one.name for one, other in pairs if one.type != other.type}
+
+    def read_row_groups(self, numbers: Sequence[int], *, columns: Sequence[str], use_threads: bool) -> Any:
+        """As that of a ``ParquetFile``."""
+        table = self._nanos.read_row_groups(numbers, columns=columns, use_threads=use_threads)
+        points = [name for name in columns if name in self._points]
+        if not points:
+            return table
+        return _keep_points(table, self._micros.read_row_groups(numbers, columns=points, use_threads=use_threads))
+
+    def iter_batches(self, rows: int, *, columns: Sequence[str], **options: Any) -> Iterator[Any]:
+        """As that of a ``ParquetFile``, where the types of batches may differ."""
+        batches = self._nanos.iter_batches(rows, columns=columns, **options)
+        points = [name for name in columns if name in self._points]
+        if not points:
+            yield from batches
+            return
+        nanos = PartReader(0, batches)
+        micros = PartReader(0, self._micros.iter_batches(rows, columns=points, **options))
+        while (table := nanos.read(rows)) is not None:
+            yield from _keep_points(table.combine_chunks(), micros.read(rows).combine_chunks()).to_batches()
+
+
+def _keep_points(nanos: Any, micros: Any) -> Any:
+    """The table with the columns of ``micros`` in place of those with points that nanoseconds cannot hold."""
+    for at, name in enumerate(nanos.column_names):
+        if name in micros.column_names:
+            try:
+                micros[name].cast(nanos.schema.field(at).type)
+            except arrow().ArrowInvalid:
+                nanos = nanos.set_column(at, micros.schema.field(name), micros[name])
+    return nanos
 
 
 def plan_blocks(file: int, sizes: Iterable[tuple[int, int]]) -> list[RowBlock]:

@@ -22,6 +22,7 @@ The schema that our writers leave in a file's own metadata, so that shapes and t
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -229,12 +230,15 @@ def _dtype_of(kind: Any, where: Where) -> str:
         return "float64"
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return str(np.dtype(kind.to_pandas_dtype()))
-    raise UnsupportedData(where, expected="a column that has an array type", found=f"the type {kind}", hint=_hint(kind))
+    raise UnsupportedData(
+        where, expected="a column that has an array type", found=f"the type {kind}", hint=_hint(kind, where.feature)
+    )
 
 
-def _hint(kind: Any) -> str:
+def _hint(kind: Any, name: str | None) -> str:
     if arrow().types.is_decimal(kind):
-        return 'Name a dtype for it: schema={..., "x": Feature("float64")} rounds, Feature("str") keeps every digit.'
+        named = json.dumps(name or "x", ensure_ascii=False)
+        return f'Name a dtype for it: schema={{..., {named}: Feature("float64")}} rounds, Feature("str") keeps every digit.'
     return "Name the columns that you want, without this one: schema={...}."
 
 

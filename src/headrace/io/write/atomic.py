@@ -264,8 +264,8 @@ class AtomicFile(Closing):
             with name_in_errors(self.path):  # file servers may report lost bytes only now
                 os.close(self._release())
 
-    def give_name(self) -> str:
-        """Rename the complete file. Returns the folder if it must be synced, or ""."""
+    def give_name(self, instead: str = "") -> str:
+        """Rename the complete file, to its final name or to another one in the same file system. Returns the folder if it must be synced, or ""."""
         try:
             self.close_fd()
             if self._is_uploaded:
@@ -274,7 +274,7 @@ class AtomicFile(Closing):
                 if _is_shard(self.path, at=-1):
                     finish_object_names(self.path)  # a journal that could not be finished before
             else:
-                os.replace(self._temporary, self._target)
+                os.replace(self._temporary, instead or self._target)
         except BaseException:
             self._discard()
             raise

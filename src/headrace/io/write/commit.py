@@ -220,8 +220,10 @@ def _move(folder: str, names: Mapping[str, str]) -> None:
 
 def _is_replaced_at_once(folder: str, names: Mapping[str, str]) -> bool:
     """Whether one step of the file system puts a file in the place of another."""
+    if len(names) != 1:
+        return False
     places = [place for name, path in names.items() for place in (os.path.join(folder, name), path)]
-    return len(names) == 1 and not any(map(os.path.isdir, places))
+    return not any(map(os.path.isdir, places))
 
 
 def _take_back(folder: str, names: Mapping[str, str]) -> None:

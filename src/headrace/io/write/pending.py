@@ -29,7 +29,7 @@ from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.names import TEMPORARY_SUFFIX
 from headrace.io.system import is_locked_elsewhere, lock, sync_folder
 from headrace.io.threads import ThreadPool
-from headrace.io.write.commit import finish_names, has_journal
+from headrace.io.write.commit import finish_names, give_names, has_journal
 
 __all__ = [
     "LOCK",
@@ -249,8 +249,8 @@ class UnnamedFile(Protocol):
     def close_fd(self) -> None:
         """Close its descriptor."""
 
-    def give_name(self) -> str:
-        """Rename it. Returns the folder if it must be synced, else ""."""
+    def give_name(self, instead: str = "") -> str:
+        """Rename it, to its final name or to another one. Returns the folder if it must be synced, else ""."""
 
     def abort(self) -> None:
         """Remove it. Does nothing once renamed."""
@@ -316,6 +316,28 @@ class DeferredRenames:
         if len(self._files) > 1:
             for file in self._files:
                 file.close_fd()  # may fail, so it comes before the first name
+        targets = [os.path.realpath(file.path) for file in self._files]
+        if len(targets) > 1 and _are_replaced(targets):
+            self._replace_all(targets)
+        else:
+            self._name_each()
+
+    def _replace_all(self, targets: list[str]) -> None:
+        """Replace old files from a hidden folder with a journal. After a kill, the next writer beside it gives the names that are missing."""
+        folder = os.path.join(os.path.dirname(targets[0]), temporary_name(os.path.basename(targets[0])))
+        with name_in_errors(folder):
+            os.mkdir(folder)
+        is_done = False
+        try:
+            for number, file in enumerate(self._files):
+                file.give_name(os.path.join(folder, f"{number}"))
+            give_names(folder, {f"{number}": target for number, target in enumerate(targets)})
+            is_done = True
+        finally:
+            if is_done or not has_journal(folder):  # otherwise old files are there
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _name_each(self) -> None:
         folders: set[str] = set()
         with contextlib.ExitStack() as kept:
             for file in self._files:
@@ -325,6 +347,12 @@ class DeferredRenames:
                     replaced.is_given = True
             for folder in folders - {""}:
                 sync_folder(folder)
+
+
+def _are_replaced(targets: list[str]) -> bool:
+    """Whether some files replace others of one folder, where a kill between two names would leave a mixture of old and new ones."""
+    there = [target for target in targets if os.path.lexists(target)]
+    return bool(there) and all(map(os.path.isfile, there)) and len(set(map(os.path.dirname, targets))) == 1
 
 
 class _Replaced:

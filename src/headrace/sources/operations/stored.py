@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from functools import _lru_cache_wrapper, cached_property
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from headrace.io.folders import AtomicFolder
 from headrace.io.local.signatures import SUMMED_BYTES, block_sums
 from headrace.io.progress import Progress
 from headrace.io.system import lock, unlock
+from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, fingerprint_of, random_streams, read_blocks, runs_of
 
 __all__ = ["VERSION", "StoredNode", "check_key", "hold_lock", "key_of_values", "store_batches", "store_node"]
@@ -43,6 +44,8 @@ RUNS = "runs"
 """The file of the runs that the examples form: little-endian ``int64``."""
 BLOCK = 256
 """Examples read at a time, where a source is stored."""
+SLOTS = (GetSetDescriptorType, MemberDescriptorType)
+"""What Python itself adds to a class."""
 
 
 def check_key(key: str) -> None:
@@ -71,7 +74,8 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
         )
     root = Path(path).expanduser().absolute()
     runs = runs_of(node)
-    folder = root / cache_key("cache", VERSION, fingerprint_of(node), key, *(() if runs is None else (RUNS,)))
+    more = (*decodings_of(node), *(() if runs is None else (RUNS,)))
+    folder = root / cache_key("cache", VERSION, fingerprint_of(node), key, *more)
     with hold_lock(folder):
         if not folder.is_dir():
             with Progress("caching", len(node), "examples", show=progress) as bar:
@@ -176,11 +180,8 @@ def _describe(
         dtype = found["dtype"] if found["dtype"] in ("str", "bytes") else np.dtype(found["dtype"])
         feature = Feature(dtype, tuple(found["shape"]), sparse=bool(found.get("sparse")))
         declared = None if known is None else known.get(name)
-        is_same = declared is not None and (declared.dtype, declared.shape, declared.sparse) == (
-            feature.dtype,
-            feature.shape,
-            feature.sparse,
-        )
+        stored = (feature.dtype, feature.shape, feature.sparse)
+        is_same = declared is not None and (declared.dtype, declared.shape, declared.sparse) == stored
         features[name] = declared if declared is not None and (is_same or is_checked) else feature
     count = next((writer.rows for writer in writers.values()), 0)
     text = {"version": VERSION, "examples": count, "schema": Schema(features).to_json(), "features": described}
@@ -332,8 +333,8 @@ class _ValueDigest:
             self._add_each(*value, *value.values())
         elif isinstance(value, CodeType):
             self._add_each(value.co_code, value.co_consts, value.co_names, value.co_varnames, value.co_flags)
-        elif isinstance(value, _lru_cache_wrapper):
-            self.add(value.__wrapped__)
+        elif isinstance(value, (_lru_cache_wrapper, cached_property)):
+            self.add(value.func if isinstance(value, cached_property) else value.__wrapped__)
         elif isinstance(value, (FunctionType, type)) and _optional.is_installed(value.__module__ or ""):
             self._put(f"{value.__qualname__} {_optional.version_of_module(value.__module__)}")
         elif isinstance(value, FunctionType):
@@ -359,7 +360,7 @@ class _ValueDigest:
             self.hash.update(block_sums([plain.data], SUMMED_BYTES).tobytes())
 
     def _add_function(self, function: FunctionType) -> None:
-        self._add_each(function.__code__, function.__defaults__, function.__kwdefaults__)
+        self._add_each(function.__code__, function.__defaults__, function.__kwdefaults__, vars(function))
         self._add_each(*map(_content_of, function.__closure__ or ()))
         names = tuple(sorted(_names_in(function.__code__)))
         for name in names:
@@ -381,8 +382,8 @@ class _ValueDigest:
         for name, member in sorted(vars(kind).items()):
             functions = (member.fget, member.fset) if isinstance(member, property) else (member,)
             for each in (getattr(function, "__func__", function) for function in functions):
-                is_state = name[:2] != "__" and name[:4] != "_abc" and not hasattr(each, "__get__")
-                if is_state or isinstance(each, FunctionType):
+                is_state = name[:2] != "__" and name[:4] != "_abc"
+                if (is_state or hasattr(each, "__get__")) and not isinstance(each, SLOTS):
                     self._put(name)
                     self.add(each)
 
