@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
 import gc
 import json
 import pickle
 import threading
+import time
 import tracemalloc
+from contextvars import ContextVar
 from itertools import chain, islice
 
 import numpy as np
@@ -570,3 +573,50 @@ def test_large_batches_reuse_memory(tmp_path):
     for _ in Loader(source, 4, threads=0, shuffle=True, epochs=3):
         pass
     assert _native.pool_stats()["recycled"] > before
+
+
+MODE = ContextVar("MODE", default="train")
+
+
+@pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 2}, {}])
+class TestSettingsOfTheLoop:
+    """Functions see them in every thread."""
+
+    def test_variables_and_errors_of_numpy(self, options):
+        def see(batch):
+            time.sleep(0.001)  # so that threads and the consumer share the work
+            return MODE.get(), decimal.getcontext().prec, np.geterr()["divide"]
+
+        token = MODE.set("eval")
+        try:
+            with decimal.localcontext(prec=5), np.errstate(divide="raise"):
+                seen = set(hr.Loader({"x": np.arange(200)}, 5, map_batch=see, **options))
+        finally:
+            MODE.reset(token)
+        assert seen == {("eval", 5, "raise")}
+        assert set(hr.Loader({"x": np.arange(50)}, 5, map_batch=see, **options)) == {("train", 28, "warn")}
+
+    def test_in_map(self, options):
+        token = MODE.set("eval")
+        try:
+            mapped = hr.open({"x": np.arange(200)}).map(lambda _: time.sleep(0.0002) or {"mode": MODE.get()})
+            seen = {mode for batch in hr.Loader(mapped, 5, **options) for mode in batch["mode"]}
+        finally:
+            MODE.reset(token)
+        assert seen == {"eval"}
+
+    @pytest.mark.torch
+    def test_modes_of_torch(self, options):
+        import torch
+
+        def see(batch):
+            time.sleep(0.001)
+            modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+            return (*modes, torch.get_autocast_dtype("cpu"))
+
+        loader = hr.Loader({"x": np.arange(200)}, 5, map_batch=see, **options)
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+            assert set(loader) == {(False, False, True, torch.float16)}
+        with torch.inference_mode():
+            assert set(loader) == {(False, True, False, torch.bfloat16)}
+        assert set(loader) == {(True, False, False, torch.bfloat16)}

@@ -13,7 +13,7 @@ from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch, SizeEstimate, bytes_of
 from headrace.io.threads import FORKS
 from headrace.loading.jobs import BatchMaker, Block, OpenRun, check_rows
-from headrace.loading.prefetch import Prefetcher
+from headrace.loading.prefetch import ConsumerContext, Prefetcher
 from headrace.loading.report import Times
 from headrace.loading.rounds import BatchRun, Cursor, JobMemory, JobSizer, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice
@@ -78,6 +78,8 @@ class RunPlan:
     """Whether to use the threads; ``None``: always."""
     memory: JobMemory
     """Of the passes before."""
+    context: ConsumerContext
+    """The settings of the thread that began the pass."""
 
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
@@ -113,6 +115,7 @@ class RunPlan:
             ahead=self.ahead,
             choice=self.choice,
             inline=lambda job: job() if pace.cuts else maker.begin(job.args[0]),
+            context=self.context,
         )
 
     def _processes(self, runs: Iterator[BatchRun]) -> WorkerPrefetcher:
@@ -141,8 +144,10 @@ class RunPlan:
             return self._processes(self.runs(start, stop_epoch, pace)), stop_epoch
         if self.can_stream and start.position == 0 and (stream := self._stream(start.epoch)) is not None:
             # A stream is sequential: one thread reads it, and the consumer waits.
-            threads, ahead = min(self.threads, 1), max(self.ahead, 2)
-            jobs = Prefetcher(stream.jobs(), threads=threads, ahead=ahead, helping=False, choice=self.choice)
+            threads, ahead, context = min(self.threads, 1), max(self.ahead, 2), self.context
+            jobs = Prefetcher(
+                stream.jobs(), threads=threads, ahead=ahead, helping=False, choice=self.choice, context=context
+            )
             return jobs, start.epoch + 1
         return self._prefetcher(self.runs(start, stop_epoch, pace), pace), stop_epoch
 
