@@ -22,6 +22,7 @@ import headrace as hr
 from headrace import _native
 from headrace.contracts.records import Shard
 from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
+from headrace.loading.jobs import OpenRun
 from headrace.loading.loader import Loader, idle_bytes
 from headrace.sampling.samplers import InOrder, Shuffled
 
@@ -387,6 +388,34 @@ def test_an_iterator_handed_to_another_thread():
     thread.start()
     thread.join()
     assert indices_of(first + rest) == batches_of(50, 2)
+
+
+def test_a_batch_lost_by_an_interrupt_is_not_counted(monkeypatch):
+    """The signal comes after the batch was taken from those that are ready, and before the caller has it."""
+    loader = Loader(Numbers(50), 2, threads=0)
+    loop = iter(loader)
+    seen = [next(loop)["i"].tolist() for _ in range(5)]
+
+    class Interrupted(list):
+        def pop(self):
+            super().pop()
+            raise KeyboardInterrupt
+
+    def interrupt(_):
+        make(_)
+        raise KeyboardInterrupt
+
+    make = OpenRun.make
+    monkeypatch.setattr(OpenRun, "make", interrupt)
+    loop._ready = Interrupted(loop._ready) if loop._ready else []
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(30):
+            seen.append(next(loop)["i"].tolist())
+    monkeypatch.undo()
+    assert list(loop) == []  # it could not go on without a gap
+    assert loader.state_dict()["position"] == 2 * len(seen)
+    seen += [batch["i"].tolist() for batch in loader]
+    assert seen == batches_of(50, 2)
 
 
 def test_interrupts_leave_no_threads(own_threads):

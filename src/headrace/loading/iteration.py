@@ -13,7 +13,7 @@ from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch, SizeEstimate, bytes_of
 from headrace.io.threads import FORKS
 from headrace.loading.jobs import BatchMaker, Block, OpenRun, check_rows
-from headrace.loading.prefetch import ConsumerContext, Prefetcher
+from headrace.loading.prefetch import Prefetcher
 from headrace.loading.report import Times
 from headrace.loading.rounds import BatchRun, Cursor, JobMemory, JobSizer, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice
@@ -78,8 +78,6 @@ class RunPlan:
     """Whether to use the threads; ``None``: always."""
     memory: JobMemory
     """Of the passes before."""
-    context: ConsumerContext
-    """The settings of the thread that began the pass."""
 
     def pace(self) -> JobSizer:
         """A sizer for the jobs of one pass."""
@@ -115,7 +113,6 @@ class RunPlan:
             ahead=self.ahead,
             choice=self.choice,
             inline=lambda job: job() if pace.cuts else maker.begin(job.args[0]),
-            context=self.context,
         )
 
     def _processes(self, runs: Iterator[BatchRun]) -> WorkerPrefetcher:
@@ -144,10 +141,8 @@ class RunPlan:
             return self._processes(self.runs(start, stop_epoch, pace)), stop_epoch
         if self.can_stream and start.position == 0 and (stream := self._stream(start.epoch)) is not None:
             # A stream is sequential: one thread reads it, and the consumer waits.
-            threads, ahead, context = min(self.threads, 1), max(self.ahead, 2), self.context
-            jobs = Prefetcher(
-                stream.jobs(), threads=threads, ahead=ahead, helping=False, choice=self.choice, context=context
-            )
+            threads, ahead = min(self.threads, 1), max(self.ahead, 2)
+            jobs = Prefetcher(stream.jobs(), threads=threads, ahead=ahead, helping=False, choice=self.choice)
             return jobs, start.epoch + 1
         return self._prefetcher(self.runs(start, stop_epoch, pace), pace), stop_epoch
 
@@ -196,25 +191,29 @@ class Batches(Iterator[Any]):
         return f"<Batches of {self._recipe.source!r}, epoch {self._progress.cursor.epoch}, position {self._progress.cursor.position}>"
 
     def __next__(self) -> Any:
-        if self._ready:
-            batch = self._ready.pop()
-        elif self._rest is None:
+        try:
+            batch = self._ready.pop() if self._ready else self._make_next()
+            if self._recipe.arrive is not None:
+                batch = self._recipe.arrive(batch)
+        except (
+            BaseException
+        ):  # Ctrl-C may have lost a batch. It is not counted, so the loader's next iterator makes it again.
+            self.close()
+            raise
+        self._progress.given += 1  # No call from here on, after which a signal could strike.
+        return batch
+
+    def _make_next(self) -> Any:
+        if (rest := self._rest) is None:
             self._fetch()
-            batch = self._ready.pop()
-        else:
-            rest = self._rest
-            try:
-                batch = rest.make()
-            except BaseException as error:
-                self.close()
-                if isinstance(error, StopIteration):
-                    raise _raisable(error) from error
-                raise
-            if not rest.left:
-                self._settle()
-        self._progress.given += 1
-        arrive = self._recipe.arrive
-        return batch if arrive is None else arrive(batch)
+            return self._ready.pop()
+        try:
+            batch = rest.make()
+        except StopIteration as error:
+            raise _raisable(error) from error
+        if not rest.left:
+            self._settle()
+        return batch
 
     def _fetch(self) -> None:
         """Fetch the next batches, or raise the error in place of the next one."""

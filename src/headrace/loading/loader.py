@@ -26,7 +26,7 @@ from headrace.errors import StateMismatch, Where
 from headrace.io.system import usable_cores, usable_memory
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
-from headrace.loading.prefetch import ConsumerContext, count_threads
+from headrace.loading.prefetch import count_threads
 from headrace.loading.ranks import ShardLike, ray_shard, resolve_shard
 from headrace.loading.report import LoaderReport
 from headrace.loading.rounds import Cursor, JobMemory, RoundPlan
@@ -308,7 +308,6 @@ class Loader(Iterable[Batch_co]):
             seed=self._random_seed,
             choice=thread_choice,
             memory=self._memory if thread_choice is None else thread_choice.memory,
-            context=ConsumerContext(),
         )
 
     def _choice(self, ahead: int) -> ThreadChoice | None:

@@ -29,7 +29,7 @@ from headrace.io.threads import FORKS, start_thread
 from headrace.loading.handover import JaxSettings
 from headrace.loading.thread_choice import ThreadChoice
 
-__all__ = ["ConsumerContext", "Prefetcher", "count_threads"]
+__all__ = ["Prefetcher", "count_threads"]
 
 MAX_THREADS = 16
 
@@ -199,7 +199,6 @@ class Prefetcher(Iterator[T]):
         helping: Whether the consumer works instead of waiting. Off if jobs must run sequentially.
         choice: Decides for each job whether it is given to the threads. ``None``: all are.
         inline: How the consumer makes the result of a job that is not given to the threads. ``None``: by calling it.
-        context: The settings under which the threads run jobs. ``None``: those of the thread that makes this.
     """
 
     def __init__(
@@ -211,7 +210,6 @@ class Prefetcher(Iterator[T]):
         helping: bool = True,
         choice: ThreadChoice | None = None,
         inline: Callable[[Any], T] | None = None,
-        context: ConsumerContext | None = None,
     ) -> None:
         self._jobs = jobs
         self._threads = threads if ahead else 0
@@ -219,7 +217,7 @@ class Prefetcher(Iterator[T]):
         self._helping = helping
         self._choice = choice
         self._make = inline
-        self._context = ConsumerContext() if context is None else context
+        self._context = ConsumerContext()  # A prefetcher is made where a loop begins.
         self._crew: ThreadCrew[T] | None = None
         self._given: deque[Task[T]] = deque()
         self.blocked_ns: int = 0

@@ -214,7 +214,7 @@ class Mapped:
         if not self.seeded:
             made = function.make_all(examples, at)
         else:
-            own = (RandomKeys.of_indices(indices) if keys is None else keys).skip(self._stream)
+            own = (RandomKeys.of_indices(indices) if keys is None else keys.at(indices)).skip(self._stream)
             drawn = zip(examples, at, own.generators(), strict=True)
             made = [function.make(example, index, generator) for example, index, generator in drawn]
         stacked = function.stack(made, at, batch, self._names)
