@@ -257,7 +257,7 @@ def test_examples_made_of_one_array_share_no_memory_in_a_batch(make):
     source = hr.open({"image": images}).flat_map(lambda example: [{"image": make(example["image"])} for _ in range(2)])
     column = source.batch(range(6))["image"]
     for image in column:
-        image += 100
+        np.add(image, 100, out=image)
     assert [image.flat[0] for image in column] == [100, 100, 101, 101, 102, 102]
 
 
