@@ -341,6 +341,7 @@ class Loader(Iterable[Batch_co]):
         return f"<Loader of {self._source!r}: batches of {self.batch_size}, {order}, {self._shard}>"
 
 
+OTHER_LOADER = "The state was saved by a loader of other data or of another order (shuffle, seed, sampler)."
 CHANGED = "The state was changed since state_dict() gave it, or is of something else."
 HINTS = {
     "fingerprint": "The first or last example differs from that of the loader that saved the state: it is other data, or a function of map, filter or "
@@ -395,7 +396,5 @@ def _mismatch(name: str, expected: str, found: object) -> StateMismatch:
         Where(),
         expected=f"{expected} as {name!r} of the state",
         found=repr(found),
-        hint=HINTS.get(
-            name, "The state was saved by a loader of other data or of another order (shuffle, seed, sampler)."
-        ),
+        hint=HINTS.get(name, OTHER_LOADER),
     )

@@ -95,7 +95,7 @@ class ConsumerContext:
     def __init__(self) -> None:
         self._variables = copy_context()
         self._numpy = np.geterr()
-        torch, jax = _loaded("torch", "is_autocast_enabled"), _loaded("jax", "config")
+        torch, jax = _find_loaded("torch", "is_autocast_enabled"), _find_loaded("jax", "config")
         if torch is not None:
             self._grad, self._inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
             kinds = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
@@ -122,7 +122,7 @@ class ConsumerContext:
             function(*args)
 
 
-def _loaded(module: str, name: str) -> Any:
+def _find_loaded(module: str, name: str) -> Any:
     """A module that the program has loaded, at least up to this name; ``None`` otherwise."""
     found = sys.modules.get(module)
     return found if hasattr(found, name) else None
