@@ -7,6 +7,7 @@ tensors: this module is below both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -143,11 +144,9 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
     types = set(map(type, rows))
     if types & MASKED:
         rows = [fill_masked(row, at) for at, row in enumerate(rows)]
-    arrays: Sequence[npt.NDArray[Any]]
-    if dtype is None or np.dtype(dtype).kind not in "biufcSU":
-        arrays = [np.asarray(row, dtype=dtype) for row in rows]
-    else:
-        arrays = [_convert(row, np.dtype(dtype), at) for at, row in enumerate(rows)]
+    if dtype is not None and np.dtype(dtype).kind in "biufcSU":
+        return _join_as(rows, np.dtype(dtype))
+    arrays: Sequence[npt.NDArray[Any]] = [np.asarray(row, dtype=dtype) for row in rows]
     dtypes = {array.dtype for array in arrays}
     if dtype is None and any(each.kind in "SU" for each in dtypes) and _has_text(arrays):
         arrays = _keep_text(rows, arrays)
@@ -157,6 +156,17 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
     if not is_kept and not is_unchanged(values, arrays):
         values = _concatenate(align([to_array(row) for row in rows]), dtype)
     return values, list(map(len, arrays))
+
+
+def _join_as(rows: Sequence[Any], dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], list[int]]:
+    """:func:`join_rows` for a dtype that may not hold all values."""
+    arrays = [np.asarray(row) for row in rows]
+    lengths = list(map(len, arrays))
+    full = [array for array in arrays if len(array)]
+    if len({array.dtype for array in full}) == 1:  # all at once, as a check takes longer than a row
+        with suppress(SchemaMismatch):  # which row it is shows below
+            return _convert(np.concatenate(full), dtype, 0), lengths
+    return _concatenate([_convert(row, dtype, at) for at, row in enumerate(rows)], dtype), lengths
 
 
 def _convert(row: Any, dtype: np.dtype[Any], at: int) -> npt.NDArray[Any]:

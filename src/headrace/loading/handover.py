@@ -260,7 +260,7 @@ def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
             _check_fits(array)
         native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
         try:
-            if settings == JaxSettings.read(jax):
+            if jax.config.jax_enable_x64 is settings.x64 and jax.config.jax_default_device is settings.device:
                 return put(native)
             with settings.applied(jax):
                 return put(native)
