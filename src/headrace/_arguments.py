@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "check_fill",
     "check_integers",
     "check_offsets",
     "check_position",
@@ -177,3 +180,61 @@ def check_offsets(given: Any, total: int) -> npt.NDArray[np.int64]:
 def _to_host(given: Any) -> Any:
     """A tensor of PyTorch on the host, where NumPy can read it; anything else as it is."""
     return given.cpu() if hasattr(given, "cpu") else given
+
+
+def check_fill(dtype: Any, fill: Any) -> None:
+    """Refuse a filling of numbers that would become another one.
+
+    Args:
+        dtype: Of NumPy or PyTorch.
+        fill: A number, or several.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: The dtype does not hold it. Only floats may be rounded.
+    """
+    held = _numpy_dtype(dtype)
+    if held.kind not in "biufc":
+        return
+    numbers = (fill,) if type(fill) in (int, float, bool) else np.asarray(fill, object).flat
+    for number in numbers:
+        try:
+            fits = _holds(held, number)
+        except OverflowError:  # an integer beyond all floats
+            fits = False
+        except (TypeError, ValueError):
+            raise TypeError(f"fill must be a number among {dtype}, got {fill!r}") from None
+        if not fits:
+            raise ValueError(f"fill must be a number that {dtype} holds, got {fill!r}")
+
+
+def _holds(dtype: np.dtype[Any], number: Any) -> bool:
+    if isinstance(number, np.integer):  # beside other integers, NumPy would convert it
+        number = int(number)
+    elif isinstance(number, (str, bytes)):
+        raise TypeError
+    least, most = _range_of(dtype)
+    if dtype.kind in "fc":
+        size = abs(number) if dtype.kind == "c" else number
+        return not math.isfinite(size) or bool(least <= size <= most)
+    return bool(least <= number <= most and int(number) == number)
+
+
+@cache
+def _range_of(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if dtype.kind == "b":
+        return 0, 1
+    limits: Any = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    return (limits.min, limits.max) if dtype.kind in "iu" else (limits.min.item(), limits.max.item())
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype, or that of NumPy which holds the same numbers as one of PyTorch."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    name = str(dtype).rpartition(".")[2]
+    found = np.sctypeDict.get(name)
+    if found is not None and np.dtype(found).kind in "biufc":
+        return np.dtype(found)
+    # bfloat16 has the range of float32. JAX adds one of another kind to NumPy's dtypes.
+    return np.dtype(np.complex64 if getattr(dtype, "is_complex", False) else np.float32)

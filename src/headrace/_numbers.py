@@ -6,14 +6,14 @@ tensors: this module is below both.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from functools import cache
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from headrace._arguments import check_fill
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = [
@@ -136,14 +136,16 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
     """Arrays or lists end to end, and their lengths. Text or bytes of lists, of which some end in NULs, are objects: arrays drop those.
 
     Raises:
-        SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or values are masked that
-            are no floats. ``where.record`` is the row.
+        SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or ``dtype`` does not hold a
+            value (only floats may be rounded). Or values are masked that are no floats. ``where.record`` is the row.
     """
     if not isinstance(rows, (list, tuple)):
         rows = list(rows)  # an iterator gives them only once
     types = set(map(type, rows))
     if types & MASKED:
         rows = [fill_masked(row, at) for at, row in enumerate(rows)]
+    if dtype is not None and np.dtype(dtype).kind in "biufcSU":
+        return _join_as(rows, np.dtype(dtype))
     arrays: Sequence[npt.NDArray[Any]] = [np.asarray(row, dtype=dtype) for row in rows]
     dtypes = {array.dtype for array in arrays}
     if dtype is None and any(each.kind in "SU" for each in dtypes) and _has_text(arrays):
@@ -154,6 +156,40 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
     if not is_kept and not is_unchanged(values, arrays):
         values = _concatenate(align([to_array(row) for row in rows]), dtype)
     return values, list(map(len, arrays))
+
+
+def _join_as(rows: Sequence[Any], dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], list[int]]:
+    """:func:`join_rows` for a dtype that may not hold all values."""
+    arrays = [np.asarray(row) for row in rows]
+    lengths = list(map(len, arrays))
+    full = [array for array in arrays if len(array)]
+    if len({array.dtype for array in full}) == 1:  # all at once, as a check takes longer than a row
+        with suppress(SchemaMismatch):  # which row it is shows below
+            return _convert(np.concatenate(full), dtype, 0), lengths
+    return _concatenate([_convert(row, dtype, at) for at, row in enumerate(rows)], dtype), lengths
+
+
+def _convert(row: Any, dtype: np.dtype[Any], at: int) -> npt.NDArray[Any]:
+    """A row in a dtype. Only floats may be rounded."""
+    array = np.asarray(row)
+    if array.dtype == dtype:
+        return array
+    if not array.size or array.dtype.kind not in ("SU" if dtype.kind in "SU" else "biufc"):
+        return np.asarray(row, dtype)  # NumPy converts it, or refuses it
+    with np.errstate(all="ignore"):
+        found = array.astype(dtype)
+        if dtype.kind in "SU":
+            kept = found.astype(array.dtype) == array
+        elif dtype.kind in "fc":
+            is_integer = array.dtype.kind in "iu"
+            kept = is_exact(array, np.finfo(dtype).dtype) if is_integer else np.isfinite(found) | ~np.isfinite(array)
+        else:  # A number may wrap twice, and come back the same.
+            kept = (found.astype(array.dtype) == array) & ((found < 0) == (array < 0))
+    if kept.all():
+        return found
+    expected, lost = f"values that {dtype} holds", array[~kept].flat[0]
+    hint = "Leave the dtype out, or give one that holds them."
+    raise SchemaMismatch(Where(record=at), expected=expected, found=f"{lost!s:.60} ({array.dtype})", hint=hint)
 
 
 def _has_text(arrays: Iterable[npt.NDArray[Any]]) -> bool:
@@ -266,7 +302,7 @@ def choose_fill(values: Any, fill: Any) -> Any:
     if fill is None:
         return 0 if kind is None else kind()
     if kind is None:
-        _check_fill(values.dtype, fill)
+        check_fill(values.dtype, fill)
     elif not isinstance(fill, kind):
         raise TypeError(
             f"fill must be {kind.__name__} among {kind.__name__}, got {fill!r}. Leave it out for {kind()!r}."
@@ -303,55 +339,6 @@ def place_values(
     flat = np.full((shape[0] * shape[1], *array.shape[1:]), fill, dtype)
     flat[to] = array[take]
     return flat.reshape(*shape, *array.shape[1:])
-
-
-def _check_fill(dtype: Any, fill: Any) -> None:
-    """Refuse a filling of numbers that would become another one."""
-    held = _numpy_dtype(dtype)
-    if held.kind not in "biufc":
-        return
-    numbers = (fill,) if type(fill) in (int, float, bool) else np.asarray(fill, object).flat
-    for number in numbers:
-        try:
-            fits = _holds(held, number)
-        except OverflowError:  # an integer beyond all floats
-            fits = False
-        except (TypeError, ValueError):
-            raise TypeError(f"fill must be a number among {dtype}, got {fill!r}") from None
-        if not fits:
-            raise ValueError(f"fill must be a number that {dtype} holds, got {fill!r}")
-
-
-def _holds(dtype: np.dtype[Any], number: Any) -> bool:
-    if isinstance(number, np.integer):  # beside other integers, NumPy would convert it
-        number = int(number)
-    elif isinstance(number, (str, bytes)):
-        raise TypeError
-    least, most = _range_of(dtype)
-    if dtype.kind in "fc":
-        size = abs(number) if dtype.kind == "c" else number
-        return not math.isfinite(size) or bool(least <= size <= most)
-    return bool(least <= number <= most and int(number) == number)
-
-
-@cache
-def _range_of(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    if dtype.kind == "b":
-        return 0, 1
-    limits: Any = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-    return (limits.min, limits.max) if dtype.kind in "iu" else (limits.min.item(), limits.max.item())
-
-
-def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """The dtype, or that of NumPy which holds the same numbers as one of PyTorch."""
-    if isinstance(dtype, np.dtype):
-        return dtype
-    name = str(dtype).rpartition(".")[2]
-    found = np.sctypeDict.get(name)
-    if found is not None and np.dtype(found).kind in "biufc":
-        return np.dtype(found)
-    # bfloat16 has the range of float32. JAX adds one of another kind to NumPy's dtypes.
-    return np.dtype(np.complex64 if getattr(dtype, "is_complex", False) else np.float32)
 
 
 def widen_floats(values: Any, other: Any) -> Any:

@@ -217,3 +217,12 @@ def test_the_hint_for_a_null_can_be_followed():
     assert (caught.value.where.record, caught.value.where.feature) == (1, "x")
     assert "fillna" in str(caught.value)
     assert "schema=" not in str(caught.value)
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_rows_of_rows_without_any_text_come_back(is_text):
+    rows = hr.Ragged(hr.Strings.from_values([], is_text=is_text), np.array([0, 0, 0]))
+    source = hr.ColumnSource({"x": hr.Ragged(rows, np.array([0, 1, 2]))})
+    again = from_pandas(to_pandas(source))
+    assert again.schema["x"].dtype == ("str" if is_text else "bytes")
+    assert again.batch([0, 1])["x"].to_list() == [[[]], [[]]]

@@ -498,3 +498,31 @@ def test_rows_without_values_have_no_kind():
     assert Ragged.from_list([["a"], [np.array("b")]]).to_list() == [["a"], ["b"]]
     if hasattr(np.dtypes, "StringDType"):  # NumPy 2
         assert Ragged.from_list([["a"], np.array(["b"], np.dtypes.StringDType())]).to_list() == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("row", "dtype", "lost"),
+    [
+        ([1.5, 2.7], "int64", "1.5"),
+        (np.array([1, 300]), "int8", "300"),
+        ([300], "int8", "300"),
+        (np.array([np.nan, 1]), "int32", "nan"),
+        ([1e300], "float32", "1e\\+300"),
+        (np.array([-1]), "uint8", "-1"),
+        (np.array([2**63 + 1], np.uint64), "int64", "9223372036854775809"),
+        ([2**24 + 1], "float32", "16777217"),
+        ([2], bool, "2"),
+        (["ab", "abc"], "U2", "abc"),
+    ],
+)
+def test_from_list_refuses_values_that_a_dtype_does_not_hold(row, dtype, lost):
+    with pytest.raises(hr.SchemaMismatch, match=rf"values that \S+ holds, found {lost} \(.*record 1"):
+        hr.Ragged.from_list([[], row], dtype)
+
+
+def test_from_list_rounds_floats_and_nothing_else():
+    assert hr.Ragged.from_list([[0.1, np.inf, np.nan]], "float32").values.tolist()[0] == np.float32(0.1)
+    assert hr.Ragged.from_list([[1.0, -3.0], np.array([True])], "int8").to_list() == [[1, -3], [1]]
+    assert hr.Ragged.from_list([[0, 1]], bool).to_list() == [[False, True]]
+    assert hr.Ragged.from_list([["a"], ["bc"]], "U2").to_list() == [["a"], ["bc"]]
+    assert hr.Ragged.from_list([[1, 2.5], [3j]], complex).to_list() == [[1, 2.5], [3j]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -110,6 +111,12 @@ class TestTorch:
             assert isinstance(parity, torch.Tensor)
 
 
+def slow(batch):
+    """As slow as it must be for threads and the consumer to share the work."""
+    time.sleep(0.001)
+    return batch
+
+
 @pytest.mark.jax
 class TestJax:
     @pytest.fixture
@@ -146,6 +153,36 @@ class TestJax:
             convert(np.array([value]))
         with pytest.raises(UnsupportedData, match="uint32"):
             convert(np.array([1 << 32], np.uint64))
+
+    @pytest.mark.parametrize("value", [1e300, -4e38, complex(0, 1e39)])
+    def test_floats_that_would_become_infinite_are_refused(self, jax, value):
+        convert = converter("jax")
+        kept = [0.1, np.inf, -np.inf, float(np.finfo(np.float32).max) * (1 + 2**-26)]
+        np.testing.assert_array_equal(np.asarray(convert(np.array(kept))), np.array(kept, np.float32))
+        with pytest.raises(UnsupportedData, match="floats that fit into the float32 .*jax_enable_x64"):
+            convert(np.array([np.nan, value, 1.0]))
+        assert np.isnan(convert(np.array([np.nan, 1.0]))).tolist() == [True, False]
+
+    @pytest.mark.parametrize("threads", [0, 2, None])
+    def test_every_batch_has_the_settings_of_the_loop(self, jax, threads):
+        source = {"i": np.arange(400) + 2**40, "x": np.arange(400.0)}
+        one = jax.devices()[0]
+        with jax.enable_x64(True), jax.default_device(one):
+            loop = iter(Loader(source, 10, to="jax", threads=threads, map_batch=slow))
+            batches = [next(loop)]
+        batches += list(loop)  # decided when the loop began
+        assert {str(batch[name].dtype) for batch in batches for name in "ix"} == {"int64", "float64"}
+        assert {device for batch in batches for device in batch["i"].devices()} == {one}
+        assert [int(i) - 2**40 for batch in batches for i in batch["i"]] == list(range(400))
+
+    @pytest.mark.parametrize("threads", [0, 2, None])
+    def test_functions_see_the_settings_of_the_loop(self, jax, threads):
+        def make(batch):
+            slow(batch)
+            return str(jax.numpy.zeros(1, float).dtype)
+
+        with jax.enable_x64(True):
+            assert set(Loader({"i": np.arange(100)}, 5, threads=threads, map_batch=make)) == {"float64"}
 
     def test_values_that_are_not_arrays_stay(self, jax):
         dates = np.array(["2026-01-01"], "M8[D]")

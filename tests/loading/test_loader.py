@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
 import gc
 import json
 import pickle
 import threading
+import time
 import tracemalloc
+from contextvars import ContextVar
 from itertools import chain, islice
 
 import numpy as np
@@ -19,6 +22,7 @@ import headrace as hr
 from headrace import _native
 from headrace.contracts.records import Shard
 from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
+from headrace.loading.jobs import OpenRun
 from headrace.loading.loader import Loader, idle_bytes
 from headrace.sampling.samplers import InOrder, Shuffled
 
@@ -386,6 +390,34 @@ def test_an_iterator_handed_to_another_thread():
     assert indices_of(first + rest) == batches_of(50, 2)
 
 
+def test_a_batch_lost_by_an_interrupt_is_not_counted(monkeypatch):
+    """The signal comes after the batch was taken from those that are ready, and before the caller has it."""
+    loader = Loader(Numbers(50), 2, threads=0)
+    loop = iter(loader)
+    seen = [next(loop)["i"].tolist() for _ in range(5)]
+
+    class Interrupted(list):
+        def pop(self):
+            super().pop()
+            raise KeyboardInterrupt
+
+    def interrupt(_):
+        make(_)
+        raise KeyboardInterrupt
+
+    make = OpenRun.make
+    monkeypatch.setattr(OpenRun, "make", interrupt)
+    loop._ready = Interrupted(loop._ready) if loop._ready else []
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(30):
+            seen.append(next(loop)["i"].tolist())
+    monkeypatch.undo()
+    assert list(loop) == []  # it could not go on without a gap
+    assert loader.state_dict()["position"] == 2 * len(seen)
+    seen += [batch["i"].tolist() for batch in loader]
+    assert seen == batches_of(50, 2)
+
+
 def test_interrupts_leave_no_threads(own_threads):
     assert wait_for_threads()
     interrupted = threading.Event()
@@ -570,3 +602,50 @@ def test_large_batches_reuse_memory(tmp_path):
     for _ in Loader(source, 4, threads=0, shuffle=True, epochs=3):
         pass
     assert _native.pool_stats()["recycled"] > before
+
+
+MODE = ContextVar("MODE", default="train")
+
+
+@pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 2}, {}])
+class TestSettingsOfTheLoop:
+    """Functions see them in every thread."""
+
+    def test_variables_and_errors_of_numpy(self, options):
+        def see(batch):
+            time.sleep(0.001)  # so that threads and the consumer share the work
+            return MODE.get(), decimal.getcontext().prec, np.geterr()["divide"]
+
+        token = MODE.set("eval")
+        try:
+            with decimal.localcontext(prec=5), np.errstate(divide="raise"):
+                seen = set(hr.Loader({"x": np.arange(200)}, 5, map_batch=see, **options))
+        finally:
+            MODE.reset(token)
+        assert seen == {("eval", 5, "raise")}
+        assert set(hr.Loader({"x": np.arange(50)}, 5, map_batch=see, **options)) == {("train", 28, "warn")}
+
+    def test_in_map(self, options):
+        token = MODE.set("eval")
+        try:
+            mapped = hr.open({"x": np.arange(200)}).map(lambda _: time.sleep(0.0002) or {"mode": MODE.get()})
+            seen = {mode for batch in hr.Loader(mapped, 5, **options) for mode in batch["mode"]}
+        finally:
+            MODE.reset(token)
+        assert seen == {"eval"}
+
+    @pytest.mark.torch
+    def test_modes_of_torch(self, options):
+        import torch
+
+        def see(batch):
+            time.sleep(0.001)
+            modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+            return (*modes, torch.get_autocast_dtype("cpu"))
+
+        loader = hr.Loader({"x": np.arange(200)}, 5, map_batch=see, **options)
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+            assert set(loader) == {(False, False, True, torch.float16)}
+        with torch.inference_mode():
+            assert set(loader) == {(False, True, False, torch.bfloat16)}
+        assert set(loader) == {(True, False, False, torch.bfloat16)}

@@ -212,3 +212,38 @@ def test_crops_and_maps_draw_from_streams_of_their_own(photographs):
         for view, x in zip(batch["view"], batch["x"], strict=True)
     ]
     assert found == whole
+
+
+def noise(name):
+    return lambda _, rng: {name: rng.random()}
+
+
+class TestSideBySide:
+    """Seeded maps that ``zip`` joins have their own numbers, also outside a loader."""
+
+    base = hr.ColumnSource({"i": np.arange(12)})
+    zipped = base.map(noise("a"), seeded=True).zip(base.map(noise("b"), seeded=True), base.map(noise("c"), seeded=True))
+
+    def test_each_draws_from_its_own_stream(self):
+        batch = self.zipped.batch(range(12))
+        for stream, name in enumerate("abc"):
+            assert batch[name].tolist() == [stated(0, 0, i, stream).random() for i in range(12)]
+            assert [example[name] for example in self.zipped] == batch[name].tolist()
+
+    def test_as_a_loader_of_seed_0_gives_them_in_order(self):
+        wanted = self.zipped.batch(range(12))
+        loaded = next(iter(hr.Loader(self.zipped, 12, seed=0)))
+        assert {name: loaded[name].tolist() for name in loaded} == {name: wanted[name].tolist() for name in wanted}
+
+    def test_slices_keep_the_numbers_of_what_they_are_slices_of(self):
+        mapped = self.base.map(noise("a"), seeded=True)
+        other = self.base.map(noise("b"), seeded=True)
+        late = mapped[4:].zip(other[2:10])
+        assert [example["a"] for example in late] == [example["a"] for example in mapped][4:]
+        assert [example["b"] for example in late] == [stated(0, 0, i, 1).random() for i in range(2, 10)]
+        assert [example["a"] for example in self.zipped[3:5]] == [example["a"] for example in self.zipped][3:5]
+
+    def test_below_flat_map(self):
+        doubled = self.zipped.flat_map(lambda example: [example, example])
+        assert [example["b"] for example in doubled][::2] == [example["b"] for example in self.zipped]
+        assert doubled.batch([6])["b"].tolist() == [self.zipped[3]["b"]]

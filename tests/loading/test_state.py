@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.loading.fakes import Numbers, indices_of, wait_for_threads
 
+import headrace as hr
 from headrace.contracts.records import Shard
 from headrace.errors import StateMismatch
 from headrace.loading.loader import Loader
@@ -265,3 +266,34 @@ class Run(RuleBasedStateMachine):
 
 Run.TestCase.settings = settings(deadline=None, max_examples=30, stateful_step_count=20)
 TestRun = Run.TestCase
+
+
+class TestFunctionsInTheFingerprint:
+    base = hr.ColumnSource({"i": np.arange(10)})
+
+    def test_values_that_vary_are_named_as_a_cause(self):
+        varying = iter(range(100))
+        state = Loader(self.base.map(lambda _: {"x": next(varying)}), 2).state_dict()
+        with pytest.raises(StateMismatch, match=r"'fingerprint' of the state.*a function of map.*seeded=True"):
+            Loader(self.base.map(lambda _: {"x": next(varying)}), 2).load_state_dict(state)
+
+    def test_a_changed_state_is_named_as_such(self):
+        loader = Loader(self.base, 2)
+        with pytest.raises(StateMismatch, match="The state was changed"):
+            loader.load_state_dict({**loader.state_dict(), "epoch": "1"})
+        with pytest.raises(StateMismatch, match="of another version"):
+            loader.load_state_dict({})
+
+    def test_a_run_whose_last_example_fails_saves_its_state(self):
+        def fail(example):
+            if example["i"] == 9:
+                raise ValueError("no")
+            return example
+
+        loader = Loader(self.base.map(fail), 2)
+        assert next(iter(loader))["i"].tolist() == [0, 1]
+        again = Loader(self.base.map(fail), 2)
+        again.load_state_dict(loader.state_dict())
+        assert next(iter(again))["i"].tolist() == [2, 3]
+        with pytest.raises(StateMismatch, match="fingerprint"):
+            Loader(self.base.map(dict), 2).load_state_dict(loader.state_dict())

@@ -306,3 +306,11 @@ def test_tensors_with_gradients_are_stacked_and_others_named():
     with pytest.raises(SchemaMismatch, match="a value that becomes a NumPy array") as caught:
         other.batch([1, 2])
     assert caught.value.where == Where(record=2, feature="a")
+
+
+def test_one_array_for_several_examples_is_not_the_same_in_a_batch():
+    pictures = [np.zeros((2, 3)), np.ones((3, 2))]
+    source = hr.ColumnSource({"i": np.arange(4)}).map(lambda example: {"picture": pictures[example["i"] % 2]})
+    column = source.batch(range(4))["picture"]
+    column[2] += 5
+    assert column[0].max() == 0

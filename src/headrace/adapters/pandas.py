@@ -132,7 +132,10 @@ def _nested_lists(pa: Any, cells: list[Any]) -> Any:
     if isinstance(values, Strings):
         array = column_to_arrow(values, Feature("str" if values.is_text else "bytes"))
     elif values.dtype == object:
-        return None
+        strings = _innermost(cells[rows[0]])
+        if len(values) or not isinstance(strings, Strings):
+            return None
+        array = column_to_arrow(strings.take(np.zeros(0, np.int64)), Feature("str" if strings.is_text else "bytes"))
     else:
         array = column_to_arrow(values, Feature(values.dtype))
     if len({len(lengths) for lengths in levels}) > 1:
@@ -144,6 +147,11 @@ def _nested_lists(pa: Any, cells: list[Any]) -> Any:
         return array
     places = np.cumsum([not _is_missing(cell) for cell in cells]) - 1
     return array.take(pa.array(places, mask=np.array([_is_missing(cell) for cell in cells])))
+
+
+def _innermost(cell: Any) -> Any:
+    """The values in rows of rows."""
+    return _innermost(cell.values) if isinstance(cell, Ragged) else cell
 
 
 def _take_apart(cell: Any) -> tuple[Any, list[Any]]:

@@ -34,6 +34,7 @@ class RandomKeys:
         epoch: The epoch, from 0.
         positions: ``int64 (n,)``: where each example stands in the order of the epoch, counted over all ranks.
         stream: Distinguishes the nodes of one source that draw numbers.
+        by_index: Whether the positions are no more than indices, so that each node that draws takes its own: see :meth:`at`.
 
     >>> keys = RandomKeys(7, 0, np.array([3, 5]))
     >>> [rng.integers(100) for rng in keys.generators()] == [rng.integers(100) for rng in keys.generators()]
@@ -44,11 +45,16 @@ class RandomKeys:
     epoch: int
     positions: Indices
     stream: int = 0
+    by_index: bool = False
 
     @classmethod
     def of_indices(cls, indices: Indices) -> RandomKeys:
         """The keys of examples that are read outside a loader: seed 0, epoch 0, and their own indices as positions."""
-        return cls(0, 0, indices)
+        return cls(0, 0, indices, by_index=True)
+
+    def at(self, indices: Indices) -> RandomKeys:
+        """The keys with which a node draws that reads these indices: outside a loader, a slice has the numbers of what it is a slice of."""
+        return replace(self, positions=indices) if self.by_index else self
 
     def take(self, rows: npt.NDArray[Any] | slice) -> RandomKeys:
         """The keys of some of the examples, chosen by indices, a mask or a slice."""

@@ -116,7 +116,8 @@ class Ragged(Sequence[Any]):
     @classmethod
     def from_list(cls, rows: Sequence[Any], dtype: npt.DTypeLike | None = None) -> Ragged:
         """Join arrays (or lists) of equal inner shape. With dtype ``object``, rows of only text or only bytes become
-        :class:`Strings`. Without one, SchemaMismatch if no dtype holds all numbers, or rows mix numbers, text and bytes.
+        :class:`Strings`. SchemaMismatch if ``dtype`` does not hold a value (only floats may be rounded); or, without one,
+        if none holds all numbers, or rows mix numbers, text and bytes.
         """
         values, lengths = join_rows(rows, dtype)
         offsets = np.zeros(len(lengths) + 1, np.int64)

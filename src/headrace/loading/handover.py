@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from headrace._optional import require
 from headrace.contracts.values import Ragged
 from headrace.errors import DataError, UnsupportedData, Where
 
-__all__ = ["Arrive", "Convert", "CudaStage", "To", "converter", "handover", "jax_putter", "torch_device"]
+__all__ = ["Arrive", "Convert", "CudaStage", "JaxSettings", "To", "converter", "handover", "jax_putter", "torch_device"]
 
 REGISTERED = 2
 """What ``dtype.isbuiltin`` is for dtypes that another package adds to NumPy, such as bfloat16 of ``ml_dtypes``."""
@@ -100,6 +101,29 @@ def jax_putter(jax: Any, device: Any) -> Callable[[Any], Any]:
     return lambda array: jax.device_put(array, device)
 
 
+class JaxSettings(NamedTuple):
+    """The settings of JAX that decide what an array becomes. JAX keeps them for each thread."""
+
+    x64: bool
+    """Whether 64-bit numbers stay."""
+    device: Any
+    """The default device; ``None``: JAX's own."""
+
+    @classmethod
+    def read(cls, jax: Any) -> JaxSettings:
+        """Those of this thread."""
+        return cls(jax.config.jax_enable_x64, jax.config.jax_default_device)
+
+    @contextmanager
+    def applied(self, jax: Any) -> Generator[None]:
+        """A context in which this thread has these settings."""
+        enable_x64 = (
+            jax.enable_x64 if hasattr(jax, "enable_x64") else require("jax.experimental", extra="jax").enable_x64
+        )
+        with enable_x64(self.x64), jax.default_device(self.device):
+            yield
+
+
 To = Literal["numpy", "torch", "jax"]
 Convert = Callable[[Any], Any]
 Arrive = Callable[[Any], Any]
@@ -164,7 +188,7 @@ def converter(to: To) -> Convert | None:
       which ``torch.nested.nested_tensor_from_jagged(r.values, r.offsets)`` takes. Its offsets stay on the host, so that rows
       are found without waiting for a device.
     - **jax**: ``jax.device_put`` on the default device. JAX holds 64-bit numbers as 32-bit ones unless ``jax_enable_x64`` is
-      set; integers that do not fit are refused. The values of a ``Ragged`` become a JAX array, its offsets stay NumPy's, as
+      set; integers that do not fit are refused, and finite floats that would become infinite. The values of a ``Ragged`` become a JAX array, its offsets stay NumPy's, as
       its shapes would otherwise be traced.
 
     Raises:
@@ -227,14 +251,19 @@ def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
 def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
     jax = require("jax", extra="jax")
     put = jax_putter(jax, device)
+    settings = JaxSettings.read(jax)  # those of the loop, for all of its batches: any thread may convert one
 
     def convert(array: npt.NDArray[Any]) -> Any:
         if not _is_number(array.dtype):
             return array
-        if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+        if array.dtype.itemsize >= 8 and not settings.x64 and array.dtype.char != "F":
             _check_fits(array)
+        native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
         try:
-            return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+            if jax.config.jax_enable_x64 is settings.x64 and jax.config.jax_default_device is settings.device:
+                return put(native)
+            with settings.applied(jax):
+                return put(native)
         except (TypeError, RuntimeError) as error:
             if array.dtype.isbuiltin != REGISTERED:
                 raise
@@ -259,11 +288,35 @@ def _no_equivalent(dtype: np.dtype[Any], library: str) -> UnsupportedData:
 
 
 def _check_fits(array: npt.NDArray[Any]) -> None:
-    limits = np.iinfo(np.int32 if array.dtype.kind == "i" else np.uint32)
-    if array.size and (array.min() < limits.min or array.max() > limits.max):
-        raise UnsupportedData(
-            Where(),
-            expected=f"integers that fit into the {limits.dtype} that JAX makes of {array.dtype}",
-            found=f"values from {array.min()} to {array.max()}",
-            hint="jax.config.update('jax_enable_x64', True) keeps 64 bits.",
-        )
+    """Refuse 64-bit integers that would become others, and finite floats that would become infinite. Other floats are rounded."""
+    if not array.size:
+        return
+    if array.dtype.kind in "fc":
+        _check_floats_fit(array)
+    elif array.dtype.kind in "iu":
+        limits = np.iinfo(np.int32 if array.dtype.kind == "i" else np.uint32)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise _too_large("integers", limits.dtype, array, array.min(), array.max())
+
+
+def _check_floats_fit(array: npt.NDArray[Any]) -> None:
+    if array.dtype.kind == "c":
+        for part in (array.real, array.imag):
+            _check_floats_fit(part)
+        return
+    most = np.finfo(np.float32).max
+    if -most <= array.min() and array.max() <= most:
+        return
+    finite = array[np.isfinite(array)]  # also where there is a NaN, which no comparison finds
+    with np.errstate(over="ignore"):
+        if finite.size and np.isinf([np.float32(finite.min()), np.float32(finite.max())]).any():
+            raise _too_large("floats", np.dtype(np.float32), array, finite.min(), finite.max())
+
+
+def _too_large(kind: str, dtype: np.dtype[Any], array: npt.NDArray[Any], least: Any, most: Any) -> UnsupportedData:
+    return UnsupportedData(
+        Where(),
+        expected=f"{kind} that fit into the {dtype} that JAX makes of {array.dtype}",
+        found=f"values from {least} to {most}",
+        hint="jax.config.update('jax_enable_x64', True) keeps 64 bits.",
+    )

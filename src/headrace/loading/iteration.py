@@ -191,25 +191,29 @@ class Batches(Iterator[Any]):
         return f"<Batches of {self._recipe.source!r}, epoch {self._progress.cursor.epoch}, position {self._progress.cursor.position}>"
 
     def __next__(self) -> Any:
-        if self._ready:
-            batch = self._ready.pop()
-        elif self._rest is None:
+        try:
+            batch = self._ready.pop() if self._ready else self._make_next()
+            if self._recipe.arrive is not None:
+                batch = self._recipe.arrive(batch)
+        except (
+            BaseException
+        ):  # Ctrl-C may have lost a batch. It is not counted, so the loader's next iterator makes it again.
+            self.close()
+            raise
+        self._progress.given += 1  # No call from here on, after which a signal could strike.
+        return batch
+
+    def _make_next(self) -> Any:
+        if (rest := self._rest) is None:
             self._fetch()
-            batch = self._ready.pop()
-        else:
-            rest = self._rest
-            try:
-                batch = rest.make()
-            except BaseException as error:
-                self.close()
-                if isinstance(error, StopIteration):
-                    raise _raisable(error) from error
-                raise
-            if not rest.left:
-                self._settle()
-        self._progress.given += 1
-        arrive = self._recipe.arrive
-        return batch if arrive is None else arrive(batch)
+            return self._ready.pop()
+        try:
+            batch = rest.make()
+        except StopIteration as error:
+            raise _raisable(error) from error
+        if not rest.left:
+            self._settle()
+        return batch
 
     def _fetch(self) -> None:
         """Fetch the next batches, or raise the error in place of the next one."""

@@ -229,6 +229,8 @@ class Loader(Iterable[Batch_co]):
         It counts the batches the consumer has received: inside a loop, the current batch counts, prefetched ones do not. It is
         the same on every rank after the same number of batches, and contains neither ``shard``, ``batch_size`` nor ``threads``:
         a run may resume with different ones.
+
+        The first call reads the first and the last example, also through functions of ``map``, ``filter`` and ``flat_map``.
         """
         cursor = self._progress.cursor
         return {"version": STATE_VERSION, "epoch": cursor.epoch, "position": cursor.position, **self._identity}
@@ -339,6 +341,18 @@ class Loader(Iterable[Batch_co]):
         return f"<Loader of {self._source!r}: batches of {self.batch_size}, {order}, {self._shard}>"
 
 
+OTHER_LOADER = "The state was saved by a loader of other data or of another order (shuffle, seed, sampler)."
+CHANGED = "The state was changed since state_dict() gave it, or is of something else."
+HINTS = {
+    "fingerprint": "The first or last example differs from that of the loader that saved the state: it is other data, or a function of map, filter or "
+    "flat_map gave other values, such as random numbers or times. Draw them with map(..., seeded=True), or in map_batch.",
+    "version": "The state is of another version of headrace, or of something else.",
+    "epoch": CHANGED,
+    "position": CHANGED,
+}
+"""What to make of a state that does not match, by the name of what differs."""
+
+
 def idle_bytes(memory: int | None) -> int:
     """How much batch memory to keep between batches: a page fault costs more than filling the page."""
     return IDLE_BYTES if memory is None else min(max(memory // IDLE_SHARE, LEAST_IDLE_BYTES), MOST_IDLE_BYTES)
@@ -382,5 +396,5 @@ def _mismatch(name: str, expected: str, found: object) -> StateMismatch:
         Where(),
         expected=f"{expected} as {name!r} of the state",
         found=repr(found),
-        hint="The state was saved by a loader of other data or of another order (shuffle, seed, sampler).",
+        hint=HINTS.get(name, OTHER_LOADER),
     )

@@ -209,7 +209,7 @@ class DecodedNode:
         """The batch with its images decoded. ``where(position)`` is the place of one of its rows, ``indices`` are their indices."""
         draws = None
         if count := max((decoder.draws for decoder in self._decoders.values()), default=0):
-            own = RandomKeys.of_indices(indices) if keys is None else keys
+            own = RandomKeys.of_indices(indices) if keys is None else keys.at(indices)
             draws = own.skip(self._stream).uniform(count)
         columns = dict(batch)
         for name, decoder in self._decoders.items():

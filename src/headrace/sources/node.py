@@ -20,7 +20,7 @@ from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, RowSizer, size_of
-from headrace.errors import Where
+from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
 from headrace.sources.stacking import row
 
 __all__ = [
@@ -293,14 +293,19 @@ def records_below(node: Node) -> list[Records | Table]:
 def fingerprint_of(node: Node) -> str:
     """Sixteen hexadecimal digits that differ for other data: from the number of examples, the schema, and the first and last example.
 
-    They stay the same when files are moved, renamed, re-sharded or compressed, and when images are decoded by other means.
+    They stay the same when files are moved, renamed, re-sharded or compressed, and when images are decoded by other means. An example that cannot
+    be read counts as such: a run must be able to save its state although the last one is damaged.
     """
     import hashlib  # imported here, because it loads OpenSSL
 
     node = encoded_node(node)
     digest = hashlib.sha256(_bytes(f"{len(node)}{node.schema.to_json()}"))
     for index in (0, len(node) - 1) if len(node) else ():
-        _add(digest.update, example_at(node, index))
+        try:
+            example = example_at(node, index)
+        except (CorruptRecord, SchemaMismatch, TransformError):
+            example = {"cannot be read": None}
+        _add(digest.update, example)
     return digest.hexdigest()[:16]
 
 

@@ -142,7 +142,7 @@ class UserFunction:
             self._check_values(stacked, given)
         except SchemaMismatch as error:  # it names the row among these examples
             raise error.relocated(self.parent.where(indices[error.where.record or 0])) from error
-        return stacked
+        return {name: _separate(column) if type(column) is list else column for name, column in stacked.items()}
 
     def _check_values(self, made: Batch, given: Batch) -> None:
         gap = _find_none(made)
@@ -163,6 +163,21 @@ def _find_none(batch: Batch) -> Where | None:
             if at is not None:
                 return Where(record=at, feature=name)
     return None
+
+
+def _separate(values: list[Any]) -> list[Any]:
+    """Values of which no two share memory: only columns of several shapes are not copied when they are stacked. Who changes a row of a
+    batch changes no other row.
+    """
+    seen: set[int] = set()
+    separate = []
+    for value in values:
+        owner = value
+        while isinstance(owner, np.ndarray) and isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        separate.append(value.copy() if id(owner) in seen and isinstance(value, np.ndarray) else value)
+        seen.add(id(owner))
+    return separate
 
 
 def found_instead(made: object) -> str:
@@ -214,7 +229,7 @@ class Mapped:
         if not self.seeded:
             made = function.make_all(examples, at)
         else:
-            own = (RandomKeys.of_indices(indices) if keys is None else keys).skip(self._stream)
+            own = (RandomKeys.of_indices(indices) if keys is None else keys.at(indices)).skip(self._stream)
             drawn = zip(examples, at, own.generators(), strict=True)
             made = [function.make(example, index, generator) for example, index, generator in drawn]
         stacked = function.stack(made, at, batch, self._names)

@@ -346,6 +346,8 @@ class Zipped:
         return self.batch_with_keys(indices, None)
 
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        if keys is None and self._streams_before[-1]:  # Without keys, each node would draw from the first streams.
+            keys = RandomKeys.of_indices(indices)
         batch: Batch = {}
         for parent, streams in zip(self.parents, self._streams_before, strict=True):
             batch.update(read_batch(parent, indices, None if keys is None else keys.skip(streams)))

@@ -384,3 +384,19 @@ def test_converting_joins_units(tmp_path, compression):
     equal(hr.open(tmp_path / "y.npz").batch(np.arange(40_000)), columns)
     hr.convert(tmp_path / "x.tfrecord", tmp_path / "z.npz@2")
     assert hr.open(tmp_path / "z.npz@2")[39_999] == {"a": 39_999}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_another_process_refuses_a_file_that_was_replaced(tmp_path, save):
+    path = tmp_path / "x.npz"
+    save(path, x=np.arange(8), y=np.arange(8.0))
+    source = hr.open(path)
+    assert source[7]["x"] == 7
+    other = tmp_path / "other.npz"
+    save(other, x=np.arange(100, 108), y=np.arange(8.0))
+    os.replace(other, path)
+    again = pickle.loads(pickle.dumps(source))
+    with pytest.raises(hr.CorruptFile, match=r"expected the same file as when it was opened.*x\.npz"):
+        again[0]
+    assert source[7]["x"] == 7  # this process has the old file
+    assert hr.open(path)[7]["x"] == 107

@@ -210,6 +210,13 @@ def test_an_iterator_continues_in_a_forked_child():
     assert no_child()
 
 
+def test_a_forked_child_needs_no_fork_server_of_its_parent():
+    """Python waits for the server as for a child of its own."""
+    loader = hr.Loader(fakes.columns(30), 10, workers=1, start_method="forkserver")
+    assert len(list(loader)) == 3
+    assert exit_code(fork(lambda: [i for batch in loader for i in batch["i"].tolist()] == list(range(30)))) == 0
+
+
 @pytest.mark.parametrize("method", ["fork", None])
 def test_a_loop_in_a_thread_that_ends_before_the_next_begins(method):
     """Workers belong to the process, not to the thread that started them."""

@@ -249,3 +249,26 @@ def test_a_generator_of_flat_map_may_fill_one_array_again():
     source = hr.ColumnSource({"id": np.arange(2)}).flat_map(repeat)
     assert source.batch(range(6))["k"][:, 1].tolist() == [0, 1, 2, 10, 11, 12]
     assert [int(example["k"][0]) for example in source] == [0, 1, 2, 10, 11, 12]
+
+
+@pytest.mark.parametrize("make", [lambda image: image, lambda image: image[::-1], lambda image: image[1:]])
+def test_examples_made_of_one_array_share_no_memory_in_a_batch(make):
+    images = [np.full((4 + i, 5 - i, 3), i, np.float32) for i in range(3)]
+    source = hr.open({"image": images}).flat_map(lambda example: [{"image": make(example["image"])} for _ in range(2)])
+    column = source.batch(range(6))["image"]
+    for image in column:
+        np.add(image, 100, out=image)
+    assert [image.flat[0] for image in column] == [100, 100, 101, 101, 102, 102]
+
+
+def test_the_schema_calls_the_function_once():
+    called = []
+
+    def make(example):
+        called.append(int(example["id"]))
+        return [{"id": example["id"]}]
+
+    source = hr.ColumnSource({"id": np.arange(4)}).flat_map(make, count=lambda _: 1)
+    assert list(source.schema) == ["id"]
+    assert "id int64" in repr(source)
+    assert called == [0]

@@ -133,6 +133,11 @@ class _ArrayFiles(FileSet):
     def signature(self, number: int) -> Signature:
         return self.archives.files.signature(number)
 
+    def expect(self, signatures: Sequence[Signature]) -> None:
+        """Also of the archives, which are what another process opens."""
+        super().expect(signatures)
+        self.archives.files.expect(signatures)
+
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "archives": self.archives, "name": self.name}
 

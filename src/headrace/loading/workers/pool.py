@@ -198,7 +198,7 @@ class WorkerCrew:
     """
 
     def __init__(self, maker: Makes, count: int, method: StartMethod | None) -> None:
-        from multiprocessing import current_process, get_context
+        from multiprocessing import current_process
 
         from headrace.loading.workers.transfer import open_segment
 
@@ -217,9 +217,9 @@ class WorkerCrew:
         self.segment: int = open_segment()
         self.workers: list[Worker] = []
         _crews.add(self)
-        context = get_context(method)
         masked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
+            context = _context_of(method)
             with _quiet() if hides_warning and method == "fork" else nullcontext():
                 for number in range(count):
                     self.workers.append(_start_process(context, number, maker if pickled is None else None))
@@ -285,6 +285,21 @@ def _start_process(context: Any, number: int, maker: Makes | None) -> Worker:
     finally:
         theirs.close()
     return Worker(number, process, ours)
+
+
+def _context_of(method: StartMethod) -> Any:
+    """What starts processes by a method: ``spawn`` instead of a fork server that belongs to the process of which this one is a fork.
+
+    Python waits for the server as for a child of its own, which fails here.
+    """
+    from multiprocessing import forkserver, get_context
+
+    if method == "forkserver":
+        try:
+            forkserver.ensure_running()
+        except ChildProcessError:
+            return get_context("spawn")
+    return get_context(method)
 
 
 def _equip(worker: Worker, segment: int, pickled: bytes | None) -> None:

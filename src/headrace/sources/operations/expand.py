@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -98,9 +99,7 @@ class FlatMapped:
     @cached_property
     def _first(self) -> Batch:
         """The first example, as a batch of one; empty if there is none."""
-        return (
-            stack(list(first)) if (first := [example for example, _ in zip(self.examples(), "1", strict=False)]) else {}
-        )
+        return stack(list(islice(self.examples(), 1)))
 
     @cached_property
     def schema(self) -> Schema:
