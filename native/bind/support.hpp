@@ -51,7 +51,7 @@ namespace headrace::bind {
 class ReleaseForMany {
   public:
     explicit ReleaseForMany(std::size_t numbers) {
-        constexpr std::size_t few = 4096; // microseconds
+        constexpr std::size_t few = 4096; // They take microseconds.
         if (numbers > few) release_.emplace();
     }
 

@@ -234,7 +234,7 @@ void find_parts(std::span<const std::int64_t> firsts, std::span<const std::int64
     }
     const std::size_t parts = firsts.size() - 1;
     const double scale = static_cast<double>(parts) / static_cast<double>(std::max<std::int64_t>(firsts[parts], 1));
-    // One comparison: at random positions, nobody could predict which of two fails.
+    // One comparison, because the processor mispredicts which of two fails where positions are random.
     const auto is_in = [firsts](std::size_t number, std::int64_t position) {
         const auto first = static_cast<std::uint64_t>(firsts[number]);
         return static_cast<std::uint64_t>(position) - first < static_cast<std::uint64_t>(firsts[number + 1]) - first;

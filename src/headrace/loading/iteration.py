@@ -195,9 +195,8 @@ class Batches(Iterator[Any]):
             batch = self._ready.pop() if self._ready else self._make_next()
             if self._recipe.arrive is not None:
                 batch = self._recipe.arrive(batch)
-        except (
-            BaseException
-        ):  # Ctrl-C may have lost a batch. It is not counted, so the loader's next iterator makes it again.
+        except BaseException:
+            # Ctrl-C may have lost a batch. It is not counted, so the loader's next iterator makes it again.
             self.close()
             raise
         self._progress.given += 1  # No call from here on, after which a signal could strike.
