@@ -158,6 +158,16 @@ def test_threads_that_pay_are_used_soon(ratio):
     assert very_dear.jobs == 2
 
 
+@pytest.mark.parametrize("kept", [None, True])
+def test_the_first_test_of_long_jobs_comes_after_many(kept):
+    """On 2026-11-27 every second epoch of four large batches of photographs was read without threads."""
+    consumer = Consumer(75 * MS, 40 * MS, lag=2, read_ns=75 * MS, kept=kept)
+    consumer.guess()
+    while not consumer.choice.is_testing:
+        consumer.job()
+    assert 24 <= consumer.jobs <= 32
+
+
 def test_one_comparison_is_enough_where_threads_use_no_less_of_the_processors():
     """Else the segment without them met something else: another program, or the consumer's first epoch."""
 
@@ -169,6 +179,24 @@ def test_one_comparison_is_enough_where_threads_use_no_less_of_the_processors():
 
     assert tests(cpu=1.0) == 1
     assert tests(cpu=0.5) == 2
+
+
+@pytest.mark.parametrize("slow_jobs", [0, 8])
+def test_one_comparison_is_enough_after_slow_first_jobs_of_threads(slow_jobs):
+    """They fill new memory, which on some machines takes as long as ten epochs."""
+    jobs = {True: 0, False: 0}
+
+    def noise(now, by_threads):
+        jobs[by_threads] += 1
+        return 6.0 if by_threads and jobs[True] <= slow_jobs else 1.0
+
+    consumer = Consumer(10 * MS, 5 * MS, noise=noise)
+    while not consumer.choice.is_testing:
+        consumer.job()
+    inline_jobs = jobs[False]
+    while not consumer.choice.kept:
+        consumer.job()
+    assert jobs == {True: 8 + slow_jobs, False: inline_jobs}
 
 
 def test_threads_are_not_compared_with_threads():

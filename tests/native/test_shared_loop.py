@@ -134,3 +134,24 @@ def test_a_loader_that_waits_joins(tmp_path, monkeypatch):
     while not any(joined):
         found = [batch["image"] for batch in hr.Loader(source, 24, threads=2)]
         np.testing.assert_array_equal(np.concatenate(found), np.concatenate(expected))
+
+
+def test_a_thread_without_a_job_joins(tmp_path, monkeypatch):
+    """The consumer decodes the last large batch itself, while the thread has ended a small one."""
+    path = tmp_path / "images.tfrecord"
+    hr.write(path, ({"image": file} for file in FILES * 7))
+    source = hr.open(path, decode=True)
+    expected = np.concatenate([batch["image"] for batch in hr.Loader(source, 80, threads=0)])
+    joined = set()
+    join = _native.join_loop
+
+    def counted():
+        found = join()
+        if found:
+            joined.add(threading.current_thread() is threading.main_thread())
+        return found
+
+    monkeypatch.setattr(_native, "join_loop", counted)
+    while False not in joined:
+        found = [batch["image"] for batch in hr.Loader(source, 80, threads=1)]
+        np.testing.assert_array_equal(np.concatenate(found), expected)

@@ -13,6 +13,7 @@ void register_shared_loops(nb::module_& module) {
     module.def(
         "join_loop",
         [] {
+            if (!SharedLoop::is_any_shared()) return false; // Without giving up the interpreter.
             const nb::gil_scoped_release release;
             return SharedLoop::join(at_once);
         },

@@ -1,5 +1,6 @@
 #include "core/base/shared_loop.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/thread_team.hpp"
@@ -73,6 +74,10 @@ void SharedLoop::run(std::size_t count, const Work& work) {
         place->is_taken.store(false);
     }
     if (loop.failure_) std::rethrow_exception(loop.failure_);
+}
+
+bool SharedLoop::is_any_shared() noexcept {
+    return std::ranges::any_of(places, [](const Place& place) { return place.loop.load() != nullptr; });
 }
 
 bool SharedLoop::join(Clock::duration most) {

@@ -46,6 +46,9 @@ class SharedLoop {
     /// Returns false if no loop has items left.
     static bool join(Clock::duration most);
 
+    /// Whether there may be a loop to join.
+    [[nodiscard]] static bool is_any_shared() noexcept;
+
   private:
     explicit SharedLoop(std::size_t count, const Work& work) noexcept : count_(count), work_(work) {}
 

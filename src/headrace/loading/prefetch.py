@@ -3,8 +3,8 @@
 Passing work between threads costs more than making a small batch, because a sleeping thread takes tens of microseconds to
 wake. So nothing here polls, and sleeping is the last resort. A consumer that would have to wait works instead: it takes
 the next job that no thread has started, which is often the one it needs. Only if all jobs are running does it sleep, on a
-plain lock that a thread releases. Before it sleeps, it joins the decoding of images that threads have begun: at the end of an epoch of
-large batches, a core would be idle for up to a whole batch.
+plain lock that a thread releases. Before it sleeps, it joins the decoding of images that threads have begun, and so does a thread that finds no
+job: at the end of an epoch of large batches, a core would be idle for up to a whole batch.
 """
 
 from __future__ import annotations
@@ -183,10 +183,17 @@ class ThreadCrew(Generic[T]):
 
 
 def _work(tasks: Tasks[T]) -> None:
-    while (task := tasks.get()) is not None:
+    while (task := _wait_for(tasks)) is not None:
         task.run()
         del task  # a sleeping thread must not keep a batch alive
     tasks.put(None)
+
+
+def _wait_for(tasks: Tasks[T]) -> Task[T] | None:
+    """The next task. While there is none, this thread decodes images of batches that others have begun."""
+    while tasks.empty() and _native.join_loop():
+        pass
+    return tasks.get()
 
 
 class Prefetcher(Iterator[T]):

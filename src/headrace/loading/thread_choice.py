@@ -1,17 +1,16 @@
 """Whether threads should make the batches of a loader, found by trying both ways.
 
-Threads pay if batches are expensive, native and small enough for the caches. They do not pay if passing a batch from one core
-to another costs more than making it, if Python code makes the batches and holds the interpreter lock, or if other programs use
-the cores. Formats and sizes do not distinguish these cases, but the clock does: the time from one request of the consumer to
-the next, for each example, includes all of these costs, and the consumer's own work.
+Threads pay if batches are expensive, native and small enough for the caches. They do not pay if passing a batch from one core to another costs more
+than making it, if Python code makes the batches and holds the interpreter lock, or if other programs use the cores. Formats and sizes do not
+distinguish these cases, but the clock does: the time from one request of the consumer to the next, for each example, includes all of these costs,
+and the consumer's own work.
 
 So a loader whose ``threads`` were left out makes its first batches itself, as with ``threads=0``. If reading one takes long beside passing it
-between cores, threads take over; else the loader goes on by itself. Then it *tests* the other way: a segment
-of jobs made in that way is compared with the segments around it, which meet the same other programs, and the median of such comparisons
-decides. Tests go on for as long as the loader runs: rarely where they agree with the choice, soon again where they do not. The first jobs of a
-test and after it are not compared, because threads in use again fill new memory. What tests cost is a small share of the time. So a
-choice that a busy machine made, or that another consumer has made wrong, does not last. The order, the contents of the batches and the
-state never depend on the choice.
+between cores, threads take over; else the loader goes on by itself. Then it *tests* the other way: a segment of jobs made in that way is compared
+with the segments around it, which meet the same other programs, and the median of such comparisons decides. Tests go on for as long as the loader
+runs: rarely where they agree with the choice, soon again where they do not. The first jobs of a test and after it are not compared, because threads
+in use again fill new memory. What tests cost is a small share of the time. So a choice that a busy machine made, or that another consumer has made
+wrong, does not last. The order, the contents of the batches and the state never depend on the choice.
 """
 
 from __future__ import annotations
@@ -60,6 +59,8 @@ MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = {True: 40_000_000, False: 8_000_000}
 """The pause before the first test, with threads and without. It is shorter without, because threads pay more often."""
+LONG_JOB_NS = 8_000_000  # If the jobs of threads are longer, which are of one batch then, threads almost surely pay, and a test takes long:
+LONG_JOBS_PAUSE = 24  # so at least so many come before the first.
 CHANGE = 1.5
 """If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, the next test comes as soon as
 ``EARLY_SHARE`` allows."""
@@ -90,11 +91,9 @@ class Segment:
     __slots__ = ("clocked_ns", "cpu_ns", "examples", "jobs", "ns")
 
     def __init__(self) -> None:
-        self.ns: int = 0
-        self.cpu_ns: int = 0
+        self.ns = self.cpu_ns = 0
         self.clocked_ns: int = 0  # the part of ``ns`` whose processor time is known
-        self.examples: int = 0
-        self.jobs: int = 0
+        self.examples = self.jobs = 0
 
     @property
     def cost(self) -> float:
@@ -139,9 +138,8 @@ class ThreadChoice:
         self._first_jobs = 0  # while there is no choice
         self._loop_ns = 0  # so far
         self._ratios: deque[float] = deque(maxlen=RECENT)  # time with threads, as a share of the time without
-        self._efforts: deque[tuple[float, float]] = deque(
-            maxlen=EFFORTS
-        )  # processor time for each example: with threads, without
+        self._efforts = deque[tuple[float, float]](maxlen=EFFORTS)
+        """Processor time for each example: with threads, without."""
         self._costs = {True: deque[float](maxlen=RECENT), False: deque[float](maxlen=RECENT)}
         """Nanoseconds for each example in the latest segments that were compared."""
         self._before: Segment | None = None  # the latest one of the chosen way
@@ -163,8 +161,7 @@ class ThreadChoice:
 
     def begin(self) -> None:
         """Start to measure a loop: what happened before its first request does not count."""
-        way = self.uses_threads
-        segment = self._segments[way]
+        way, segment = self.uses_threads, self._segments[self.uses_threads]
         if self.kept is not None and segment.examples and segment.ns >= SEGMENT_NS:
             if self._segments[not way].examples:
                 self._finish(not way)
@@ -222,16 +219,20 @@ class ThreadChoice:
 
     def _complete(self, by_threads: bool, *, is_loop: bool = False) -> None:  # noqa: FBT001 - it is a key
         """Close a segment that is long enough, unless its last jobs have yet to be used."""
-        if self._settles(by_threads, is_loop=is_loop):
-            segment, self._segments[by_threads] = self._segments[by_threads], Segment()
-            self._settling.append(segment)
-            if by_threads and not self.kept and self._before is not None and _is_plain(segment, self._before):
-                self._compare(segment, self._before)
-                self._choose(kept=True)
-                self._pause_after(segment, agrees=True)
-        elif by_threads is self.kept:
+        settles = self._settles(by_threads, is_loop=is_loop)
+        if by_threads is self.kept and not settles:
             self._finish(by_threads)
-        else:
+            return
+        segment = self._segments[by_threads]
+        if settles:
+            self._segments[by_threads] = Segment()
+            self._settling.append(segment)
+        if by_threads and not self.kept and self._before is not None and _is_plain(segment, self._before):
+            self._segments[by_threads] = Segment()
+            self._compare(segment, self._before)
+            self._choose(kept=True)
+            self._pause_after(segment, agrees=True)
+        elif not settles:
             self.uses_threads = not by_threads
 
     def _guess(self, read_ns: int, examples: int) -> None:
@@ -274,7 +275,9 @@ class ThreadChoice:
                 self._held_ns, self._pause_ns = 0, max(self._least_pause_ns, FIRST_PAUSE_NS[False])
                 self._note_cost(segment.cost)
             return
-        if self._note_cost(segment.cost) and self._held_ns >= self._pause_ns:
+        job_ns = segment.ns // max(segment.jobs, 1)
+        long_ns = LONG_JOBS_PAUSE * job_ns if self.kept and not self._ratios and job_ns > LONG_JOB_NS else 0
+        if self._note_cost(segment.cost) and self._held_ns >= max(self._pause_ns, long_ns):
             self.uses_threads, self._holds = not self.kept, False
 
     def _note_cost(self, cost: float) -> bool:
@@ -284,7 +287,7 @@ class ThreadChoice:
         self._unusual = 0 if _is_alike(self._usual, cost, CHANGE) else self._unusual + 1
         if self._unusual < CHANGED:
             return True
-        if not _is_alike(self._usual, cost, OTHER):
+        if self._ratios and not _is_alike(self._usual, cost, OTHER):
             self._begin_anew()
             return False
         if not self._is_clear():
@@ -304,10 +307,9 @@ class ThreadChoice:
         self._segments = {True: Segment(), False: Segment()}
         self._first_jobs = self._held_ns = self._unusual = 0
         self._usual, self._before, self._pause = 0.0, None, LEAST_PAUSE
-        self._ratios.clear()
         self._efforts.clear()
-        for costs in self._costs.values():
-            costs.clear()
+        for found in (self._ratios, *self._costs.values()):
+            found.clear()
 
     def _take_test(self, test: Segment, *others: Segment) -> None:
         """Compare a test with segments of the chosen way around it."""
@@ -333,10 +335,7 @@ class ThreadChoice:
             self._efforts.append((threads.effort, inline.effort))
 
     def _limit(self) -> float:
-        """The share of the time that threads may take.
-
-        From sums without the extremes: systems add the time of other cores in steps of milliseconds, which one comparison may miss.
-        """
+        """The share of the time that threads may take, from sums without the extremes: one comparison may miss the processor time of other cores."""
         if not self._efforts:
             return GAIN
         kept = slice(1, -1) if len(self._efforts) > 2 else slice(None)
@@ -354,9 +353,10 @@ class ThreadChoice:
         led = self._settling[0].examples if self._settling else 0
         lost_ns = (test.examples + led) * cost * ((1 / ratio if self.kept else ratio) - 1)
         share = TEST_SHARE if len(self._ratios) >= RECENT else EARLY_SHARE
-        settling_ns = 0.0
-        if len(self._ratios) >= LEAST:  # Threads fill new memory in their first tests only.
-            settling_ns = sum(max(segment.ns - segment.examples * cost, 0) for segment in self._settling)
+        settled = (
+            self._settling if len(self._ratios) >= LEAST else []
+        )  # Threads fill new memory in their first tests only.
+        settling_ns = sum(max(segment.ns - segment.examples * cost, 0) for segment in settled)
         self._settling.clear()
         self._held_ns = 0
         self._least_pause_ns = int(lost_ns / EARLY_SHARE)
