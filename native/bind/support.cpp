@@ -32,9 +32,39 @@ HeldBuffers::HeldBuffers(nb::sequence objects) {
     }
 }
 
+std::optional<std::pair<HeldBuffers, std::vector<std::int64_t>>> HeldBuffers::join(nb::handle parts) {
+    const auto& all = nb::cast<const HeldBuffers&>(parts);
+    std::vector<Bytes> in_order;
+    for (std::size_t i = 0; i < all.bytes.size(); ++i) {
+        const MappedFile* const file = all.files[i];
+        if (all.bytes[i].empty()) continue;
+        if (file == nullptr || all.bytes[i].data() != file->data() || all.bytes[i].size() != file->size()) return {};
+        in_order.push_back(all.bytes[i]);
+    }
+    if (in_order.empty()) return {};
+    std::ranges::sort(in_order, std::less<>{}, [](Bytes file) { return file.data(); });
+    for (std::size_t i = 1; i < in_order.size(); ++i)
+        if (in_order[i].data() != in_order[i - 1].data() + MappedFile::whole_pages(in_order[i - 1].size())) return {};
+
+    const std::byte* const begin = in_order.front().data();
+    std::vector<std::int64_t> offsets;
+    offsets.reserve(all.bytes.size());
+    for (const Bytes file : all.bytes) offsets.push_back(file.empty() ? 0 : file.data() - begin);
+    HeldBuffers one;
+    one.bytes = {Bytes(begin, in_order.back().data() + in_order.back().size())};
+    std::ranges::copy_if(all.files, std::back_inserter(one.files), [](const auto* file) { return file != nullptr; });
+    one.has_files = true;
+    one.joined = nb::borrow(parts);
+    return std::pair(std::move(one), std::move(offsets));
+}
+
 MappedFilesHeld HeldBuffers::mapped(const std::int32_t* which, std::size_t count) const {
     MappedFilesHeld found;
     if (!has_files || count == 0) return found;
+    if (joined.is_valid()) {
+        if (GuardedRead* const guard = GuardedRead::current()) guard->touch_stretches(files, {});
+        return files;
+    }
     if (which == nullptr) {
         if (files[0] != nullptr) found.push_back(files[0]);
     } else {

@@ -95,13 +95,21 @@ struct HeldBuffers {
     HeldBuffers& operator=(const HeldBuffers&) = delete;
     ~HeldBuffers() = default;
 
+    /// One buffer that holds all of these, and where each begins in it, if they are whole mapped files on adjacent
+    /// pages, in any order. Nothing if they are not.
+    [[nodiscard]] static std::optional<std::pair<HeldBuffers, std::vector<std::int64_t>>> join(nb::handle parts);
+
     /// The mapped files of buffers `which` (nullptr: the first buffer), now covered by the guard of this call.
     [[nodiscard]] MappedFilesHeld mapped(const std::int32_t* which, std::size_t count) const;
 
     std::vector<Buffer> buffers;
     std::vector<Bytes> bytes;
-    std::vector<const MappedFile*> files; ///< The mapped file of each buffer, or nullptr.
+    std::vector<const MappedFile*> files; ///< The mapped file of each buffer, or nullptr. All files, if joined.
     bool has_files = false;
+    nb::object joined; ///< The buffers that this one holds, if it was joined.
+
+  private:
+    HeldBuffers() = default;
 };
 
 /// Returns `object` if it is a `Buffers`, else makes one from a sequence of buffers.

@@ -64,6 +64,11 @@ class Buffers:
 
     def __len__(self) -> int: ...
 
+    def join(self) -> tuple[Buffers, numpy.typing.NDArray[numpy.int64]] | None:
+        """
+        One buffer that holds all of these, and where each begins in it, if they are whole mapped files on adjacent pages. None if they are not.
+        """
+
 class Spans:
     """The payloads of some records, in the order they were asked for."""
 
@@ -146,12 +151,19 @@ def cut_batch(batch: dict[str, Any], strings: type, ragged: type, size: int, cou
     `count` parts of `size` rows each: slices of the columns. `strings` and `ragged` are the classes of columns of text and of rows that vary in length, whose slices are made here.
     """
 
+class AdjacentPlaces:
+    """
+    Where the files of one set are mapped: each on the pages behind the one before.
+    """
+
+    def __init__(self) -> None: ...
+
 class MappedFile:
     """A file's bytes as read-only memory, through the buffer protocol."""
 
-    def __init__(self, fd: int, size: int | None = None, name: str = '', opened: str = '', private: bool = False) -> None:
+    def __init__(self, fd: int, size: int | None = None, name: str = '', opened: str = '', private: bool = False, among: AdjacentPlaces | None = None) -> None:
         """
-        Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError if the file is shorter, or not a regular file. `name` is the file's name in errors, `opened` its absolute path. Users get only copies of a private one.
+        Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError if the file is shorter, or not a regular file. `name` is the file's name in errors, `opened` its absolute path. Users get only copies of a private one. `among`: the set to which it belongs.
         """
 
     def __len__(self) -> int: ...

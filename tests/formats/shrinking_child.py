@@ -237,8 +237,8 @@ class Cutter:
     def __exit__(self, *args: object) -> None:
         mapped._map_natively = self._original
 
-    def _map(self, fd: int, shown: str, opened: str) -> Any:
-        found = self._original(fd, shown, opened)
+    def _map(self, fd: int, shown: str, opened: str, among: Any) -> Any:
+        found = self._original(fd, shown, opened, among)
         if shown == self.path:
             self.left -= 1
             if self.left == -1:

@@ -71,6 +71,51 @@ def script(forked_scripts: ForkedScripts, tmp_path: Path) -> Callable[..., subpr
 LOSE_A_VIEW = "view = hr.records(path)[90_000]; os.truncate(path, 1000); print(bytes(view))"
 
 
+SHARDS = """
+import gc, os, sys
+import numpy as np
+import headrace as hr
+
+folder = sys.argv[1]
+rows = np.random.default_rng(1).integers(1, 1 << 30, (120, 200)).astype(np.int32)
+paths = [os.path.join(folder, f"{number:02d}.tfrecord") for number in range(12)]
+for number, path in enumerate(paths):
+    hr.write(path, hr.ColumnSource({"x": rows[10 * number : 10 * number + 10]}))
+source = hr.open(paths)
+for _ in range(2):
+    source.batch(np.arange(120))
+assert [one for one in gc.get_objects() if getattr(one, "_joined", None) is not None]
+
+shuffled = np.random.default_rng(2).permutation(120)
+for victim in (0, 5, 11):
+    with open(paths[victim], "rb") as file:
+        kept = file.read()
+    mine = np.arange(10 * victim, 10 * victim + 10)
+    others = np.setdiff1d(shuffled, mine)
+    for cut in range(0, len(kept), 251):
+        os.truncate(paths[victim], cut)
+        for order in (np.arange(120), shuffled, mine, mine[:1], mine[-1:]):
+            try:
+                found = source.batch(order)["x"]
+            except hr.CorruptFile as error:
+                assert paths[victim] in str(error) and "shrank" in str(error), error
+            else:
+                assert np.array_equal(found, rows[order]), (victim, cut, len(order))
+                assert cut >= len(kept) // 10 and len(order) == 1 and order[0] == 10 * victim, (cut, order)
+        assert np.array_equal(source.batch(others)["x"], rows[others])
+        with open(paths[victim], "r+b") as file:
+            file.write(kept)
+        assert np.array_equal(source.batch(shuffled)["x"], rows[shuffled])
+print("done")
+"""
+
+
+def test_small_files_that_are_read_as_one_buffer(forked_scripts, tmp_path):
+    cache = str(tmp_path / "cache")
+    done = forked_scripts.run(SHARDS, str(tmp_path), folder=tmp_path, HEADRACE_CACHE_DIR=cache)
+    assert done.stdout.strip() == "done", (done.returncode, done.stderr[-3000:])
+
+
 def test_a_view_that_a_user_holds_ends_the_process_with_the_reason(script, tmp_path):
     done = script(LOSE_A_VIEW)
     assert done.returncode != 0

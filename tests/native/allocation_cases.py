@@ -383,6 +383,7 @@ CASES = {
 }
 
 FREE = {  # they allocate nothing of their own, or are not for data
+    "AdjacentPlaces",
     "FormatError",
     "View",
     "InflatedPiece",

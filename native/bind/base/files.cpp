@@ -44,7 +44,7 @@ struct PythonGuard {
     void hold() {
         held.reserve(buffers.size());
         for (nb::handle buffer : buffers) {
-            if (nb::isinstance<HeldSpans>(buffer)) guard->touch(nb::cast<const HeldSpans&>(buffer).mapped);
+            if (nb::isinstance<HeldSpans>(buffer)) touch_argument(*guard, nb::cast<const HeldSpans&>(buffer));
             else held.emplace_back(buffer);
         }
     }
@@ -200,7 +200,8 @@ std::atomic<std::size_t> mapped_now{0};
 /// A file's bytes as memory. Closes the file descriptor, so that thousands of files can be mapped.
 class Mapping {
   public:
-    Mapping(int fd, std::optional<std::size_t> size, nb::str name, nb::str opened, bool is_private) {
+    Mapping(int fd, std::optional<std::size_t> size, nb::str name, nb::str opened, bool is_private,
+            AdjacentPlaces* among) {
         if (fstat(fd, &status_) != 0) raise_errno(errno);
         if (!S_ISREG(status_.st_mode)) throw nb::value_error("not a regular file");
         const auto found = static_cast<std::uint64_t>(status_.st_size);
@@ -213,7 +214,7 @@ class Mapping {
         {
             const nb::gil_scoped_release release; // The first page touched may come from a slow disk.
             try {
-                file_.emplace(fd, size_, id, std::move(name_), std::move(opened_), is_private);
+                file_.emplace(fd, size_, id, std::move(name_), std::move(opened_), is_private, among);
             } catch (const std::system_error& failure) {
                 error = failure.code().value();
             }
@@ -350,13 +351,17 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 } // namespace
 
 void register_files(nb::module_& module) {
+    nb::class_<AdjacentPlaces>(module, "AdjacentPlaces",
+                               "Where the files of one set are mapped: each on the pages behind the one before.")
+        .def(nb::init<>());
     nb::class_<Mapping>(module, "MappedFile", nb::type_slots(slots),
                         "A file's bytes as read-only memory, through the buffer protocol.")
-        .def(nb::init<int, std::optional<std::size_t>, nb::str, nb::str, bool>(), nb::arg("fd"),
+        .def(nb::init<int, std::optional<std::size_t>, nb::str, nb::str, bool, AdjacentPlaces*>(), nb::arg("fd"),
              nb::arg("size") = nb::none(), nb::arg("name") = "", nb::arg("opened") = "", nb::arg("private") = false,
+             nb::arg("among") = nb::none(),
              "Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError if the "
              "file is shorter, or not a regular file. `name` is the file's name in errors, `opened` its absolute path. "
-             "Users get only copies of a private one.")
+             "Users get only copies of a private one. `among`: the set to which it belongs.")
         .def("__len__", &Mapping::size)
         .def("signature", &Mapping::signature, nb::arg("block_bytes"),
              nb::sig("def signature(self, block_bytes: int) -> tuple[int, int, int, int]"),

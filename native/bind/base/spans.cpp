@@ -48,7 +48,21 @@ void register_spans(nb::module_& module) {
                             "Buffers from which many calls take records. This object keeps them alive.")
         .def(nb::init<nb::sequence>(), nb::arg("buffers"),
              nb::sig("def __init__(self, buffers: collections.abc.Sequence[collections.abc.Buffer]) -> None"))
-        .def("__len__", [](const HeldBuffers& self) { return self.bytes.size(); });
+        .def("__len__", [](const HeldBuffers& self) { return self.bytes.size(); })
+        .def(
+            "join",
+            [](nb::handle self) -> nb::object {
+                auto found = HeldBuffers::join(self);
+                if (!found) return nb::none();
+                const std::size_t count = found->second.size(), bytes = count * sizeof(std::int64_t);
+                Pool::Block offsets = batch_pool()->take(bytes);
+                std::memcpy(offsets.data(), found->second.data(), bytes);
+                return nb::make_tuple(std::move(found->first),
+                                      to_numpy(std::move(offsets), nb::dtype<std::int64_t>(), {count}));
+            },
+            nb::sig("def join(self) -> tuple[Buffers, numpy.typing.NDArray[numpy.int64]] | None"),
+            "One buffer that holds all of these, and where each begins in it, if they are whole mapped files on "
+            "adjacent pages. None if they are not.");
     nb::class_<HeldSpans>(module, "Spans", "The payloads of some records, in the order they were asked for.")
         .def("__len__", [](const HeldSpans& self) { return self.spans.payloads.size(); })
         .def("view", guarded([](nb::handle self, std::size_t index) {

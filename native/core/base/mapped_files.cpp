@@ -186,9 +186,9 @@ namespace {
 /// Created before any guard.
 [[maybe_unused]] const bool has_key = pthread_key_create(&guard_key, nullptr) == 0;
 
-constexpr std::uintptr_t stretch_bytes = 1U << 30; ///< Addresses to look for at once.
-constexpr std::size_t small_bytes = 2U << 20;      ///< Larger files get addresses that suit huge pages.
-std::atomic<std::uintptr_t> next_place{0};         ///< 0: none has been looked for.
+constexpr std::uintptr_t stretch_bytes = std::uintptr_t{1} << (sizeof(void*) > 4 ? 34 : 28); ///< Looked for at once.
+constexpr std::size_t small_bytes = 2U << 20; ///< Larger files get addresses that suit huge pages.
+std::atomic<std::uintptr_t> next_place{0};    ///< 0: none has been looked for.
 
 /// The first page but one of unused addresses from a multiple of stretch_bytes to the next, or 0.
 std::uintptr_t find_stretch() noexcept {
@@ -199,33 +199,33 @@ std::uintptr_t find_stretch() noexcept {
     return (begin + stretch_bytes - 1) / stretch_bytes * stretch_bytes + page_bytes;
 }
 
-/// Where to map a file: behind the one before. Linux would place it before that one, and reading 1,000 files of 188 kB
-/// in order then takes 3 % longer (2026-11-25, AMD Zen 4, in a program outside the project), probably because
-/// processors prefetch forwards, also beyond the end of a file. nullptr: anywhere. Only a wish: if something else is
-/// there, the system chooses another place.
-void* next_address(std::size_t size) noexcept {
+} // namespace
+
+// Linux would map each file before the one before it, and reading 1,000 files of 188 kB in order then takes 3 % longer
+// (2026-11-25, AMD Zen 4, in a program outside the project), probably because processors prefetch forwards, also beyond
+// the end of a file. Files on adjacent pages are also read as one buffer.
+void* AdjacentPlaces::next(std::size_t size) noexcept {
     if (size >= small_bytes) return nullptr;
-    const std::uintptr_t taken = (size + page_bytes - 1) / page_bytes * page_bytes;
-    std::uintptr_t next = next_place.load(std::memory_order_relaxed);
+    const std::uintptr_t taken = MappedFile::whole_pages(size);
+    std::uintptr_t next = next_.load(std::memory_order_relaxed);
     std::uintptr_t place = 0;
     do {
         const std::uintptr_t used = next % stretch_bytes; // 0: none is left
         place = used == 0 || taken > stretch_bytes - used ? find_stretch() : next;
         if (place == 0) return nullptr;
-    } while (!next_place.compare_exchange_weak(next, place + taken, std::memory_order_relaxed));
+    } while (!next_.compare_exchange_weak(next, place + taken, std::memory_order_relaxed));
     return reinterpret_cast<void*>(place); // NOLINT(performance-no-int-to-ptr): points to no object
 }
 
-} // namespace
-
-MappedFile::MappedFile(int fd, std::size_t size, FileId id, std::string name, std::string opened, bool is_private)
+MappedFile::MappedFile(int fd, std::size_t size, FileId id, std::string name, std::string opened, bool is_private,
+                       AdjacentPlaces* among)
     : size_(size),
       name_(std::move(name)),
       opened_(std::move(opened)),
       is_private_(is_private),
       id_(id) {
     MappedFiles::install();
-    void* const at = mmap(next_address(size), size, PROT_READ, MAP_SHARED, fd, 0);
+    void* const at = mmap(among == nullptr ? nullptr : among->next(size), size, PROT_READ, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category());
     data_ = static_cast<std::byte*>(at);
     {
@@ -240,6 +240,10 @@ MappedFile::MappedFile(int fd, std::size_t size, FileId id, std::string name, st
     const volatile std::byte* const page = data_ + (size - 1) / page_bytes * page_bytes;
     for (probe_ = data_ + size - 1; probe_ != page && *probe_ == std::byte{0};) --probe_;
     probed_ = *probe_;
+}
+
+std::size_t MappedFile::whole_pages(std::size_t size) noexcept {
+    return (size + page_bytes - 1) / page_bytes * page_bytes;
 }
 
 MappedFile::~MappedFile() {
@@ -317,7 +321,7 @@ void GuardedRead::touch(std::span<const MappedFile* const> files) {
 
 void GuardedRead::touch_stretches(std::span<const MappedFile* const> files,
                                   std::span<const std::span<const std::byte>> stretches) {
-    if (!stretches_.empty()) return touch(files);
+    if (!of_stretches_.empty() || !stretches_.empty()) return touch(files);
     of_stretches_ = files;
     stretches_ = stretches;
 }
@@ -389,6 +393,7 @@ const MappedFile* GuardedRead::find_shorter() const noexcept {
         std::memcpy(&behind, end, sizeof behind);
         return behind != 0;
     };
+    if (stretches_.empty()) std::for_each(of_stretches_.begin(), of_stretches_.end(), look);
     for (std::size_t i = 0; i < stretches_.size(); ++i) {
         if (is_kept(i)) continue;
         std::for_each(of_stretches_.begin(), of_stretches_.end(), look);
@@ -424,6 +429,7 @@ const MappedFile* GuardedRead::lost(Look) noexcept { return nullptr; }
 GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
 GuardedRead::Helper::~Helper() {}
 MappedFile::Stretch MappedFile::find(const std::byte*) { return {nullptr, end_of_memory(), nullptr}; }
+std::size_t MappedFile::whole_pages(std::size_t size) noexcept { return size; }
 
 } // namespace headrace
 

@@ -15,12 +15,26 @@ struct FileId {
     std::uint64_t device = 0, inode = 0;
 };
 
+/// Finds addresses for the files of one set, so that each is mapped on the pages behind the one before. Safe in
+/// threads.
+class AdjacentPlaces {
+  public:
+    /// Where to map so many bytes, or nullptr: anywhere. Only a wish: if something else is there, the system chooses
+    /// another place.
+    [[nodiscard]] void* next(std::size_t size) noexcept;
+
+  private:
+    std::atomic<std::uintptr_t> next_{0}; ///< 0: none has been looked for.
+};
+
 /// A mapped file that another process may truncate at any time. Reading a page past the new end then raises SIGBUS, and
 /// the rest of the last page reads as zeros. Inside a GuardedRead, the process survives the first and detects both.
 class MappedFile {
   public:
     /// Maps the first `size` bytes (more than 0) of an open file. Throws std::system_error.
-    MappedFile(int fd, std::size_t size, FileId id, std::string name, std::string opened, bool is_private = false);
+    /// `among`, if any, only has to outlive this call.
+    MappedFile(int fd, std::size_t size, FileId id, std::string name, std::string opened, bool is_private = false,
+               AdjacentPlaces* among = nullptr);
     ~MappedFile();
     MappedFile(const MappedFile&) = delete;
     MappedFile& operator=(const MappedFile&) = delete;
@@ -31,6 +45,9 @@ class MappedFile {
     [[nodiscard]] const std::string& opened() const noexcept { return opened_; } ///< The file that was mapped.
     [[nodiscard]] bool is_private() const noexcept { return is_private_; }       ///< Whether users get copies only.
     [[nodiscard]] bool holds(const std::byte* at) const noexcept { return at >= data_ && at < data_ + size_; }
+
+    /// The bytes of the pages that so many bytes of a file take.
+    [[nodiscard]] static std::size_t whole_pages(std::size_t size) noexcept;
 
     /// Whether the file was truncated. Call it inside a GuardedRead, after the last read.
     [[nodiscard]] bool shrank() const noexcept;
@@ -80,7 +97,8 @@ class GuardedRead {
 
     /// The same where only these stretches of the files are read. Each has at least four more bytes behind it in its
     /// file. If they are not zero after the read, no byte before them was lost. Unlike the last byte of a file they are
-    /// in the cache, which matters if every stretch is in another file. Both must outlive the guard.
+    /// in the cache, which matters if every stretch is in another file. Without stretches, the ends of all files count.
+    /// Both must outlive the guard.
     void touch_stretches(std::span<const MappedFile* const> files,
                          std::span<const std::span<const std::byte>> stretches);
 

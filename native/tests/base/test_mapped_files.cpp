@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -169,6 +170,17 @@ void adjacent_stretches_prove_each_other() {
     check(lost(3, 2) == &other);
 }
 
+void without_stretches_the_files_count() {
+    const File file(2);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
+    const MappedFile* const files[] = {&mapped};
+    file.cut(page);
+    GuardedRead guard;
+    guard.touch_stretches(files, {});
+    check(guard.lost(GuardedRead::Look::pages) == nullptr);
+    check(guard.lost() == &mapped);
+}
+
 void files_of_zeros() {
     const File file(3, 0);
     const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
@@ -245,27 +257,37 @@ void addresses() {
     check(MappedFile::find(data).file == nullptr);
 }
 
-void small_files_lie_behind_each_other() {
+void files_of_a_set_lie_behind_each_other() {
 #ifdef __linux__ // Elsewhere it is only a wish.
+    AdjacentPlaces places, others;
     const File first(4), second(3);
-    const MappedFile one(first.fd, first.size() - 1, first.id(), "one", first.name);
-    const MappedFile other(second.fd, second.size(), second.id(), "other", second.name);
-    check(other.data() == one.data() + 4 * page);
+    const auto map = [](const File& file, std::size_t size, AdjacentPlaces* among) {
+        return std::make_unique<MappedFile>(file.fd, size, file.id(), "name", file.name, false, among);
+    };
+    const auto one = map(first, first.size() - 1, &places);
+    const auto alone = map(first, page, nullptr), apart = map(first, page, &others);
+    const auto other = map(second, second.size(), &places);
+    check(other->data() == one->data() + 4 * page);
     {
         const File large(1024); // also when its place has been used, and after a file in another place
-        const MappedFile elsewhere(large.fd, large.size(), large.id(), "large", large.name);
-        const MappedFile third(first.fd, 1, first.id(), "third", first.name);
-        check(third.data() == other.data() + 3 * page);
-        check(sum(elsewhere) == large.size());
-        void* const taken = mmap(const_cast<std::byte*>(third.data() + page), page, PROT_NONE,
+        const auto elsewhere = map(large, large.size(), &places);
+        const auto third = map(first, 1, &places);
+        check(third->data() == other->data() + 3 * page);
+        check(sum(*elsewhere) == large.size());
+        void* const taken = mmap(const_cast<std::byte*>(third->data() + page), page, PROT_NONE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-        check(taken == third.data() + page);
-        const MappedFile fourth(first.fd, first.size(), first.id(), "fourth", first.name);
-        check(fourth.data() != taken && sum(fourth) == first.size());
+        check(taken == third->data() + page);
+        const auto fourth = map(first, first.size(), &places);
+        check(fourth->data() != taken && sum(*fourth) == first.size());
         check(munmap(taken, page) == 0);
     }
-    check(sum(one) + 1 == first.size() && sum(other) == second.size());
+    check(sum(*one) + 1 == first.size() && sum(*other) == second.size());
+    check(sum(*alone) == page && sum(*apart) == page);
 #endif
+    check(MappedFile::whole_pages(0) == 0);
+    check(MappedFile::whole_pages(1) == page);
+    check(MappedFile::whole_pages(page) == page);
+    check(MappedFile::whole_pages(page + 1) == 2 * page);
 }
 
 void without_a_guard_the_process_ends() {
@@ -290,12 +312,13 @@ int main() {
     bytes_behind_stretches_are_enough();
     bytes_behind_stretches_may_be_zero();
     adjacent_stretches_prove_each_other();
+    without_stretches_the_files_count();
     files_of_zeros();
     guards_within_guards();
     helpers_read_for_the_caller();
     many_threads();
     addresses();
-    small_files_lie_behind_each_other();
+    files_of_a_set_lie_behind_each_other();
     without_a_guard_the_process_ends();
 }
 

@@ -53,6 +53,30 @@ def test_buffers_are_those_that_are_needed(paths):
     assert files.buffers(np.zeros(0, np.int32))[0] == []
 
 
+def test_files_on_adjacent_pages_are_one_buffer(paths):
+    """In any order, with empty ones, but only if all are mapped, and completely."""
+    files = FileSet([*paths, paths[0]])
+    open(paths[6], "wb").close()
+    for number in reversed(range(1, 21)):
+        files.content(number)
+        assert files.joined() is None
+    files.content(0)
+    buffers, begins = files.joined()
+    assert len(buffers) == 1
+    assert begins.dtype == np.int64
+    assert sorted(begins.tolist())[:3] == [0, 0, 4096]
+    found = _native.take_ranges(buffers, None, begins[[0, 1, 5, 7, 20]] + 10, 90)
+    np.testing.assert_array_equal(found, np.repeat(np.array([[0], [1], [5], [7], [0]], np.uint8), 90, axis=1))
+    cut = FileSet(paths)
+    cut.content(3).cut(50)
+    for number in range(20):
+        cut.content(number)
+    assert cut.joined() is None
+    alone = FileSet(paths[:1])
+    alone.content(0)
+    assert alone.joined() is None
+
+
 def test_a_bounded_number_stays_mapped(paths, monkeypatch):
     monkeypatch.setattr(fileset, "MOST_MAPPED", 8)
     monkeypatch.setattr(mapping_limits, "can_map_more", lambda: False)

@@ -96,6 +96,8 @@ class RecordFraming(Framing):
     """Bytes before each payload."""
     tail: int
     """The most bytes after it."""
+    has_length_checksums: bool = False
+    """Whether a checksum of each record's length tells that it has changed."""
 
     @abstractmethod
     def gather(

@@ -54,6 +54,7 @@ ALIGNMENT = 64
 SMALL_BYTES = 64 << 10  # an index up to this size is read by one system call, which is faster than mapping it
 CHECKED_BYTES = 16 << 20  # starts up to this size are verified on load, which takes about two milliseconds
 ITEM = 8  # bytes of a start
+MOST_JOINED = 8 << 20  # starts of files that are read as one buffer, which are held in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,10 @@ class RecordIndex:
         is_known = self._sums is None and not self._is_mapped  # the common case
         offsets = self._starts[indices] if is_known else self._at(indices)
         return None if len(self.files) == 1 else self.file_of(indices), offsets
+
+    def joined_starts(self, begins: Indices) -> Indices | None:
+        """All starts, in a buffer where file ``k`` begins at ``begins[k]``; ``None`` if they would take much memory."""
+        return self.starts + np.repeat(begins, np.diff(self.firsts)) if len(self) <= MOST_JOINED else None
 
     @property
     def total_bytes(self) -> int:

@@ -59,6 +59,7 @@ class TFRecordFraming(RecordFraming):
     name = "tfrecord"
     head = HEAD
     tail = TAIL
+    has_length_checksums = True
 
     def __init__(self, *, patience: _native.Patience | None = None) -> None:
         self._patience = patience

@@ -17,7 +17,7 @@ from headrace.io.cache.inflated import InflatedHead, InflatedStream, RemoteCompr
 from headrace.io.cache.mirror import copy_to_cache, find_copy
 from headrace.io.faults import file_shrank_error
 from headrace.io.local import mapped as mapping_limits
-from headrace.io.local.mapped import Descriptor, Descriptors, MappedFile, read_ranges
+from headrace.io.local.mapped import Descriptor, Descriptors, MappedFile, adjacent_places, read_ranges
 from headrace.io.local.signatures import Signature
 from headrace.io.store.object import RemoteFile, fetch_extents, fetch_heads
 from headrace.io.store.stream import BLOCK_BYTES, RemoteStream
@@ -63,6 +63,7 @@ class FileSet:
         self.is_remote: bool = any("://" in path and is_url(path) for path in self.paths)
         """Whether some of the files are remote."""
         self._mapped: dict[int, MappedFile] = {}
+        self._places = adjacent_places() if len(self.paths) > 1 else None
         self._whole: _native.Buffers | None = None  # all of them, once all are mapped: passing a thousand takes time
         self._wrappers: dict[int, Compression] = {}
         self._open = Descriptors()
@@ -93,7 +94,7 @@ class FileSet:
         if found is None and self.is_remote and is_url(self.paths[number]):
             found = self._wrappers[number] = self._look(self.paths[number], self.remote(number).head)
         if found is None:
-            file = MappedFile(self.paths[number], expected=self._version(number))
+            file = MappedFile(self.paths[number], expected=self._version(number), among=self._places)
             found = self._wrappers[number] = self._look(file.path, bytes(file.read(0, HEAD_BYTES)))
             if found == "none":
                 self._keep(number, file)
@@ -240,6 +241,11 @@ class FileSet:
             self._whole = _native.Buffers([self.content(number).buffer for number in range(len(self.paths))])
         return self._whole
 
+    def joined(self) -> tuple[_native.Buffers, Indices] | None:
+        """All files as one buffer, and where each begins in it (``int64 (files,)``), if all are mapped on adjacent pages."""
+        every = self.all_buffers() if 1 < len(self.paths) <= MOST_MAPPED else None
+        return None if every is None else every.join()
+
     def _renumber(self, which: npt.NDArray[np.int32]) -> tuple[Iterable[int], npt.NDArray[np.int32]]:
         """The files that occur, and ``which`` renumbered among those. Takes a third of the time of sorting."""
         first, last = int(which.min()), int(which.max())
@@ -255,13 +261,17 @@ class FileSet:
         """Whether it is better to map records of a set of ``total`` bytes than to read them."""
         return not mapping_limits.CAN_READ or total <= mapping_limits.scattered_limit()
 
+    def keeps_pages(self, of: int) -> bool:
+        """Whether all pages of ``of`` bytes stay mapped behind a sequential reader."""
+        return of <= mapping_limits.IN_ORDER_MAPPED_BYTES
+
     def passed(self, size: int, *, of: int, first: int = 0, last: int = 0) -> None:
         """Count ``size`` bytes, out of ``of``, that a sequential reader has read, of the files from ``first`` to ``last``.
 
         Releases their pages, and those of files passed before, whenever the bytes that may stay mapped behind such a reader have been
         read. A set may have thousands of files, so others are left alone.
         """
-        if of <= mapping_limits.IN_ORDER_MAPPED_BYTES:
+        if self.keeps_pages(of):
             return
         low, high = self._passed_files or (first, last)
         if last < low:  # the next epoch
@@ -348,7 +358,7 @@ class FileSet:
             )
         expected = self._version(number)
         if wrapper == "none":
-            return MappedFile(self.paths[number], expected=expected)
+            return MappedFile(self.paths[number], expected=expected, among=self._places)
         if expected is not None:
             Signature.read(self.paths[number]).check(expected, self.paths[number])
         return inflate_file(self.paths[number], wrapper)

@@ -35,6 +35,7 @@ __all__ = [
     "Descriptor",
     "Descriptors",
     "MappedFile",
+    "adjacent_places",
     "can_map_more",
     "gives_views",
     "guard_reads",
@@ -102,6 +103,7 @@ class MappedFile:
         path: A relative path stays valid when the process changes its folder.
         expected: Refuse other versions of the file.
         entry: The cached file with the content, if ``path`` is compressed or remote.
+        among: The set to which it belongs, from :func:`adjacent_places`.
 
     Raises:
         NoFiles: There is no such file.
@@ -111,14 +113,21 @@ class MappedFile:
 
     __slots__ = ("_mapping", "_opened", "buffer", "fault", "path", "signature", "size")
 
-    def __init__(self, path: str, *, expected: Signature | None = None, entry: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        expected: Signature | None = None,
+        entry: str | None = None,
+        among: _native.AdjacentPlaces | None = None,
+    ) -> None:
         self.path: str = path
         self.fault: CorruptFile | None = None
         """The fault after the last byte, if the original compressed file is damaged."""
         self._opened = os.path.abspath(entry or path)
         fd = open_to_read(self._opened, path)
         try:
-            self._map(fd, in_cache=entry is not None)
+            self._map(fd, among, in_cache=entry is not None)
         except OSError:
             with name_in_errors(path):
                 raise
@@ -127,11 +136,11 @@ class MappedFile:
         if expected is not None:
             self.signature.check(expected, path)
 
-    def _map(self, fd: int, *, in_cache: bool) -> None:
+    def _map(self, fd: int, among: _native.AdjacentPlaces | None, *, in_cache: bool) -> None:
         if in_cache:
             lock(fd, shared=True)  # keeps the entry in the cache while it is mapped
         if _native.HAS_MAPPED_FILE:
-            mapping = _map_natively(fd, self.path, self._opened)
+            mapping = _map_natively(fd, self.path, self._opened, among)
             self._mapping: Any = mapping
             self.signature: Signature = Signature.of_open(fd, mapping)
             self.size: int = self.signature.size
@@ -246,9 +255,14 @@ def check_regular(fd: int, path: str) -> int:
     return status.st_size
 
 
-def _map_natively(fd: int, shown: str, path: str) -> _native.MappedFile:
+def adjacent_places() -> _native.AdjacentPlaces | None:
+    """What places the files of one set behind each other in memory; ``None`` where files are not mapped natively."""
+    return _native.AdjacentPlaces() if _native.HAS_MAPPED_FILE else None
+
+
+def _map_natively(fd: int, shown: str, path: str, among: _native.AdjacentPlaces | None) -> _native.MappedFile:
     try:
-        return _native.MappedFile(fd, None, shown, path, private=not gives_views())
+        return _native.MappedFile(fd, None, shown, path, private=not gives_views(), among=among)
     except ValueError:
         check_regular(fd, shown)
         raise
