@@ -10,9 +10,11 @@ from tests.reference import tfrecord as reference
 from headrace import _native
 from headrace.formats.index import build as index_build
 from headrace.formats.index import build as index_starts
-from headrace.formats.index.build import Starts, record_index
+from headrace.formats.index.build import Starts, build_index, record_index
 from headrace.formats.tfrecord.format import TFRecordFraming
+from headrace.io.local import mapped
 from headrace.io.local.fileset import FileSet
+from headrace.io.local.mapped import MappedFile
 
 
 @pytest.fixture
@@ -105,3 +107,21 @@ def test_native_memory_does_not_grow_with_the_file(tmp_path, held_bytes, monkeyp
     _native.pool_clear()
     record_index(TFRecordFraming(), FileSet([str(path)]), on_corrupt="raise", compression="none")
     assert _native.pool_stats()["idle_bytes"] < 100_000  # The starts are 320,000.
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_the_pages_of_a_large_set_of_small_files_are_released(tmp_path, monkeypatch, is_large):
+    """Each is smaller than what one file may keep."""
+    paths = [str(tmp_path / f"{number}.tfrecord") for number in range(4)]
+    for path in paths:
+        with open(path, "wb") as file:
+            file.write(b"".join(reference.framed(payload) for payload in (b"a" * 5000, b"b")))
+    dropped = []
+    monkeypatch.setattr(MappedFile, "drop", lambda self, offset=0, size=None: dropped.append((self.path, offset, size)))
+    if is_large:
+        monkeypatch.setattr(mapped, "IN_ORDER_MAPPED_BYTES", 16_000)
+    files = FileSet(paths)
+    index = build_index(TFRecordFraming(), files)
+    assert len(index) == 8
+    whole = [(path, 0, files.content(0).size) for path in paths]
+    assert sorted(one for one in dropped if one[2]) == (whole if is_large else [])

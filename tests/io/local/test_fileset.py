@@ -77,6 +77,16 @@ def test_files_on_adjacent_pages_are_one_buffer(paths):
     assert alone.joined() is None
 
 
+def test_pages_that_opening_touches_are_released_where_they_add_up(paths, monkeypatch):
+    dropped = []
+    monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
+    monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 2 * mapping_limits.WINDOW_BYTES * 5)
+    files = FileSet(paths)
+    for number in range(20):
+        files.content(number)
+    assert dropped == paths[6:]
+
+
 def test_a_bounded_number_stays_mapped(paths, monkeypatch):
     monkeypatch.setattr(fileset, "MOST_MAPPED", 8)
     monkeypatch.setattr(mapping_limits, "can_map_more", lambda: False)
@@ -147,6 +157,7 @@ def test_pages_stay_where_all_of_them_may(paths, monkeypatch):
 def test_pages_already_read_are_released_in_large_sets(paths, monkeypatch):
     dropped = []
     monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
+    monkeypatch.setattr(mapping_limits, "WINDOW_BYTES", 0)  # Opening a file touches no pages.
     monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
     monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 100)
     files = FileSet(paths[:2])
@@ -164,6 +175,7 @@ def test_only_pages_of_files_that_were_passed_are_released(paths, monkeypatch):
     """Of a set of thousands of files, a reader in order passes few at a time."""
     dropped = []
     monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
+    monkeypatch.setattr(mapping_limits, "WINDOW_BYTES", 0)  # Opening a file touches no pages.
     monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
     monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 100)
     files = FileSet(paths)
@@ -193,6 +205,8 @@ def test_every_reader_in_order_releases_what_it_has_passed(tmp_path, monkeypatch
             hr.write(tmp_path / f"{number}.{end}", {"x": np.arange(200)}, **options)
         dropped.clear()
         source = hr.open(tmp_path / f"*.{end}", **options)
+        len(source)
+        dropped.clear()  # those of opening the files
         assert [int(value) for batch in hr.Loader(source, 50, threads=0) for value in batch["x"]] == [*range(200)] * 4
         assert list(dict.fromkeys(dropped))[:3] == [f"{number}.{end}" for number in range(3)]
 

@@ -194,11 +194,12 @@ def _build(
         return None
     wait_for_tick(signatures[number] for number in stale)
     total = sum(signatures[number].size for number in stale)
+    kept_bytes = KEPT_BYTES if files.keeps_pages(total) else 0
     with (
         Progress("indexing", total, "bytes", show=show) as bar,
         ThreadPool(min(MOST_THREADS, usable_cores())) as pool,
     ):
-        jobs = {number: _Job(framing, files, number, signatures[number], on_corrupt, bar) for number in stale}
+        jobs = {n: _Job(framing, files, n, signatures[n], on_corrupt, bar, kept_bytes) for n in stale}
         for job in jobs.values():
             job.submit(pool)
         try:
@@ -251,8 +252,9 @@ class _Job:
         signature: Signature,
         on_corrupt: OnCorrupt,
         bar: Progress,
+        kept_bytes: int,
     ) -> None:
-        self._framing = framing
+        self._framing, self._kept_bytes = framing, kept_bytes
         self._files = files
         self._number = number
         self._signature = signature
@@ -390,7 +392,7 @@ class _Job:
                 self._sum(content, begin, end)
                 begin = end
             at = end
-            if at - dropped > KEPT_BYTES:
+            if at - dropped > self._kept_bytes:
                 content.drop(dropped, at - dropped)
                 dropped = at
         if sums:

@@ -377,6 +377,8 @@ class FileSet:
         if len(self._mapped) >= MOST_MAPPED and not mapping_limits.can_map_more():
             for oldest in list(self._mapped)[: MOST_MAPPED // 4]:
                 self._mapped.pop(oldest, None)
+        if not self.keeps_pages(2 * mapping_limits.WINDOW_BYTES * len(self._mapped)):
+            file.drop()  # Opening it has touched its ends.
         return self._mapped.setdefault(number, file)  # another thread may have been faster
 
     def signature(self, number: int) -> Signature:
