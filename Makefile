@@ -8,8 +8,9 @@ FUZZ_SECONDS ?= 60
 FUZZ ?=
 COVERAGE_TESTS ?= tests
 ASAN_TESTS ?= tests/native tests/codecs tests/formats
-# Tests that run in parallel, one file per core. Tests of endpoints, jobs and worker processes run alone.
-SIDE_BY_SIDE := $(addprefix tests/,adapters benchmarks cli codecs contracts datasets docs examples formats io native sampling sources writing)
+# Tests that run in parallel, one file per core, the longest first, so that no core waits long at the end. Tests of endpoints, jobs and worker
+# processes run alone.
+SIDE_BY_SIDE := $(addprefix tests/,io writing cli examples formats codecs docs datasets sources benchmarks native adapters contracts sampling)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 CPP := $(shell find native -name '*.[ch]pp')
 # Silence pip's notice about its own version.
