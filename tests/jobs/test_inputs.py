@@ -354,6 +354,36 @@ def test_an_empty_path_is_not_the_current_folder():
             PathStore().resolve(uri)
 
 
+NAMES = ["A.csv", "%41.csv", "00%3A00.csv", "a?b#c.csv", "a b.csv", "d/\u00e9\n.csv", os.fsdecode(b"\xff.csv")]
+
+
+def test_names_of_files_stay_as_they_are_in_uris(tmp_path):
+    store = PathStore()
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(os.fsencode(name))
+    for uri in (str(tmp_path), f"file://{tmp_path}", f"file://localhost{tmp_path}/"):
+        found = list_objects(Channel(uri=uri), store, "channel train")
+        assert sorted(one.name for one in found) == sorted(NAMES)
+        for one in found:
+            assert store.resolve(one.uri) == one.path == tmp_path / one.name
+
+
+def test_the_names_in_a_manifest_are_those_of_files(tmp_path):
+    names = [name for name in NAMES if name.isprintable()]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    for prefix in (f"file://{tmp_path}/", f"{tmp_path}/"):
+        (tmp_path / "list.json").write_text(json.dumps([{"prefix": prefix}, *names]))
+        channel = Channel(uri=f"file://{tmp_path}/list.json", data_type="ManifestFile")
+        found = list_objects(channel, PathStore(), "channel train")
+        assert [(one.name, one.path.read_text()) for one in found] == [(name, name) for name in names]
+
+
+def test_a_path_after_file_may_have_question_marks_and_hashes(tmp_path):
+    assert PathStore().resolve(f"file://{tmp_path}/run#3?a") == tmp_path / "run#3?a"
+
+
 def test_the_default_input_mode_is_checked_without_a_channel():
     with pytest.raises(ValueError, match="input_mode must be one of File, FastFile, Pipe, got 'file'"):
         TrainingSpec(name="x", output_path="s3://out", input_mode="file")
