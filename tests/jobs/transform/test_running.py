@@ -55,7 +55,9 @@ def test_answers_of_names_with_escapes_stay_apart(jobs, tmp_path):
         (tmp_path / "in" / name).write_text(name)
     jobs.store = PathStore()
     record = jobs.run("Echo", input_uri=f"file://{tmp_path}/in", output_path=f"file://{tmp_path}/out")
-    assert {one.name: one.read_text() for one in (tmp_path / "out").iterdir()} == {f"{name}.out": name for name in names}
+    assert {one.name: one.read_text() for one in (tmp_path / "out").iterdir()} == {
+        f"{name}.out": name for name in names
+    }
     assert {jobs.store.resolve(one.output).name for one in record.files()} == {f"{name}.out" for name in names}
 
 

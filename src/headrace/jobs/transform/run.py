@@ -253,6 +253,8 @@ class TransformRun:
 
     def _begin(self, loaded: Mapping[str, Any]) -> ExecutionParameters:
         """Settle and record the settings, once a model is loaded."""
+        if fault := loaded.get("execution_parameters_fault"):
+            raise JobFailed(f"AlgorithmError: /execution-parameters: {fault}")
         parameters = ExecutionParameters.of(self._spec, loaded.get("execution_parameters"))
         self._log.write(parameters.line)
         self._warn()
