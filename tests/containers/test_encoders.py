@@ -1,5 +1,6 @@
 """Bodies: byte for byte as in both of SageMaker's packages, and in the fixed dialect."""
 
+import csv
 import io
 import json
 import math
@@ -22,6 +23,14 @@ from headrace.errors import RequestError
 
 CSV, JSON, NPY, NPZ = content_types.CSV, content_types.JSON, content_types.NPY, content_types.NPZ
 FAMILIES = [encoders, inference_encoder]
+
+
+def test_a_quoted_field_may_be_longer_than_the_csv_module_allows():
+    text = "word " * 30_000
+    assert encoders.csv_rows(f'7,"{text}"\n') == [["7", text]]
+    assert csv.field_size_limit() == 131072
+    with pytest.raises(csv.Error):
+        encoders.csv_rows(f'7,"{text}')
 
 
 @pytest.mark.parametrize("family", FAMILIES)

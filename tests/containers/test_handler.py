@@ -91,6 +91,76 @@ def test_a_script_that_exits_only_fails_the_request(load):
         handler(ask("1"))
 
 
+def test_a_panic_only_fails_the_request(load):
+    handler = load("""
+    class Panic(BaseException): pass
+    def model_fn(d): return 1
+    def predict_fn(x, m): raise Panic("out of bounds")
+    """)
+    with pytest.raises(RequestError, match="predict_fn failed with Panic: out of bounds") as error:
+        handler(ask("1"))
+    assert error.value.status == 500
+    with pytest.raises(JobFailed, match="model_fn failed with BaseException: out"):
+        load("def model_fn(d): raise BaseException('out')\ndef predict_fn(x, m): return x")
+    with pytest.raises(JobFailed, match="cannot be imported: .*out"):
+        load("raise BaseException('out')")
+
+
+SETS = """
+    import numpy as np
+    def model_fn(d): return 1
+    def transform_fn(m, body, content_type, accept, context):
+        context.{call}
+        return body, "text/plain"
+"""
+
+
+def test_numbers_of_numpy_as_status_and_header(load):
+    status = load(SETS.format(call="set_response_status(np.int64(201))"))(ask("x")).status
+    assert (status, type(status)) == (201, int)
+    for call, words in (
+        ('set_response_header(0, "X-Own", np.int64(3))', r"the header x-own must be a str, got .*3.*, a int64"),
+        (
+            'set_response_content_type(0, b"text/csv")',
+            "the header content-type must be a str, got b'text/csv', a bytes",
+        ),
+        ('set_response_status("201")', "the status must be an integer, got '201', a str"),
+    ):
+        with pytest.raises(RequestError, match=words) as error:
+            load(SETS.format(call=call))(ask("x"))
+        assert error.value.status == 500
+
+
+@pytest.mark.parametrize(
+    "signature", ["x, model, **kwargs", "x, model, *, verbose=False", "x, model, /, *, verbose=False, **kwargs"]
+)
+def test_parameters_that_take_no_position_do_not_get_the_context(load, signature):
+    handler = load(f"def model_fn(d, **kwargs): return 1\ndef predict_fn({signature}): return x")
+    assert handler(ask("1,2")).body == b"[[1.0, 2.0]]"
+
+
+def test_a_keyword_that_is_never_passed_is_reported_when_the_script_loads(load):
+    with pytest.raises(JobFailed, match="predict_fn needs the keyword argument verbose, which is never passed"):
+        load("def model_fn(d): return 1\ndef predict_fn(x, m, *, verbose): return x")
+    with pytest.raises(JobFailed, match="model_fn takes 0 arguments"):
+        load("def model_fn(**kwargs): return 1\ndef predict_fn(x, m): return x")
+
+
+def test_a_builtin_without_a_signature_is_taken_as_it_is(load):
+    assert load("def model_fn(d): return 1\npredict_fn = max")._predict_fn.wants_context is False
+
+
+@pytest.mark.parametrize("save", [np.save, np.savez])
+def test_a_script_may_write_to_arrays_in_every_dialect(load, save):
+    body = io.BytesIO()
+    save(body, np.full((1, 2), 255.0, np.float32))
+    content_type = "application/x-npy" if save is np.save else "application/x-npz"
+    for dialect in ("fixed", "sagemaker_containers", "sagemaker_inference")[: 3 if save is np.save else 1]:
+        handler = load("def model_fn(d): return 1\ndef predict_fn(x, m):\n    x /= 255\n    return x", dialect=dialect)
+        answer = handler(ask(body.getvalue(), content_type, "application/json"))
+        assert answer.body == b"[[1.0, 1.0]]"
+
+
 def test_an_answer_that_cannot_be_made(load):
     text = "def model_fn(d): return 1\ndef transform_fn(model, data, content_type, accept): return object()"
     with pytest.raises(RequestError) as error:

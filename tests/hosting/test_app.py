@@ -177,6 +177,22 @@ def test_execution_parameters(echo):
         assert client.get("/execution-parameters").json() == {"BatchStrategy": "SINGLE_RECORD"}
 
 
+def test_a_fault_of_execution_parameters_is_no_reason_not_to_serve():
+    with local(sample("with_faulty_parameters")) as client:
+        assert client.post("/invocations", content=b"1").status_code == 200
+        answer = client.get("/execution-parameters")
+        assert (answer.status_code, answer.json()["message"]) == (500, "KeyError: 'missing'")
+
+
+@pytest.mark.parametrize("factory", ["obedient", "batching"])
+def test_an_exception_that_is_no_exception_fails_its_request_only(factory):
+    with local(sample(factory), timeout_s=20) as client:
+        for _ in range(2):
+            answer = client.post("/invocations", content=b"panic no")
+            assert (answer.status_code, answer.json()["error"]) == (500, "Panic")
+            assert client.post("/invocations", content=b"hello").text == "HELLO"
+
+
 def test_metrics_count_what_happened():
     with local(sample("batching")) as client:
         for body in (b"a", b"b", b"refuse 415 c"):

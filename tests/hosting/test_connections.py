@@ -102,6 +102,11 @@ def test_a_head_without_an_end_is_refused(server):
         assert refusal_of_bytes(server, answer) == (431 if server.fast_path else 400)
 
 
+def test_a_head_that_arrives_whole_is_limited_too(fast):
+    long = b"X-Long: " + b"a" * 70_000 + b"\r\n"
+    assert refusal(converse(fast, POST + long + b"Content-Length: 1\r\nConnection: close\r\n\r\nA")) == 431
+
+
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
 

@@ -82,6 +82,23 @@ def test_a_worker_that_dies_is_replaced():
     assert "was killed by SIGKILL" in server.log
 
 
+def test_failures_that_are_no_exceptions_leave_the_worker_alive():
+    with Server(sample("obedient"), workers=1) as server:
+        server.ready()
+        for body, words in ((b"panic no", "no"), (b"odd x", "the container's answer cannot be sent: TypeError")):
+            status, answer = server.post(body)
+            assert status == 500
+            assert json.loads(answer)["message"].startswith(words)
+        assert server.post(b"hello") == (200, b"HELLO")
+        assert server.metric("headrace_worker_restarts_total") == 0
+
+
+def test_parameters_that_fail_are_reported_where_they_are_asked_for():
+    with Server(sample("with_faulty_parameters"), workers=1) as server:
+        server.ready()
+        assert server.post(b"hello")[0] == 200
+
+
 def test_with_one_worker_requests_wait_for_its_replacement():
     with Server(sample("obedient"), workers=1) as server:
         server.ready()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from headrace.contracts.job import Channel
 from headrace.errors import JobFailed
 from headrace.formats.recordio.format import read_stream
 from headrace.io.write.atomic import AtomicFile
+from headrace.jobs import tree
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.store import InputObject, PathStore, augmented_values, list_objects, shuffled_order
@@ -72,7 +74,7 @@ def test_gzip_is_inflated(piped, store):
 def test_an_object_that_cannot_be_read_fails_the_job_instead_of_ending_the_epoch(run, script, store):
     store.put("s3://in/data/a.gz", gzip.compress(os.urandom(100_000))[:-100])
     channel = Channel(uri="s3://in/data", input_mode="Pipe", compression="Gzip")
-    with pytest.raises(JobFailed, match="EOFError") as error:
+    with pytest.raises(JobFailed, match=r"^ClientError: .*/a\.gz is not a whole gzip file: EOFError") as error:
         run(script(READ.format(limit="")), channels={"train": channel})
     assert "\n" not in str(error.value)
 
@@ -144,16 +146,53 @@ def test_augmented_manifests_that_lack_something(run, script, store):
         run(script("pass"), channels={"train": channel})
 
 
-def test_fast_file_mode_copies_nothing(run, script, store, model):
+READ_FAST = """
+    import os
+    path = os.environ["SM_CHANNEL_TRAIN"] + "/a/b"
+    open(os.environ["SM_MODEL_DIR"] + "/x", "w").write(open(path).read() + str(os.path.islink(path)))
+"""
+REWRITE = """
+    import os
+    open(os.environ["SM_CHANNEL_TRAIN"] + "/a/b", "w").write("other")
+"""
+
+
+def test_fast_file_mode_copies_nothing(run, script, store, model, monkeypatch):
+    monkeypatch.setattr(tree, "clone_file", lambda source, target: False)
     store.put("s3://in/data/a/b", "1")
-    text = """
-        import os
-        path = os.environ["SM_CHANNEL_TRAIN"] + "/a/b"
-        open(os.environ["SM_MODEL_DIR"] + "/x", "w").write(open(path).read() + str(os.path.islink(path)))
-    """
-    assert model(run(script(text), channels={"train": Channel(uri="s3://in/data", input_mode="FastFile")})) == {
+    assert model(run(script(READ_FAST), channels={"train": Channel(uri="s3://in/data", input_mode="FastFile")})) == {
         "x": b"1True"
     }
+
+
+def test_a_script_that_writes_to_linked_input_fails_and_the_file_is_named(run, script, store, monkeypatch):
+    monkeypatch.setattr(tree, "clone_file", lambda source, target: False)
+    store.put("s3://in/data/a/b", "1")
+    channels = {"train": Channel(uri="s3://in/data", input_mode="FastFile")}
+    with pytest.raises(
+        JobFailed, match=r"ClientError: .*/a/b of channel train changed during the job.*input_mode='File'"
+    ):
+        run(script(REWRITE), channels=channels)
+    with pytest.raises(JobFailed, match="ValueError: its own error"):
+        run(script(REWRITE + "    raise ValueError('its own error')"), channels=channels, name="second")
+    assert any("/a/b of channel train changed" in line for line in run.lines)
+
+
+def test_where_the_file_system_can_fast_file_mode_gives_private_copies(run, script, store, monkeypatch, tmp_path):
+    # Stands in for a file system with copies that share their data.
+    monkeypatch.setattr(tree, "clone_file", lambda source, target: bool(shutil.copyfile(source, target)))
+    store.put("s3://in/data/a/b", "1")
+    run(script(REWRITE), channels={"train": Channel(uri="s3://in/data", input_mode="FastFile")})
+    assert store.resolve("s3://in/data/a/b").read_text() == "1"
+
+
+def test_cloning_shares_data_or_leaves_nothing(tmp_path):
+    (tmp_path / "a").write_text("1")
+    done = tree.clone_file(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").exists() == done
+    if done:
+        (tmp_path / "b").write_text("2")
+    assert (tmp_path / "a").read_text() == "1"
 
 
 def test_file_mode_is_a_copy(run, script, store):
@@ -251,14 +290,20 @@ def test_all_violations_of_limits_are_reported_together():
         "m": Channel(uri="x", data_type="AugmentedManifestFile"),
         "f": Channel(uri="x", data_type="ManifestFile", input_mode="FastFile"),
     }
-    hyperparameters = {**{f"h{n}": "1" for n in range(101)}, "k" * 257: "v", "long": "v" * 2501}
+    hyperparameters = {
+        **{f"h{n}": "1" for n in range(101)},
+        "k" * 257: "v",
+        "long": "v" * 2501,
+        "a=b": "1",
+        "nul": "a\0b",
+    }
     with pytest.raises(ValueError) as error:
         TrainingSpec(
             name="-bad-",
             output_path="s3://x",
             channels=channels,
             hyperparameters=hyperparameters,
-            environment={"1": "x", "LONG": "v" * 513},
+            environment={"1": "x", "LONG": "v" * 513, "NUL": "\0"},
             num_hosts=0,
             max_runtime_s=0,
         )
@@ -267,7 +312,10 @@ def test_all_violations_of_limits_are_reported_together():
         "its name must be",
         "at least 1 host",
         "max_runtime_s",
-        "103 hyperparameters",
+        "105 hyperparameters",
+        "the name of hyperparameter 'a=b' has a NUL character or =",
+        "hyperparameter 'nul' has a NUL character",
+        "environment variable 'NUL' has a NUL character",
         "'long' has 2501 characters",
         "257 characters",
         "channel name 'a b'",
@@ -352,6 +400,36 @@ def test_an_empty_path_is_not_the_current_folder():
     for uri in ("", "file://"):
         with pytest.raises(ValueError, match=f"expected a path, found '{uri}', which would be the current folder"):
             PathStore().resolve(uri)
+
+
+NAMES = ["A.csv", "%41.csv", "00%3A00.csv", "a?b#c.csv", "a b.csv", "d/\u00e9\n.csv", os.fsdecode(b"\xff.csv")]
+
+
+def test_names_of_files_stay_as_they_are_in_uris(tmp_path):
+    store = PathStore()
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(os.fsencode(name))
+    for uri in (str(tmp_path), f"file://{tmp_path}", f"file://localhost{tmp_path}/"):
+        found = list_objects(Channel(uri=uri), store, "channel train")
+        assert sorted(one.name for one in found) == sorted(NAMES)
+        for one in found:
+            assert store.resolve(one.uri) == one.path == tmp_path / one.name
+
+
+def test_the_names_in_a_manifest_are_those_of_files(tmp_path):
+    names = [name for name in NAMES if name.isprintable()]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    for prefix in (f"file://{tmp_path}/", f"{tmp_path}/"):
+        (tmp_path / "list.json").write_text(json.dumps([{"prefix": prefix}, *names]))
+        channel = Channel(uri=f"file://{tmp_path}/list.json", data_type="ManifestFile")
+        found = list_objects(channel, PathStore(), "channel train")
+        assert [(one.name, one.path.read_text()) for one in found] == [(name, name) for name in names]
+
+
+def test_a_path_after_file_may_have_question_marks_and_hashes(tmp_path):
+    assert PathStore().resolve(f"file://{tmp_path}/run#3?a") == tmp_path / "run#3?a"
 
 
 def test_the_default_input_mode_is_checked_without_a_channel():

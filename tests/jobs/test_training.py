@@ -251,6 +251,14 @@ def test_logs_are_live_kept_and_of_both_streams(run, script):
             "import os; open(os.environ['SM_OUTPUT_DIR'] + '/failure', 'w').write('Customer error: no rows'); os._exit(2)",
             "ClientError: no rows",
         ),
+        (
+            "raise ExceptionGroup('two failed', [ValueError('no rows')])",
+            "exit code 1: ExceptionGroup: two failed (1 sub-exception); the first: ValueError: no rows",
+        ),
+        (
+            "import os, shutil; shutil.rmtree(os.environ['SM_OUTPUT_DIR']); raise ValueError('its own')",
+            "exit code 1: ValueError: its own",
+        ),
         ("def f(:", "AlgorithmError: train.py failed with exit code 1: SyntaxError"),
         ("import argparse; argparse.ArgumentParser().parse_args(['--x'])", "error: unrecognized arguments: --x"),
     ],
@@ -272,6 +280,29 @@ def test_failures_say_why_in_one_line(run, script, store, text, reason):
             'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "Traceback (most recent call last):'
         )
         assert failure.endswith(' train.py"')
+
+
+def test_a_script_may_remove_its_output_folder(run, script, store):
+    text = "import os, shutil; open(os.environ['SM_MODEL_DIR'] + '/m', 'w'); shutil.rmtree(os.environ['SM_OUTPUT_DIR'])"
+    assert run(script(text)).status == "Completed"
+    assert store.resolve("s3://out/models/job/output/model.tar.gz").exists()
+
+
+def test_empty_folders_of_a_model_are_kept(run, script, store, tmp_path):
+    text = "import os; os.makedirs(os.environ['SM_MODEL_DIR'] + '/saved/assets'); open(os.environ['SM_MODEL_DIR'] + '/m', 'w')"
+    run(script(text))
+    unpack(store.resolve("s3://out/models/job/output/model.tar.gz"), tmp_path / "model")
+    assert sorted(one.relative_to(tmp_path / "model").as_posix() for one in (tmp_path / "model").rglob("*")) == [
+        "m",
+        "saved",
+        "saved/assets",
+    ]
+
+
+def test_a_model_folder_that_became_a_file_fails_the_job(run, script):
+    text = "import os; d = os.environ['SM_MODEL_DIR']; os.rmdir(d); open(d, 'w')"
+    with pytest.raises(JobFailed, match="AlgorithmError: the model is a folder, but the script has left a file at"):
+        run(script(text))
 
 
 def test_a_failed_job_keeps_what_it_put_out(run, script, store):

@@ -237,7 +237,7 @@ def _csv_rows(text: str) -> list[list[str]]:
     if '"' not in text:  # the same as the csv module, and several times faster
         return [line.split(",") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if line]
     try:
-        return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        return [row for row in encoders.csv_rows(text) if row]
     except csv.Error as error:
         raise RequestError(400, f"the body is not valid csv: {error}") from error
 
@@ -284,7 +284,7 @@ def _decode_npy(body: bytes, content_type: str) -> Any:
     _ = content_type
     try:
         header = read_header(cast("MappedFile", _Body(body, len(body))))
-        flat = np.frombuffer(body, header.dtype, offset=header.data_offset)
+        flat = np.frombuffer(body, header.dtype, offset=header.data_offset).copy()  # scripts may write to it
         return flat.reshape(header.shape, order="F" if header.is_fortran else "C")
     except (DataError, ValueError) as error:
         raise RequestError(400, f"the body is not a supported array: {error}") from error

@@ -195,7 +195,9 @@ def load_module(code: Code) -> ModuleType:
         importlib.invalidate_caches()
         try:
             return _import(code)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             hint = ""
             if isinstance(error, ModuleNotFoundError) and code.requirements is not None:
                 hint = "; its requirements.txt is only installed for a separate process (ScriptContainer.interpreter)"

@@ -21,6 +21,7 @@ __all__ = [
     "media_type",
     "parameters",
     "parse_accept",
+    "with_utf8",
 ]
 
 ANY = "*/*"
@@ -62,6 +63,19 @@ def parameters(header: str) -> dict[str, str]:
 def charset(header: str) -> str:
     """The charset of a body; UTF-8 by default."""
     return parameters(header).get("charset", "utf-8")
+
+
+@cached
+def with_utf8(header: str) -> str:
+    """A content type for the same content in UTF-8: unchanged if it names no other charset.
+
+    >>> with_utf8("text/csv; charset=latin-1; header=absent")
+    'text/csv; header=absent; charset=utf-8'
+    """
+    if charset(header).lower() in ("utf-8", "utf8"):
+        return header
+    others = [part for part in header.split(";") if not part.strip().lower().startswith("charset")]
+    return "; ".join([*map(str.strip, others), "charset=utf-8"])
 
 
 @dataclass(frozen=True, slots=True)

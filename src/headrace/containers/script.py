@@ -182,7 +182,9 @@ def _load_model(functions: Functions, model_dir: str) -> Any:
 def _call(function: Function, context: Context, *args: Any) -> Any:
     try:
         return function(context, *args)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         hint = ""
         if "__main__" in str(error):
             hint = " (classes defined in the script itself cannot be unpickled here: move them to a module beside it)"

@@ -24,7 +24,7 @@ class Channel:
     Args:
         uri: What the :class:`Store` knows the files by: ``s3://bucket/prefix``, ``file://...`` or a path.
         content_type: What the files hold, for algorithms that ask.
-        input_mode: ``"File"`` copies (or links) files, ``"FastFile"`` shows them read-only, ``"Pipe"`` feeds a FIFO per epoch.
+        input_mode: ``"File"`` copies files, ``"FastFile"`` shows them without copying data, ``"Pipe"`` feeds a FIFO per epoch.
         distribution: Whether every host gets all objects or each its share.
         record_wrapper: ``"RecordIO"`` makes a record of each object (Pipe mode).
         compression: ``"Gzip"`` inflates while feeding a pipe.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +13,16 @@ from headrace.contracts.serving import AnswersMany, Handler, Request, Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import as_failure, with_container
 
-__all__ = ["BatchingPipeline", "CallObserver", "PipelineMember", "SerialPipeline", "serial_pipeline"]
+__all__ = [
+    "BatchingPipeline",
+    "CallObserver",
+    "PipelineMember",
+    "SerialPipeline",
+    "describe_execution_parameters",
+    "serial_pipeline",
+]
 
+LOG = logging.getLogger("headrace.hosting")
 MOST_CONTAINERS = 15
 DEFAULT_ACCEPT = "application/json"
 TARGET_CONTAINER = "x-amzn-sagemaker-target-container-hostname"
@@ -188,7 +198,9 @@ class SerialPipeline:
         start = time.perf_counter()
         try:
             answer = member.handler(request)
-        except Exception as error:  # noqa: BLE001 - whatever a container raises is the answer to this request
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a container raises is the answer to this request
             answer = as_failure(error)
         if self._observer is not None:
             self._observer.call_ended(member.name, time.perf_counter() - start, 1)
@@ -223,6 +235,22 @@ def serial_pipeline(
     return kind(members, direct=direct, max_between_bytes=max_between_bytes, observer=observer)
 
 
+def describe_execution_parameters(handler: Handler) -> dict[str, Any]:
+    """What a handler reports as ``execution_parameters``, or as ``execution_parameters_fault`` why it reports nothing.
+
+    A fault is no reason not to serve: only batch transform asks for them.
+    """
+    found = getattr(handler, "execution_parameters", None)
+    try:
+        parameters = found() if callable(found) else found
+        json.dumps(parameters)
+    except Exception as error:
+        failure = as_failure(error)
+        LOG.warning("the container reports no execution parameters: %s", failure, exc_info=error)
+        return {"execution_parameters": None, "execution_parameters_fault": str(failure)}
+    return {"execution_parameters": parameters}
+
+
 UNANSWERED = RequestError(500, "the pipeline returned no answer")
 
 
@@ -247,7 +275,9 @@ def _ask(handler: Handler, requests: Sequence[Request]) -> Sequence[Response | E
     if len(requests) > 1 and isinstance(handler, AnswersMany):
         try:
             answers = handler.answer_many(requests)
-        except Exception:  # noqa: BLE001 - one request may have failed the batch: ask for each alone
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException:  # noqa: BLE001 - one request may have failed the batch: ask for each alone
             return [_ask_one(handler, request) for request in requests]
         if len(answers) == len(requests):
             return [_as_answer(answer) for answer in answers]
@@ -260,7 +290,9 @@ def _ask_one(handler: Handler, request: Request) -> Response | Exception:
     answer: Any
     try:
         answer = handler(request)
-    except Exception as error:  # noqa: BLE001 - whatever a container raises is the answer to this request
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a container raises is the answer to this request
         return as_failure(error)
     return _as_answer(answer)
 

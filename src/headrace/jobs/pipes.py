@@ -7,11 +7,13 @@ import gzip
 import os
 import struct
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, cast
 
 from headrace.contracts.job import Channel, Store
+from headrace.errors import JobFailed
 from headrace.formats.recordio.format import ALIGNMENT, MAGIC, PAYLOAD_LIMIT
 from headrace.jobs.store import InputObject, augmented_values, share, shuffled_order
 
@@ -123,8 +125,15 @@ def _open(path: Path, channel: Channel) -> IO[bytes]:
 
 def _read(path: Path, channel: Channel) -> Iterator[bytes]:
     with _open(path, channel) as file:
-        while part := file.read(READ_BYTES):
+        while part := _read_part(file, path):
             yield part
+
+
+def _read_part(file: IO[bytes], path: Path) -> bytes:
+    try:
+        return file.read(READ_BYTES)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise JobFailed(f"ClientError: {path} is not a whole gzip file: {type(error).__name__}: {error}") from error
 
 
 def _record(value: bytes | Path, channel: Channel) -> Iterator[bytes]:
@@ -144,4 +153,4 @@ def _size(path: Path, channel: Channel) -> int:
     if channel.compression != "Gzip":
         return path.stat().st_size
     with _open(path, channel) as file:
-        return sum(len(part) for part in iter(lambda: file.read(READ_BYTES), b""))
+        return sum(len(part) for part in iter(lambda: _read_part(file, path), b""))

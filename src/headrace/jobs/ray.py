@@ -28,7 +28,7 @@ from headrace.io.system import discard_folder, usable_cores
 from headrace.jobs.actors import EventQueue, RemoteActor, node_name, shared_folder_token, size_of_place
 from headrace.jobs.run import TrainingRun, job_of_host
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.tree import files_below, lay_out, provide
+from headrace.jobs.tree import LinkedFiles, empty_folders_below, files_below, lay_out, provide
 
 __all__ = ["ADDRESSES", "HostWorker", "RayTrainingRun"]
 
@@ -68,6 +68,7 @@ class HostWorker:
         self._events = EventQueue()
         self._stack = ExitStack()
         self._faults: list[Exception] = []
+        self._linked = LinkedFiles()
         self._stop = threading.Event()
         sys.path.extend(folder for folder in path if folder not in sys.path)
         self._base = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}{spec.name}-{host}-"))
@@ -93,7 +94,8 @@ class HostWorker:
         with tempfile.TemporaryFile(dir=self._base) as file:
             with tarfile.open(mode="w", fileobj=file, format=tarfile.PAX_FORMAT, dereference=True) as archive:
                 for folder in KEPT:
-                    for name, path in files_below([self._job.base_dir / folder]).items():
+                    place = [self._job.base_dir / folder]
+                    for name, path in {**empty_folders_below(place), **files_below(place)}.items():
                         archive.add(path, f"{folder}/{name}")
             file.seek(0)
             while piece := file.read(PIECE_BYTES):
@@ -112,7 +114,7 @@ class HostWorker:
         try:
             self._check_shared_folders()
             lay_out(self._job, self._spec, self._store)
-            provide(self._job, self._store, self._stack, self._fail)
+            self._linked = provide(self._job, self._store, self._stack, self._fail)
         except JobFailed as error:
             kind, _, reason = str(error).rpartition("ClientError: ")
             raise JobFailed(
@@ -132,7 +134,8 @@ class HostWorker:
     def _train(self, addresses: Mapping[str, str]) -> None:
         variables = {**self._job.environment, ADDRESSES: json.dumps(dict(addresses))}
         try:
-            self._container.train(replace(self._job, environment=variables))
+            with self._linked.checked(self._log):
+                self._container.train(replace(self._job, environment=variables))
         finally:
             if self._faults:
                 raise self._faults[0]

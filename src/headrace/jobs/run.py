@@ -13,7 +13,7 @@ from headrace.contracts.job import Container, Store, TrainingJob
 from headrace.errors import JobFailed
 from headrace.jobs.record import HostLog, JobRecord
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.tree import files_below, full_disk_reason, lay_out, pack, provide
+from headrace.jobs.tree import LinkedFiles, empty_folders_below, files_below, full_disk_reason, lay_out, pack, provide
 
 __all__ = ["TrainingRun", "job_of_host"]
 
@@ -91,6 +91,7 @@ class TrainingRun:
         self._stop_grace_s = stop_grace_s
         self._cause: str | None = None  # of the stop: "Stopped", "MaxRuntimeExceeded" or, after a fault, "Failed"
         self._faults: list[Exception] = []
+        self._linked: dict[str, LinkedFiles] = {}  # of each host
 
     def run(self) -> JobRecord:
         """Run the job. Returns its record, finished.
@@ -139,7 +140,7 @@ class TrainingRun:
     def _prepare_hosts(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
         for job in jobs:
             lay_out(job, self._spec, self._store)
-            provide(job, self._store, stack, self._fail)
+            self._linked[job.current_host] = provide(job, self._store, stack, self._fail)
 
     def _fail(self, error: Exception) -> None:
         """Note a failure outside the container of this host, and stop all hosts."""
@@ -172,7 +173,8 @@ class TrainingRun:
             raise
 
     def _work(self, job: TrainingJob) -> None:
-        self._container.train(job)
+        with self._linked[job.current_host].checked(job.log):
+            self._container.train(job)
 
     @contextmanager
     def _while_watched(self) -> Iterator[None]:
@@ -224,7 +226,11 @@ class TrainingRun:
         self._record.enter("Uploading", "Packing the model", status="Stopping" if self._cause else "InProgress")
         self._pack_output()
         model = self._artifact("model.tar.gz")
-        pack(files_below([job.model_dir for job in jobs]), self._store.resolve(model))
+        folders = [job.model_dir for job in jobs]
+        for folder in folders:
+            if folder.exists() and not folder.is_dir():
+                raise JobFailed(f"AlgorithmError: the model is a folder, but the script has left a file at {folder}")
+        pack({**empty_folders_below(folders), **files_below(folders)}, self._store.resolve(model))
         if self._cause is None:
             self._record.finish("Completed", model=model)
         else:

@@ -25,6 +25,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     if get_origin(annotation) is Literal
 }
 """The choices of each channel setting."""
+NUL = "\0"
 JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 VARIABLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -92,6 +93,10 @@ class TrainingSpec:
                 yield f"hyperparameter {name!r} must be a string, got {type(value).__name__}"  # type: ignore[unreachable]
             elif len(value) > VALUE_CHARACTERS:
                 yield f"hyperparameter {name!r} has {len(value)} characters; the limit is {VALUE_CHARACTERS}"
+            elif NUL in value:
+                yield f"hyperparameter {name!r} has a NUL character, which environment variables cannot hold"
+            if NUL in name or "=" in name:
+                yield f"the name of hyperparameter {name!r} has a NUL character or =, which names of environment variables cannot have"
             if len(name) > KEY_CHARACTERS:
                 yield f"the name of hyperparameter {name[:40]!r}... has {len(name)} characters; the limit is {KEY_CHARACTERS}"
 
@@ -109,6 +114,8 @@ class TrainingSpec:
         for name, value in self.environment.items():
             if not VARIABLE_NAME.fullmatch(name) or len(name) > VARIABLE_CHARACTERS:
                 yield f"environment variable {name[:40]!r} must have letters, digits and underscores only, and not begin with a digit"
+            if NUL in value:
+                yield f"environment variable {name!r} has a NUL character, which it cannot hold"
             if len(value) > VARIABLE_CHARACTERS:
                 yield f"environment variable {name!r} has {len(value)} characters; the limit is {VARIABLE_CHARACTERS}"
 

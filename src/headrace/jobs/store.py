@@ -21,6 +21,7 @@ from headrace.io.paths import TEMPORARY_SUFFIX, list_files_below
 __all__ = [
     "InputObject",
     "PathStore",
+    "as_uri_part",
     "augmented_values",
     "cut_prefix",
     "list_objects",
@@ -41,10 +42,11 @@ class PathStore:
         """
         if uri in ("", "file://"):
             raise ValueError(f"expected a path, found {uri!r}, which would be the current folder: write '.' for that")
-        parts = urlsplit(uri)
-        if parts.scheme == "file":
-            begin = "" if parts.netloc == "localhost" else parts.netloc
-            return Path(os.path.abspath(unquote(begin + parts.path)))  # noqa: PTH100 - as below
+        if urlsplit(uri).scheme == "file":
+            # Not the path of urlsplit: it would end at a ? or #, which names of files may contain.
+            host, slash, path = uri.partition(":")[2].removeprefix("//").partition("/")
+            begin = "" if host == "localhost" else host
+            return Path(os.path.abspath(_unquote(begin + slash + path)))  # noqa: PTH100 - as below
         if "://" in uri:
             raise ValueError(f"{uri} is neither a path nor a file:// URI")
         return Path(os.path.abspath(Path(uri).expanduser()))  # noqa: PTH100 - absolute() would keep ".."
@@ -57,8 +59,26 @@ class PathStore:
         return objects_below(path, uri, ends_in_slash=True)
 
 
+def as_uri_part(name: str, uri: str) -> str:
+    """The name of a file as a part of a URI. After ``file://``, where ``%41`` means ``A``, its per cent signs are quoted.
+
+    Args:
+        name: The name, or a relative path.
+        uri: The URI, or its beginning.
+    """
+    return name.replace("%", "%25") if _is_quoted(uri) else name
+
+
+def _is_quoted(uri: str) -> bool:
+    return urlsplit(uri).scheme == "file"
+
+
+def _unquote(text: str) -> str:
+    return unquote(text, errors="surrogateescape")  # names of files may be other bytes than UTF-8
+
+
 def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[StoredObject]:
-    """The files whose path begins with a path, as S3 lists keys with a prefix, ordered by URI.
+    """The files whose path begins with a path, as S3 lists keys with a prefix, ordered by name.
 
     Temporary files of running or killed writers are left out.
 
@@ -76,8 +96,8 @@ def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[
         )
         found = [file for one in beginning for file in (list_files_below(one) if one.is_dir() else [one])]
     found = [file for file in found if not file.name.endswith(TEMPORARY_SUFFIX)]
-    objects = [StoredObject(uri=stem + str(file)[len(str(path)) :].replace(os.sep, "/"), path=file) for file in found]
-    return sorted(objects, key=lambda one: one.uri)
+    named = sorted((str(file)[len(str(path)) :].replace(os.sep, "/"), file) for file in found)
+    return [StoredObject(uri=stem + as_uri_part(rest, uri), path=file) for rest, file in named]
 
 
 REFERENCE = "-ref"
@@ -128,9 +148,8 @@ def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]
 def cut_prefix(uri: str, prefix: str) -> str:
     """The name of an object: its URI relative to the last folder of the prefix."""
     folder = prefix.rstrip("/") + "/"
-    if uri.startswith(folder):
-        return uri[len(folder) :]
-    return uri[prefix.rfind("/") + 1 :]
+    name = uri[len(folder) :] if uri.startswith(folder) else uri[prefix.rfind("/") + 1 :]
+    return _unquote(name) if _is_quoted(uri) else name
 
 
 def _of_manifest(channel: Channel, store: Store, name: str) -> Iterator[InputObject]:
@@ -140,7 +159,7 @@ def _of_manifest(channel: Channel, store: Store, name: str) -> Iterator[InputObj
             raise JobFailed(
                 f"ClientError: the manifest {channel.uri} of {name} has {part!r}, which is not a relative path"
             )
-        uri = f"{prefix['prefix']}{part}"
+        uri = f"{prefix['prefix']}{as_uri_part(part, str(prefix['prefix']))}"
         path = _named_by(store.resolve(channel.uri), uri, store, f"the manifest of {name}")
         if not path.is_file():
             raise JobFailed(f"ClientError: the manifest of {name} names {uri}, which does not exist")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import os
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,11 @@ from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.store import InputObject, list_objects, share
 
 __all__ = [
+    "LinkedFiles",
     "as_json",
     "as_text",
+    "clone_file",
+    "empty_folders_below",
     "files_below",
     "full_disk_as_failure",
     "full_disk_reason",
@@ -88,34 +94,115 @@ def _resources(job: TrainingJob) -> dict[str, Any]:
     }
 
 
-def provide(job: TrainingJob, store: Store, stack: ExitStack, on_error: Callable[[Exception], None]) -> None:
+class LinkedFiles:
+    """The source files that FastFile mode links into a tree. A link is not read-only, so their sizes and times are compared after the run."""
+
+    def __init__(self) -> None:
+        self._states: list[tuple[str, Path, tuple[int, int] | None]] = []
+
+    def add(self, channel: str, path: Path) -> None:
+        """Note the state of a file before the run."""
+        self._states.append((channel, path, _state_of(path)))
+
+    @contextmanager
+    def checked(self, log: Callable[[str], None]) -> Iterator[None]:
+        """Compare the files after the run. If the run fails, changes are logged only, because its own error says more.
+
+        Raises:
+            JobFailed: A file changed.
+        """
+        try:
+            yield
+        except Exception:
+            if reason := self._first_change():
+                log(reason)
+            raise
+        if reason := self._first_change():
+            raise JobFailed(reason)
+
+    def _first_change(self) -> str | None:
+        changed = [(channel, path) for channel, path, state in self._states if _state_of(path) != state]
+        if not changed:
+            return None
+        channel, path = changed[0]
+        more = f" and {len(changed) - 1} more files" if len(changed) > 1 else ""
+        return (
+            f"ClientError: {path}{more} of channel {channel} changed during the job. With input_mode='FastFile' a script reads the "
+            "files themselves, and must not write to them. Restore them, and use input_mode='File', which copies, for a script that does"
+        )
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    """Size and modification time; ``None`` if it does not exist."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def provide(job: TrainingJob, store: Store, stack: ExitStack, on_error: Callable[[Exception], None]) -> LinkedFiles:
     """Copy or link the channels' files into the tree, or start feeding their pipes; the stack stops them.
+
+    Returns:
+        The files that were linked.
 
     Raises:
         JobFailed: A channel has no objects, or a manifest is invalid.
         OSError: The disk is full, ...
     """
     host = job.hosts.index(job.current_host)
+    linked = LinkedFiles()
     for name, channel in job.channels.items():
         objects = list_objects(channel, store, f"channel {name}")
         if channel.input_mode == "Pipe":
             epoch = epoch_bytes(objects, channel, store, host, len(job.hosts))
             stack.callback(PipeFeeder(job.channel_dir(name).parent, name, epoch, on_error).close)
         else:
-            link = channel.input_mode == "FastFile"
-            _copy_or_link(share(objects, channel, host, len(job.hosts)), job.channel_dir(name), link=link)
+            mine = share(objects, channel, host, len(job.hosts))
+            if channel.input_mode == "FastFile":
+                _clone_or_link(mine, job.channel_dir(name), partial(linked.add, name))
+            else:
+                for target, source in _targets(mine, job.channel_dir(name)):
+                    shutil.copyfile(source, target)
+    return linked
 
 
-def _copy_or_link(objects: list[InputObject], folder: Path, *, link: bool) -> None:
-    """File mode copies the files. FastFile mode links them, so that nothing is copied that is not read."""
+def _targets(objects: Sequence[InputObject], folder: Path) -> Iterator[tuple[Path, Path]]:
+    """The file of each object below a folder, whose parent is made, and its source."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in objects:
         target = folder / one.name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if link:
-            target.symlink_to(one.path.absolute())
-        else:
-            shutil.copyfile(one.path, target)
+        yield target, one.path.absolute()
+
+
+def _clone_or_link(objects: Sequence[InputObject], folder: Path, on_link: Callable[[Path], None]) -> None:
+    """Make private copies that share the data on disk; otherwise links. Neither copies data."""
+    can_clone = True
+    for target, source in _targets(objects, folder):
+        can_clone = can_clone and clone_file(source, target)
+        if not can_clone:
+            on_link(source)
+            target.symlink_to(source)
+
+
+FICLONE = 0x40049409  # of linux/fs.h
+
+
+def clone_file(source: Path, target: Path) -> bool:
+    """Make a copy that shares its data with the source until one of them is written to. Returns whether the file system can."""
+    if sys.platform != "linux":
+        return False
+    import fcntl
+
+    try:
+        with source.open("rb") as given, target.open("xb") as made:
+            fcntl.ioctl(made.fileno(), FICLONE, given.fileno())
+    except OSError:  # most file systems cannot, nor can it be done across two of them
+        target.unlink(missing_ok=True)
+        return False
+    return True
 
 
 LEVEL = 6
@@ -166,8 +253,18 @@ def files_below(folders: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
+def empty_folders_below(folders: Sequence[Path]) -> dict[str, Path]:
+    """The empty folders in some folders by relative path. Saved models have some, such as ``assets``."""
+    return {
+        Path(parent).relative_to(folder).as_posix(): Path(parent)
+        for folder in folders
+        for parent, names, files in os.walk(folder)
+        if not names and not files and Path(parent) != folder
+    }
+
+
 def pack(files: Mapping[str, Path], archive: Path) -> None:
-    """Write a ``.tar.gz`` atomically.
+    """Write a ``.tar.gz`` of files and empty folders atomically.
 
     The same files give the same bytes: owners, times and the order of the files have no effect.
     """
@@ -184,6 +281,10 @@ def pack(files: Mapping[str, Path], archive: Path) -> None:
 def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
     state = path.stat()
     entry = tarfile.TarInfo(name)
+    if path.is_dir():
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(entry)
+        return
     entry.size = state.st_size
     entry.mode = 0o755 if state.st_mode & IS_EXECUTABLE else 0o644
     with path.open("rb") as file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import io
 import json
 from abc import ABC, abstractmethod
@@ -13,6 +12,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.containers.content_types import media_type
+from headrace.containers.toolkit.encoders import csv_rows
 from headrace.formats.npy.header import MOST_BYTES
 from headrace.sagemaker.arguments import warn_old_name
 from headrace.sagemaker.common import read_records
@@ -132,7 +132,7 @@ class CSVDeserializer(BodyDeserializer):
         self.encoding = encoding
 
     def read(self, body: bytes, content_type: str) -> list[list[str]]:  # noqa: ARG002
-        return list(csv.reader(io.StringIO(body.decode(self.encoding), newline="")))
+        return csv_rows(body.decode(self.encoding), strict=False)
 
 
 class JSONDeserializer(BodyDeserializer):

@@ -158,6 +158,13 @@ def test_records():
         ('{"instances": [{"features": [1, 2, "3"]}]}', JSON, "*/*", 400, "numbers"),
         ('{"instances": [{"features": [1, 2, true]}]}', JSON, "*/*", 400, "numbers"),
         ('{"instances": [{"features": [1, 2]}]}', JSON, "*/*", 400, "instance 0 has 2"),
+        (
+            '{"instances": [{"features": [1]}, {"data": {"features": {"keys": [0], "values": [5]}}}]}',
+            JSON,
+            "*/*",
+            400,
+            "takes 3 features, but instance 0 has 1",
+        ),
         ('{"instances": [{"data": {"features": {"values": [1], "keys": [3]}}}]}', JSON, "*/*", 400, "below 3"),
         ('{"instances": [{"data": {"features": {"values": [1], "keys": [-1]}}}]}', JSON, "*/*", 400, "below 3"),
         ('{"instances": [{"data": {"features": {"values": [1, 1], "keys": [1, 1]}}}]}', JSON, "*/*", 400, "twice"),

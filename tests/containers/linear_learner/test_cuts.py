@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from headrace.containers.linear_learner.training.scores import Cuts, area_under_curve, f_score
+from headrace.containers.linear_learner.artifact import Model
+from headrace.containers.linear_learner.hyperparameters import Hyperparameters
+from headrace.containers.linear_learner.training.channels import MiniBatch
+from headrace.containers.linear_learner.training.rows import DenseRows
+from headrace.containers.linear_learner.training.scores import (
+    Cuts,
+    area_under_curve,
+    calibrate,
+    f_score,
+    score_examples,
+)
 
 EXAMPLES = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40)
 
@@ -28,6 +38,22 @@ def test_every_cut(examples):
         assert f_score(cuts.precision, cuts.recall, 2.0)[cut] == pytest.approx(
             metrics.fbeta_score(labels, called, beta=2.0, zero_division=0)
         )
+
+
+def test_a_threshold_tells_the_answers_of_its_cut_apart():
+    """Large scores have the same probability in float32: 1."""
+    parameters = Hyperparameters.parse(
+        {"predictor_type": "binary_classifier", "binary_classifier_model_selection_criteria": "f_beta", "f_beta": "0.1"}
+    )
+    weights, bias = np.ones((1, 1), np.float32), np.zeros(1, np.float32)
+    model = Model(predictor_type="binary_classifier", loss="logistic", weights=weights, bias=bias)
+    scores = np.array([-3, -2, -1, 1, 20, 30, 40], np.float32)[:, None]
+    labels = np.array([0, 0, 0, 0, 0, 1, 1])
+    found = score_examples(model, [MiniBatch(DenseRows(scores), labels)], parameters)
+    calibrated = calibrate(model, found)
+    assert calibrated.labels(calibrated.answers(scores)).tolist() == [0, 0, 0, 0, 1, 1, 1]
+    measures = found.measures(calibrated, parameters)
+    assert (measures["precision"], measures["recall"]) == (pytest.approx(2 / 3), 1)
 
 
 @given(EXAMPLES.filter(lambda examples: len({label for _, label in examples}) == 2))

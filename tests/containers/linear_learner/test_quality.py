@@ -224,6 +224,25 @@ def test_examples_of_one_class_only(tmp_path):
         assert (np.abs(answers - label) < 0.3).all()
 
 
+def test_class_weights_are_those_of_all_examples(tmp_path):
+    """Data ordered by class, whose first examples are of one class."""
+    random = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 400)
+    features = random.normal(size=(1200, 2)) + np.array([[0, 0], [3, 0], [0, 3]])[labels]
+    options = {"mini_batch_size": 50, "num_point_for_scaler": 200}
+    classes = {"predictor_type": "multiclass_classifier", "num_classes": 3, **options}
+    plain, _ = train_csv(tmp_path / "plain", features, labels, **classes)
+    balanced, _ = train_csv(tmp_path / "balanced", features, labels, balance_multiclass_weights="true", **classes)
+    assert np.array_equal(balanced.model.weights, plain.model.weights)  # as frequent as each other
+    rare = (np.arange(1200) >= 1100).astype(int)
+    binary = {"predictor_type": "binary_classifier", "binary_classifier_model_selection_criteria": "loss_function"}
+    models = [
+        train_csv(tmp_path / name, features, rare, positive_example_weight_mult=name, **binary, **options)[0].model
+        for name in ("balanced", "11.0")
+    ]
+    assert np.array_equal(models[0].weights, models[1].weights)
+
+
 def test_rare_positive_examples_count_more_where_that_is_asked_for(tmp_path):
     random = np.random.default_rng(0)
     labels = (random.random(4000) < 0.05).astype(int)

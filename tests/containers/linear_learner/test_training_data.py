@@ -100,7 +100,11 @@ def test_hidden_files_do_not_count(tmp_path, from_csv):
     write_csv(tmp_path / "input/data/train/x.csv", *examples())
     put(tmp_path, "train/.DS_Store", b"\x00\x01")
     put(tmp_path, "train/_SUCCESS", b"")
-    same(train(tmp_path, **OPTIONS)[0].model, from_csv, 0)
+    put(tmp_path, "train/_part-0.csv", b"1,2\n")
+    handler, lines = train(tmp_path, **OPTIONS)
+    same(handler.model, from_csv, 0)
+    (line,) = [line for line in lines if "is read without" in line]
+    assert "The channel 'train' is read without .DS_Store and 1 more: files whose names begin with . or _" in line
 
 
 def refused(base, message, **options):

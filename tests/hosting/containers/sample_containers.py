@@ -35,6 +35,10 @@ class Echo:
         return Response(body=json.dumps(reported).encode(), content_type=f"application/json; from={self._mark}")
 
 
+class Panic(BaseException):
+    """As a panic of a library in Rust: no Exception."""
+
+
 class Obedient:
     """Obeys the body: ``status 415 why``, ``raise why``, ``die``, ``sleep 3``, ``large 100``, ...; returns other bodies in upper case."""
 
@@ -55,6 +59,12 @@ class Obedient:
 
     def do_raise(self, rest, request):
         raise KeyError(rest)
+
+    def do_panic(self, rest, request):
+        raise Panic(rest)
+
+    def do_odd(self, rest, request):
+        return _text(rest, headers={"X-Own": threading.Lock()})
 
     def do_die(self, rest, request):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -169,6 +179,12 @@ def flaky(marker):
 def with_parameters():
     handler = Echo()
     handler.execution_parameters = lambda: {"BatchStrategy": "SINGLE_RECORD"}
+    return handler
+
+
+def with_faulty_parameters():
+    handler = Echo()
+    handler.execution_parameters = lambda: {}["missing"]
     return handler
 
 

@@ -159,6 +159,53 @@ def test_an_answer_of_another_kind_is_refused(joining):
     )
 
 
+@pytest.mark.parametrize("split", ["Line", "None"])
+def test_a_byte_order_mark_is_no_part_of_the_first_cell(joining, split):
+    content = '\ufeff"Smith, J",1,2\n"Doe, J",3,4\n'
+    assert joining(content, split=split, input_filter="$[1:]").body() == "1,2\n3,4\n"
+    case = joining(content, split=split, join_source="Input")
+    assert case.output('\ufeff"a"\n"b"\n') == '"Smith, J",1,2,a\n"Doe, J",3,4,b\n'
+    assert joining('\ufeff{"f": 1}\n', LINES, LINES, input_filter="$.f").body() == "1\n"
+
+
+def test_the_charset_of_a_content_type_counts(joining):
+    case = joining("é,1\nü,2\n".encode("latin-1"), "text/csv; charset=latin-1; header=absent", input_filter="$[0]")
+    assert case.body() == "é\nü\n"
+    assert case.joining.content_type == "text/csv; header=absent; charset=utf-8"
+    assert joining("1\n", "text/csv; charset=latin-1").joining.content_type == "text/csv; charset=latin-1"
+    case = joining("é\n".encode("latin-1"), "text/csv; charset=latin-1", join_source="Input")
+    assert case.output("ü\n".encode("latin-1"), "text/csv; charset=latin-1") == "é,ü\n"
+    case = joining("1\n", "text/csv; charset=other", input_filter="$[0]")
+    assert case.fault(case.body) == ("Failed to parse input as CSV: unknown encoding: other", 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "content_type", "reason"),
+    [
+        ('{"score": 0.5, "label": "x"}\n', JSON, "it is application/json"),
+        ("[0.5, 1]\n", LINES, "it is application/jsonlines"),
+        ('{"score": 0.5}\n', CSV, 'bare " in non-quoted field'),
+    ],
+)
+@pytest.mark.parametrize("options", [{"join_source": "Input"}, {"output_filter": "$[0]"}])
+def test_json_is_not_taken_for_csv(joining, answer, content_type, reason, options):
+    case = joining("1,2\n", **options)
+    assert (
+        case.fault(case.output, answer, content_type)[0]
+        == f"Failed to parse output from the algorithm as CSV: {reason}"
+    )
+
+
+def test_csv_with_the_content_type_of_json_is_csv(joining):
+    assert joining("1\n", join_source="Input").output('0.5,"a ""b"", c"\n', JSON) == '1,0.5,"a ""b"", c"\n'
+
+
+def test_a_quoted_cell_may_be_long(joining):
+    text = "word " * 30_000
+    assert joining(f'7,"{text}"\n', input_filter="$[1]").body() == f"{text}\n"
+    assert csv.field_size_limit() == 131072
+
+
 # Side by side
 
 

@@ -149,6 +149,11 @@ def test_invalid_parameters_are_reported(jobs, parameters):
     )
 
 
+def test_parameters_that_fail_are_reported(jobs):
+    jobs.put(a="1\n")
+    assert jobs.fail("FaultyParameters") == "AlgorithmError: /execution-parameters: KeyError: 'missing'"
+
+
 def test_requests_are_answered_at_a_time_and_answers_stay_in_order(jobs, tmp_path):
     jobs.put(a="".join(f"wait {n}\n" for n in range(4)) + "5\n")
     opened = threading.Thread(target=lambda: (wait(lambda: _asked(tmp_path) >= 3), (tmp_path / "open").touch()))

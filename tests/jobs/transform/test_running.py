@@ -10,6 +10,7 @@ import pytest
 from tests.jobs.transform.conftest import sample
 
 from headrace.hosting.stage import Stage
+from headrace.jobs.store import PathStore
 from headrace.jobs.transform.running import read_transform, request_stop_transform
 
 LINES = {"split_type": "Line", "assemble_with": "Line"}
@@ -45,6 +46,19 @@ def test_objects_of_a_manifest_are_taken(jobs):
     jobs.store.put("s3://in/list", json.dumps([{"prefix": "s3://in/data/"}, "x/a", "x/c"]))
     jobs.run("Strict", input_uri="s3://in/list", data_type="ManifestFile")
     assert [jobs.out(f"x/{name}") for name in "abc"] == [b"2\n", None, b"6\n"]
+
+
+def test_answers_of_names_with_escapes_stay_apart(jobs, tmp_path):
+    names = ["A.csv", "%41.csv", "at=00%3A00?.csv"]
+    for name in names:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_text(name)
+    jobs.store = PathStore()
+    record = jobs.run("Echo", input_uri=f"file://{tmp_path}/in", output_path=f"file://{tmp_path}/out")
+    assert {one.name: one.read_text() for one in (tmp_path / "out").iterdir()} == {
+        f"{name}.out": name for name in names
+    }
+    assert {jobs.store.resolve(one.output).name for one in record.files()} == {f"{name}.out" for name in names}
 
 
 def test_an_object_that_a_manifest_names_in_vain_fails_the_job(jobs):

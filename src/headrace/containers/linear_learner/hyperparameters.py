@@ -259,6 +259,12 @@ class Hyperparameters:
     def is_binary(self) -> bool:
         return self.predictor_type == BINARY
 
+    @property
+    def balances_classes(self) -> bool:
+        """Whether examples are weighted by how frequent their class is."""
+        by_positive = self.is_binary and self.positive_example_weight_mult in ("balanced", "auto")
+        return by_positive or (self.balance_multiclass_weights and not self.is_regressor)
+
 
 def _find_conflicts(values: Mapping[str, Any]) -> list[str]:
     """Conflicts between values that are valid on their own."""

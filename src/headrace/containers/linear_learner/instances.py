@@ -108,11 +108,11 @@ def _matrix(instances: list[Any], width: int) -> Any:
     if not instances:
         raise _bad("there are no instances")
     rows = [_instance(instance, number, width) for number, instance in enumerate(instances)]
+    for number, (keys, values) in enumerate(rows):
+        if keys is None and len(values) != width:
+            raise _bad(f"the model takes {width} features, but instance {number} has {len(values)}")
     if any(keys is not None for keys, _ in rows):
         return _sparse(rows, width)
-    for number, (_, values) in enumerate(rows):
-        if len(values) != width:
-            raise _bad(f"the model takes {width} features, but instance {number} has {len(values)}")
     return np.stack([values for _, values in rows])
 
 

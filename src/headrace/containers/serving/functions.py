@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -89,7 +89,7 @@ def collect(module: ModuleType) -> Functions:
         if problem:
             problems.append(problem)
         else:
-            found[name] = Function(name, given, _num_parameters(given) == count + 1)
+            found[name] = Function(name, given, _wants_context(given, count))
     if getattr(module, "model_fn", None) is None:
         problems.append(_missing_model_fn(module))
     clash = [name for name in SEPARATE if getattr(module, name, None) is not None]
@@ -102,22 +102,33 @@ def collect(module: ModuleType) -> Functions:
     return Functions(**found)
 
 
-def _num_parameters(function: Callable[..., Any]) -> int:
-    return len(inspect.signature(function).parameters)
+def _positional(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameters that take arguments by position, as all arguments are passed."""
+    return [one for one in parameters if one.kind not in (one.KEYWORD_ONLY, one.VAR_KEYWORD)]
+
+
+def _wants_context(function: Callable[..., Any], count: int) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return False  # built-in functions may have no signature
+    return len(_positional(parameters)) == count + 1
 
 
 def _problem(name: str, given: Any) -> str | None:
     if not callable(given):
         return f"{name} is not a function but {type(given).__name__}"
     try:
-        parameters = list(inspect.signature(given).parameters.values())
+        given_parameters = inspect.signature(given).parameters.values()
     except (ValueError, TypeError):
-        return None  # built-in functions may have no signature
+        return None  # as above
+    for one in given_parameters:
+        if one.kind is one.KEYWORD_ONLY and one.default is one.empty:
+            return f"{name} needs the keyword argument {one.name}, which is never passed: give it a default"
+    parameters = _positional(given_parameters)
     wanted = NUM_ARGUMENTS[name]
     allowed = {wanted} if name == "execution_parameters_fn" else {wanted, wanted + 1}
-    needed = sum(
-        one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters
-    )
+    needed = sum(one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in parameters)
     if any(one.kind is one.VAR_POSITIONAL for one in parameters) and needed <= wanted:
         return None
     if len(parameters) in allowed or (needed <= wanted <= len(parameters)):

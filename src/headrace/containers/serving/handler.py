@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -122,20 +123,21 @@ class ScriptHandler:
     def _call(self, function: Function, context: Context, *args: Any) -> Any:
         try:
             return function.call(*args, context) if function.wants_context else function.call(*args)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a panic of a library in Rust is no Exception
             raise request_error(error, function.name, self._dialect, self.name) from error
 
     def _response(self, result: Any, accept: str, context: Context) -> Response:
         try:
             response = self._as_response(result, accept)
+            if context.status is None and not context.response_headers:
+                return response
+            headers = {**response.headers, **context.response_headers}
+            content_type = headers.pop("content-type", response.content_type)
+            return _checked_response(response.body, content_type, context.status or response.status, headers)
         except Exception as error:
             raise request_error(error, "making the answer", self._dialect, self.name) from error
-        if context.status is None and not context.response_headers:
-            return response
-        headers = {**response.headers, **context.response_headers}
-        content_type = headers.pop("content-type", response.content_type)
-        status = context.status or response.status
-        return Response(body=response.body, content_type=content_type, status=status, headers=headers)
 
     def _as_response(self, result: Any, accept: str) -> Response:
         """The response for any result of a script: a Response, ``(body, content type)``, a string, bytes, or values."""
@@ -147,9 +149,7 @@ class ScriptHandler:
                     content_type = value
                 elif lower != "content-length":
                     headers[lower] = value
-            return Response(
-                body=result.get_data(), content_type=content_type or accept, status=result.status_code, headers=headers
-            )
+            return _checked_response(result.get_data(), content_type or accept, result.status_code, headers)
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
             return Response(body=self._body(result[0], result[1]), content_type=result[1])
         content_type = self._dialect.untyped or accept if isinstance(result, str | bytes) else accept
@@ -163,6 +163,22 @@ class ScriptHandler:
         if not self._dialect.is_strict:
             raise TypeError(f"the script returned {type(value).__name__}, expected a string, bytes or a Response")
         return bodies.encode(value, content_types.media_type(accept))
+
+
+def _checked_response(body: bytes, content_type: Any, status: Any, headers: Mapping[str, Any]) -> Response:
+    """The response with what a script has set. Its numbers may be NumPy's.
+
+    Raises:
+        TypeError: A header is not text, or the status is not an integer.
+    """
+    for name, value in {"content-type": content_type, **headers}.items():
+        if not isinstance(value, str):
+            raise TypeError(f"the header {name} must be a str, got {value!r}, a {type(value).__name__}")
+    try:
+        number = operator.index(status)
+    except TypeError:
+        raise TypeError(f"the status must be an integer, got {status!r}, a {type(status).__name__}") from None
+    return Response(body=body, content_type=content_type, status=number, headers=headers)
 
 
 def _cached_types(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "array_to_json",
     "array_to_npy",
     "array_to_recordio_protobuf",
+    "csv_rows",
     "csv_to_numpy",
     "decode",
     "encode",
@@ -70,6 +72,28 @@ def json_to_numpy(string_like: Any, dtype: Any = None) -> Any:
     except RecursionError as error:
         raise ValueError("JSON with lists and objects nested too deeply") from error
     return np.array(found, dtype=dtype)
+
+
+_field_limit = threading.Lock()
+
+
+def csv_rows(text: str, *, strict: bool = True) -> list[list[str]]:
+    """The rows of CSV. A field may be as long as the text: by default the csv module refuses 131,072 characters.
+
+    Raises:
+        csv.Error: No CSV, if ``strict``.
+    """
+    try:
+        return list(csv.reader(io.StringIO(text, newline=""), strict=strict))
+    except csv.Error:
+        if len(text) <= csv.field_size_limit():
+            raise
+    with _field_limit:  # the limit is that of the whole process
+        before = csv.field_size_limit(len(text))
+        try:
+            return list(csv.reader(io.StringIO(text, newline=""), strict=strict))
+        finally:
+            csv.field_size_limit(before)
 
 
 def csv_to_numpy(string_like: str, dtype: Any = None) -> Any:

@@ -100,6 +100,8 @@ def _text_of(job: TrainingJob, name: str, default: str) -> str:
 
 
 TRACEBACK = "Traceback (most recent call last):"
+GROUP = "  + Exception Group Traceback (most recent call last):"
+GROUP_MARGIN, MEMBERS, MEMBER_MARGIN = "  | ", "  +-+", "    | "
 EXCEPTION = re.compile(
     r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning|Fault|Iteration|Timeout)\b|[A-Za-z_][\w.]*: "
 )
@@ -132,19 +134,42 @@ def _signal_name(number: int) -> str:
 def summary(errors: Sequence[str]) -> str:
     """The exception at the end of the last traceback; otherwise the last line."""
     lines = [line for line in errors if line.strip()]
-    if TRACEBACK in lines:
-        behind = lines[len(lines) - lines[::-1].index(TRACEBACK) :]
-        for place, line in enumerate(behind):
-            if not line.startswith((" ", "\t")) and EXCEPTION.match(line):
-                return " ".join([line, *behind[place + 1 : place + 4]])
+    begin = _last_traceback(lines)
+    found = ""
+    if begin is not None:
+        behind = lines[begin + 1 :]
+        found = _summary_of_group(behind) if lines[begin] == GROUP else _first_exception(behind)
     # argparse and others print a line of their own
-    return lines[-1] if lines else ""
+    return found or (lines[-1] if lines else "")
+
+
+def _last_traceback(lines: Sequence[str]) -> int | None:
+    """The position of the first line of the last traceback."""
+    return max((number for number, line in enumerate(lines) if line in (TRACEBACK, GROUP)), default=None)
+
+
+def _first_exception(lines: Sequence[str]) -> str:
+    for place, line in enumerate(lines):
+        if not line.startswith((" ", "\t")) and EXCEPTION.match(line):
+            return " ".join([line, *lines[place + 1 : place + 4]])
+    return ""
+
+
+def _summary_of_group(lines: Sequence[str]) -> str:
+    """The exception group of a traceback, and the first exception in it."""
+    end = next((number for number, line in enumerate(lines) if line.startswith(MEMBERS)), len(lines))
+    group = _first_exception([line.removeprefix(GROUP_MARGIN) for line in lines[:end]])
+    bare = (line.removeprefix(MEMBER_MARGIN) for line in lines[end:] if line.startswith(MEMBER_MARGIN))
+    member = next((line for line in bare if EXCEPTION.match(line)), "")
+    return f"{group}; the first: {member}" if member else group
 
 
 def failure_text(result: ProcessResult, command: Sequence[str]) -> str:
     """The text of ``output/failure`` as the training toolkit writes it."""
     lines = list(result.errors)
-    begin = len(lines) - 1 - lines[::-1].index(TRACEBACK) if TRACEBACK in lines else max(0, len(lines) - 20)
+    begin = _last_traceback(lines)
+    if begin is None:
+        begin = max(0, len(lines) - 20)
     status = result.status if result.status >= 0 else 128 - result.status
     info = "OutOfMemory: Process killed by SIGKILL (signal 9)" if status == 137 else None
     return str(ExecuteUserScriptError(shlex.join(command), status, "\n".join(lines[begin:]).strip(), info))
@@ -173,6 +198,7 @@ def train_with_script(
     except (JobFailed, OSError) as error:
         _write_failure(job, f"Framework Error:\n{error}")
         raise JobFailed(one_line(str(error))) from error
+    job.output_dir.mkdir(parents=True, exist_ok=True)  # the script may have removed it
     if result.status == 0:
         (job.output_dir / "success").touch()
     elif not result.was_stopped:

@@ -162,6 +162,8 @@ class _Routes:
         return self._over_http(self._invocations.error_answer(RequestError(503, self._pool.unready)))
 
     async def execution_parameters(self, _: HttpRequest) -> HttpResponse:
+        if fault := self._pool.execution_parameters_fault:
+            return self._over_http(self._invocations.error_answer(RequestError(500, fault)))
         own = self._pool.execution_parameters
         default = {
             "MaxConcurrentTransforms": max(1, self._settings.num_workers) * self._settings.threads,

@@ -28,6 +28,7 @@ __all__ = ["KEEP_ALIVE_S", "MOST_HEAD_BYTES", "connection_class"]
 KEEP_ALIVE_S = 75
 """How long a connection may be silent, before a request and between requests."""
 MOST_HEAD_BYTES = 64 << 10
+TOO_LONG = f"the head of the request has more than {MOST_HEAD_BYTES} bytes"
 PATH = b"/invocations"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -165,7 +166,7 @@ class _Connection(_Base):
         if not self._began_message:
             self._head_bytes += size
         if self._head_bytes > MOST_HEAD_BYTES:
-            self._refuse(431, f"the head of the request has more than {MOST_HEAD_BYTES} bytes")
+            self._refuse(431, TOO_LONG)
         elif not self._silence.is_running:
             self._silence.start()
 
@@ -193,11 +194,12 @@ class _Connection(_Base):
         self._is_upgrade = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
         if self._is_upgrade:
             return
+        may_be_long = self._head_bytes + len(self._piece) > MOST_HEAD_BYTES
         self._in_head, self._head_bytes, self._unused_bytes = False, 0, 0
         self._has_advanced = True
         self._silence.stop()
         if self.url == PATH and self.parser.get_method() == b"POST" and self._is_free():
-            self._begin()
+            self._begin(may_be_long=may_be_long)
         else:
             super().on_headers_complete()
 
@@ -207,17 +209,28 @@ class _Connection(_Base):
             self.flow.write_paused or self.transport.is_closing()
         )
 
-    def _begin(self) -> None:
+    def _begin(self, *, may_be_long: bool) -> None:
         keep_alive = self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0"
         cycle = Exchange(keep_alive=keep_alive)
         self.cycle = cycle  # type: ignore[assignment]
         try:
+            if may_be_long:
+                self._check_headers()
             cycle.head = self.invocations.read_head(self.headers)
         except RequestError as error:
             self._write(cycle, self.invocations.refuse(error))
             return
         if self.expect_100_continue:
             self.transport.write(CONTINUE)
+
+    def _check_headers(self) -> None:
+        """Refuse a head that arrived whole, and so was not counted while it arrived.
+
+        Raises:
+            RequestError: 431, it is too long.
+        """
+        if sum(len(name) + len(value) for name, value in self.headers) > MOST_HEAD_BYTES:
+            raise RequestError(431, TOO_LONG)
 
     def on_chunk_header(self) -> None:
         """Called by the parser after the size of a chunk, also of the last one, which is empty."""

@@ -15,8 +15,15 @@ from typing import Any
 
 from headrace.containers.toolkit import shim
 from headrace.contracts.serving import AnswersMany, Handler, Request, Response
+from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError, as_failure
-from headrace.hosting.pipeline import CallObserver, PipelineMember, SerialPipeline, serial_pipeline
+from headrace.hosting.pipeline import (
+    CallObserver,
+    PipelineMember,
+    SerialPipeline,
+    describe_execution_parameters,
+    serial_pipeline,
+)
 from headrace.hosting.stage import Stage, container_names, load_handler
 from headrace.hosting.workers.frames import FrameReceiver, pack, pack_answers, requests_from
 from headrace.hosting.workers.isolated import isolated_handler
@@ -72,7 +79,9 @@ def load_pipeline(
     for stage, name in zip(stages, container_names(stages), strict=True):
         try:
             handler = isolated_handler(stage, name, channels=channels) if stage.needs_process else load_handler(stage)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             failure = as_failure(error)
             place = name if len(stages) > 1 else None
             kind = failure.kind if isinstance(failure, ContainerError) else type(error).__name__
@@ -85,9 +94,8 @@ def load_pipeline(
 
 def describe(pipeline: SerialPipeline) -> dict[str, Any]:
     """What the server needs to know about a loaded pipeline."""
-    found = getattr(pipeline.members[0].handler, "execution_parameters", None)
-    parameters = found() if callable(found) else found
-    return {"ready": True, "many": isinstance(pipeline, AnswersMany), "execution_parameters": parameters}
+    many = isinstance(pipeline, AnswersMany)
+    return {"ready": True, "many": many, **describe_execution_parameters(pipeline.members[0].handler)}
 
 
 def main() -> None:
@@ -173,9 +181,25 @@ def _serve(
             if isinstance(answer, ContainerError):
                 print(answer.trace or answer, file=sys.stderr, flush=True)  # noqa: T201 - standard error is the log
         try:
-            channel.sendall(pack_answers(answers, calls.take()))
+            channel.sendall(_pack(answers, calls.take()))
         except OSError:
             return  # The server has ended.
+
+
+def _pack(answers: Sequence[Response | Exception], made: Sequence[tuple[str, float, int]]) -> bytes:
+    """The frame of the answers. One that no frame can hold is replaced by an error."""
+    try:
+        return pack_answers(answers, made)
+    except Exception:  # noqa: BLE001 - a container may put anything into its answer
+        return pack_answers([_as_packable(answer) for answer in answers], made)
+
+
+def _as_packable(answer: Response | Exception) -> Response | Exception:
+    try:
+        pack_answers([answer])
+    except Exception as error:  # noqa: BLE001 - as above
+        return RequestError(500, f"the container's answer cannot be sent: {type(error).__name__}: {error}")
+    return answer
 
 
 def _answers(handler: Handler, requests: Sequence[Request]) -> Sequence[Response | Exception]:

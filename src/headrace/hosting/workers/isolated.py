@@ -37,7 +37,7 @@ class IsolatedHandler:
         self._not_before = 0.0
         self._why = ""
         self._current = process
-        self.execution_parameters: Any | None = process.loaded.get("execution_parameters")
+        self._loaded = process.loaded
 
     @property
     def pid(self) -> int:
@@ -55,6 +55,16 @@ class IsolatedHandler:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def execution_parameters(self) -> Any:
+        """What the container reports as its execution parameters; ``None`` if nothing.
+
+        Raises:
+            RequestError: Its code failed.
+        """
+        if fault := self._loaded.get("execution_parameters_fault"):
+            raise RequestError(500, fault)
+        return self._loaded.get("execution_parameters")
 
     def close(self) -> None:
         """End the process."""

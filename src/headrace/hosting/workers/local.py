@@ -14,7 +14,7 @@ from headrace.contracts.serving import AnswersMany, Handler, Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError, as_failure
 from headrace.hosting.metrics import Metrics
-from headrace.hosting.pipeline import CallObserver
+from headrace.hosting.pipeline import CallObserver, describe_execution_parameters
 from headrace.hosting.settings import Settings
 from headrace.hosting.workers.dispatch import Dispatcher, PendingRequest
 
@@ -49,6 +49,7 @@ class LocalPool:
         self._loading: asyncio.Task[None] | None = None
         self.unready: str | None = "the model is still being loaded"
         self.execution_parameters: Mapping[str, Any] | None = None
+        self.execution_parameters_fault: str | None = None
 
     @property
     def ready(self) -> int:
@@ -81,8 +82,10 @@ class LocalPool:
             LOG.exception("%s", self.unready)
             return
         members = getattr(handler, "members", ())
-        found = getattr(members[0].handler if members else handler, "execution_parameters", None)
-        self.execution_parameters = found() if callable(found) else found
+        first = members[0].handler if members else handler
+        described = await loop.run_in_executor(self._threads, describe_execution_parameters, first)
+        self.execution_parameters = described["execution_parameters"]
+        self.execution_parameters_fault = described.get("execution_parameters_fault")
         self.unready = None
         for _ in range(self._settings.threads):
             self._dispatcher.attach(_ThreadChannel(handler, self._threads, self._dispatcher, calls))
@@ -126,7 +129,7 @@ class _ThreadChannel:
             if len(requests) > 1 and isinstance(self._handler, AnswersMany):
                 return self._handler.answer_many(requests)
             return [self._handler(requests[0])]
-        except Exception as error:  # noqa: BLE001 - it is the answer
+        except BaseException as error:  # noqa: BLE001 - it is the answer, and the thread must stay usable
             failure = as_failure(error)
             if isinstance(failure, ContainerError):
                 LOG.error("%s", failure.trace or failure)  # noqa: TRY400 - log the container's traceback
@@ -134,5 +137,7 @@ class _ThreadChannel:
 
     def _finish(self, batch: Sequence[PendingRequest], done: asyncio.Future[Sequence[Response | Exception]]) -> None:
         error = RequestError(503, "the endpoint is stopping") if done.cancelled() else None
-        self._dispatcher.resolve(batch, [error] * len(batch) if error else done.result())
-        self._dispatcher.done(self)
+        try:
+            self._dispatcher.resolve(batch, [error] * len(batch) if error else done.result())
+        finally:
+            self._dispatcher.done(self)

@@ -53,6 +53,7 @@ class WorkerPool:
         self._why_not = "the model is still being loaded"
         self._ever_ready = False
         self.execution_parameters: Mapping[str, Any] | None = None
+        self.execution_parameters_fault: str | None = None
 
     async def start(self) -> None:
         """Start the workers. Does not wait until they are ready."""
@@ -129,6 +130,7 @@ class WorkerPool:
             LOG.error("worker %d: %s", worker.process.pid, self._why_not)
             return
         self.execution_parameters = loaded.get("execution_parameters")
+        self.execution_parameters_fault = loaded.get("execution_parameters_fault")
         self._ever_ready = worker.ready = worker.was_ready = True
         LOG.info("worker %d is ready", worker.process.pid)
         worker.attach(many=loaded["many"])

@@ -237,7 +237,7 @@ class Invoker:
             )
         return Request(
             body=body,
-            content_type=self._spec.content_type or DEFAULT_CONTENT_TYPE,
+            content_type=self._joiner.content_type or DEFAULT_CONTENT_TYPE,
             accept=self._spec.accept or "*/*",
         )
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.containers.content_types import media_type
+from headrace.containers.content_types import charset, media_type, with_utf8
+from headrace.containers.toolkit.encoders import csv_rows
 from headrace.contracts.serving import Response
 from headrace.io.json_text import load_json
 from headrace.jobs.transform.jsonpath import JsonPath
@@ -22,6 +23,7 @@ __all__ = ["Joiner", "RecordFault"]
 
 INPUT, OUTPUT = "SageMakerInput", "SageMakerOutput"
 NUMBER = re.compile(r" *-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)? *")
+QUOTED_CELL = re.compile(r'(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n])')
 MOST_DIGITS = 1000
 NAMES = {CSV: "CSV", JSON: "JSON", JSON_LINES: "JSON Lines"}
 
@@ -65,6 +67,8 @@ class Joiner:
         self._spec = spec
         self._input_filter = JsonPath.parse(spec.input_filter)
         self._output_filter = JsonPath.parse(spec.output_filter)
+        self._is_filtered = not self._input_filter.is_everything
+        self._charset = charset(spec.content_type or "")
         self._by_line = spec.split_type == "Line"
         self._ends_lines = spec.assemble_with == "Line"
 
@@ -74,12 +78,18 @@ class Joiner:
         Raises:
             RecordFault: A record does not match the content type, or lacks what the filter selects.
         """
-        if self._input_filter.is_everything:
+        if not self._is_filtered:
             return payload.body()
         text = self._input(payload)
         selected = Content(text.format, _select(text, self._input_filter, "input_filter"), text.is_whole)
         ends = payload.is_single or not self._by_line or payload.body().endswith(b"\n")
         return _format(selected, ends=ends)
+
+    @property
+    def content_type(self) -> str | None:
+        """The content type of the bodies. What a filter selects is written as UTF-8."""
+        given = self._spec.content_type
+        return with_utf8(given) if self._is_filtered and given is not None else given
 
     def output(self, payload: Payload, answer: Response) -> bytes:
         """The output for an answer.
@@ -102,11 +112,12 @@ class Joiner:
     def _input(self, payload: Payload) -> Content:
         format = str(self._spec.input_format)
         if not self._by_line:
-            return _read(payload.body(), format, "input")
+            return _read(payload.body(), format, self._charset, "input", is_start=True)
         items: list[Any] = []
+        is_start = payload.where().offset == 0  # of the object, where a byte order mark may be
         for position, line in enumerate(payload.each()):
             try:
-                found = _read(line, format, "input").items
+                found = _read(line, format, self._charset, "input", is_start=is_start and position == 0).items
             except RecordFault as fault:
                 raise RecordFault(fault.reason, position) from fault
             if len(found) != 1:
@@ -123,7 +134,11 @@ class Joiner:
         is_document = format == JSON and (not self._by_line or len(payload) == 1)
         read_as = JSON_LINES if format == JSON and not is_document else format
         try:
-            found = _read(answer.body, read_as, "output from the algorithm")
+            found = _read(
+                answer.body, read_as, charset(answer.content_type), "output from the algorithm", is_start=True
+            )
+            if format == CSV:
+                _check_csv_answer(answer)
         except RecordFault as fault:
             hint = ""
             if read_as != format:
@@ -178,15 +193,34 @@ class _Columns:
         return [row[column] for column in columns]
 
 
-def _read(body: bytes, format: str, what: str) -> Content:
+def _check_csv_answer(answer: Response) -> None:
+    """Refuse JSON instead of CSV, which the csv module would cut at its commas.
+
+    Raises:
+        RecordFault: It is JSON, or has quotes inside cells that are not quoted.
+    """
+    reason = ""
+    if media_type(answer.content_type) in (JSON, JSON_LINES) and answer.body.lstrip()[:1] in (b"[", b"{"):
+        reason = f"it is {media_type(answer.content_type)}"
+    elif b'"' in answer.body and '"' in QUOTED_CELL.sub("", _decode(answer.body, charset(answer.content_type))):
+        reason = 'bare " in non-quoted field'
+    if reason:
+        raise RecordFault(f"Failed to parse output from the algorithm as CSV: {reason}")
+
+
+def _decode(body: bytes, encoding: str) -> str:
+    return body.decode(encoding).removeprefix("\ufeff")
+
+
+def _read(body: bytes, format: str, encoding: str, what: str, *, is_start: bool) -> Content:
     try:
-        text = body.decode("utf-8")
+        text = _decode(body, encoding) if is_start else body.decode(encoding)
         if format == CSV:
             return Content(CSV, _rows(text))
         if format == JSON:
             return Content(JSON, [_load(text)], is_whole=True)
         return Content(JSON_LINES, [_load(line) for line in text.split("\n") if line.strip()])
-    except (csv.Error, ValueError) as error:
+    except (csv.Error, ValueError, LookupError) as error:  # LookupError: an unknown charset
         raise RecordFault(f"Failed to parse {what} as {NAMES[format]}: {error}") from error
 
 
@@ -203,7 +237,10 @@ def _parse_float(text: str) -> float:
 
 def _rows(text: str) -> list[list[str]]:
     if '"' in text or "\r" in text:
-        return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        try:
+            return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        except csv.Error:  # or a cell that is longer than the csv module's limit
+            return [row for row in csv_rows(text) if row]
     return [line.split(",") for line in text.split("\n") if line]
 
 

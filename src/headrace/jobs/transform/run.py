@@ -17,7 +17,7 @@ from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.stage import Stage
 from headrace.io.progress import Progress
 from headrace.jobs.record import HostLog, JobFiles
-from headrace.jobs.store import InputObject, list_objects
+from headrace.jobs.store import InputObject, as_uri_part, list_objects
 from headrace.jobs.transform.invoke import ContainerOutput, ContainerProcess, Failure, Invoker, with_environment
 from headrace.jobs.transform.jsonpath import JsonPath
 from headrace.jobs.transform.payloads import payloads_of
@@ -253,6 +253,8 @@ class TransformRun:
 
     def _begin(self, loaded: Mapping[str, Any]) -> ExecutionParameters:
         """Settle and record the settings, once a model is loaded."""
+        if fault := loaded.get("execution_parameters_fault"):
+            raise JobFailed(f"AlgorithmError: /execution-parameters: {fault}")
         parameters = ExecutionParameters.of(self._spec, loaded.get("execution_parameters"))
         self._log.write(parameters.line)
         self._warn()
@@ -303,7 +305,8 @@ class TransformRun:
         return answer_file(self._spec, source, self._store.resolve(self._output(source)), parameters)
 
     def _output(self, source: InputObject) -> str:
-        return f"{self._spec.output_path.rstrip('/')}/{source.name}{SUFFIX}"
+        folder = self._spec.output_path.rstrip("/")
+        return f"{folder}/{as_uri_part(source.name + SUFFIX, folder)}"
 
     def _finish_file(self, file: AnswerFile) -> None:
         """Finish the output of an object, and record the result."""

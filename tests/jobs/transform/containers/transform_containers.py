@@ -79,6 +79,13 @@ class Parameters(Environment):
         return Response(body=f"{len(request.body)}\n".encode(), content_type="text/plain")
 
 
+class FaultyParameters(Environment):
+    """Fails where it is asked for its execution parameters."""
+
+    def execution_parameters(self):
+        raise KeyError("missing")
+
+
 class Together:
     """Returns the batch size of each request."""
 

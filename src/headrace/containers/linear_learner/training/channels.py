@@ -166,11 +166,24 @@ def channel_examples(
     """The examples of a channel, with so many features; ``None`` if the job has no such channel."""
     if name not in job.channels:
         return None
+    if job.channels[name].input_mode != "Pipe":
+        _log_hidden(job, name)
     return Examples(job=job, name=name, size=parameters.mini_batch_size, parameters=parameters, width=width)
 
 
 def _counts(file: Path) -> bool:
     return file.is_file() and not file.name.startswith((".", "_"))
+
+
+def _log_hidden(job: TrainingJob, name: str) -> None:
+    """Log the files that are left out, unless they are empty, as ``_SUCCESS`` is."""
+    found = sorted(job.channel_dir(name).rglob("*"))
+    hidden = [file.name for file in found if file.is_file() and not _counts(file) and file.stat().st_size]
+    if hidden:
+        more = f" and {len(hidden) - 1} more" if len(hidden) > 1 else ""
+        job.log(
+            f"The channel {name!r} is read without {hidden[0]}{more}: files whose names begin with . or _ are hidden"
+        )
 
 
 def _begins_with(file: Path, magic: bytes) -> bool:

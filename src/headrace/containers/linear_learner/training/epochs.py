@@ -108,11 +108,12 @@ class _Fitting:
         return _Passes(examples)
 
     def run(self) -> Model:
+        classes = self._count_classes()
         first = self._train.next()
         taken, scaler = self._scaler(first)
         self._validation = self._passes("validation", taken[0].rows.width)
         self._test = self._passes("test", taken[0].rows.width)
-        models = self._models(scaler)
+        models = self._models(scaler, classes)
         batches: Iterator[MiniBatch] = itertools.chain(taken, first)
         del taken  # lets the chain free what it has passed on
         keep_freed_memory()
@@ -125,6 +126,18 @@ class _Fitting:
                     batches = self._train.next()
         return self._finish(models)
 
+    def _count_classes(self) -> Array | None:
+        """The number of examples of each class, from a pass of its own, if the job balances them.
+
+        The first examples would not do: in data ordered by class, they are of one class.
+        """
+        if not self.parameters.balances_classes:
+            return None
+        counts = np.zeros(max(2, self.parameters.outputs), np.int64)
+        for batch in self._train.next():
+            counts += np.bincount(batch.labels.astype(np.int64), minlength=len(counts))
+        return counts
+
     def _scaler(self, batches: Iterator[MiniBatch]) -> tuple[list[MiniBatch], Scaler]:
         taken: list[MiniBatch] = []
         count = 0
@@ -136,10 +149,11 @@ class _Fitting:
         self.log.scaler(scaler)
         return taken, scaler
 
-    def _models(self, scaler: Scaler) -> Models:
-        counts = scaler.classes
-        balanced = float(counts[0] / counts[1]) if self.parameters.is_binary and counts.all() else 1.0
-        return Models(self.parameters, list_candidates(self.parameters, balanced), scaler)
+    def _models(self, scaler: Scaler, classes: Array | None) -> Models:
+        balanced = 1.0
+        if self.parameters.is_binary and classes is not None and classes.all():
+            balanced = float(classes[0] / classes[1])
+        return Models(self.parameters, list_candidates(self.parameters, balanced), scaler, classes)
 
     def _epoch(self, models: Models, epoch: int, batches: Iterator[MiniBatch]) -> bool:
         """Run one epoch. Returns whether it was the last."""

@@ -100,14 +100,12 @@ class Scaler:
         mean: ``float32 (features,)``.
         deviation: ``float32 (features,)``; 1 if a feature is constant.
         label_mean, label_deviation: The same for the label.
-        classes: The number of examples seen per class, ``int64 (classes,)``; empty for regression.
     """
 
     mean: Array
     deviation: Array
     label_mean: float = 0.0
     label_deviation: float = 1.0
-    classes: Array
 
     def label(self, labels: Array) -> Array:
         """Labels in the units of training."""
@@ -133,15 +131,11 @@ def fit_scaler(rows: FeatureRows, labels: Array, parameters: Hyperparameters) ->
     deviation = np.where(deviations > 0, deviations, 1).astype(np.float32)
     label = labels.astype(np.float64)
     spread = float(label.std()) or 1.0
-    classes = np.zeros(0, np.int64)
-    if not parameters.is_regressor:
-        classes = np.bincount(labels.astype(np.int64), minlength=max(2, parameters.outputs))
     return Scaler(
         mean=means.astype(np.float32) if parameters.unbias_data else np.zeros(width, np.float32),
         deviation=deviation if parameters.normalize_data else np.ones(width, np.float32),
         label_mean=float(label.mean()) if parameters.unbias_label else 0.0,
         label_deviation=spread if parameters.normalize_label else 1.0,
-        classes=classes,
     )
 
 
@@ -159,9 +153,16 @@ class Models:
         parameters: The hyperparameters of the job.
         candidates: The hyperparameters of each model.
         scaler: Scales features and labels.
+        classes: The number of training examples of each class, ``int64 (classes,)``, if classes are balanced.
     """
 
-    def __init__(self, parameters: Hyperparameters, candidates: list[Candidate], scaler: Scaler) -> None:
+    def __init__(
+        self,
+        parameters: Hyperparameters,
+        candidates: list[Candidate],
+        scaler: Scaler,
+        classes: Array | None = None,
+    ) -> None:
         self.parameters = parameters
         self.candidates = candidates
         self.scaler = scaler
@@ -179,7 +180,9 @@ class Models:
         self._optimizer = optimizer_of(parameters.optimizer, self.weights.shape, **memory)
         self._bias_optimizer = optimizer_of(parameters.optimizer, self.bias.shape, **memory)
         self._positive = np.array([one.positive_weight for one in candidates], np.float32)
-        self._classes = _class_weights(scaler.classes) if parameters.balance_multiclass_weights else None
+        self._classes = (
+            _class_weights(classes) if classes is not None and parameters.balance_multiclass_weights else None
+        )
         self._examples_a_step = parameters.mini_batch_size
 
     def __len__(self) -> int:

@@ -168,7 +168,9 @@ class _Binary:
         if self._parameters.binary_classifier_model_selection_criteria in ("loss_function", "cross_entropy_loss"):
             return default
         known, positive, negative = self._counts()
-        answers = model.answers(known[:, None])[:, 0].astype(np.float64)
+        # Large scores have equal answers, which no threshold can tell apart.
+        answers, which = np.unique(model.answers(known[:, None])[:, 0].astype(np.float64), return_inverse=True)
+        positive, negative = (np.bincount(which, weights=one).astype(np.int64) for one in (positive, negative))
         # Include thresholds below and above all scores: with few scores, a target may not be reachable otherwise.
         ends = min(default, float(np.nextafter(answers[0], -np.inf))), max(default, float(answers[-1]))
         between = np.concatenate([ends[:1], (answers[1:] + answers[:-1]) / 2, ends[1:]])
