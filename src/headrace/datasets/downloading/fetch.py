@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import string
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from headrace.io.faults import name_in_errors
 from headrace.io.write.atomic import write_atomic
@@ -123,7 +124,7 @@ def _open(attempt: Attempt, begun: int, validator: str) -> Any:
         if validator:
             headers["If-Range"] = validator
     try:
-        return _opener().open(Request(attempt.url, headers=headers), timeout=attempt.timeout_s)  # noqa: S310 - http(s) alone
+        return _opener().open(Request(_quote(attempt.url), headers=headers), timeout=attempt.timeout_s)  # noqa: S310 - http(s) alone
     except HTTPError as error:
         with error:
             raise _answer(attempt, error) from error
@@ -135,6 +136,13 @@ def _open(attempt: Attempt, begun: int, validator: str) -> Any:
         raise Unfinished(f"{type(error).__name__}: {error}") from error
     except ValueError as error:
         raise Refused(f"it redirects to a malformed address: {error}") from error
+
+
+def _quote(url: str) -> str:
+    """An address as a request line can hold it: blanks and letters beyond ASCII are escaped, and what is escaped stays so."""
+    parts = urlsplit(url)
+    path, query = (quote(part, safe=string.punctuation) for part in (parts.path, parts.query))
+    return parts._replace(path=path, query=query).geturl()
 
 
 def _opener() -> Any:
