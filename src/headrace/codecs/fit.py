@@ -19,7 +19,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["fit_column"]
+__all__ = ["fit_column", "is_kept"]
 
 HINT = "By default types come from the first examples. Give a schema in which all values fit."
 KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "U": "U", "S": "S"}
@@ -120,7 +120,7 @@ def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any
         raise _other_values(feature, name, row_of(0), str(column.dtype))
     with np.errstate(all="ignore"):
         fitted = column.astype(wanted)
-        changed = np.flatnonzero(~_is_kept(column.reshape(-1), fitted.reshape(-1)))
+        changed = np.flatnonzero(~is_kept(column.reshape(-1), fitted.reshape(-1)))
     if len(changed):
         at = int(changed[0])
         raise _other_values(feature, name, row_of(at), f"{column.reshape(-1)[at]} ({column.dtype})")
@@ -137,12 +137,12 @@ def _parse_times(column: Any, feature: Feature, name: str, row_of: RowOf) -> npt
         except ValueError:
             point = np.zeros((), np.int64)
         found.reshape(-1)[at] = point.astype(found.dtype)
-        if point.dtype.kind != "M" or not _is_kept(point.reshape(1), found.reshape(-1)[at : at + 1]).all():
+        if point.dtype.kind != "M" or not is_kept(point.reshape(1), found.reshape(-1)[at : at + 1]).all():
             raise _other_values(feature, name, row_of(at), f"{text!r:.40}")
     return found
 
 
-def _is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Any:
+def is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Any:
     """Which values are still the same, apart from rounding of floats: ``bool (n,)``."""
     kind = before.dtype.kind
     if kind == "b":
