@@ -422,7 +422,9 @@ def test_redirections_to_other_schemes_are_refused(web, tmp_path):
 
 
 def test_redirections_stay_encrypted():
-    (redirects,) = (each for each in fetching._opener().handlers if isinstance(each, HTTPRedirectHandler))
+    (redirects,) = (
+        each for each in fetching.make_opener(fetching.Refused).handlers if isinstance(each, HTTPRedirectHandler)
+    )
 
     def redirect(old, new):
         return redirects.redirect_request(Request(old), None, 302, "Found", {}, new).full_url
@@ -444,7 +446,7 @@ def test_wrong_certificates_are_final(tmp_path, monkeypatch, reason, kind):
     def fail(*_, **__):
         raise URLError(reason)
 
-    monkeypatch.setattr(fetching, "_opener", lambda: SimpleNamespace(open=fail))
+    monkeypatch.setattr(fetching, "make_opener", lambda _: SimpleNamespace(open=fail))
     with pytest.raises(kind, match="certificate has expired|record layer failure"):
         fetching.fetch(attempt("https://example.invalid/a", tmp_path))
 
