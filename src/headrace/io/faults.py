@@ -13,8 +13,8 @@ from headrace.errors import CorruptFile, DataError, HeadraceError, NoFiles, Unre
 from headrace.io.names import whole_set_hint
 
 __all__ = [
-    "NoLength",
     "NoRanges",
+    "UnsizedResponse",
     "as_headrace_error",
     "close_quietly",
     "file_changed_error",
@@ -124,7 +124,7 @@ class NoRanges(Exception):
     """The server supports no byte ranges, or the object is empty."""
 
 
-class NoLength(Unreachable):
+class UnsizedResponse(Unreachable):
     """The response of an HTTP server does not say how long the object is, or its time is none. obstore does not take it."""
 
 
@@ -168,7 +168,7 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
         hint = f"Rename that object.{elsewhere}"
         return UnsupportedData(where, expected="keys without empty parts, '.' and '..'", found=repr(odd[1]), hint=hint)
     expected = "a response with the object" if act == "read" else "the object to be stored"
-    kind = NoLength if NO_LENGTH.search(text) else Unreachable
+    kind = UnsizedResponse if NO_LENGTH.search(text) else Unreachable
     return kind(where, expected=expected, found=reason, hint=_hint(text, status))
 
 

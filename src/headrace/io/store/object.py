@@ -19,7 +19,7 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.io.cache.mirror import copy_to_cache, download_copy, make_private_copy
-from headrace.io.faults import NoLength, NoRanges, file_changed_error
+from headrace.io.faults import NoRanges, UnsizedResponse, file_changed_error
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import Signature
 from headrace.io.store.client import run_all
@@ -257,7 +257,7 @@ def fetch_heads(files: Sequence[RemoteFile]) -> None:
 
 async def _fetch_head(file: RemoteFile) -> None:
     """Make the first request. A file whose server does not say how long it is stays unknown."""
-    with suppress(NoLength):
+    with suppress(UnsizedResponse):
         try:
             answer = await fetch_one(RangeRequest(file.path, 0, HEAD_BYTES))
         except NoRanges:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from headrace.errors import CorruptFile, NoFiles, Unreachable, Where
-from headrace.io.faults import NoLength, NoRanges, as_headrace_error, file_changed_error, has_answer
+from headrace.io.faults import NoRanges, UnsizedResponse, as_headrace_error, file_changed_error, has_answer
 from headrace.io.store.client import (
     StoreClient,
     client_for,
@@ -169,7 +169,7 @@ async def fetch_version(url: str) -> Version:
             return _version(await obstore_for(url).head_async(store_of(client, place), place.key))
         except Exception as error:
             ours = as_headrace_error(error, url)
-            if isinstance(ours, NoFiles) or place.lists or not (has_answer(error) or isinstance(ours, NoLength)):
+            if isinstance(ours, NoFiles) or place.lists or not (has_answer(error) or isinstance(ours, UnsizedResponse)):
                 raise (_whole_refused_error(url) if isinstance(ours, NoRanges) else ours) from error
         return _version((await _start_request(client, RangeRequest(url))).meta)
 
