@@ -21,12 +21,14 @@ __all__ = [
     "align",
     "choose_fill",
     "fill_masked",
+    "find_present",
     "is_exact",
     "is_safe",
     "is_unchanged",
     "join_rows",
     "order_times",
     "place_values",
+    "take_present",
     "to_array",
     "widen_floats",
 ]
@@ -130,6 +132,23 @@ def fill_masked(value: Any, at: int | None = None) -> Any:
             hint="Fill them first, with array.filled(...).",
         )
     return value.filled(np.nan) if np.ma.is_masked(value) else value.filled()
+
+
+def find_present(column: Any) -> npt.NDArray[np.int64] | None:
+    """The rows of a column of objects that hold a value. ``None`` for a column that is none of optional values, or of texts without gaps."""
+    if type(column) is not np.ndarray or column.dtype != object or column.ndim != 1 or not len(column):
+        return None
+    is_present = np.fromiter((value is not None for value in column), bool, len(column))
+    is_whole = bool(is_present.all()) and not isinstance(column[0], (np.generic, np.ndarray))
+    return None if is_whole else np.flatnonzero(is_present)
+
+
+def take_present(column: npt.NDArray[Any], rows: npt.NDArray[np.int64], dtype: npt.DTypeLike | None = None) -> Any:
+    """The values in these rows of a column of objects, as a column of their own; of ``dtype`` if there are none."""
+    values = column[rows].tolist()
+    if not values or isinstance(values[0], (str, bytes)):
+        return np.array(values, dtype if not values else object)
+    return np.stack(values) if len({np.shape(value) for value in values}) == 1 else values
 
 
 def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], list[int]]:

@@ -526,3 +526,9 @@ def test_from_list_rounds_floats_and_nothing_else():
     assert hr.Ragged.from_list([[0, 1]], bool).to_list() == [[False, True]]
     assert hr.Ragged.from_list([["a"], ["bc"]], "U2").to_list() == [["a"], ["bc"]]
     assert hr.Ragged.from_list([[1, 2.5], [3j]], complex).to_list() == [[1, 2.5], [3j]]
+
+
+def test_rows_of_uneven_depth_say_what_is_wrong():
+    for rows in ([[[1], [2, 3]], []], [[[1, 2]], [[1, 2, 3]]]):
+        with pytest.raises(ValueError, match=r"rows must hold values of one shape \(or be a Ragged of a Ragged\)"):
+            Ragged.from_list(rows)

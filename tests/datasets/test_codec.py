@@ -216,7 +216,7 @@ def test_animations_of_different_lengths_make_a_list():
         (ClassLabel(names=["a"]), "b", "a class of ClassLabel"),
         (Tensor(shape=(2,), dtype="int32"), [1, 2, 3], r"shape \(3,\)"),
         (Tensor(shape=(2,), dtype="int32"), [1.5, 2], "float64 values"),
-        (Tensor(shape=(), dtype="int8"), 300, "int64 values"),
+        (Tensor(shape=(), dtype="int8"), 300, r"300 \(int64\)"),
         (Text(), 5, "bytes or text"),
         (BBoxFeature(), [0.5, 0, 0.1, 1], "maxima are not below"),
         (BBoxFeature(), BBox(0, 0, 2, 1), "from 0 to 1"),

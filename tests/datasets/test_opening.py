@@ -12,9 +12,10 @@ import pytest
 import headrace as hr
 from headrace import _native
 from headrace.datasets import data_source
+from headrace.datasets.building import DatasetBuilder
 from headrace.datasets.codec import FeaturesEncoder
-from headrace.datasets.features import ClassLabel, FeaturesDict, Image
-from headrace.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
+from headrace.datasets.features import ClassLabel, Dataset, FeaturesDict, Image, Scalar
+from headrace.errors import CorruptFile, CorruptRecord, NoFiles, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfds"
 FEATURES = FeaturesDict({"n": "int64", "label": ClassLabel(names=["a", "b"])})
@@ -246,3 +247,44 @@ def test_torchs_loader_accepts_it(kind, workers):
     for name, column in expected.items():
         found = torch.cat([batch[name] for batch in batches])
         np.testing.assert_array_equal(found.numpy(), column)
+
+
+@pytest.fixture
+def optional(tmp_path):
+    rows = [{"x": None, "s": None, "y": 1}, {"x": 3, "s": "ab", "y": 2}, {"x": 1, "s": "b", "y": 3}]
+    features = {"x": Scalar("int64", optional=True), "s": Scalar("string", optional=True), "y": "int64"}
+    made = DatasetBuilder(name="o", features=features, splits={"train": rows}, shuffled=False)
+    made.download_and_prepare(data_dir=tmp_path, progress=False)
+    return data_source("o", "train", data_dir=tmp_path)
+
+
+def test_missing_values_are_counted_sorted_and_filtered(optional):
+    found = hr.stats(optional).features
+    assert (found["x"].values, found["x"].empty, found["x"].minimum, found["x"].maximum) == (2, 1, 1, 3)
+    assert (found["s"].values, found["s"].empty, found["s"].distinct) == (2, 1, 2)
+    assert len(optional.filter(hr.condition("x > 1"))) == 1
+    assert [int(row["y"]) for row in optional.sort("x")] == [3, 2, 1]
+    assert [int(row["y"]) for row in optional.sort("s", descending=True)] == [3, 2, 1]
+
+
+def test_missing_values_have_no_arrow_column_but_others_do(optional):
+    with pytest.raises(SchemaMismatch, match=r"expected a value, found None - at record 0.*source\.map"):
+        optional.to_arrow()
+    assert optional[1:].to_arrow().to_pydict() == {"x": [3, 1], "s": [b"ab", b"b"], "y": [2, 3]}
+
+
+def test_steps_are_refused_by_every_format_and_may_be_left_out(tmp_path):
+    rows = [{"steps": [{"r": 1.0}], "y": 1}]
+    features = {"steps": Dataset({"r": "float32"}), "y": "int64"}
+    DatasetBuilder(name="e", features=features, splits={"train": rows}).download_and_prepare(
+        data_dir=tmp_path, progress=False
+    )
+    source = data_source("e", "train", data_dir=tmp_path)
+    with pytest.raises(UnsupportedData, match=r"found the steps of episodes - at feature 'steps'.*source\.steps"):
+        source.to_arrow()
+    for ending in ("jsonl", "parquet", "csv", "avro", "npz", "npy", "tar", "tfrecord", "recordio", "array_record"):
+        for call in (hr.write, lambda path, source: hr.convert(source, path)):
+            with pytest.raises(UnsupportedData, match="found the steps of episodes"):
+                call(tmp_path / f"x.{ending}", source)
+    hr.convert(source, tmp_path / "x.jsonl", allow_loss=True)
+    assert list(hr.open(tmp_path / "x.jsonl").schema) == ["y"]

@@ -112,6 +112,44 @@ def test_odd_names(store, tmp_path):
     assert len(hr.open(f"{store.base}/odd")) == 5
 
 
+def test_markers_of_folders_are_no_objects(store, tmp_path):
+    rows = {"x": np.zeros(3)}
+    hr.write(f"{store.base}/f/a.npy", rows)
+    hr.write(f"{store.base}/f/b.npy", rows)
+    hr.write(f"{store.base}/i/cat/1.npy", rows)
+    store.objects |= {"f/": b"", "i/": b"", "i/cat/": b"", "new/": b""}
+    assert len(hr.open(f"{store.base}/f")) == len(hr.open(f"{store.base}/f/")) == 6
+    assert len(hr.open(f"{store.base}/f/*")) == 6
+    assert listing.list_below(f"{store.base}/i") == [f"{store.base}/i/cat/1.npy"]
+    assert listing.list_folder(f"{store.base}/i") == ([], [f"{store.base}/i/cat"])
+    assert listing.objects_exist([f"{store.base}/new", f"{store.base}/f"]) == [False, True]
+    images = [{"image": np.zeros((2, 2, 3), np.uint8), "label": number % 2} for number in range(4)]
+    schema = {"image": hr.Feature("uint8", (2, 2, 3), encoding="png"), "label": hr.Feature("int64")}
+    hr.write(tmp_path / "images", images, format="image_folder", schema=schema)
+    for file in (tmp_path / "images").rglob("*.png"):
+        store.objects[f"images/{file.relative_to(tmp_path / 'images').as_posix()}"] = file.read_bytes()
+    store.objects |= {"images/": b"", "images/00000/": b"", "images/00001/": b""}
+    assert len(hr.open(f"{store.base}/images")) == 4
+
+
+def test_keys_that_cannot_be_listed_are_named(store):
+    store.objects |= {"g/x-00000-of-00001.npy": b"?", "g//b.npy": b"?"}
+    for path in ("g", "g/*.npy", "g/x@*.npy"):
+        with pytest.raises(UnsupportedData, match=r"found 'g//.*pass a list of the URLs"):
+            hr.open(f"{store.base}/{path}")
+    with pytest.raises(UnsupportedData, match=r"found 'g//b\.npy'.*Rename that object\.$"):
+        hr.open(f"{store.base}/g//b.npy")
+
+
+def test_names_that_look_like_globs_are_those_objects(store):
+    names = ("wXb.npy", "w?b.npy", "w[1].npy", "w1.npy", "d[1]/x.npy", "d1/x.npy")
+    for number, name in enumerate(names):
+        hr.write(f"{store.base}/{name}", {"values": np.full(3, number)})
+    for number, name in enumerate(names):
+        assert hr.open(f"{store.base}/{name}").batch(range(3))["values"].tolist() == [number] * 3
+    assert len(hr.open(f"{store.base}/w*.npy")) == 12
+
+
 def test_missing_files(store):
     store.objects["here/x.tfrecord"] = b""
     for path, found in [

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
+import headrace as hr
 from headrace import Feature, Ragged
 from headrace.cli.stats.report import bar_lines, figures, page, spark
 from headrace.statistics.collect import Collector
@@ -215,3 +216,16 @@ def test_a_page_without_bars():
     shown = page("x", "1 example", [summary])
     assert "<figure>" not in shown
     assert "<dt>NaN or NaT</dt><dd>1</dd>" in shown
+
+
+@pytest.mark.parametrize("base", [0, -(2**31), 2**40, 2**62])
+@pytest.mark.parametrize("count", [50, 30_000])
+def test_labels_tell_bars_apart(base, count):
+    step = 1 if abs(base) < 2**53 else 1 << 20
+    bars = hr.stats(hr.ColumnSource({"x": base + step * np.arange(count)})).features["x"].bars
+    assert sum(bar.count for bar in bars) == count
+    labels = [bar.label for bar in bars]
+    assert len(set(labels)) == len(labels) > 1
+    for label in labels:
+        start, _, stop = label.partition(" to ")
+        assert start != stop

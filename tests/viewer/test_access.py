@@ -21,6 +21,29 @@ def test_a_token_becomes_a_strict_cookie(client_for, shown):
     assert client.get("/0/?row=3").status_code == 200
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        'json={"a": 1}',
+        "a b=c",
+        "user@host=1",
+        "noequals",
+        "path/x=1",
+        'x="unterminated',
+        "utf=é",
+        "expires=Thu, 01 Jan",
+    ],
+)
+def test_cookies_of_other_programs_change_nothing(client, other):
+    own = next(iter(client.cookies.jar))
+    ours = f"{own.name}={own.value}"
+    client.cookies.clear()
+    for cookies in (f"{other}; {ours}", f"{ours}; {other}"):
+        assert client.get("/0/", headers={"cookie": cookies.encode("utf-8")}).status_code == 200
+    assert client.get("/0/", headers={"cookie": other.encode("utf-8")}).status_code == 403
+    assert client.get("/0/", headers={"cookie": f"{own.name}=x; {other}".encode()}).status_code == 403
+
+
 def test_another_viewers_cookie_is_refused(client_for, shown):
     first, second = client_for(shown), client_for(shown)
     cookie = next(iter(first.cookies.jar))

@@ -202,3 +202,25 @@ def test_conditions_that_do_not_fit_the_types(client_for):
     for text in ("d > 5", "d", "m > '3'", "m > 3.5", "i > 'x'"):
         answer = client.get("/0/", params={"where": text})
         assert answer.status_code == 400, text
+
+
+def test_a_search_that_fails_says_so(client, monkeypatch):
+    def fail(*_):
+        raise TypeError("<no idea>")
+
+    monkeypatch.setattr(app_module, "searches", fail)
+    answer = client.get("/0/?where=width+%3E+1")
+    assert answer.status_code == 500
+    assert "this search failed with TypeError: &lt;no idea&gt;" in answer.text
+    answer = client.get("/0/?where=width+%3E+1&format=json")
+    assert (answer.status_code, answer.json()["error"]) == (500, "this search failed with TypeError: <no idea>")
+
+
+def test_half_a_surrogate_pair_has_a_bar_without_an_address(client_for):
+    client = client_for(hr.ColumnSource({"t": ["\ud800", "a"]}))
+    for _ in range(100):
+        answer = client.get("/0/schema")
+        assert answer.status_code == 200
+        if data(client, "/0/schema")["finished"]:
+            break
+    assert "where=t+%3D+%27a%27" in client.get("/0/schema").text

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import find_present, take_present
 from headrace.codecs.values import add_axes, strings_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["fit_column"]
+__all__ = ["fit_column", "is_kept"]
 
 HINT = "By default types come from the first examples. Give a schema in which all values fit."
+MISSING = "No format holds missing values: put others in their place, with source.map(...)."
 KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "U": "U", "S": "S"}
 """The kinds of numbers that each kind may hold."""
 
@@ -65,7 +67,7 @@ def _fit(column: Any, shape: tuple[int | None, ...], feature: Feature, name: str
             for at, row in enumerate(column)
         ]
     if not isinstance(column, Strings):
-        column = np.asarray(column)
+        column = _without_gaps(np.asarray(column), name, row_of)
     found = column.shape[1:]
     if len(found) != len(shape) or any(want not in (None, have) for want, have in zip(shape, found, strict=True)):
         raise _other_shape(feature, name, row_of(0) if len(column) else None, f"{found}")
@@ -77,6 +79,19 @@ def _fit(column: Any, shape: tuple[int | None, ...], feature: Feature, name: str
     if feature.is_text:
         return _fit_text(column, feature, name, row_of_flat)
     return _fit_numbers(column, feature, name, row_of_flat)
+
+
+def _without_gaps(column: npt.NDArray[Any], name: str, row_of: RowOf) -> Any:
+    """A column of optional values, all of which are there; any other column as it is."""
+    present = find_present(column)
+    if present is None:
+        return column
+    if len(present) < len(column):
+        missing = int(np.setdiff1d(np.arange(len(column)), present)[0])
+        raise SchemaMismatch(
+            Where(record=row_of(missing), feature=name), expected="a value", found="None", hint=MISSING
+        )
+    return take_present(column, present)
 
 
 def _one(row: Any) -> Any:
@@ -120,7 +135,7 @@ def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any
         raise _other_values(feature, name, row_of(0), str(column.dtype))
     with np.errstate(all="ignore"):
         fitted = column.astype(wanted)
-        changed = np.flatnonzero(~_is_kept(column.reshape(-1), fitted.reshape(-1)))
+        changed = np.flatnonzero(~is_kept(column.reshape(-1), fitted.reshape(-1)))
     if len(changed):
         at = int(changed[0])
         raise _other_values(feature, name, row_of(at), f"{column.reshape(-1)[at]} ({column.dtype})")
@@ -137,12 +152,12 @@ def _parse_times(column: Any, feature: Feature, name: str, row_of: RowOf) -> npt
         except ValueError:
             point = np.zeros((), np.int64)
         found.reshape(-1)[at] = point.astype(found.dtype)
-        if point.dtype.kind != "M" or not _is_kept(point.reshape(1), found.reshape(-1)[at : at + 1]).all():
+        if point.dtype.kind != "M" or not is_kept(point.reshape(1), found.reshape(-1)[at : at + 1]).all():
             raise _other_values(feature, name, row_of(at), f"{text!r:.40}")
     return found
 
 
-def _is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Any:
+def is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Any:
     """Which values are still the same, apart from rounding of floats: ``bool (n,)``."""
     kind = before.dtype.kind
     if kind == "b":

@@ -115,11 +115,15 @@ class Ragged(Sequence[Any]):
 
     @classmethod
     def from_list(cls, rows: Sequence[Any], dtype: npt.DTypeLike | None = None) -> Ragged:
-        """Join arrays (or lists) of equal inner shape. With dtype ``object``, rows of only text or only bytes become
-        :class:`Strings`. SchemaMismatch if ``dtype`` does not hold a value (only floats may be rounded); or, without one,
-        if none holds all numbers, or rows mix numbers, text and bytes.
+        """Join arrays (or lists) of equal inner shape. With dtype ``object``, rows of only text or only bytes become :class:`Strings`.
+        SchemaMismatch if ``dtype`` does not hold a value (only floats may be rounded); or, without one, if none holds all values.
         """
-        values, lengths = join_rows(rows, dtype)
+        try:
+            values, lengths = join_rows(rows, dtype)
+        except ValueError as error:
+            if type(error) is not ValueError:  # ours
+                raise
+            raise ValueError(f"rows must hold values of one shape (or be a Ragged of a Ragged): {error}") from error
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         return cls(without_objects(values), offsets)

@@ -22,6 +22,7 @@ __all__ = [
     "SUFFIXES",
     "Prepared",
     "PreparedSplit",
+    "leaf_names",
     "read_prepared",
     "shard_names",
 ]
@@ -139,6 +140,13 @@ class Prepared:
     def full_name(self) -> str:
         """``"name/config/version"``."""
         return "/".join(part for part in (self.name, self.config, self.version) if part)
+
+
+def leaf_names(keys: Any) -> list[str]:
+    """All names in supervised keys, which are names, tuples and dicts of names."""
+    if isinstance(keys, str):
+        return [keys]
+    return [leaf for item in (keys.values() if isinstance(keys, Mapping) else keys) for leaf in leaf_names(item)]
 
 
 def read_prepared(folder: Path) -> Prepared:

@@ -11,7 +11,7 @@ from headrace.datasets.codec import FeaturesCodec
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.sequence import Dataset, Sequence
-from headrace.datasets.prepared import Prepared, PreparedSplit
+from headrace.datasets.prepared import Prepared, PreparedSplit, leaf_names
 from headrace.datasets.steps import StepsNode, find_steps
 from headrace.errors import CorruptFile, DataError, NoSuchFeature, Where
 from headrace.sources.node import Node, encoded_node
@@ -126,7 +126,7 @@ class PreparedSource(Source):
                 found="none",
                 hint="Select features by name: source.select('image', 'label').",
             )
-        return self.select(*_leaves_of(self.supervised_keys))
+        return self.select(*leaf_names(self.supervised_keys))
 
     def steps(self, feature: str | None = None, *, episode: str = "episode_id", step: str = "step_id") -> Source:
         """Every step of every episode as an example, with random access.
@@ -146,7 +146,10 @@ class PreparedSource(Source):
         return Source(StepsNode(self.node, find_steps(self.schema) if feature is None else feature, episode, step))
 
     def nested(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert an example or a batch to nested dicts, as in TFDS: ``{"objects": {"bbox": ...}}``."""
+        """Convert an example or a batch to nested dicts, as in TFDS: ``{"objects": {"bbox": ...}}``.
+
+        Steps of episodes stay as they are: the features of a step are named by path.
+        """
         found: dict[str, Any] = _nest(self.features, values, "")
         return found
 
@@ -169,12 +172,6 @@ class PreparedSource(Source):
 
     def __repr__(self) -> str:
         return f"<{self.prepared.full_name} {self.name!r} of {len(self)} examples: {', '.join(self.schema)}>"
-
-
-def _leaves_of(keys: Any) -> list[str]:
-    if isinstance(keys, str):
-        return [keys]
-    return [leaf for item in (keys.values() if isinstance(keys, Mapping) else keys) for leaf in _leaves_of(item)]
 
 
 def _nest(features: DatasetFeature, values: Mapping[str, Any], key: str) -> Any:

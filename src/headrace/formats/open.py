@@ -242,11 +242,12 @@ def detect(path: str) -> Format:
 def _check_compressible(found: Format, path: str, wrapper: str) -> Format:
     if found.compressible:
         return found
+    by_server = " If only its server compresses it (Content-Encoding), copy it to this machine."
     raise UnsupportedData(
         Where(path=path),
         expected=f"a plain {found.name} file",
         found=f"one in a {wrapper} stream",
-        hint="Decompress it first, as with gunzip.",
+        hint="Decompress it first, as with gunzip." + (by_server if path.startswith("http") else ""),
     )
 
 

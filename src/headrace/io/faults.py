@@ -14,10 +14,12 @@ from headrace.io.names import whole_set_hint
 
 __all__ = [
     "NoRanges",
+    "UnsizedResponse",
     "as_headrace_error",
     "close_quietly",
     "file_changed_error",
     "file_shrank_error",
+    "has_answer",
     "name_in_errors",
 ]
 
@@ -104,7 +106,14 @@ def file_shrank_error(name: bytes, opened: bytes, size: int) -> CorruptFile:
 
 SHOWN = 160
 STATUS = re.compile(r"status code: (\d{3})([^:<]*)")
+REPEATED = re.compile(r"after [1-9]\d* retries")
+NO_LENGTH = re.compile(r"Content-Length Header missing|Invalid last modified")
+OTHER_RANGE = re.compile(r"Failed to parse value for CONTENT_RANGE|Requested \d+\.\.\d+, got")
+LATER = (408, 425, 429)
+"""Refusals that may end."""
 CODE = re.compile(r"<Code>(\w+)</Code>")
+ODD_NAME = re.compile(r'[Pp]ath "([^"]*)"(?: contained|: Encountered)')
+"""A name that obstore does not take; a listing fails where it comes to one."""
 METADATA = "169.254."
 """Address prefix of cloud metadata services, which are queried if the environment has no credentials."""
 ENVIRONMENT = "Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME, ...)."
@@ -113,6 +122,15 @@ EXPIRED = "Set the credentials of the store in the environment; they may have ex
 
 class NoRanges(Exception):
     """The server supports no byte ranges, or the object is empty."""
+
+
+class UnsizedResponse(Unreachable):
+    """The response of an HTTP server does not say how long the object is, or its time is none. obstore does not take it."""
+
+
+def has_answer(error: Exception) -> bool:
+    """Whether an error of obstore is what a server answered."""
+    return STATUS.search(str(error)) is not None
 
 
 def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Exception:
@@ -129,13 +147,8 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
     text = str(error)
     status, code, reason = _parse_answer(error)
     where = Where(path=url)
-    if status == 404 and code in ("NoSuchBucket", "ContainerNotFound"):
-        return NoFiles(where, expected="a bucket of this name", found=f"none (the server returned 404, {code})")
-    if isinstance(error, FileNotFoundError):
-        hint = whole_set_hint(url)
-        return NoFiles(where, expected="an object at this URL", found="none (the server returned 404)", hint=hint)
-    if status == 404:
-        return NoFiles(where, expected="an object or a bucket of this name", found="none (the server returned 404)")
+    if status == 404 or (not status and isinstance(error, FileNotFoundError)):
+        return _missing_error(error, url, code)
     if (isinstance(error, kinds.NotSupportedError) and "ange" in text) or status == 416:
         return NoRanges(url)
     if METADATA in text:
@@ -149,8 +162,23 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
         return Unreachable(where, expected="credentials that the server accepts", found="a refusal (401)", hint=EXPIRED)
     if isinstance(error, kinds.UnknownConfigurationKeyError):
         return UnsupportedData(where, expected="a URL that names a store", found=reason)
+    odd = ODD_NAME.search(text)
+    if odd is not None:
+        elsewhere = " Or remove it, or pass a list of the URLs to read." if "Encountered object" in text else ""
+        hint = f"Rename that object.{elsewhere}"
+        return UnsupportedData(where, expected="keys without empty parts, '.' and '..'", found=repr(odd[1]), hint=hint)
     expected = "a response with the object" if act == "read" else "the object to be stored"
-    return Unreachable(where, expected=expected, found=reason, hint=_hint(text))
+    kind = UnsizedResponse if NO_LENGTH.search(text) else Unreachable
+    return kind(where, expected=expected, found=reason, hint=_hint(text, status))
+
+
+def _missing_error(error: Exception, url: str, code: str) -> NoFiles:
+    where, found = Where(path=url), "none (the server returned 404)"
+    if code in ("NoSuchBucket", "ContainerNotFound"):
+        return NoFiles(where, expected="a bucket of this name", found=f"none (the server returned 404, {code})")
+    if isinstance(error, FileNotFoundError):
+        return NoFiles(where, expected="an object at this URL", found=found, hint=whole_set_hint(url))
+    return NoFiles(where, expected="an object or a bucket of this name", found=found)
 
 
 def _parse_answer(error: Exception) -> tuple[int, str, str]:
@@ -169,10 +197,14 @@ def _parse_answer(error: Exception) -> tuple[int, str, str]:
     return 0, code[1] if code else "", first[:SHOWN].rstrip(": ") or type(error).__name__
 
 
-def _hint(text: str) -> str:
+def _hint(text: str, status: int) -> str:
     if "must be specified" in text:  # what a store needs besides its name
         return ENVIRONMENT
     if "timed out" in text or "Timeout" in text or "TimedOut" in text:
         return "HEADRACE_TIMEOUT sets how many seconds a request may take."
-    asked = "The request was repeated several times. " if " retries" in text else ""
+    if OTHER_RANGE.search(text) or NO_LENGTH.search(text):
+        return "Its server does not follow HTTP. Copy the file to this machine."
+    if 300 <= status < 500 and status not in LATER:
+        return "Look at the URL in a browser, or copy the file to this machine."
+    asked = "The request was repeated several times. " if REPEATED.search(text) else ""
     return f"{asked}Try again later, or copy the file to this machine."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import string
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
@@ -13,6 +14,7 @@ __all__ = [
     "Url",
     "base_name",
     "child_of",
+    "escape_url",
     "is_listing",
     "is_url",
     "parent_of",
@@ -27,6 +29,8 @@ SCHEMES = ("http", "https", "s3", "gs", "az")
 LISTING = SCHEMES[2:]
 """Schemes of stores that list objects and take new ones."""
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+UNESCAPED = "/!$&'()*+,;=:@[]^|"
+"""What obstore sends as it is, besides letters, digits and ``-._~``. A server may treat ``%2B`` differently from ``+``."""
 LEADS_OUT = re.compile(
     r"\0|^[/\\]|^[A-Za-z][A-Za-z0-9+.-]*:[/\\]|(?:^|[/\\])\.\.(?:[/\\]|$)" + (r"|^[A-Za-z]:" if os.name == "nt" else "")
 )
@@ -58,8 +62,9 @@ class Url:
     """A parsed URL.
 
     Args:
-        store: ``https://host:port`` or ``s3://bucket``. The whole URL if it has a query, as signed URLs do.
-        key: The key in the store, not percent-encoded; empty if the URL has a query.
+        store: ``https://host:port`` or ``s3://bucket``. The whole URL if it has a query, as signed URLs do, or escapes that a key would lose:
+            ``%2F`` is no ``/``.
+        key: The key in the store, not percent-encoded; empty if the store is the whole URL.
         scheme: In lower case.
     """
 
@@ -77,9 +82,10 @@ class Url:
         scheme = scheme_of(text) or ""
         if scheme in ("http", "https"):
             parts = urlsplit(text)
-            if parts.query:
+            key = unquote(parts.path)[1:]
+            if parts.query or not _is_sent_unchanged(parts.path, key):
                 return cls(text.partition("#")[0], "", scheme)
-            return cls(f"{scheme}://{parts.netloc}", unquote(parts.path).lstrip("/"), scheme)
+            return cls(f"{scheme}://{parts.netloc}", key, scheme)
         bucket, _, key = text.split("://", 1)[1].partition("/")
         return cls(f"{scheme}://{bucket}", key, scheme)
 
@@ -90,7 +96,14 @@ class Url:
 
     def at(self, key: str) -> str:
         """The URL of another object in the store."""
-        return f"{self.store}/{key if self.lists else quote(key)}"
+        return f"{self.store}/{key if self.lists else quote(key, safe=UNESCAPED)}"
+
+
+def _is_sent_unchanged(path: str, key: str) -> bool:
+    """Whether a request for this key has this path, apart from letters that stand for each other everywhere."""
+    is_plain = key.isprintable() and not {"", ".", ".."} & set(key.removesuffix("/").split("/"))
+    sent, given = quote(key, safe=UNESCAPED), quote(path[1:], safe=UNESCAPED + "%")
+    return not key or (is_plain and sent.lower() == given.lower())  # %c3 is %C3
 
 
 def base_name(path: str) -> str:
@@ -124,7 +137,7 @@ def sibling_of(path: str, name: str) -> str:
         elif part not in ("", "."):
             parts.append(part)
     inner = "/".join(parts)
-    return f"{folder}/{quote(inner) if path.startswith('http') else inner}"
+    return f"{folder}/{quote(inner, safe=UNESCAPED) if path.startswith('http') else inner}"
 
 
 def stays_below(name: str) -> bool:
@@ -134,6 +147,17 @@ def stays_below(name: str) -> bool:
     [True, False, False, False]
     """
     return LEADS_OUT.search(name) is None
+
+
+def escape_url(url: str) -> str:
+    """An HTTP URL as a request line can hold it: blanks and letters beyond ASCII are escaped, and what is escaped stays so.
+
+    >>> escape_url("https://host/a b%20c?x=ü")
+    'https://host/a%20b%20c?x=%C3%BC'
+    """
+    parts = urlsplit(url)
+    path, query = (quote(part, safe=string.punctuation) for part in (parts.path, parts.query))
+    return parts._replace(path=path, query=query).geturl()
 
 
 def child_of(folder: str, name: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
+from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -65,6 +66,11 @@ class Collector:
 
 def _flat(column: Any) -> tuple[npt.NDArray[np.int64], Any]:
     """Count the values of each row, and flatten them."""
+    present = find_present(column)
+    if present is not None:
+        lengths = np.zeros(len(column), np.int64)
+        lengths[present], values = _flat(take_present(column, present))
+        return lengths, values
     if hasattr(column, "tocsr"):
         rows = column.tocsr()
         return np.diff(rows.indptr).astype(np.int64), np.asarray(rows.data)

@@ -19,6 +19,8 @@ LEAST_EXPONENT = -1000
 LARGEST_SHIFT = 63
 MOST_DISTINCT = 10_000
 SMALLEST_SPAN, LARGEST_SPAN = 1e-290, 1e300
+MOST_DIGITS = 17
+"""Of a float64: all that it has."""
 LARGEST_EXACT = 2.0**52  # largest exact integer of a float64
 
 
@@ -82,13 +84,25 @@ def round_bars(counts: Mapping[float, int], most: int, *, whole: bool) -> list[B
     totals = [0] * (math.floor(high / step) - first + 1)
     for value, count in counts.items():
         totals[math.floor(value / step) - first] += count
-    bars = []
-    for number, total in enumerate(totals, start=first):
+    edges = []
+    for number in range(first, first + len(totals)):
         start, stop = number * step, (number + 1) * step
-        if whole:
-            start, stop = max(start, low), min(stop - 1, high)
-        bars.append(Bar(f"{start:.6g}" + (f" to {stop:.6g}" if stop > start else ""), total, start, stop))
-    return bars
+        edges.append((max(start, low), min(stop - 1, high)) if whole else (start, stop))
+    return _bars_between(edges, totals, digits=6)
+
+
+def _bars_between(edges: list[tuple[float, float]], counts: list[int], *, digits: int) -> list[Bar]:
+    """Bars with these edges, labelled with at least so many digits, and as many as tell the edges apart."""
+    while True:
+        texts = [(f"{start:.{digits}g}", f"{stop:.{digits}g}") for start, stop in edges]
+        labels = [
+            " to ".join(text) if stop > start else text[0] for text, (start, stop) in zip(texts, edges, strict=True)
+        ]
+        differ = all(text[0] != text[1] for text, (start, stop) in zip(texts, edges, strict=True) if stop > start)
+        if digits == MOST_DIGITS or (differ and len(set(labels)) == len(labels)):
+            break
+        digits += 1
+    return [Bar(label, count, *edge) for label, count, edge in zip(labels, counts, edges, strict=True)]
 
 
 def _round_step(span: float, most: int, *, whole: bool) -> float:
@@ -153,13 +167,13 @@ class ValueHistogram:
             return []
         first, last = int(used[0]), int(used[-1])
         step = -(-(last - first + 1) // most)
-        bars = []
+        edges, counts = [], []
         for at in range(first, last + 1, step):
             start = low if at == first else math.ldexp(self._first + at, self._exponent)
             stop = math.ldexp(self._first + at + step, self._exponent) if at + step <= last else high
-            count = int(self.counts[at : min(at + step, last + 1)].sum())
-            bars.append(Bar(f"{start:.4g} to {stop:.4g}", count, start, stop))
-        return bars
+            edges.append((start, stop))
+            counts.append(int(self.counts[at : min(at + step, last + 1)].sum()))
+        return _bars_between(edges, counts, digits=4)
 
 
 def _bin_exponent(low: float, high: float) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -84,11 +83,9 @@ class Access:
         await self._answer({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
     def _knows(self, cookies: str) -> bool:
-        try:
-            found = SimpleCookie(cookies).get(self._cookie)
-        except CookieError:
-            return False
-        return found is not None and _equal(found.value, self._session)
+        # Other programs of this machine share the header, and SimpleCookie gives up at the first pair that it dislikes.
+        pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
+        return any(name == self._cookie and _equal(value, self._session) for name, _, value in pairs)
 
     def _brings_token(self, scope: MutableMapping[str, Any]) -> bool:
         given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Viewer", "create_app"]
 
+FAILED = "a page of the viewer failed"
 LOG = logging.getLogger("headrace.viewer")
 PATIENCE_S = 30.0
 """The longest that a page may take."""
@@ -223,19 +224,21 @@ class _PageRoutes:
     async def _search(self, request: Request, dataset: ShownDataset, query: Query, links: Links) -> Response:
         as_json = _wants_json(request)
 
-        def begin() -> tuple[Markup, Iterator[str]] | str:
+        def begin() -> tuple[Markup, Iterator[str]] | tuple[str, int]:
             try:
                 wanted = searches(query)
                 assert wanted is not None
                 len(dataset.source)
                 return found_rows(dataset, query, links, wanted, as_json=as_json)
             except (HeadraceError, OSError, ValueError) as error:
-                return str(error)
+                return str(error), 400
+            except Exception as error:
+                LOG.exception(FAILED)
+                return f"this search failed with {type(error).__name__}: {error}", 500
 
-        begun = await self._run(begin)
-        if begun is None or isinstance(begun, str):
-            return self._failure(request, begun or _too_slow(), 400 if begun else 503, links.number)
-        head, results = begun
+        head, results = await self._run(begin) or (_too_slow(), 503)
+        if isinstance(results, int):
+            return self._failure(request, head, results, links.number)
         if as_json:
             return self._streaming(results, media_type="application/x-ndjson")
         navigation = self._viewer.navigation(links.number, "")
@@ -302,7 +305,7 @@ class _PageRoutes:
             except (HeadraceError, OSError, MemoryError) as error:
                 return str(error) or "there is not enough memory for this", 422
             except Exception as error:
-                LOG.exception("a page of the viewer failed")
+                LOG.exception(FAILED)
                 return f"this page failed with {type(error).__name__}: {error}", 500
 
         view = await self._run(make)

@@ -18,6 +18,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.registry import format_named
+from headrace.formats.table.base import find_steps
 from headrace.sources.node import Node, narrow
 from headrace.sources.source import Source
 from headrace.sources.stacking import any_width
@@ -53,6 +54,10 @@ def find_misfits(schema: Schema, format: str, codec: str | None = None) -> list[
 
     Those with ``certain=False`` depend on their values: they fit if ``instead`` holds all of them exactly.
     """
+    steps = find_steps(schema)
+    if steps:
+        others = [name for name, feature in schema.items() if feature.dtype != "examples"]
+        return steps + find_misfits(schema.select(others), format, codec)
     found = format_named(format)
     if found.sink is not None:
         return [] if found.misfits is None else list(found.misfits(schema))

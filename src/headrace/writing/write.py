@@ -14,6 +14,7 @@ from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
+from headrace.formats.table.base import find_steps, refuse_misfits
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
@@ -92,6 +93,7 @@ def write(
         examples = single_columns(examples, target)
     examples = as_examples(examples)
     if isinstance(examples, Source):
+        refuse_misfits(path, find_steps(examples.schema))
         examples = storable(examples, target.format)
     batches, total = _batches(examples)
     if isinstance(examples, Source) and schema is None:

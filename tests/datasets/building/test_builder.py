@@ -12,8 +12,19 @@ import pytest
 
 from headrace import Feature, data_source
 from headrace.datasets.building import DatasetBuilder
-from headrace.datasets.features import ClassLabel, Dataset, FeaturesDict, Image, LabeledImage, Sequence, Tensor, Text
-from headrace.errors import SchemaMismatch, UnsupportedData
+from headrace.datasets.features import (
+    Audio,
+    BBoxFeature,
+    ClassLabel,
+    Dataset,
+    FeaturesDict,
+    Image,
+    LabeledImage,
+    Sequence,
+    Tensor,
+    Text,
+)
+from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData
 
 PIXELS = np.arange(30 * 4 * 5 * 3).reshape(30, 4, 5, 3).astype(np.uint8)
 
@@ -191,6 +202,91 @@ def test_a_different_existing_folder_is_refused(tmp_path):
         builder().download_and_prepare(data_dir=tmp_path, file_format="array_record")
     with pytest.raises(UnsupportedData, match="Raise the version"):
         builder(features={"id": "int64"}, splits={"train": [{"id": 1}]}).download_and_prepare(data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("feature", "value"),
+    [
+        (Tensor(shape=(), dtype="float32"), 1e300),
+        (Tensor(shape=(2,), dtype="float32"), np.array([1.0, -1e300])),
+        (Tensor(shape=(), dtype="float16"), 70000.0),
+        (Tensor(shape=(), dtype="float16"), 70000),
+        (Tensor(shape=(), dtype="float64"), 1e300),
+        (Tensor(shape=(), dtype="float64", encoding="bytes"), 2**53 + 1),
+        (Tensor(shape=(), dtype="float32"), 2**53 + 1),
+        (Tensor(shape=(2,), dtype="float32"), [2**24 + 1, 0.5]),
+        (Tensor(shape=(), dtype="complex64", encoding="bytes"), 1e300 + 0j),
+        (Tensor(shape=(2,), dtype="int64"), np.ma.array([1, 2], mask=[0, 1])),
+        (Tensor(shape=(2,), dtype="string"), np.ma.array(["a", "b"], mask=[0, 1])),
+        (Audio(shape=(None,)), np.ma.array([1, 2], mask=[0, 1])),
+        (Image(shape=(1, 1, 1)), np.ma.array([[[1]]], mask=[[[1]]], dtype=np.uint8)),
+        (BBoxFeature(bbox_format="XYXY"), [0, 0, 1, 1e300]),
+    ],
+)
+def test_numbers_that_would_change_are_refused(tmp_path, feature, value):
+    made = DatasetBuilder(name="d", features={"x": feature}, splits={"train": [{"x": value}]})
+    with pytest.raises(SchemaMismatch, match=r"split 'train', key 0, record 0, feature 'x'"):
+        made.download_and_prepare(data_dir=tmp_path, progress=False)
+    assert not list(tmp_path.glob("d/1.0.0"))
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "stored"),
+    [
+        (Tensor(shape=(), dtype="float32"), np.inf, np.inf),
+        (Tensor(shape=(), dtype="float32"), 0.1, np.float32(0.1)),
+        (Tensor(shape=(2,), dtype="float32"), np.array([np.nan, -np.inf]), [np.nan, -np.inf]),
+        (Tensor(shape=(), dtype="float32"), float(np.finfo(np.float32).max), np.finfo(np.float32).max),
+        (Tensor(shape=(), dtype="float64"), 0.1, np.float32(0.1)),
+        (Tensor(shape=(), dtype="float64", encoding="bytes"), 2**53, 2.0**53),
+        (Tensor(shape=(2,), dtype="float64"), np.ma.array([1.0, 2.0], mask=[0, 1]), [1.0, np.nan]),
+        (Tensor(shape=(2,), dtype="int64"), np.ma.array([1, 2]), [1, 2]),
+    ],
+)
+def test_numbers_that_are_only_rounded_are_stored(tmp_path, feature, value, stored):
+    made = DatasetBuilder(name="d", features={"x": feature}, splits={"train": [{"x": value}]})
+    made.download_and_prepare(data_dir=tmp_path, progress=False)
+    np.testing.assert_array_equal(data_source("d", "train", data_dir=tmp_path)[0]["x"], stored)
+
+
+@pytest.mark.parametrize(
+    ("example", "place"),
+    [
+        ({"t": "\ud800"}, "key 0, record 0, feature 't'"),
+        (("\ud800", {"t": "a"}), "key '\\ud800', record 0"),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_with_its_place(tmp_path, example, place):
+    made = DatasetBuilder(name="d", features={"t": "string"}, splits={"train": [example]})
+    with pytest.raises(SchemaMismatch, match="half a surrogate pair") as caught:
+        made.download_and_prepare(data_dir=tmp_path, progress=False)
+    assert f"split 'train', {place}" in str(caught.value)
+
+
+def test_a_text_is_no_sequence_and_other_bytes_are_no_class(tmp_path):
+    for feature, value, found in (
+        (Sequence(Text()), "abc", "the text 'abc'"),
+        (ClassLabel(names=["a"]), b"\xff", "xff"),
+    ):
+        made = DatasetBuilder(name="d", features={"x": feature}, splits={"train": [{"x": value}]})
+        with pytest.raises(SchemaMismatch, match=found):
+            made.download_and_prepare(data_dir=tmp_path, progress=False)
+
+
+def test_supervised_keys_are_checked_before_any_work(tmp_path):
+    def splits(_):
+        raise AssertionError("called")
+
+    with pytest.raises(NoSuchFeature, match=r"found 'lable'.*Did you mean 'label'"):
+        builder(splits=splits, supervised_keys=("deep", {"y": "lable"})).download_and_prepare(data_dir=tmp_path)
+    made = builder(supervised_keys=("deep", "label")).download_and_prepare(data_dir=tmp_path)
+    assert list(data_source("made", "train", data_dir=tmp_path).supervised().schema) == ["deep/x", "deep/text", "label"]
+    assert made.supervised_keys == ("deep", "label")
+
+
+def test_a_default_config_is_a_config():
+    with pytest.raises(ValueError, match="default_config"):
+        builder(config="a", default_config='a"b')
 
 
 class Odd(Exception):

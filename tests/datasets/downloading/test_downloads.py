@@ -290,6 +290,31 @@ def test_archives_are_unpacked_once(web, tmp_path):
     assert downloads.size == web.resource("/a.zip").size
 
 
+def test_other_members_of_an_archive_with_the_same_new_names_get_a_folder_of_their_own(web, tmp_path):
+    web.pages["/a.zip"] = Page(zipped({"train/x.csv": b"train", "test/x.csv": b"test"}))
+    downloads = Downloads(folder=tmp_path, resources={"x": web.resource("/a.zip")}, progress=False)
+    old = tmp_path / "unpacked" / f"{downloads['x'].name}-x.csv"  # as earlier releases named it
+    old.mkdir(parents=True)
+    (old / "x.csv").write_bytes(b"of another call")
+    for split in ("train", "test", "train"):
+        folder = downloads.unpacked("x", only={f"{split}/x.csv": "x.csv"})
+        assert (folder / "x.csv").read_bytes() == split.encode()
+    long = {f"train/{'x' * 100}{i}.csv": b"%d" % i for i in range(2)}
+    web.pages["/b.zip"] = Page(zipped(long))
+    downloads = Downloads(folder=tmp_path, resources={"x": web.resource("/b.zip")}, progress=False)
+    for member, content in long.items():
+        name = member.rpartition("/")[2]
+        assert (downloads.unpacked("x", only={member: name}) / name).read_bytes() == content
+
+
+def test_addresses_with_blanks_and_other_letters_are_escaped(web, fetch):
+    asked = "/a%20%C3%BC%2Fb%20c.csv?x=%C3%BC%20&y=a%2Bb+c"
+    web.pages[asked] = Page(BODY)
+    resource = Resource(urls=(f"{web.url}/a ü%2Fb%20c.csv?x=ü &y=a%2Bb+c",))
+    assert fetch(resource).read_bytes() == BODY
+    assert [each[0] for each in web.asked] == [asked]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -397,7 +422,9 @@ def test_redirections_to_other_schemes_are_refused(web, tmp_path):
 
 
 def test_redirections_stay_encrypted():
-    (redirects,) = (each for each in fetching._opener().handlers if isinstance(each, HTTPRedirectHandler))
+    (redirects,) = (
+        each for each in fetching.make_opener(fetching.Refused).handlers if isinstance(each, HTTPRedirectHandler)
+    )
 
     def redirect(old, new):
         return redirects.redirect_request(Request(old), None, 302, "Found", {}, new).full_url
@@ -419,7 +446,7 @@ def test_wrong_certificates_are_final(tmp_path, monkeypatch, reason, kind):
     def fail(*_, **__):
         raise URLError(reason)
 
-    monkeypatch.setattr(fetching, "_opener", lambda: SimpleNamespace(open=fail))
+    monkeypatch.setattr(fetching, "make_opener", lambda _: SimpleNamespace(open=fail))
     with pytest.raises(kind, match="certificate has expired|record layer failure"):
         fetching.fetch(attempt("https://example.invalid/a", tmp_path))
 

@@ -51,6 +51,20 @@ def test_digits(web, tmp_path, name):
         np.testing.assert_array_equal(batch["label"], labels[order])
 
 
+def test_each_config_of_emnist_has_its_own_files(web, tmp_path):
+    configs = ("digits", "balanced", "byclass")
+    members = {}
+    for number, config in enumerate(configs):
+        for split in ("train", "test"):
+            stem = f"gzip/emnist-{config}-{split}"
+            members[f"{stem}-images-idx3-ubyte.gz"] = idx(np.full((3, 28, 28), number, np.uint8))
+            members[f"{stem}-labels-idx1-ubyte.gz"] = idx(np.full(3, number, np.uint8))
+    for number, config in enumerate(configs):
+        source = prepared(web, tmp_path, f"emnist/{config}", {"archive": zipped(members)})
+        batch = source["train"].batch([0, 1, 2])
+        assert (set(batch["label"].tolist()), set(batch["image"].flat)) == ({number}, {number})
+
+
 @pytest.mark.parametrize(("name", "keys"), [("cifar10", ["label"]), ("cifar100", ["coarse_label", "label"])])
 def test_photographs(web, tmp_path, name, keys):
     source = prepared(web, tmp_path, name)

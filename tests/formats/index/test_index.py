@@ -128,7 +128,7 @@ def test_another_order_or_option_is_another_index(tmp_path):
     assert len(kept()) == 4
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "header", "description", "starts", "garbage"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "header", "description", "starts", "garbage", "folder"])
 def test_a_damaged_index_is_made_again(tmp_path, scans, damage):
     path = tmp_path / "x"
     payloads = payloads_of(30)
@@ -143,11 +143,17 @@ def test_a_damaged_index_is_made_again(tmp_path, scans, damage):
     elif damage == "garbage":
         content[:] = b"not an index at all, but something longer than its header would be"
     else:
-        content[{"header": 9, "description": 40, "starts": -5}[damage]] ^= 0x55
-    stored.write_bytes(content)
+        content[{"header": 9, "description": 40, "starts": -5}.get(damage, 0)] ^= 0x55
+    if damage == "folder":
+        stored.unlink()
+        stored.mkdir()
+    else:
+        stored.write_bytes(content)
     records = TFRecordRecords([str(path)])
     assert [bytes(records[index]) for index in range(len(records))] == payloads
     assert scans == ["x", "x"]
+    if damage == "folder":  # It stays, so that each process scans.
+        return
     assert length(path) == 30
     assert scans == ["x", "x"], "the new one is kept"
 

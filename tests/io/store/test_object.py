@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from tests.io.file_server import serving
 from tests.io.store_server import environment, serving_store
+from tests.local_server import LocalServer
 
 import headrace as hr
 from headrace.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
@@ -24,6 +26,7 @@ from headrace.io.paths import expand
 from headrace.io.store import client, object
 from headrace.io.store.object import RemoteFile, fetch_extents, sparse_views
 from headrace.io.store.stream import RemoteStream
+from headrace.io.urls import Url
 
 CONTENT = bytes(np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8))
 
@@ -268,6 +271,146 @@ def test_names_are_quoted_as_they_should_be(server):
     (server.root / "a b" / "c=1~ü%.bin").write_bytes(b"here")
     assert read_each([f"{server.url}/a%20b/c=1~%C3%BC%25.bin"]) == [b"here"]
     assert read_each([f"{server.url}/x.bin?signature=1&x=%2F"]) == [CONTENT]
+
+
+@pytest.fixture
+def plain_server(tmp_path, monkeypatch):
+    """A server that answers with ``server.answer(handler)``, and notes the request lines."""
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(client, "RETRIES", 0)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            server.asked.append(self.requestline)
+            server.answer(self)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    with LocalServer(Handler) as server:
+        server.asked = []
+        yield server
+
+
+def give(handler, status, content=b"", **headers):
+    handler.send_response(status)
+    for name, value in {"Content-Length": str(len(content)), **headers}.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    if handler.command == "GET":
+        handler.wfile.write(content)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a%2Fb.bin",
+        "//h.bin",
+        "/g//b.bin",
+        "/x%5B1%5D.bin",
+        "/x%3F.bin",
+        "/a+b.bin",
+        "/a%2Bb.bin",
+        "/%C3%BC.bin",
+        "/a%20(b).bin",
+        "/a%0A.bin",
+        "/%FF.bin",
+    ],
+)
+def test_paths_are_sent_as_given(plain_server, path):
+    plain_server.answer = lambda handler: give(handler, 200, b"content", ETag='"1"')
+    url = plain_server.url + path
+    assert expand(url) == [url]
+    assert read_each([url]) == [b"content"]
+    assert {line.split()[1] for line in plain_server.asked} == {path}
+
+
+def test_shards_behind_escaped_paths(plain_server):
+    plain_server.answer = lambda handler: give(handler, 200, handler.path[-20:-16].encode(), ETag='"1"')
+    found = expand(f"{plain_server.url}/a%2Fb/x.bin@2")
+    assert found == [f"{plain_server.url}/a%2Fb/x.bin-0000{number}-of-00002" for number in range(2)]
+    with pytest.raises(UnsupportedData, match="a folder"):
+        expand(f"{plain_server.url}/a%2Fb/")
+
+
+def test_https_addresses_of_clouds_are_plain_http():
+    for url in (
+        "https://bucket.s3.us-east-1.amazonaws.com/x.npy?X-Amz-Signature=1",
+        "https://account.blob.core.windows.net/container/x.npy",
+    ):
+        store = client.store_of(client.client_for(url), Url.of(url))
+        assert type(store).__name__ == "HTTPStore"
+
+
+def _without_head(handler):
+    give(handler, *((405,) if handler.command == "HEAD" else (200, CONTENT)), ETag='"1"')
+
+
+def _without_length(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    handler.close_connection = True
+    if handler.command == "GET":
+        handler.wfile.write(CONTENT)
+
+
+def _in_chunks(handler, content=CONTENT):
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    if handler.command == "GET":
+        handler.wfile.write(b"%x\r\n" % len(content) + content + b"\r\n0\r\n\r\n")
+
+
+def _with_a_date_that_is_none(handler):
+    give(handler, 200, CONTENT, Last_Modified="yesterday")
+
+
+@pytest.mark.parametrize("answer", [_without_head, _without_length, _in_chunks, _with_a_date_that_is_none])
+def test_servers_without_head_length_or_date_send_the_whole_file(plain_server, answer):
+    plain_server.answer = answer
+    file = RemoteFile(f"{plain_server.url}/x.bin")
+    assert (file.size, file.head) == (len(CONTENT), CONTENT[:4096])
+    assert bytes(file.read(9000, 20)) == CONTENT[9000:9020]
+    assert b"".join(RemoteStream(file)) == CONTENT
+    again = pickle.loads(pickle.dumps(file))
+    again.expect(file.signature)
+    assert bytes(again.read(5, 5)) == CONTENT[5:10]
+    other = RemoteFile(f"{plain_server.url}/x.bin", expected=RemoteFile(f"{plain_server.url}/x.bin").signature)
+    plain_server.answer = lambda handler: _in_chunks(handler, CONTENT[:-1])
+    with pytest.raises(CorruptFile, match="changed"):
+        other.read(0, 1)
+
+
+def test_a_file_of_unknown_length_that_breaks_off_or_is_too_large(plain_server, monkeypatch):
+    def cut(handler):
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.close_connection = True
+        if handler.command == "GET":
+            handler.wfile.write(b"%x\r\n" % len(CONTENT) + CONTENT[:100])
+
+    plain_server.answer = cut
+    with pytest.raises(Unreachable, match="IncompleteRead"):
+        RemoteFile(f"{plain_server.url}/x.bin").known()
+    plain_server.answer = _in_chunks
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "1000")
+    with pytest.raises(UnsupportedData, match="space for all of it in the cache"):
+        RemoteFile(f"{plain_server.url}/x.bin").known()
+
+
+@pytest.mark.parametrize("status", [400, 405, 410, 416, 451])
+def test_refusals_are_named_and_not_called_repeated(plain_server, status):
+    plain_server.answer = lambda handler: give(handler, status)
+    with pytest.raises(Unreachable, match=f"the response {status}") as caught:
+        RemoteFile(f"{plain_server.url}/x.bin").known()
+    assert "repeated" not in str(caught.value)
+    assert "404" not in str(caught.value)
 
 
 def test_many_files_whole(server, tmp_path):

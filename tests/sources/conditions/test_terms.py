@@ -75,3 +75,42 @@ def test_extremes_of_sparse_rows_without_a_length():
     assert condition("x[7] = 0").mask({"x": rows}, 1, schema).tolist() == [True]
     with pytest.raises(ConditionError, match="needs a length"):
         condition("min(x) = 0").mask({"x": rows}, 1, schema)
+
+
+OPTIONAL = {
+    "x": np.array([None, np.int64(3), np.int64(1)], object),
+    "s": np.array([None, b"ab", b"b"], object),
+    "v": np.array([None, np.array([1, 2]), np.array([0, 5])], object),
+    "y": np.arange(1, 4),
+}
+OPTIONAL_SCHEMA = hr.Schema(
+    {"x": Feature("int64"), "s": Feature("bytes"), "v": Feature("int64", (2,)), "y": Feature("int64")}
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("x > 1", [1]),
+        ("x != 3", [2]),
+        ("not x > 1", [0, 2]),
+        ("x < y", [2]),
+        ("x", [1, 2]),
+        ("s = 'ab'", [1]),
+        ("s contains 'B'", [1, 2]),
+        ("'b'", [1, 2]),
+        ("s", [1, 2]),
+        ("length(x) = 0", [0]),
+        ("length(s) = 2", [1]),
+        ("v > 4", [2]),
+        ("v[1] = 2", [1]),
+        ("min(v) < 1", [2]),
+    ],
+)
+def test_missing_values_fit_no_comparison(text, rows):
+    for first in range(3):
+        batch = {name: column[first:] for name, column in OPTIONAL.items()}
+        found = np.flatnonzero(condition(text).mask(batch, 3 - first, OPTIONAL_SCHEMA)) + first
+        assert found.tolist() == [row for row in rows if row >= first]
+    none = {name: column[:1] for name, column in OPTIONAL.items()}
+    assert condition(text).mask(none, 1, OPTIONAL_SCHEMA).tolist() == [0 in rows]

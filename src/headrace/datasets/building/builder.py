@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.datasets.building.preparing import Examples, Preparation, keys_json, prepare
+from headrace.datasets.building.preparing import (
+    Examples,
+    Preparation,
+    check_supervised_keys,
+    keys_json,
+    prepare,
+)
 from headrace.datasets.downloading.downloads import Downloads, Resource
 from headrace.datasets.downloading.fetch import Patience
 from headrace.datasets.features.base import DatasetFeature
@@ -74,6 +80,7 @@ class DatasetBuilder:
         for name, pattern, what in (
             (self.name, r"[a-zA-Z]\w*", "a name of letters, digits and _"),
             (self.config, r"[\w+.-]*", "a config of letters, digits and _+.-"),
+            (self.default_config, r"[\w+.-]*", "a default_config of letters, digits and _+.-"),
             (self.version, r"\d+\.\d+\.\d+", "a version such as 1.0.0"),
         ):
             if not re.fullmatch(pattern, name, re.ASCII):
@@ -114,12 +121,14 @@ class DatasetBuilder:
         Raises:
             DownloadFailed: A file could not be downloaded.
             SchemaMismatch: An example does not match ``features``, or a key occurs twice; the message names it.
+            NoSuchFeature: ``supervised_keys`` names another feature.
             UnsupportedData: The folder exists, with other features or another format.
         """
         if file_format not in FILE_FORMATS:
             raise ValueError(f"file_format must be one of {FILE_FORMATS}, got {file_format!r}")
         if num_shards is not None and num_shards < 1:
             raise ValueError(f"num_shards must be 1 or more, got {num_shards}")
+        check_supervised_keys(self.feature, self.supervised_keys)
         folder = self.folder(data_dir)
         kept = data_folders(data_dir)[0] / "downloads" if download_dir is None else Path(download_dir).expanduser()
         downloads = Downloads(folder=kept, resources=self.resources, patience=patience or Patience(), progress=progress)

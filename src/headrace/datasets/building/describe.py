@@ -13,6 +13,7 @@ from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.schema import Schema
 from headrace.datasets.building.preparing import (
     check_class_names,
+    check_supervised_keys,
     keys_json,
     split_json,
     write_features,
@@ -88,6 +89,7 @@ def write_metadata(
         NoFiles: No file has such a name, or files of a split are missing.
         UnsupportedData: The files belong to several datasets or formats, a description exists, or TFDS has no feature for
             the values.
+        NoSuchFeature: ``supervised_keys`` names another feature.
         DataError: A record is damaged, or does not match ``features``.
     """
     place = Path(folder).expanduser()
@@ -102,6 +104,7 @@ def write_metadata(
     shards = _find_shards(place, template, name)
     declared = _declare(features, place, template, shards)
     check_class_names(declared)
+    check_supervised_keys(declared, supervised_keys)
     found = _version_for(place, version)
     fields = {
         "name": shards.dataset,

@@ -32,12 +32,16 @@ def key_bytes(key: Key) -> bytes:
     """The bytes of a key to hash: bytes unchanged, text as UTF-8 (paths with forward slashes), numbers as text.
 
     Raises:
-        SchemaMismatch: The key has another type.
+        SchemaMismatch: The key has another type, or is half a surrogate pair.
     """
     if isinstance(key, bytes):
         return key
     if isinstance(key, str):
-        return key.replace("\\", "/").encode()
+        try:
+            return key.replace("\\", "/").encode()
+        except UnicodeEncodeError as error:
+            found = f"half a surrogate pair in {key!r:.40}"
+            raise SchemaMismatch(Where(), expected="a key that is text, bytes or an integer", found=found) from error
     if isinstance(key, (int, np.integer)):
         return str(int(key)).encode()
     raise SchemaMismatch(Where(), expected="a key that is text, bytes or an integer", found=repr(key)[:80])

@@ -13,14 +13,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headrace.datasets.building.order import Key, Ordering
+from headrace.datasets.building.order import Ordering, key_bytes
 from headrace.datasets.building.statistics import statistics_of
 from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.sequence import Dataset
-from headrace.datasets.prepared import DEFAULT_TEMPLATE, FEATURES_FILE, INFO_FILE, Prepared, read_prepared, shard_names
-from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.datasets.prepared import (
+    DEFAULT_TEMPLATE,
+    FEATURES_FILE,
+    INFO_FILE,
+    Prepared,
+    leaf_names,
+    read_prepared,
+    shard_names,
+)
+from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.formats.registry import format_named
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.progress import Progress, say
@@ -31,6 +39,7 @@ __all__ = [
     "Examples",
     "Preparation",
     "check_class_names",
+    "check_supervised_keys",
     "keys_json",
     "num_shards_for",
     "prepare",
@@ -85,6 +94,23 @@ def check_class_names(features: DatasetFeature) -> None:
                     found=repr(name),
                     hint="Rename the class.",
                 )
+
+
+def check_supervised_keys(features: DatasetFeature, keys: Any) -> None:
+    """Check that supervised keys are features of the dataset.
+
+    Raises:
+        NoSuchFeature: One is not.
+    """
+    known = [key for key, _, _ in features.leaves("", ())]
+    for name in leaf_names(keys) if keys else ():
+        if name not in known and not any(key.startswith(f"{name}/") for key in known):
+            raise NoSuchFeature(
+                Where(),
+                expected=f"supervised_keys among the features {known}",
+                found=repr(name),
+                hint=did_you_mean(name, known),
+            )
 
 
 def write_features(folder: Path, features: DatasetFeature) -> None:
@@ -273,19 +299,19 @@ class _Split:
             shutil.rmtree(work)  # After an error, the whole folder is removed.
         return self.name, lengths, ordering.bytes
 
-    def payloads(self, examples: Examples) -> Iterator[tuple[Key, bytes]]:
+    def payloads(self, examples: Examples) -> Iterator[tuple[bytes, bytes]]:
         """Iterate over keys and serialised examples in order of arrival."""
         encoder = FeaturesEncoder(self.wanted.features)
         given = examples() if callable(examples) else examples
         for number, entry in enumerate(given):
             key, example = entry if isinstance(entry, tuple) and len(entry) == 2 else (number, entry)
-            if isinstance(example, (bytes, memoryview)):
-                yield key, bytes(example)
-                continue
+            is_payload = isinstance(example, (bytes, memoryview))
             try:
-                yield key, encoder.encode(example)
+                content = key_bytes(key)
+                payload = bytes(example) if is_payload else encoder.encode(example)
             except DataError as error:
                 raise error.relocated(Where(path=f"split {self.name!r}, key {key!r}", record=number)) from error
+            yield content, payload
 
     def lengths(self, ordering: Ordering) -> list[int]:
         if ordering.count == 0:
@@ -339,4 +365,4 @@ def _note_default(dataset: Path, config: str) -> None:
     """Write the default config where TFDS looks for it."""
     notes = dataset / ".config"
     notes.mkdir(exist_ok=True)
-    write_atomic(notes / "metadata.json", f'{{"default_config_name": "{config}"}}'.encode())
+    write_atomic(notes / "metadata.json", json.dumps({"default_config_name": config}).encode())

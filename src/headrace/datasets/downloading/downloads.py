@@ -181,8 +181,7 @@ class Downloads:
             CorruptFile, UnsupportedData: See :func:`unpack`.
         """
         archive = self[name]
-        wanted = "" if only is None else "-" + "-".join(sorted(only.values()))[:80]
-        folder = self.folder / "unpacked" / (archive.name + wanted)
+        folder = self.folder / "unpacked" / (archive.name + ("" if only is None else f".{_digest(only)}"))
         folder.parent.mkdir(exist_ok=True)
         with _lock(folder.parent / f".{folder.name}.lock"):
             if not folder.is_dir():
@@ -307,6 +306,11 @@ def _fetch_right(attempt: Attempt, resource: Resource) -> None:
     if was_begun and resource.has_checksum and not _is_right(resource, attempt.part):
         attempt.part.unlink()
         fetch(attempt)
+
+
+def _digest(only: Mapping[str, str]) -> str:
+    """A name for a choice of members. Their new names do not tell: other members may have got the same ones."""
+    return hashlib.sha256(json.dumps(sorted(only.items())).encode()).hexdigest()[:16]
 
 
 def _size(path: Path) -> int:

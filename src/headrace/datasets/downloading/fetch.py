@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from headrace.io.faults import name_in_errors
+from headrace.io.store.client import make_opener
+from headrace.io.urls import escape_url
 from headrace.io.write.atomic import write_atomic
 
 __all__ = ["Attempt", "Patience", "Refused", "Unfinished", "fetch"]
@@ -123,7 +124,7 @@ def _open(attempt: Attempt, begun: int, validator: str) -> Any:
         if validator:
             headers["If-Range"] = validator
     try:
-        return _opener().open(Request(attempt.url, headers=headers), timeout=attempt.timeout_s)  # noqa: S310 - http(s) alone
+        return make_opener(Refused).open(Request(escape_url(attempt.url), headers=headers), timeout=attempt.timeout_s)  # noqa: S310 - http(s) alone
     except HTTPError as error:
         with error:
             raise _answer(attempt, error) from error
@@ -135,20 +136,6 @@ def _open(attempt: Attempt, begun: int, validator: str) -> Any:
         raise Unfinished(f"{type(error).__name__}: {error}") from error
     except ValueError as error:
         raise Refused(f"it redirects to a malformed address: {error}") from error
-
-
-def _opener() -> Any:
-    """An opener that uses the proxies of the environment, and follows redirections, but never from https to another scheme."""
-    from urllib.request import HTTPRedirectHandler, build_opener
-
-    class Redirects(HTTPRedirectHandler):
-        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-            scheme = urlsplit(newurl).scheme
-            if scheme != "https" and (scheme != "http" or urlsplit(req.full_url).scheme == "https"):
-                raise Refused(f"it redirects from {urlsplit(req.full_url).scheme} to {newurl}")
-            return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-    return build_opener(Redirects())
 
 
 def _answer(attempt: Attempt, error: Any) -> Exception:

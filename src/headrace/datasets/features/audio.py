@@ -106,7 +106,7 @@ class Audio(Tensor):
         if isinstance(value, (np.ndarray, list, tuple)):
             if self.lazy_decode:
                 raise self.misfit("an array", expected="a path or an open file, because of lazy_decode")
-            return super().encode_example(np.asarray(value))
+            return super().encode_example(value)
         if isinstance(value, bytes):
             content = value
         elif hasattr(value, "read"):

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _optional
+from headrace._numbers import fill_masked
 from headrace.datasets.features.base import BYTES, DtypeLike, LeafFeature, Stored, shape_json
 from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.pixels import decode_images
@@ -105,7 +106,7 @@ class Image(LeafFeature):
             with name_in_errors(os.fspath(value)):
                 return Path(value).read_bytes()
         if isinstance(value, np.ndarray):
-            return self._encode_array(value)
+            return self._encode_array(fill_masked(value))
         if hasattr(value, "read"):
             return bytes(value.read())
         if hasattr(value, "save"):

@@ -108,7 +108,7 @@ class ClassLabel(Tensor):
 
     def encode_example(self, value: Any) -> Any:
         if isinstance(value, bytes):
-            value = value.decode()
+            value = value.decode(errors="backslashreplace")
         if isinstance(value, str):
             try:
                 value = self.str2int(value)

@@ -54,6 +54,8 @@ class Sequence(DatasetFeature):
         Args:
             value: A list or array of elements, an iterator over them, or a dict of lists.
         """
+        if isinstance(value, str):
+            raise SchemaMismatch(Where(), expected="a list of elements", found=f"the text {value!r:.40}")
         elements = transpose(value) if isinstance(value, Mapping) else list(value)
         if self.length is not None and len(elements) != self.length:
             raise SchemaMismatch(Where(), expected=f"{self.length} elements", found=str(len(elements)))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import to_array
+from headrace._numbers import fill_masked, to_array
+from headrace.codecs.fit import is_kept
 from headrace.contracts.values import Ragged
 from headrace.datasets.features.base import (
     BYTES,
@@ -29,6 +31,8 @@ __all__ = ["Encoding", "Scalar", "Tensor", "Text"]
 Encoding = Literal["none", "bytes", "zlib"]
 ENCODINGS = ("none", "bytes", "zlib")
 MOST_BYTES = 1 << 31
+LARGE = 8
+"""The bytes of integers that NumPy calls safe to cast to floats, which round them."""
 TRUSTED_VALUES = 1 << 24
 """Bytes above which a declared shape is allocated only when an example fills it."""
 
@@ -193,13 +197,13 @@ class Tensor(LeafFeature):
             return None
         if self.declared_dtype == BYTES:
             return self._encode_bytes(value)
-        array = to_array(value)
+        wanted = np.dtype(self.value_dtype)
+        array = to_array(fill_masked(value), _floats_like(self.value_dtype))
         if not array.size:  # a list without values has no dtype of its own
-            array = np.zeros(array.shape, self.value_dtype)
-        is_float = array.dtype.kind in "fc" and np.can_cast(array.dtype, self.value_dtype, "same_kind")
-        if not is_float and not np.can_cast(array.dtype, self.value_dtype, "safe"):
-            array = self._cast(array)
-        array = array.astype(self.value_dtype)
+            array = np.zeros(array.shape, wanted)
+        array = self._cast(array, wanted)
+        if self.stored_dtype == "float32" and wanted == np.float64:
+            self._cast(array, np.dtype(np.float32))  # rounded as documented, but not to infinity
         self._check_shape(array.shape)
         if self.encoding == "none":
             _ = self.stored
@@ -208,16 +212,24 @@ class Tensor(LeafFeature):
         packed = zlib.compress(memory) if self.encoding == "zlib" else memory
         return {"/shape": np.array(array.shape, np.int64), "/value": packed} if self._is_dynamic else packed
 
-    def _cast(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        wanted = np.dtype(self.value_dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
-            try:
-                cast_array = array.astype(wanted)
-            except (TypeError, ValueError) as error:
-                raise self.misfit(f"{array.dtype} values") from error
-        if array.dtype.kind not in "biu" or not np.array_equal(cast_array, array):
+    def _cast(self, array: npt.NDArray[Any], wanted: np.dtype[Any]) -> npt.NDArray[Any]:
+        """An array of numbers in another dtype. Only floats may be rounded."""
+        kind = array.dtype.kind
+        is_large = kind in "iu" and array.dtype.itemsize == LARGE and wanted.kind in "fc"
+        if array.dtype == wanted or (not is_large and np.can_cast(array.dtype, wanted)):
+            return array.astype(wanted)
+        if kind not in "biufc" or (kind in "fc" and not np.can_cast(array.dtype, wanted, "same_kind")):
             raise self.misfit(f"{array.dtype} values")
-        return cast_array
+        if kind == "f" and not array.ndim and abs(array.item()) <= _largest(wanted):
+            return array.astype(wanted)  # in a third of the time
+        with np.errstate(all="ignore"):
+            fitted = array.astype(wanted)
+            if kind in "fc" and np.isfinite(fitted).all():
+                return fitted
+            kept = is_kept(array.reshape(-1), fitted.reshape(-1))
+        if not kept.all():
+            raise self.misfit(f"{array.reshape(-1)[~kept][0]} ({array.dtype})")
+        return fitted
 
     def _little_endian(self, array: npt.NDArray[Any]) -> bytes:
         if self.declared_dtype == "bfloat16":
@@ -230,7 +242,7 @@ class Tensor(LeafFeature):
     def _encode_bytes(self, value: Any) -> Any:
         if self.shape == ():
             return _as_bytes(value, self)
-        array = np.asarray(value, object)
+        array = np.asarray(fill_masked(value), object)
         self._check_shape(array.shape)
         flat = np.empty(array.size, object)
         flat[:] = [_as_bytes(item, self) for item in array.reshape(-1)]
@@ -308,9 +320,24 @@ class Text(Tensor):
         return {}
 
 
+@cache
+def _largest(dtype: np.dtype[Any]) -> float:
+    """The largest number of a dtype of floats."""
+    return float(np.finfo(dtype).max)
+
+
+@cache
+def _floats_like(dtype: str) -> type[np.floating[Any]]:
+    """The floats that numbers are stored as: a list may hold integers beside them."""
+    return np.finfo(dtype).dtype.type if np.dtype(dtype).kind in "fc" else np.float64
+
+
 def _as_bytes(value: Any, feature: Tensor) -> bytes:
     if isinstance(value, str):
-        return value.encode()
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise feature.misfit(f"half a surrogate pair in {value!r:.40}") from error
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise SchemaMismatch(

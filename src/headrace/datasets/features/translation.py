@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace._numbers import fill_masked
 from headrace.datasets.features.base import shape_json
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.sequence import Sequence
@@ -109,13 +110,13 @@ class BBoxFeature(Tensor):
         self.bbox_format: str | None = bbox_format or None
 
     def encode_example(self, value: Any) -> Any:
-        corners = np.asarray(value, np.float64)
+        corners = np.asarray(fill_masked(value), np.float64)
         relative = self.bbox_format in ("REL_YXYX", "REL_XYXY")
         if corners.shape != (4,) or (relative and not ((corners >= 0) & (corners <= 1)).all()):
             raise self.misfit(repr(value), expected="four numbers" + (" from 0 to 1" if relative else ""))
         if self.bbox_format in ("REL_YXYX", "YXYX", "REL_XYXY", "XYXY") and (corners[:2] > corners[2:]).any():
             raise self.misfit(repr(value), expected="a box whose maxima are not below its minima")
-        return corners.astype(np.float32)
+        return super().encode_example(corners)
 
     def content(self) -> tuple[str, dict[str, Any]]:
         out: dict[str, Any] = {"shape": shape_json(self.shape), "dtype": "float32"}

@@ -25,7 +25,7 @@ from headrace import _native
 from headrace._arguments import check_position
 from headrace.contracts.records import OnCorrupt
 from headrace.contracts.values import Indices
-from headrace.errors import CorruptFile, NoFiles, Where
+from headrace.errors import CorruptFile, DataError, Where
 from headrace.io.cache.folder import cache_folder, cache_key, is_trusted
 from headrace.io.faults import file_changed_error
 from headrace.io.local.fileset import FileSet
@@ -336,7 +336,7 @@ def load_index(path: Path, names: Sequence[str] | None = None) -> RecordIndex | 
         return None
     try:
         file = FileHead(str(path), SMALL_BYTES)
-    except (OSError, NoFiles):
+    except (OSError, DataError):  # a folder, for one
         return None
     try:
         found = _read(file)

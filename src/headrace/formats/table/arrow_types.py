@@ -35,6 +35,7 @@ from headrace.contracts.feature import MOST_AXES, Feature
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.formats.table.base import find_steps
 from headrace.formats.table.values import twice_error
 
 __all__ = [
@@ -273,8 +274,10 @@ def _number_type(dtype: np.dtype[Any]) -> Any:
 
 def misfits(schema: Schema) -> list[Misfit]:
     """The features that have no Arrow type."""
-    found = []
+    found = find_steps(schema)
     for name, feature in schema.items():
+        if feature.dtype == "examples":
+            continue
         if feature.sparse:
             instead = Feature(feature.dtype, feature.shape)
             found.append(_misfit(name, feature, "dense columns", instead, "Sparse rows stay sparse in .recordio."))

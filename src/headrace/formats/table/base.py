@@ -32,6 +32,7 @@ __all__ = [
     "FileTable",
     "PackedFile",
     "TypedTable",
+    "find_steps",
     "refuse_misfits",
     "verify_rows",
 ]
@@ -184,6 +185,19 @@ def _faults(table: Table, names: tuple[str, ...], rows: Indices) -> list[DataErr
             return [fault]
         return [found for row in rows for found in _faults(table, names, np.array([row]))]
     return []
+
+
+def find_steps(schema: Schema) -> list[Misfit]:
+    """The features that hold the steps of episodes, which no file holds."""
+    expected, hint = (
+        "numbers, text or bytes",
+        "Each step is an example of source.steps(). Or leave it out: source.select(...).",
+    )
+    return [
+        Misfit(feature=name, expected=expected, found="the steps of episodes", hint=hint)
+        for name, feature in schema.items()
+        if feature.dtype == "examples"
+    ]
 
 
 def refuse_misfits(path: PathLike, misfits: Sequence[Misfit]) -> None:

@@ -18,10 +18,10 @@ from headrace.io.cache.folder import (
     open_entry,
 )
 from headrace.io.local.mapped import MappedFile
-from headrace.io.store.requests import check_unchanged, stream_object
+from headrace.io.store.requests import check_unchanged, stream_object, stream_plainly
 from headrace.io.store.stream import BLOCK_BYTES, RemoteObject, RemoteStream
 
-__all__ = ["copy_to_cache", "find_copy", "make_private_copy"]
+__all__ = ["copy_to_cache", "download_copy", "find_copy", "make_private_copy"]
 
 
 VERSION = 2
@@ -46,7 +46,29 @@ def make_private_copy(file: RemoteObject) -> MappedFile:
         _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
     found = _open_entry(file, path)
     if found is None:
-        raise _no_room(file)
+        raise _no_room(file.path, f"its {file.size} bytes")
+    return found
+
+
+def download_copy(url: str) -> MappedFile:
+    """A copy for one open file only, of an object whose server does not say how long it is.
+
+    Raises:
+        UnsupportedData: The object does not fit into the cache.
+    """
+    path = cache_folder("inflated") / f"{ONE_USE}{os.urandom(12).hex()}.inflated"
+    entry = CacheEntry.claim(path, wait=True)
+    if entry is not None:
+        try:
+            limit = cache_limit_bytes(path.parent)
+            parts = stream_plainly(url, BLOCK_BYTES)
+            if all(entry.size + len(part) <= limit and entry.write(part) for part in parts) and entry.write_note(None):
+                entry.commit(limit, durable=not boot_id())
+        finally:
+            entry.abort()
+    found = open_entry(url, path)
+    if found is None:
+        raise _no_room(url, "all of it")
     return found
 
 
@@ -71,14 +93,14 @@ def copy_to_cache(file: RemoteObject) -> MappedFile:
             _fill(entry, file, RemoteStream(file))
         found = find_copy(file)
     if found is None:
-        raise _no_room(file)
+        raise _no_room(file.path, f"its {file.size} bytes")
     return found
 
 
-def _no_room(file: RemoteObject) -> UnsupportedData:
+def _no_room(path: str, needed: str) -> UnsupportedData:
     return UnsupportedData(
-        Where(path=file.path),
-        expected=f"space for its {file.size} bytes in the cache",
+        Where(path=path),
+        expected=f"space for {needed} in the cache",
         found="none",
         hint="Raise HEADRACE_CACHE_LIMIT, let HEADRACE_CACHE_DIR name a folder on a larger disk, or copy the file to this machine.",
     )

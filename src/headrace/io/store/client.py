@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from headrace import _optional
@@ -20,7 +21,16 @@ from headrace.io.faults import as_headrace_error
 from headrace.io.threads import start_thread
 from headrace.io.urls import Url
 
-__all__ = ["StoreClient", "client_for", "obstore_for", "run_all", "store_of", "submit"]
+__all__ = [
+    "StoreClient",
+    "client_for",
+    "make_opener",
+    "obstore_for",
+    "request_seconds",
+    "run_all",
+    "store_of",
+    "submit",
+]
 
 
 MOST_AT_ONCE = 64
@@ -197,7 +207,10 @@ def store_of(client: StoreClient, url: Url) -> Any:
                 Where(path=url.store), expected=f"a URL with a bucket, {url.scheme}://bucket/...", found="none in it"
             )
         try:
-            made = obstore_for(url.store).store.from_url(url.store, **_options(url.scheme))
+            module = obstore_for(url.store).store
+            # from_url would take https://bucket.s3.amazonaws.com for S3, without the query that signs a URL.
+            open_store = module.from_url if url.lists else module.HTTPStore.from_url
+            made = open_store(url.store, **_options(url.scheme))
         except Exception as error:
             raise as_headrace_error(error, url.store) from error
         found = client.stores.setdefault(url.store, made)
@@ -212,9 +225,32 @@ def _endpoint(scheme: str) -> str:
     return next((os.environ[name] for name in ENDPOINTS.get(scheme, ()) if os.environ.get(name)), "")
 
 
+def request_seconds() -> float:
+    """How long one request may take."""
+    return float(os.environ.get("HEADRACE_TIMEOUT") or TIMEOUT_S)
+
+
+def make_opener(refused: type[Exception]) -> Any:
+    """An opener of ``urllib`` that uses the proxies of the environment, and follows redirections, but never from https to another scheme.
+
+    Args:
+        refused: What it raises for such a redirection.
+    """
+    from urllib.request import HTTPRedirectHandler, build_opener  # as slow to import as the rest of this package
+
+    class Redirects(HTTPRedirectHandler):
+        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+            scheme, before = urlsplit(newurl).scheme, urlsplit(req.full_url).scheme
+            if scheme != "https" and (scheme != "http" or before == "https"):
+                raise refused(f"it redirects from {before} to {newurl}")
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    return build_opener(Redirects())
+
+
 def _options(scheme: str) -> dict[str, Any]:
     endpoint = _endpoint(scheme)
-    seconds = float(os.environ.get("HEADRACE_TIMEOUT") or TIMEOUT_S)
+    seconds = request_seconds()
     client = {"timeout": f"{seconds:g}s", "connect_timeout": f"{min(seconds, 10):g}s"}
     # Only for servers addressed over http themselves: otherwise https servers could redirect to http.
     is_http = scheme == "http" or endpoint.lower().startswith("http://")

@@ -8,15 +8,16 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from urllib.parse import urlsplit
 
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.io.faults import as_headrace_error
 from headrace.io.names import COUNTED, as_shard, is_record_name, is_temporary, natural_key, shard_names, summarize_names
 from headrace.io.store.client import client_for, obstore_for, run_all, store_of
 from headrace.io.store.requests import fetch_version
-from headrace.io.urls import Url, base_name, child_of, parent_of
+from headrace.io.urls import Url, base_name, child_of, is_listing, parent_of
 
 __all__ = [
     "JOURNAL_ENDING",
@@ -72,8 +73,26 @@ async def _list_folder(url: str) -> tuple[list[str], list[str]]:
             found = await obstore_for(url).list_with_delimiter_async(store, place.key.rstrip("/") or None)
         except Exception as error:
             raise as_headrace_error(error, url) from error
-    objects = [place.at(each["path"]) for each in found["objects"]]
-    return objects, [place.at(key.rstrip("/")) for key in found["common_prefixes"]]
+    folders = [key.rstrip("/") for key in found["common_prefixes"]]
+    objects = [(each["path"], each["size"]) for each in found["objects"]]
+    kept = _without_markers(objects, {place.key.rstrip("/"), *folders})
+    return [place.at(key) for key, _ in kept], [place.at(key) for key in folders]
+
+
+def _without_markers(objects: list[tuple[str, int]], folders: set[str]) -> list[tuple[str, int]]:
+    """Leave out the empty objects that consoles make for folders. Their keys end in ``/``, which obstore drops."""
+    return [(key, size) for key, size in objects if size or key not in folders]
+
+
+def _folders_of(keys: Iterable[str]) -> set[str]:
+    """All folders that these keys are in."""
+    found: set[str] = set()
+    for key in keys:
+        folder = key.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
 
 
 def list_below(url: str, *, most: int | None = None) -> list[str]:
@@ -102,12 +121,15 @@ async def _list_below(url: str, most: int | None) -> list[tuple[str, int]]:
         try:
             pages = obstore_for(url).list(store_of(client, place), place.key.rstrip("/") or None, chunk_size=PAGE)
             async for page in pages:
-                found += [(place.at(each["path"]), each["size"]) for each in page]
+                listed = [(each["path"], each["size"]) for each in page]
+                found += _without_markers(listed, {place.key.rstrip("/")})
                 if most is not None and len(found) >= most:
                     break
         except Exception as error:
             raise as_headrace_error(error, url) from error
-    return found[:most]
+    if not all(size for _, size in found):
+        found = _without_markers(found, _folders_of(key for key, _ in found))
+    return [(place.at(key), size) for key, size in found[:most]]
 
 
 def objects_exist(urls: Sequence[str]) -> list[bool]:
@@ -209,9 +231,9 @@ def expand_url(url: str) -> list[str]:
         NoFiles: Nothing matches.
         UnsupportedData: The server cannot list.
     """
-    place = Url.of(url)
-    if not place.lists and not place.key:
-        return [_object(url, place)]  # a "?" starts a query, not a pattern
+    place, name = Url.of(url), _name_in(url)
+    if not place.lists and not name:
+        return [_object(url, name)]
     shard = as_shard(url)
     if shard and shard["number"].isdigit():
         if place.lists:
@@ -219,34 +241,38 @@ def expand_url(url: str) -> list[str]:
         return [url]
     if shard:
         return shard_names(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
-    counted = COUNTED.fullmatch(url) if "@" in place.key else None
+    counted = COUNTED.fullmatch(url) if "@" in name else None
     if counted and counted["count"] != "*":
         return shard_names(f"{counted['stem']}-", int(counted["count"]), counted["end"])
-    if counted or MAGIC.search(place.key):
+    if counted or MAGIC.search(name):
         return _expand_glob(url, place, counted)
-    if not place.lists or not place.key or place.key.endswith("/"):
-        return _expand_folder(url) if place.lists else [_object(url, place)]
+    if not place.lists or not name or name.endswith("/"):
+        return _expand_folder(url) if place.lists else [_object(url, name)]
     return _object_or_folder(url)
 
 
 def is_url_pattern(url: str) -> bool:
     """Whether a URL names files by a glob, a shard pattern, or a shard's name, and so is not a folder."""
-    key = Url.of(url).key
-    return bool(MAGIC.search(key) or as_shard(url) or ("@" in key and COUNTED.fullmatch(url)))
+    name = _name_in(url)
+    return bool(MAGIC.search(name) or as_shard(url) or ("@" in name and COUNTED.fullmatch(url)))
 
 
-def _object(url: str, place: Url) -> str:
-    if place.key.endswith("/") or (not place.key and "?" not in url):
+def _name_in(url: str) -> str:
+    """The part of a URL that may be a pattern, in which an escaped ``[`` is none. On an HTTP server, "?" starts a query, which is not."""
+    if is_listing(url):
+        return Url.of(url).key
+    parts = urlsplit(url)
+    return "" if parts.query else parts.path[1:]
+
+
+def _object(url: str, name: str) -> str:
+    if name.endswith("/") or (not name and "?" not in url):
         raise no_listing(url, "a folder")
     return url
 
 
 def _object_or_folder(url: str) -> list[str]:
-    try:
-        run_all(url, [lambda: fetch_version(url)])
-    except NoFiles:
-        return _expand_folder(url)
-    return [url]
+    return [url] if _is_object(url) else _expand_folder(url)
 
 
 def _expand_folder(url: str) -> list[str]:
@@ -272,7 +298,11 @@ def _expand_glob(url: str, place: Url, counted: re.Match[str] | None) -> list[st
     if counted:
         objects, _ = list_folder(place.at("/".join(folders)))
         return _only_set(url, objects, base_name(counted["stem"]), counted["end"])
+    if any(map(MAGIC.search, folders)) and _is_object(url):
+        return [url]
     objects = _in_folders(place, folders)
+    if place.at(place.key) in objects:  # as on a disk, a name that looks like a pattern
+        return [url]
     matching = re.compile(fnmatch.translate(pattern))
     found = sorted((each for each in objects if _matches(base_name(each), matching)), key=natural_key)
     _refuse_without_names(objects, found)
@@ -280,6 +310,14 @@ def _expand_glob(url: str, place: Url, counted: re.Match[str] | None) -> list[st
         there = f"There are {summarize_names(objects)}." if objects else "The folder is empty, or there is none."
         raise NoFiles(Where(path=url), expected="objects that match", found="none", hint=there)
     return found
+
+
+def _is_object(url: str) -> bool:
+    try:
+        run_all(url, [lambda: fetch_version(url)])
+    except NoFiles:
+        return False
+    return True
 
 
 def _in_folders(place: Url, patterns: list[str]) -> list[str]:

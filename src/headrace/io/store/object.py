@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.values import Indices
-from headrace.io.cache.mirror import copy_to_cache, make_private_copy
-from headrace.io.faults import NoRanges, file_changed_error
+from headrace.io.cache.mirror import copy_to_cache, download_copy, make_private_copy
+from headrace.io.faults import NoRanges, UnsizedResponse, file_changed_error
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import Signature
 from headrace.io.store.client import run_all
@@ -132,6 +132,11 @@ class RemoteFile:
         if version.is_certain:
             self._check()
 
+    def set_copy(self, copy: MappedFile) -> None:
+        """Take the whole object, of a server that does not say how long it is. All reads use this copy."""
+        self._keep_copy(copy)
+        self.set_head(Version(copy.size, None, 0), None)
+
     def _check(self) -> None:
         if self._expected is not None and not self._signature().same_version(self._expected):
             raise file_changed_error(
@@ -151,11 +156,13 @@ class RemoteFile:
             UnsupportedData: The object does not fit into the cache.
         """
         if not self._copies:
-            made = make_private_copy(self)
-            if self._expected is not None and not _signature_of(made).same_version(self._expected):
-                raise file_changed_error(self.path, size=self._expected.size, found=made.size, what="object")
-            self._copies.setdefault("", made)  # another thread may have been faster
+            self._keep_copy(make_private_copy(self))
         return self._copies[""]
+
+    def _keep_copy(self, made: MappedFile) -> None:
+        if self._expected is not None and not _signature_of(made).same_version(self._expected):
+            raise file_changed_error(self.path, size=self._expected.size, found=made.size, what="object")
+        self._copies.setdefault("", made)  # another thread may have been faster
 
     @property
     def has_copy(self) -> bool:
@@ -243,16 +250,21 @@ def fetch_heads(files: Sequence[RemoteFile]) -> None:
     unknown = [file for file in files if not file.is_known]
     if unknown:
         run_all(unknown[0].path, [partial(_fetch_head, file) for file in unknown])
+    for file in unknown:
+        if not file.is_known:
+            file.set_copy(download_copy(file.path))
 
 
 async def _fetch_head(file: RemoteFile) -> None:
-    try:
-        answer = await fetch_one(RangeRequest(file.path, 0, HEAD_BYTES))
-    except NoRanges:
-        version = await fetch_version(file.path)
-        file.set_head(version, None if version.size else b"")
-    else:
-        file.set_head(answer.version, bytes(answer.content))
+    """Make the first request. A file whose server does not say how long it is stays unknown."""
+    with suppress(UnsizedResponse):
+        try:
+            answer = await fetch_one(RangeRequest(file.path, 0, HEAD_BYTES))
+        except NoRanges:
+            version = await fetch_version(file.path)
+            file.set_head(version, None if version.size else b"")
+        else:
+            file.set_head(answer.version, bytes(answer.content))
 
 
 NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # Python names it from 3.13 on

@@ -8,10 +8,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from headrace.errors import CorruptFile, Where
-from headrace.io.faults import NoRanges, as_headrace_error, file_changed_error
-from headrace.io.store.client import StoreClient, client_for, obstore_for, run_all, store_of, submit
-from headrace.io.urls import Url
+from headrace.errors import CorruptFile, NoFiles, Unreachable, Where
+from headrace.io.faults import NoRanges, UnsizedResponse, as_headrace_error, file_changed_error, has_answer
+from headrace.io.store.client import (
+    StoreClient,
+    client_for,
+    make_opener,
+    obstore_for,
+    request_seconds,
+    run_all,
+    store_of,
+    submit,
+)
+from headrace.io.urls import Url, escape_url
 
 __all__ = [
     "FetchedRange",
@@ -22,6 +31,7 @@ __all__ = [
     "fetch_one",
     "fetch_version",
     "stream_object",
+    "stream_plainly",
 ]
 
 
@@ -144,20 +154,24 @@ async def _start_request(client: StoreClient, ask: RangeRequest) -> Any:
         if ask.version is not None and isinstance(error, obstore.exceptions.PreconditionError):
             raise _object_changed_error(ask, "another version") from error
         ours = as_headrace_error(error, ask.url)
+        if ask.stop is None and isinstance(ours, NoRanges):
+            raise _whole_refused_error(ask.url) from error
         if ask.version is not None and isinstance(ours, NoRanges):
             raise _object_changed_error(ask, f"a refusal of bytes {ask.start} to {ask.stop}") from error
         raise ours from error
 
 
 async def fetch_version(url: str) -> Version:
-    """The version of an object, without its content."""
-    client = client_for(url)
+    """The version of an object, without its content. HTTP servers that answer GET alone are asked for it, and not listened to."""
+    client, place = client_for(url), Url.of(url)
     async with client.slots:
-        place = Url.of(url)
         try:
             return _version(await obstore_for(url).head_async(store_of(client, place), place.key))
         except Exception as error:
-            raise as_headrace_error(error, url) from error
+            ours = as_headrace_error(error, url)
+            if isinstance(ours, NoFiles) or place.lists or not (has_answer(error) or isinstance(ours, UnsizedResponse)):
+                raise (_whole_refused_error(url) if isinstance(ours, NoRanges) else ours) from error
+        return _version((await _start_request(client, RangeRequest(url))).meta)
 
 
 def stream_object(url: str, version: Version, part_bytes: int) -> Iterator[memoryview]:
@@ -186,6 +200,31 @@ def stream_object(url: str, version: Version, part_bytes: int) -> Iterator[memor
         raise _body_cut_off_error(url, 0, version.size, size)
 
 
+def stream_plainly(url: str, part_bytes: int) -> Iterator[bytes]:
+    """The bytes of a whole object of an HTTP server that does not say how long it is: obstore does not take those.
+
+    Raises:
+        NoFiles, Unreachable, CorruptFile: As for :func:`fetch`.
+    """
+    from http.client import HTTPException  # as slow to import as the rest of this package
+    from urllib.request import Request
+
+    size = 0
+    try:
+        opener = make_opener(OSError)
+        with opener.open(Request(escape_url(url)), timeout=request_seconds()) as response:  # noqa: S310 - http(s) alone
+            wanted = response.length
+            while part := response.read(part_bytes):
+                size += len(part)
+                yield part
+    except (HTTPException, OSError, ValueError) as error:
+        found = f"{type(error).__name__}: {error}"
+        hint = "Try again later, or copy the file to this machine."
+        raise Unreachable(Where(path=url), expected="the whole object", found=found, hint=hint) from error
+    if wanted not in (None, size):
+        raise _body_cut_off_error(url, 0, wanted, size)
+
+
 def check_unchanged(url: str, version: Version) -> None:
     """Check again after reading an object, if its responses could not reveal a change meanwhile.
 
@@ -194,6 +233,12 @@ def check_unchanged(url: str, version: Version) -> None:
     """
     if not version.has_strong_etag:
         _check_version(RangeRequest(url, version=version), run_all(url, [partial(fetch_version, url)])[0])
+
+
+def _whole_refused_error(url: str) -> Unreachable:
+    found = "the response 416 (Range Not Satisfiable), although no range was asked for"
+    hint = "Copy the file to this machine."
+    return Unreachable(Where(path=url), expected="a response with the object", found=found, hint=hint)
 
 
 def _body_cut_off_error(url: str, start: int, wanted: int, found: int) -> CorruptFile:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import order_times, widen_floats
+from headrace._numbers import find_present, order_times, take_present, widen_floats
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -66,15 +66,13 @@ def is_searched(feature: Feature) -> bool:
 class Term(Protocol):
     """A part of a condition: which rows of a batch it holds for."""
 
-    def mask(self, rows: Rows, /) -> Mask:
-        """``bool (n,)``."""
+    def mask(self, rows: Rows, /) -> Mask: ...
 
 
 class Value(Protocol):
-    """One side of a comparison."""
+    """One side of a comparison: its values in each row."""
 
-    def flat(self, rows: Rows, /) -> Flat:
-        """Its values in each row."""
+    def flat(self, rows: Rows, /) -> Flat: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,8 @@ class Summarised:
     def flat(self, rows: Rows, /) -> Flat:
         values, row = _flatten_feature(self.name, rows)
         if self.function == "length":
-            return Flat(self._lengths(values, row, rows.count), None)
+            is_text = isinstance(values, Strings) and len(getattr(rows.batch[self.name], "shape", ())) == 1
+            return Flat(self._lengths(values, None if is_text else row, rows.count), row if is_text else None)
         if isinstance(values, Strings) or values.dtype.kind not in "biuf":
             raise ConditionError(f"{self.function}({self.name}) needs numbers; {self.name!r} has none")
         if row is None:
@@ -205,11 +204,16 @@ def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
 
 
 def _flatten_feature(name: str, rows: Rows) -> tuple[Any, npt.NDArray[np.int64] | None]:
-    if rows.schema is not None and rows.schema[name].dtype == "examples":
-        raise ConditionError(
-            f"{name!r} holds examples, which a condition cannot compare: filter source.steps() instead"
-        )
-    return flatten(rows.batch[name])
+    feature = None if rows.schema is None else rows.schema[name]
+    if feature is not None and feature.dtype == "examples":
+        raise ConditionError(f"{name!r} holds examples, which a condition cannot compare: filter source.steps()")
+    present = find_present(rows.batch[name])
+    if present is None:
+        return flatten(rows.batch[name])
+    values, row = flatten(take_present(rows.batch[name], present, None if feature is None else feature.numpy_dtype))
+    if row is None and len(present) == rows.count:
+        return values, None
+    return values, present if row is None else present[row]
 
 
 def _sparse_width(name: str, rows: Rows) -> int | None:
@@ -255,7 +259,7 @@ class Comparison:
     def mask(self, rows: Rows, /) -> Mask:
         left, right = self.left.flat(rows), self.right.flat(rows)
         if left.row is not None and right.row is not None:
-            raise ConditionError("only one side of a comparison may have several values in an example")
+            raise ConditionError("only one side of a comparison may have several values in an example, or none in some")
         left_values, right_values = _comparable(left, right)
         with np.errstate(invalid="ignore"):
             if left.row is not None and _is_column(right):
@@ -279,7 +283,9 @@ class Contains:
         if not isinstance(flat.values, Strings) and flat.names is None:
             raise ConditionError("'contains' needs a feature of text or bytes, or one whose values have names")
         wanted = self.part.casefold()
-        held = np.fromiter((wanted in _as_text(value).casefold() for value in values), bool, len(values))
+        # Different bytes stay different.
+        texts = (each.decode("utf-8", "surrogateescape") if isinstance(each, bytes) else str(each) for each in values)
+        held = np.fromiter((wanted in text.casefold() for text in texts), bool, len(values))
         return _any_of(held, flat.row, rows.count)
 
 
@@ -291,9 +297,9 @@ class Search:
 
     def mask(self, rows: Rows, /) -> Mask:
         found = np.zeros(rows.count, bool)
-        for name, column in rows.batch.items():
+        for name in rows.batch:
             feature = None if rows.schema is None else rows.schema[name]
-            if isinstance(flatten(column)[0], Strings) if feature is None else is_searched(feature):
+            if isinstance(_flatten_feature(name, rows)[0], Strings) if feature is None else is_searched(feature):
                 found |= Contains(FeatureValues(name), self.part).mask(rows)
         return found
 
@@ -324,11 +330,6 @@ def _any_of(held: Any, row: npt.NDArray[np.int64] | None, count: int) -> Mask:
     found = np.zeros(count, bool)
     found[row[np.asarray(np.broadcast_to(held, row.shape), bool)]] = True
     return found
-
-
-def _as_text(value: Any) -> str:
-    # Different bytes stay different.
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _name_values(flat: Flat) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace._arguments import flag, whole
+from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Indices
@@ -106,7 +107,7 @@ def random_split(source: MakesViews[View_co], parts: Sequence[float], seed: int 
 def sort(source: MakesViews[View_co], by: str | Sequence[str], *, descending: bool | Sequence[bool] = False) -> View_co:
     """Sort the examples. This reads only the features in ``by``, once, now.
 
-    Examples with equal values keep their order, also when descending. NaN and NaT come last.
+    Examples with equal values keep their order, also when descending. NaN, NaT and missing values come last.
 
     Args:
         by: A feature, or several: later ones decide between equal values of earlier ones. Each has one number, text or
@@ -200,6 +201,11 @@ def _check_sortable(name: str, feature: Feature) -> None:
 def _ranks(column: Any, *, down: bool) -> npt.NDArray[np.int64]:
     """The rank of each value: equal for equal values, and largest for missing ones."""
     values = np.asarray(column)
+    present = find_present(values)
+    if present is not None:
+        found = np.full(len(values), len(values), np.int64)
+        found[present] = _ranks(take_present(values, present), down=down)
+        return found
     missing = np.isnan(values) if values.dtype.kind in "fcmM" and values.size else None
     ranks = np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64, copy=False)
     if down:

@@ -91,12 +91,12 @@ class Links:
     def to(self, view: str = "", /, **query: object) -> str:
         """A page of the dataset. Queries that are ``None`` or empty are left out."""
         given = {name: value for name, value in query.items() if value not in (None, "", False)}
-        return f"{self.base}/{self.number}/{view}" + (f"?{urlencode(given)}" if given else "")
+        return f"{self.base}/{self.number}/{view}" + (f"?{urlencode(given, errors='replace')}" if given else "")
 
     def above(self, view: str = "", /, **query: object) -> str:
         """A page about more than one dataset."""
         given = {name: value for name, value in query.items() if value not in (None, "", False)}
-        return f"{self.base}/{quote(view)}" + (f"?{urlencode(given)}" if given else "")
+        return f"{self.base}/{quote(view)}" + (f"?{urlencode(given, errors='replace')}" if given else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,7 +179,9 @@ def _text_address(links: Links, shown: str, label: str) -> str | None:
         text = ast.literal_eval(label)
     except (ValueError, SyntaxError):
         return None
-    return links.to(where=f"{shown} = '{text.replace(chr(39), chr(39) * 2)}'") if isinstance(text, str) else None
+    if not isinstance(text, str) or any("\ud800" <= letter <= "\udfff" for letter in text):
+        return None  # an address cannot hold half a surrogate pair
+    return links.to(where=f"{shown} = '{text.replace(chr(39), chr(39) * 2)}'")
 
 
 def _pager(links: Links, first: int, count: int) -> Markup | None:

@@ -88,7 +88,7 @@ def _found_html(
             # A comment where nothing was found: it shows whether the browser still listens.
             yield "".join(row_line(dataset, each, names, links) for each in rows) or "<!-- -->"
         note = element("p", f"{shown:,} rows fit" + ("" if is_over else f", up to row {at - 1:,}"), role="status")
-    except (HeadraceError, ValueError) as error:
+    except (HeadraceError, ValueError, TypeError) as error:
         note = element("p", str(error), class_="fault", role="alert")
     later = None if is_over or not shown else links.to(where=wanted.text, start=at, count=query.text("count"))
     python = f"source = {dataset.code}.filter(headrace.condition({wanted.text!r}))\nheadrace.convert(source, 'selection.tfrecord')"
