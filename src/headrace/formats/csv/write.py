@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace.codecs.fit import join_even
 from headrace.contracts.csv import CSV, CsvDialect, Marks
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit
@@ -153,7 +154,14 @@ class CsvRows:
         return text.decode().encode(ordered.get(self._encoding, self._encoding))
 
     def _column(self, name: str, feature: Feature, column: Any, n: int) -> tuple[int, int, Any]:
-        if isinstance(column, Ragged) or hasattr(column, "tocsr"):
+        if isinstance(column, Ragged):
+            try:
+                column = join_even(column, feature.shape)
+            except ValueError as error:
+                raise SchemaMismatch(
+                    Where(feature=name), expected=f"rows of shape {feature.shape}", found=str(error)
+                ) from error
+        if hasattr(column, "tocsr"):
             expected = f"a column of shape {(n, *feature.shape)}"
             raise SchemaMismatch(Where(feature=name), expected=expected, found=type(column).__name__)
         is_plain = isinstance(column, Strings) and column.is_text and bool(self.marks[1])
