@@ -6,6 +6,7 @@ task looks for records again, and no task evaluates a filter. On one node, all t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,7 @@ from headrace.adapters.ray_blocks import (
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Indices
-from headrace.errors import SchemaMismatch
+from headrace.errors import DataError, SchemaMismatch, TransformError
 from headrace.formats.index.parts import SentSource, index_one, join_indexes, missing_indexes
 from headrace.io.urls import is_url
 from headrace.sources.node import read_blocks, records_below
@@ -59,7 +60,7 @@ class SharedSource:
 
     Raises:
         CorruptRecord, CorruptFile: A file is damaged.
-        TransformError: A predicate or another function fails.
+        TransformError: A predicate fails.
         UnsupportedData: A feature has no Arrow type.
     """
 
@@ -128,10 +129,11 @@ def _block_features(source: Source) -> Schema:
     """The features of all blocks. A function's first example does not show which axes vary: about 1,000 more are asked."""
     schema = source.schema
     if not source.cuts_cleanly:
-        for _, _, batch in islice(
-            read_blocks(source.node, ASKED_ROWS), 2
-        ):  # the few of the first show how many fit into memory
-            schema = widen(schema, batch)
+        # An example that fails is an error of the task that reads it, if its columns are wanted.
+        with contextlib.suppress(DataError, TransformError):
+            # The first block has few examples. Their size decides how many fit into memory.
+            for _, _, batch in islice(read_blocks(source.node, ASKED_ROWS), 2):
+                schema = widen(schema, batch)
     return any_width(schema)
 
 
