@@ -124,6 +124,16 @@ def test_functions_whose_features_vary(read, first):
         read(late, num_blocks=2).materialize()
 
 
+def test_class_names_stay_in_the_blocks(read):
+    names = hr.Feature("int64", names=["cat", "dog"])
+    table = hr.ColumnSource({"y": np.arange(4) % 2, "x": np.zeros((4, 2))}).to_arrow()
+    features = hr.Schema({"y": names, "x": hr.Feature("float64", (2,))})
+    block = block_of_batch({"y": np.arange(4) % 2, "x": np.zeros((4, 2))}, features)
+    assert schema_of_block(block) == features
+    assert schema_of_block(block.set_column(0, "y", table.column("x"))).get("y").names is None
+    assert schema_of_block(block.drop_columns(["y"])) == features.select(["x"])
+
+
 def test_images_of_different_sizes(read, tmp_path):
     simplejpeg = pytest.importorskip("simplejpeg")
     sizes = [(8, 16), (16, 8), (8, 8)]

@@ -185,7 +185,9 @@ def _datasource_class() -> Any:
             return int(self.shared.rows * self.shared.bytes_of(self.columns))
 
         def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, **_: Any) -> list[Any]:
-            return _read_tasks(self.shared, self.columns, min(parallelism, self.shared.rows), per_task_row_limit)
+            return _read_tasks(
+                self.shared, self.columns, min(parallelism, max(self.shared.rows, 1)), per_task_row_limit
+            )
 
         def supports_projection_pushdown(self) -> bool:
             return hasattr(base, "apply_projection") and hasattr(base, "get_projection_map")

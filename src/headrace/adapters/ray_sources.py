@@ -100,16 +100,14 @@ class SharedSource:
         return float(self._sample.select(self._names(columns)).nbytes / max(1, self._sample.num_rows))
 
     def block_schema_of(self, columns: Columns) -> Any:
-        """The ``pyarrow.Schema`` of blocks; ``None`` if it would take a row to find it, and there is none."""
+        """The ``pyarrow.Schema`` of blocks; ``None`` without columns."""
         schema = self._schema(columns)
         if not schema:
             return None
         if is_measurable(schema):
             found = zero_block(schema)
-        elif self.rows:
-            found = self._sample.select(self._names(columns))
         else:
-            return None
+            found = self._sample.select(self._names(columns))
         return found.rename_columns(list((columns or {name: name for name in schema}).values())).schema
 
     def _names(self, columns: Columns) -> list[str]:
@@ -122,7 +120,7 @@ class SharedSource:
     def _sample(self) -> Any:
         """A block of some rows from everywhere."""
         rows = np.unique(np.linspace(0, max(0, self.rows - 1), min(self.rows, SAMPLED_ROWS)).astype(np.int64))
-        return _block_of(self.source, rows, self.schema) if len(rows) else zero_block(self.schema)
+        return _block_of(self.source, rows, self.schema)
 
 
 def _block_features(source: Source) -> Schema:
@@ -196,5 +194,5 @@ def read_rows(reference: Any, schema: Schema, columns: Columns, start: int, stop
     if columns is not None:
         source = source.select(*columns).rename(columns)
         schema = Schema({new: schema[old] for old, new in columns.items()})
-    for at in range(start, stop, step):
+    for at in range(start, max(stop, start + 1), step):  # without rows, a block that shows the features
         yield _block_of(source, np.arange(at, min(at + step, stop)), schema)
