@@ -19,7 +19,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["fit_column", "join_even"]
+__all__ = ["fit_column"]
 
 HINT = "By default types come from the first examples. Give a schema in which all values fit."
 KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "U": "U", "S": "S"}
@@ -46,24 +46,6 @@ def fit_column(column: Any, feature: Feature, name: str) -> Any:
     if feature.sparse or feature.dtype == "examples" or hasattr(column, "tocsr"):
         return column
     return _fit(add_axes(column, feature.shape), feature.shape, feature, name, lambda at: at)
-
-
-def join_even(column: Any, shape: Shape) -> Any:
-    """Rows of one length as an array, on every axis that does not vary: lists of other libraries have no fixed length.
-
-    Raises:
-        ValueError: Rows have other lengths, or more axes.
-    """
-    if not isinstance(column, Ragged):
-        return column
-    inner = join_even(column.values, shape[1:])
-    length = shape[0] if shape else 0
-    if length is None:
-        return column if inner is column.values else Ragged(inner, column.offsets)
-    if not shape or (column.lengths != length).any() or not isinstance(inner, (np.ndarray, Strings)):
-        raise ValueError("rows of another shape")
-    first = int(column.offsets[0])
-    return inner[first : int(column.offsets[-1])].reshape(len(column), length, *inner.shape[1:])
 
 
 def _fit(column: Any, shape: Shape, feature: Feature, name: str, row_of: RowOf) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.codecs.fit import fit_column, join_even
+from headrace.codecs.fit import fit_column
 from headrace.codecs.values import fit_dtype, strings_of, texts_of, to_wire
 from headrace.contracts.feature import Feature
+from headrace.contracts.schema import join_even
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where

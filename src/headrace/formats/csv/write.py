@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.codecs.fit import join_even
 from headrace.contracts.csv import CSV, CsvDialect, Marks
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, join_even
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
