@@ -89,3 +89,11 @@ def test_fills_of_tensors(beside_jax):
                 rows.to_padded(fill)
     with pytest.raises(TypeError, match="fill must be a number among torch.int32, got 'x'"):
         choose_fill(torch.zeros(1, dtype=torch.int32), "x")
+
+
+def test_a_column_of_objects_without_a_value_is_filled_as_bytes():
+    source = hr.ColumnSource({"s": hr.Ragged.from_list([[], []], object)})
+    assert hr.Packed(source, 2, feature="s").batch([0])["s"].tolist() == [[b"", b""]]
+    padded = hr.Loader(source, 2, map_batch=hr.Pad("s", length=2))
+    assert [batch["s"].tolist() for batch in padded] == [[[b"", b""], [b"", b""]]]
+    assert choose_fill(np.zeros(0, object), "x") == "x"

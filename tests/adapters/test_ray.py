@@ -96,6 +96,44 @@ def test_every_kind_of_feature(read):
     assert rows == expected
 
 
+@pytest.mark.parametrize("first", [1, 0])
+def test_functions_whose_features_vary(read, first):
+    """The first example does not show which axes vary, nor a dtype if it is empty."""
+
+    def make(example):
+        n = int(example["n"])
+        return {
+            "numbers": np.arange(n),
+            "tags": ["a" * n] * n,
+            "text": ["b", "c" * n],
+            "nested": [[1] * n, [2]],
+            "image": np.full((n + 1, 2, 3), n, np.uint8),
+            "fixed": np.ones(2, np.float32),
+        }
+
+    source = hr.ColumnSource({"n": np.arange(first, 9)}).map(make)
+    dataset = read(source, num_blocks=3)
+    expected = source.to_arrow().to_pylist()
+    assert rows_of(dataset) == expected
+    kinds = dict(zip(dataset.schema().names, map(str, dataset.schema().types), strict=True))
+    assert kinds["tags"] == "list<item: string>"
+    assert kinds["fixed"] == "ArrowTensorTypeV2(shape=(2,), dtype=float)"
+    assert rows_of(read(source, columns=["tags"])) == [{"tags": row["tags"]} for row in expected]
+    late = hr.ColumnSource({"n": np.arange(1200)}).map(lambda e: {"x": 1 if e["n"] < 1100 else 0.5})
+    with pytest.raises(Exception, match=r"expected int64 values, found .*let the function return"):
+        read(late, num_blocks=2).materialize()
+
+
+def test_class_names_stay_in_the_blocks(read):
+    names = hr.Feature("int64", names=["cat", "dog"])
+    table = hr.ColumnSource({"y": np.arange(4) % 2, "x": np.zeros((4, 2))}).to_arrow()
+    features = hr.Schema({"y": names, "x": hr.Feature("float64", (2,))})
+    block = block_of_batch({"y": np.arange(4) % 2, "x": np.zeros((4, 2))}, features)
+    assert schema_of_block(block) == features
+    assert schema_of_block(block.set_column(0, "y", table.column("x"))).get("y").names is None
+    assert schema_of_block(block.drop_columns(["y"])) == features.select(["x"])
+
+
 def test_images_of_different_sizes(read, tmp_path):
     simplejpeg = pytest.importorskip("simplejpeg")
     sizes = [(8, 16), (16, 8), (8, 8)]

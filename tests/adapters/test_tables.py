@@ -221,3 +221,17 @@ def test_a_generator_may_change_what_it_yielded():
     ):
         batch = source.batch(range(4))
         assert batch["k"].tolist() == batch["x"][:, 1].tolist() == [0, 1, 2, 3]
+
+
+def test_a_dataset_of_ray_is_refused_with_the_call_that_writes_it(tmp_path):
+    class Dataset:
+        """As of Ray Data, whose rows are not iterated over."""
+
+        def __iter__(self):
+            raise TypeError("iterate over iter_rows()")
+
+        def write_datasink(self, sink): ...
+
+    for call in (hr.open, lambda data: hr.write(tmp_path / "x.tfrecord", data), lambda data: hr.Loader(data, 2)):
+        with pytest.raises(TypeError, match=r"headrace\.adapters\.ray\.write"):
+            call(Dataset())

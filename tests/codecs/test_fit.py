@@ -135,3 +135,34 @@ def test_what_fits_is_kept(kind):
 def test_sparse_rows_are_left_to_the_format():
     sparse = pytest.importorskip("scipy.sparse").csr_matrix(np.eye(2))
     assert fit_column(sparse, hr.Feature("float32", (2,), sparse=True), "x") is sparse
+
+
+@pytest.mark.parametrize(
+    "name", ["x.tfrecord", "x.array_record", "x.recordio", "x.parquet", "x.jsonl", "x.npz", "x.csv"]
+)
+def test_lists_of_one_length_are_written_under_a_schema_of_that_length(tmp_path, name):
+    """Lists of Arrow tables have no fixed length."""
+    rows = hr.Ragged.from_list([[0, 0], [1, 2], [3, 4]], "int64")[1:]
+    assert hr.write(tmp_path / name, {"a": rows}, schema={"a": hr.Feature("int64", (2,))}) == 2
+    assert [int(next(iter(e.values())).reshape(-1)[0]) for e in hr.open(tmp_path / name)] == [1, 3]
+    with pytest.raises(hr.SchemaMismatch, match=r"\(2,\), found .*1.* record 1, feature 'a'"):
+        hr.write(tmp_path / f"bad-{name}", {"a": [[1, 2], [3]]}, schema={"a": hr.Feature("int64", (2,))})
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"), [((None, 2), [[[1, 2], [3, 4]], [[5, 6]]]), ((2, 1), [[[1], [2]], [[3], [4]]])]
+)
+def test_inner_lists_of_one_length_are_encoded_as_axes(tmp_path, shape, rows):
+    inner = [row for example in rows for row in example]
+    column = hr.Ragged(hr.Ragged.from_list(inner, "int64"), np.cumsum([0, *map(len, rows)]))
+    schema = {"a": hr.Feature("int64", shape)}
+    hr.write(tmp_path / "x.tfrecord", {"a": column}, schema=schema)
+    assert [example["a"].tolist() for example in hr.open(tmp_path / "x.tfrecord", schema=schema)] == rows
+
+
+def test_steps_with_rows_of_axes_are_written(tmp_path):
+    column = hr.Ragged(hr.Ragged(np.arange(6).reshape(3, 2), np.array([0, 1, 3])), np.array([0, 1, 2]))
+    schema = {"a": hr.Feature("int64", (None, None, 2))}
+    hr.write(tmp_path / "x.tfrecord", {"a": column}, schema=schema)
+    found = [example["a"].to_list() for example in hr.open(tmp_path / "x.tfrecord", schema=schema)]
+    assert str(found) == str([row.to_list() for row in column])

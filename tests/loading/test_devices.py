@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
+import textwrap
 from contextlib import contextmanager
 
 import numpy as np
@@ -175,6 +179,36 @@ class TestJax:
             assert batch["row"].devices() == {device}
             seen += batch["i"].tolist()
         assert seen == list(range(40))
+
+    def test_what_a_sharding_does_not_divide_is_refused(self):
+        """In a process of its own, which has four devices."""
+        pytest.importorskip("jax")
+        code = """
+        import jax
+        import numpy as np
+        import headrace as hr
+
+        mesh = jax.make_mesh((4,), ("b",))
+        divided = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("b"))
+        whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        source = hr.ColumnSource({"x": np.arange(10), "r": hr.Ragged.from_list([[i] * (i % 4) for i in range(10)], "int32")})
+
+        def refusal(names, **options):
+            try:
+                list(hr.Loader(source.select(*names), 8, to="jax", device=divided, **options))
+            except hr.UnsupportedData as error:
+                return f"{error.where.feature} {error.hint}"
+
+        assert refusal(["r"]).startswith("r Pad them, as with map_batch=hr.Pad"), refusal(["r"])
+        assert "drop_last=True" in refusal(["x"]) and refusal(["x"]).startswith("x ")
+        assert refusal(["x"], drop_last=True) is None
+        assert refusal(["r"], drop_last=True, map_batch=hr.Pad("r", length=4)) is None
+        assert len(list(hr.Loader(source, 8, to="jax", device=whole))) == 2
+        """
+        environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
     def test_a_sharding(self):
         jax = pytest.importorskip("jax")

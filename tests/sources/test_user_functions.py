@@ -314,3 +314,17 @@ def test_one_array_for_several_examples_is_not_the_same_in_a_batch():
     column = source.batch(range(4))["picture"]
     column[2] += 5
     assert column[0].max() == 0
+
+
+@pytest.mark.parametrize("items", [[7], ["a"], [b"a"], [True], [[1, 2]]])
+def test_a_batch_of_empty_lists_has_the_dtype_of_the_first_example(items):
+    source = hr.ColumnSource({"n": np.arange(1, 7)})
+    mapped = source.map(lambda example: {"t": items * int(example["n"] % 3)})
+    expanded = source.flat_map(lambda example: [{"t": items * int(example["n"] % 3)}])
+    for each in (mapped, expanded, mapped[3:]):
+        dtypes = {batch["t"].dtype for batch in hr.Loader(each, 1)}
+        assert dtypes == {each.batch([0])["t"].dtype}
+    text = source.map(lambda example: {"t": ["a"] * int(example["n"] % 3)})
+    padded = [batch["t"].tolist() for batch in hr.Loader(text, 1, map_batch=hr.Pad("t", length=2))]
+    assert padded[:3] == [[["a", ""]], [["a", "a"]], [["", ""]]]
+    assert source.map(lambda _: {"t": []}).batch([1])["t"].dtype == np.float64

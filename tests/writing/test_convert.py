@@ -775,3 +775,22 @@ DESCRIPTOR = "class D:\n    def __get__(self, *_): return {}\nclass Made:\n    k
 def test_nothing_is_resumed_of_functions_behind_wrappers(tmp_path, monkeypatch, make):
     source = hr.ColumnSource({"n": np.arange(6)})
     assert_only_the_same_is_resumed(tmp_path, monkeypatch, lambda version: source.map(make(version)))
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record", "x.parquet", "x.jsonl", "x.avro"])
+def test_lists_of_a_function_are_converted_as_they_are_written(tmp_path, name):
+    """Text of any length, and lists of which the first is empty."""
+
+    def make(example):
+        n = int(example["n"])
+        return {"text": ["a", "b" * n], "tags": ["c"] * n, "numbers": [n] * n, "parts": [0.5] * n}
+
+    source = hr.ColumnSource({"n": np.arange(4)}).map(make)
+    hr.write(tmp_path / name.replace("x", "written", 1), source)
+    assert hr.convert(source, tmp_path / name).lost == ()
+    found, written = hr.open(tmp_path / name), hr.open(tmp_path / name.replace("x", "written", 1))
+    assert found.schema == written.schema
+    assert found.schema["numbers"].dtype == "int64"
+    assert found.schema["tags"].dtype == "str"
+    assert list(found[3]["text"]) == ["a", "bbb"]
+    assert [list(example["tags"]) for example in found] == [["c"] * n for n in range(4)]

@@ -16,7 +16,7 @@ from tests.clusters import running_cluster
 import headrace as hr
 from headrace._ray.cluster import RayNode
 from headrace.writing import engines, units
-from headrace.writing.distributed.folder import groups_of
+from headrace.writing.distributed.folder import groups_of, refuse_memory
 from headrace.writing.distributed.unit_writer import UnitWriter
 from headrace.writing.engines import EngineTask, TaskEngine, Threads, open_engine
 from headrace.writing.target import Target
@@ -406,3 +406,9 @@ def test_a_killed_node_changes_nothing(tmp_path, original, small_units):
         name = f".array_record-{number:05d}-of-00002"
         assert (tmp_path / f"there{name}").read_bytes() == (tmp_path / f"here{name}").read_bytes()
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_a_cache_is_named_where_other_processes_need_files(tmp_path):
+    cached = hr.ColumnSource({"x": np.arange(4)}).map(dict).cache(tmp_path / "cache", key="1")
+    with pytest.raises(hr.UnsupportedData, match=r"found a cache of examples that a function made - at .*cache"):
+        refuse_memory(cached)

@@ -26,7 +26,7 @@ def columns(value):
 @pytest.mark.parametrize("name", columns(0))
 def test_values_that_fit_are_stored_as_they_are(name):
     source = hr.ColumnSource({name: columns(0.5)[name]})
-    fitted, lost = convert_to_fit(source, "x", "tfrecord", "example")
+    fitted, _, lost = convert_to_fit(source, "x", "tfrecord", "example")
     assert lost == ()
     assert fitted.schema[name].dtype == "float32"
     found = fitted.batch([1, 0])[name]
@@ -42,7 +42,7 @@ def test_values_that_fit_are_stored_as_they_are(name):
 @pytest.mark.parametrize("name", columns(0))
 def test_the_first_value_that_does_not_fit_is_named(name):
     source = hr.ColumnSource({name: columns(WIDE)[name]})
-    fitted, _ = convert_to_fit(source, "x", "tfrecord", "example")
+    fitted, _, _ = convert_to_fit(source, "x", "tfrecord", "example")
     with pytest.raises(
         hr.UnsupportedData, match=r"values that float32 holds exactly, found 0\.1 .*allow_loss"
     ) as raised:
@@ -54,7 +54,7 @@ def test_the_first_value_that_does_not_fit_is_named(name):
 @pytest.mark.parametrize("name", columns(0))
 def test_what_is_lost_is_said_where_that_is_allowed(name):
     source = hr.ColumnSource({name: columns(WIDE)[name]})
-    fitted, lost = convert_to_fit(source, "x", "tfrecord", "example", allow_loss=True)
+    fitted, _, lost = convert_to_fit(source, "x", "tfrecord", "example", allow_loss=True)
     assert len(lost) == 1
     assert str(lost[0]).startswith(f"'{name}' is stored as Feature('float32'")
     fitted.batch([0, 1])
@@ -62,18 +62,18 @@ def test_what_is_lost_is_said_where_that_is_allowed(name):
 
 def test_sparse_rows_are_cast_too():
     source = hr.ColumnSource({"x": sp.csr_array(np.array([[0, 7], [0, 2**40]]))})
-    fitted, _ = convert_to_fit(source, "x", "recordio")
+    fitted, _, _ = convert_to_fit(source, "x", "recordio")
     assert fitted.batch([0])["x"].dtype == np.int32
     with pytest.raises(hr.UnsupportedData, match=f"int32 holds exactly, found {2**40} - at record 1"):
         fitted.batch([0, 1])
-    dense, lost = convert_to_fit(source, "x", "tfrecord", "example", allow_loss=True)
+    dense, _, lost = convert_to_fit(source, "x", "tfrecord", "example", allow_loss=True)
     assert dense.batch([0, 1])["x"].tolist() == [[0, 7], [0, 2**40]]
     assert len(lost) == 1
 
 
 def test_wide_numbers_are_clipped_rather_than_wrapped():
     source = hr.ColumnSource({"x": np.array([2**40, -(2**40), 7])})
-    fitted, lost = convert_to_fit(source, "x", "recordio", allow_loss=True)
+    fitted, _, lost = convert_to_fit(source, "x", "recordio", allow_loss=True)
     assert fitted.batch([0, 1, 2])["x"].tolist() == [2**31 - 1, -(2**31), 7]
     assert [loss.feature for loss in lost] == ["x"]
 

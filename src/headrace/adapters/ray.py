@@ -20,6 +20,7 @@ from headrace.contracts.schema import Schema
 from headrace.sources.open import Paths
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
+from headrace.sources.stacking import any_width
 
 __all__ = ["plan_blocks", "read", "write"]
 
@@ -61,7 +62,8 @@ def read(
     num_blocks = None if num_blocks is None else whole(num_blocks, "num_blocks", least=1)
     source = open_source(data) if not isinstance(data, Source) else data
     source = source if columns is None else source.select(*columns)
-    check_storable(source.schema)
+    if source.cuts_cleanly:  # else the first examples show what the features are
+        check_storable(any_width(source.schema))
     cluster = connect()  # for good: the dataset is read when it is used
     shared = SharedSource(source, cluster)
     given = {"concurrency": concurrency, "num_cpus": num_cpus, "memory": memory}
@@ -141,7 +143,7 @@ def _read_tasks(shared: SharedSource, columns: Mapping[str, str] | None, count: 
     """The tasks that read all rows, or of each only the first ``limit``."""
     task_class = require("ray.data.datasource", extra="ray").ReadTask
     metadata_class = require("ray.data.block", extra="ray").BlockMetadata
-    row_bytes, schema = shared.bytes_of(columns), shared.block_schema_of(columns)
+    row_bytes, block_schema = shared.bytes_of(columns), shared.block_schema_of(columns)
     step = max(1, int(MOST_BLOCK_BYTES / max(row_bytes, 1.0)))
     tasks = []
     for number in range(count):
@@ -153,9 +155,9 @@ def _read_tasks(shared: SharedSource, columns: Mapping[str, str] | None, count: 
             input_files=shared.files if number == 0 else None,  # Ray joins those of all tasks
             exec_stats=None,
         )
-        read_block = partial(read_rows, shared.reference, columns, start, stop, step)
+        read_block = partial(read_rows, shared.reference, shared.schema, columns, start, stop, step)
         read_block.__name__ = "read_rows"  # type: ignore[attr-defined] # for messages of Ray
-        tasks.append(task_class(read_block, metadata, schema))
+        tasks.append(task_class(read_block, metadata, block_schema))
     return tasks
 
 
@@ -183,7 +185,9 @@ def _datasource_class() -> Any:
             return int(self.shared.rows * self.shared.bytes_of(self.columns))
 
         def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, **_: Any) -> list[Any]:
-            return _read_tasks(self.shared, self.columns, min(parallelism, self.shared.rows), per_task_row_limit)
+            return _read_tasks(
+                self.shared, self.columns, min(parallelism, max(self.shared.rows, 1)), per_task_row_limit
+            )
 
         def supports_projection_pushdown(self) -> bool:
             return hasattr(base, "apply_projection") and hasattr(base, "get_projection_map")

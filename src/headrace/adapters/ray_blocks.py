@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,8 @@ __all__ = [
     "zero_block",
 ]
 
+CLASS_NAMES = "headrace.class_names"
+"""The key in the metadata of a block of the class names of its features. Ray keeps metadata, except where it makes rows."""
 TENSOR_KINDS = "biuf"
 MEASURED_ROWS = 8  # a multiple of the bits of a byte, so that bools are measured exactly
 
@@ -56,7 +60,8 @@ def block_of_batch(batch: Batch, schema: Schema) -> Any:
         SchemaMismatch: A value does not fit its feature.
     """
     columns = {name: _array_of(name, batch[name], feature) for name, feature in schema.items()}
-    return arrow().table(columns)
+    names = {name: feature.names for name, feature in schema.items() if feature.names}
+    return arrow().table(columns, metadata={CLASS_NAMES: json.dumps(names)} if names else None)
 
 
 def _array_of(name: str, column: Any, feature: Feature) -> Any:
@@ -118,7 +123,15 @@ def schema_of_block(block: Any) -> Schema:
     features = dict(from_arrow(table).schema) if table.num_columns else {}
     for name, kind in tensors.items():
         features[name] = _tensor_feature(name, kind)
+    for name, names in json.loads((block.schema.metadata or {}).get(CLASS_NAMES.encode(), b"{}")).items():
+        if name in features and _can_be_class(features[name]):
+            features[name] = replace(features[name], names=tuple(names))
     return Schema(dict(_in_order(features, block.column_names)))
+
+
+def _can_be_class(feature: Feature) -> bool:
+    """Whether class names still suit a column, whose values a function may have replaced."""
+    return not feature.is_text and feature.numpy_dtype.kind in "iu"
 
 
 def batch_of_block(block: Any, schema: Schema) -> Batch:

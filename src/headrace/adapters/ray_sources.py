@@ -6,11 +6,12 @@ task looks for records again, and no task evaluates a filter. On one node, all t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +19,34 @@ import numpy as np
 
 from headrace._optional import require
 from headrace._ray.cluster import Cluster
-from headrace.adapters.ray_blocks import block_of_batch, block_row_bytes, is_measurable, no_columns, zero_block
+from headrace.adapters.ray_blocks import (
+    block_of_batch,
+    block_row_bytes,
+    check_storable,
+    is_measurable,
+    no_columns,
+    zero_block,
+)
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
+from headrace.contracts.values import Indices
+from headrace.errors import DataError, SchemaMismatch, TransformError
 from headrace.formats.index.parts import SentSource, index_one, join_indexes, missing_indexes
 from headrace.io.urls import is_url
-from headrace.sources.node import records_below
+from headrace.sources.node import read_blocks, records_below
 from headrace.sources.source import Source
+from headrace.sources.stacking import any_width, widen
 from headrace.sources.user_functions import Filtered
 
 __all__ = ["SharedSource", "read_rows"]
 
+ASKED_ROWS = 1024
 SAMPLED_ROWS = 32
 PARTS_PER_CPU = 4
 """Of a filter: the slowest part should not be long."""
 KEPT_SOURCES = 2
 """How many sources a worker keeps open."""
+HINT = "Types come from the first examples: let the function return values of one kind and number of axes."
 Columns = Mapping[str, str] | None
 """``{name in the source: name in the block}``; ``None``: all, as they are."""
 
@@ -48,6 +61,7 @@ class SharedSource:
     Raises:
         CorruptRecord, CorruptFile: A file is damaged.
         TransformError: A predicate fails.
+        UnsupportedData: A feature has no Arrow type.
     """
 
     def __init__(self, source: Source, cluster: Cluster) -> None:
@@ -59,6 +73,8 @@ class SharedSource:
         for filtered in source.filters():
             _evaluate_on(cluster, filtered)
         self.rows: int = len(source)
+        self.schema: Schema = _block_features(source)
+        check_storable(self.schema)
         self.files: tuple[str, ...] = tuple(
             path for records in records_below(source.node) for path in files_of(records)
         )
@@ -84,31 +100,54 @@ class SharedSource:
         return float(self._sample.select(self._names(columns)).nbytes / max(1, self._sample.num_rows))
 
     def block_schema_of(self, columns: Columns) -> Any:
-        """The ``pyarrow.Schema`` of blocks; ``None`` if it would take a row to find it, and there is none."""
+        """The ``pyarrow.Schema`` of blocks; ``None`` without columns."""
         schema = self._schema(columns)
         if not schema:
             return None
         if is_measurable(schema):
             found = zero_block(schema)
-        elif self.rows:
-            found = self._sample.select(self._names(columns))
         else:
-            return None
+            found = self._sample.select(self._names(columns))
         return found.rename_columns(list((columns or {name: name for name in schema}).values())).schema
 
     def _names(self, columns: Columns) -> list[str]:
-        return list(self.source.schema if columns is None else columns)
+        return list(self.schema if columns is None else columns)
 
     def _schema(self, columns: Columns) -> Schema:
-        return self.source.schema if columns is None else self.source.schema.select(list(columns))
+        return self.schema if columns is None else self.schema.select(list(columns))
 
     @cached_property
     def _sample(self) -> Any:
         """A block of some rows from everywhere."""
         rows = np.unique(np.linspace(0, max(0, self.rows - 1), min(self.rows, SAMPLED_ROWS)).astype(np.int64))
-        return (
-            block_of_batch(self.source.batch(rows), self.source.schema) if len(rows) else zero_block(self.source.schema)
-        )
+        return _block_of(self.source, rows, self.schema)
+
+
+def _block_features(source: Source) -> Schema:
+    """The features of all blocks. A function's first example does not show which axes vary: about 1,000 more are asked."""
+    schema = source.schema
+    if not source.cuts_cleanly:
+        # An example that fails is an error of the task that reads it, if its columns are wanted.
+        with contextlib.suppress(DataError, TransformError):
+            # The first block has few examples. Their size decides how many fit into memory.
+            for _, _, batch in islice(read_blocks(source.node, ASKED_ROWS), 2):
+                schema = widen(schema, batch)
+    return any_width(schema)
+
+
+def _block_of(source: Source, rows: Indices, schema: Schema) -> Any:
+    """A block of some rows.
+
+    Raises:
+        SchemaMismatch: A value does not fit its feature; the error names its place.
+    """
+    batch = source.batch(rows)
+    try:
+        return block_of_batch(batch, schema)
+    except SchemaMismatch as error:
+        at = error.where.record
+        where = error.where if at is None else source.where(int(rows[at])).at(feature=error.where.feature)
+        raise SchemaMismatch(where, expected=error.expected, found=error.found, hint=HINT) from error
 
 
 def _evaluate_on(cluster: Cluster, filtered: Filtered) -> None:
@@ -138,11 +177,12 @@ def _source_of(reference: Any) -> Source:
     return _open_sources[key]
 
 
-def read_rows(reference: Any, columns: Columns, start: int, stop: int, step: int) -> Iterator[Any]:
+def read_rows(reference: Any, schema: Schema, columns: Columns, start: int, stop: int, step: int) -> Iterator[Any]:
     """The blocks of a read task.
 
     Args:
         reference: Of :class:`SharedSource`.
+        schema: Of all features of the source, that all blocks fit.
         columns: The columns of the blocks.
         start, stop: The rows.
         step: The most rows of a block.
@@ -153,5 +193,6 @@ def read_rows(reference: Any, columns: Columns, start: int, stop: int, step: int
         return
     if columns is not None:
         source = source.select(*columns).rename(columns)
-    for at in range(start, stop, step):
-        yield block_of_batch(source.batch(np.arange(at, min(at + step, stop))), source.schema)
+        schema = Schema({new: schema[old] for old, new in columns.items()})
+    for at in range(start, max(stop, start + 1), step):  # without rows, a block that shows the features
+        yield _block_of(source, np.arange(at, min(at + step, stop)), schema)

@@ -106,6 +106,8 @@ def _refusal(given: Any) -> str:
         return "Records are written by headrace.write_records(path, records)."
     if hasattr(given, "batch_size"):
         return "A loader gives batches: pass its source, or hand each batch to headrace.Writer.write_batch."
+    if hasattr(given, "write_datasink"):
+        return "Write a dataset of Ray Data with headrace.adapters.ray.write(dataset, path), then open the files."
     if hasattr(given, "read"):
         return "Of an open file, pass headrace.open(its name)."
     if not (hasattr(given, "__iter__") or hasattr(given, "__getitem__")):

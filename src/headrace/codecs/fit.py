@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace._numbers import find_present, take_present
-from headrace.codecs.values import add_axes, strings_of
+from headrace.codecs.values import Shape, add_axes, strings_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
@@ -50,7 +50,7 @@ def fit_column(column: Any, feature: Feature, name: str) -> Any:
     return _fit(add_axes(column, feature.shape), feature.shape, feature, name, lambda at: at)
 
 
-def _fit(column: Any, shape: tuple[int | None, ...], feature: Feature, name: str, row_of: RowOf) -> Any:
+def _fit(column: Any, shape: Shape, feature: Feature, name: str, row_of: RowOf) -> Any:
     """Rows of this shape. ``row_of`` gives the example of each."""
     if isinstance(column, Ragged):
         if not shape:

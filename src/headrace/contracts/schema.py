@@ -7,11 +7,15 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from headrace import _hooks
 from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, Where, did_you_mean
 
-__all__ = ["Schema"]
+__all__ = ["Schema", "join_even"]
 
 SHOWN = 8
 """Features that a summary names."""
@@ -140,3 +144,21 @@ def _kind(feature: Feature) -> str:
 def _shape(feature: Feature) -> Any:
     text = str(feature.shape) if feature.keys is None else f"{feature.shape} from {', '.join(feature.keys.keys)}"
     return text if feature.default is None else f"{text} default {feature.default!r}"
+
+
+def join_even(column: Any, shape: tuple[int | None, ...]) -> Any:
+    """Rows of one length as an array, on every axis that does not vary: lists of other libraries have no fixed length.
+
+    Raises:
+        ValueError: Rows have other lengths, or more axes.
+    """
+    if not isinstance(column, Ragged):
+        return column
+    inner = join_even(column.values, shape[1:])
+    length = shape[0] if shape else 0
+    if length is None:
+        return column if inner is column.values else Ragged(inner, column.offsets)
+    if not shape or (column.lengths != length).any() or not isinstance(inner, (np.ndarray, Strings)):
+        raise ValueError("rows of another shape")
+    first = int(column.offsets[0])
+    return inner[first : int(column.offsets[-1])].reshape(len(column), length, *inner.shape[1:])

@@ -142,7 +142,9 @@ def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
     if device is None:
         return converter(to), None
     if to == "jax":
-        return _convert_all(_to_jax(device), offsets=None), None
+        return _convert_all(
+            _to_jax(device), offsets=None, is_divided=not getattr(device, "is_fully_replicated", True)
+        ), None
     if to != "torch":
         raise ValueError(f"device={device!r} needs to='torch' or to='jax'")
     torch = require("torch", extra="torch")
@@ -205,8 +207,11 @@ def converter(to: To) -> Convert | None:
     raise ValueError(f"to must be 'numpy', 'torch' or 'jax', got {to!r}")
 
 
-def _convert_all(convert: Convert, *, offsets: Convert | None) -> Convert:
-    """A function that applies ``convert`` to every array in a value, and ``offsets`` to the offsets of a :class:`Ragged`."""
+def _convert_all(convert: Convert, *, offsets: Convert | None, is_divided: bool = False) -> Convert:
+    """A function that applies ``convert`` to every array in a value, and ``offsets`` to the offsets of a :class:`Ragged`.
+
+    With ``is_divided``, arrays are divided among devices. A ``Ragged`` is refused: its values would be divided anywhere in its rows.
+    """
 
     def go(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -216,6 +221,8 @@ def _convert_all(convert: Convert, *, offsets: Convert | None) -> Convert:
         if isinstance(value, (list, tuple)):
             return type(value)(map(go, value)) if not hasattr(value, "_fields") else type(value)(*map(go, value))
         if isinstance(value, Ragged):
+            if is_divided and _is_number(value.dtype):
+                raise _no_equal_rows(value)
             return Ragged.trust(go(value.values), offsets(value.offsets) if offsets else value.offsets)
         return value
 
@@ -251,6 +258,7 @@ def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
 def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
     jax = require("jax", extra="jax")
     put = jax_putter(jax, device)
+    is_sharding = isinstance(device, jax.sharding.Sharding)
     settings = JaxSettings.read(jax)  # those of the loop, for all of its batches: any thread may convert one
 
     def convert(array: npt.NDArray[Any]) -> Any:
@@ -268,6 +276,10 @@ def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
             if array.dtype.isbuiltin != REGISTERED:
                 raise
             raise _no_equivalent(array.dtype, "JAX") from error
+        except ValueError as error:
+            if not is_sharding:
+                raise
+            raise _no_division(array, error) from error
 
     return convert
 
@@ -280,6 +292,24 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 def _is_even(array: npt.NDArray[Any]) -> bool:
     """Whether a tensor can share an array's memory: no axis is reversed, or a field among others of other sizes."""
     return array.flags.aligned and not any(stride < 0 or stride % array.itemsize for stride in array.strides)
+
+
+def _no_equal_rows(value: Ragged) -> UnsupportedData:
+    return UnsupportedData(
+        Where(),
+        expected="rows of one length, which a sharding divides among devices",
+        found=repr(value),
+        hint="Pad them, as with map_batch=hr.Pad(name, length=512), or drop the feature with source.select(...).",
+    )
+
+
+def _no_division(array: npt.NDArray[Any], error: ValueError) -> UnsupportedData:
+    return UnsupportedData(
+        Where(),
+        expected="an array that the sharding divides among its devices",
+        found=f"the shape {array.shape}: {str(error).partition('. Got shape')[0]}",
+        hint="The last batch of an epoch may be smaller: drop_last=True leaves it out.",
+    )
 
 
 def _no_equivalent(dtype: np.dtype[Any], library: str) -> UnsupportedData:

@@ -208,6 +208,25 @@ def _values_of(column: Any, count: int) -> Sequence[Any]:
     return [column[i] for i in range(count)]
 
 
+def keep_dtypes(batch: Batch, node: Node) -> Batch:
+    """A batch that a function made, in which columns without any value have the dtypes of the node's schema: empty lists show none."""
+    return {name: _keep_dtype(column, node, name) for name, column in batch.items()}
+
+
+def _keep_dtype(column: Any, node: Node, name: str) -> Any:
+    if isinstance(column, Ragged):
+        inner = _keep_dtype(column.values, node, name)
+        return column if inner is column.values else Ragged(inner, column.offsets)
+    if not isinstance(column, np.ndarray) or column.size or column.dtype != np.float64:
+        return column
+    feature = node.schema.get(name)
+    if feature is None or 0 in feature.shape or feature.sparse:
+        return column
+    if feature.is_text:
+        return Strings.from_values(column.astype(object), is_text=feature.dtype == "str")
+    return column.astype(feature.numpy_dtype)
+
+
 def example_at(node: Node, index: int) -> Example:
     """One example; ``index`` is checked and not negative."""
     if _reads_one(type(node)):

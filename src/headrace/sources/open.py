@@ -125,13 +125,17 @@ def open(
     return open_files(path) if split is None else _open_split(path, split, open_files)
 
 
+TABLES = ("__array__", "__arrow_c_stream__", "with_format", "write_datasink")
+"""An attribute of what holds examples: arrays, frames and tables, datasets of Hugging Face and of Ray Data."""
+
+
 def is_path(given: Any) -> TypeGuard[Paths]:
     """Whether this names files. An empty list does: the error about it says so."""
     if isinstance(given, (str, os.PathLike)):
         return True
     if isinstance(given, (list, tuple)):
         return not given or not isinstance(given[0], Mapping)
-    is_table = hasattr(given, "__array__") or hasattr(given, "__arrow_c_stream__") or hasattr(given, "with_format")
+    is_table = any(hasattr(given, name) for name in TABLES)
     return not (is_table or isinstance(given, (Mapping, Source, Iterator)))
 
 

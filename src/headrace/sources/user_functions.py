@@ -19,6 +19,7 @@ from headrace.sources.node import (
     cuts_cleanly,
     encoded_node,
     examples_of,
+    keep_dtypes,
     list_rows,
     random_streams,
     read_blocks,
@@ -204,7 +205,7 @@ class Mapped:
     @cached_property
     def schema(self) -> Schema:
         """The features of the first example, as the function returns it."""
-        return schema_of(self.batch(np.zeros(1, np.int64))) if len(self) else self.parent.schema
+        return schema_of(self._make(np.zeros(1, np.int64), None)) if len(self) else self.parent.schema
 
     @cached_property
     def _no_rows(self) -> Batch:
@@ -220,12 +221,12 @@ class Mapped:
         return self.batch_with_keys(indices, None)
 
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
-        if not len(indices):
-            return dict(self._no_rows)
+        return keep_dtypes(self._make(indices, keys), self) if len(indices) else dict(self._no_rows)
+
+    def _make(self, indices: Indices, keys: RandomKeys | None) -> Batch:
         batch = read_batch(self.parent, indices, keys)
         function = UserFunction(self.function, self.parent)
-        at = indices.tolist()
-        examples = list_rows(batch, len(at))
+        at, examples = indices.tolist(), list_rows(batch, len(indices))
         if not self.seeded:
             made = function.make_all(examples, at)
         else:

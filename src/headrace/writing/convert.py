@@ -45,7 +45,7 @@ from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
-from headrace.writing.sinks import check_feature_names, codec_for, storable, written_schema
+from headrace.writing.sinks import check_feature_names, codec_for, storable
 from headrace.writing.target import Target
 from headrace.writing.units import WorkFolder, finish, join_units
 
@@ -234,8 +234,7 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
         written = source.schema
         if not raw:
             check_feature_names(source.schema, target.paths[0], target.format)
-            source, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
-            written = written_schema(source)
+            source, written, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
         with Progress("converting", len(source), "examples", show=progress) as bar:
             writer = UnitWriter(source, target, codec, raw=raw, advance=bar.advance, schema=written)
             resumed = _run(engine, writer, allow_loss=allow_loss, overwrite=overwrite)

@@ -22,7 +22,7 @@ from headrace.formats.table.base import find_steps
 from headrace.sources.node import Node, narrow
 from headrace.sources.source import Source
 from headrace.sources.stacking import any_width
-from headrace.writing.sinks import codec_for
+from headrace.writing.sinks import codec_for, written_schema
 
 __all__ = ["FeatureLoss", "convert_to_fit", "find_misfits", "fit_text"]
 
@@ -129,7 +129,7 @@ def _narrow(codec: Any, feature: Feature) -> Feature | None:
 
 def convert_to_fit(
     source: Source, path: str, format: str, codec: str | None = None, *, allow_loss: bool = False
-) -> tuple[Source, tuple[FeatureLoss, ...]]:
+) -> tuple[Source, Schema, tuple[FeatureLoss, ...]]:
     """The source with its features changed to what a format holds.
 
     Args:
@@ -139,12 +139,13 @@ def convert_to_fit(
         allow_loss: Store features that do not fit as other types, or leave them out.
 
     Returns:
-        The source, and the features that are changed (none, unless that is allowed).
+        The source, the schema to write, and the features that are changed (none, unless that is allowed).
 
     Raises:
         UnsupportedData: Something would be lost. For features that depend on their values, on reading the first value that does not fit.
     """
-    features: dict[str, Feature] = dict(source.schema)
+    given = fit_text(written_schema(source), format, codec)
+    features: dict[str, Feature] = dict(given)
     checked: dict[str, Misfit] = {}
     for _ in range(STEPS):
         misfits = [m for m in find_misfits(Schema(features), format, codec) if m.feature not in checked]
@@ -161,16 +162,17 @@ def convert_to_fit(
                 features[misfit.feature] = misfit.instead
                 if not misfit.certain:
                     checked[misfit.feature] = misfit
-    if source.schema and not features:
-        raise _refusal(find_misfits(source.schema, format, codec)[0], path)
+    if given and not features:
+        raise _refusal(find_misfits(given, format, codec)[0], path)
     lost = tuple(
         FeatureLoss(name, feature, features.get(name))
-        for name, feature in source.schema.items()
+        for name, feature in given.items()
         if features.get(name) != feature
     )
     if not lost:
-        return source, ()
-    return Source(CastNode(source.node, Schema(features), exact=not allow_loss)), lost if allow_loss else ()
+        return source, given, ()
+    cast = CastNode(source.node, given, Schema(features), exact=not allow_loss)
+    return Source(cast), cast.schema, lost if allow_loss else ()
 
 
 def _refusal(misfit: Misfit, path: str) -> UnsupportedData:
@@ -186,12 +188,14 @@ class CastNode:
 
     Args:
         parent: The node.
+        given: Its features.
         schema: The new features.
         exact: Raise where a value would change.
     """
 
-    def __init__(self, parent: Node, schema: Schema, *, exact: bool) -> None:
+    def __init__(self, parent: Node, given: Schema, schema: Schema, *, exact: bool) -> None:
         self.parent: Node = narrow(parent, tuple(schema))
+        self.given = given
         self.schema = schema
         self.exact = exact
 
@@ -209,7 +213,7 @@ class CastNode:
         return (self.parent,)
 
     def _column(self, column: Any, name: str, indices: Indices) -> Any:
-        was, stored = self.parent.schema[name], self.schema[name]
+        was, stored = self.given[name], self.schema[name]
         if was.sparse and not stored.sparse:
             column = column.toarray()
         if was.dtype == stored.dtype:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace.codecs.fit import fit_column
 from headrace.codecs.values import fit_dtype, strings_of, texts_of, to_wire
 from headrace.contracts.feature import Feature
+from headrace.contracts.schema import join_even
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
@@ -199,7 +201,7 @@ class Column(ABC):
         if self.is_list and self.count < 0:
             steps, rest = self._cut(column, n)
             values, offsets = self._rows_of(rest, int(steps[-1]), column)
-            return values, steps, offsets
+            return values, steps, _whole(offsets * self.row)
         values, offsets = self._rows_of(column, n, column)
         return (values, offsets, None) if self.is_list else (values, None, _whole(offsets * self.row))
 
@@ -222,7 +224,13 @@ class Column(ABC):
         return np.arange(n + 1, dtype=np.int64) * length, column.reshape((n * length, *column.shape[2:]))
 
     def _array(self, column: Any, n: int) -> Any:
-        if isinstance(column, Ragged) or (isinstance(column, Strings) and self.feature.is_text):
+        if isinstance(column, Ragged):
+            try:
+                return join_even(column, self.feature.shape)
+            except ValueError as error:
+                fit_column(column, self.feature, self.name)  # which names the first row that does not fit
+                raise self.misfit(column, n) from error
+        if isinstance(column, Strings) and self.feature.is_text:
             return column
         try:  # as objects, because NumPy's text dtypes strip trailing zero bytes
             return np.asarray(column, object if self.feature.is_text else None)

@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.contracts.csv import CSV, CsvDialect, Marks
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, join_even
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
@@ -153,7 +153,14 @@ class CsvRows:
         return text.decode().encode(ordered.get(self._encoding, self._encoding))
 
     def _column(self, name: str, feature: Feature, column: Any, n: int) -> tuple[int, int, Any]:
-        if isinstance(column, Ragged) or hasattr(column, "tocsr"):
+        if isinstance(column, Ragged):
+            try:
+                column = join_even(column, feature.shape)
+            except ValueError as error:
+                raise SchemaMismatch(
+                    Where(feature=name), expected=f"rows of shape {feature.shape}", found=str(error)
+                ) from error
+        if hasattr(column, "tocsr"):
             expected = f"a column of shape {(n, *feature.shape)}"
             raise SchemaMismatch(Where(feature=name), expected=expected, found=type(column).__name__)
         is_plain = isinstance(column, Strings) and column.is_text and bool(self.marks[1])

@@ -24,6 +24,7 @@ from headrace.sources.node import (
     Node,
     cuts_cleanly,
     examples_of,
+    keep_dtypes,
     list_rows,
     narrow,
     read_blocks,
@@ -124,7 +125,8 @@ class FlatMapped:
         made = [self._check(make(example, index), index) for example, index in examples]
         places = zip(which.reshape(-1).tolist(), (indices - firsts[parents]).tolist(), strict=True)
         names = self.schema if "schema" in self.__dict__ else None
-        return make.stack([made[at][number] for at, number in places], parents.tolist(), batch, names)
+        stacked = make.stack([made[at][number] for at, number in places], parents.tolist(), batch, names)
+        return keep_dtypes(stacked, self)
 
     def _check(self, made: Sequence[Example], index: int) -> Sequence[Example]:
         expected = int(self._firsts[index + 1] - self._firsts[index])

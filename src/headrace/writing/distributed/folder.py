@@ -23,7 +23,8 @@ from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.progress import Progress
 from headrace.io.urls import is_url
-from headrace.sources.node import records_below
+from headrace.sources.node import records_below, walk
+from headrace.sources.operations.stored import StoredNode
 from headrace.sources.source import Source
 from headrace.writing.distributed.parts import TASKS_PER_CORE
 from headrace.writing.distributed.unit_writer import UnitWriter, check_folder, write_units
@@ -105,13 +106,15 @@ def _appears(path: Path) -> bool:
 
 def refuse_memory(source: Source) -> None:
     """Raise for a source that other machines cannot open."""
-    if not records_below(source.node):
-        raise UnsupportedData(
-            Where(),
-            expected="a source of files, which other machines can open again",
-            found="examples in memory",
-            hint="Write them with hr.write, or pass on='threads'.",
-        )
+    if records_below(source.node):
+        return
+    caches = [node.folder for node in walk(source.node) if isinstance(node, StoredNode)]
+    raise UnsupportedData(
+        Where(path=caches[0] if caches else None),
+        expected="a source of files, which other machines can open again",
+        found="a cache of examples that a function made" if caches else "examples in memory",
+        hint="Write them with hr.write, or pass on='threads'.",
+    )
 
 
 def _prove(work: WorkFolder, token: str, paths: Sequence[str]) -> str:
