@@ -352,8 +352,8 @@ def _without_head(handler):
 
 def _without_length(handler):
     handler.send_response(200)
+    handler.send_header("Connection", "close")  # Else the client may send the next request on a connection that ends.
     handler.end_headers()
-    handler.close_connection = True
     if handler.command == "GET":
         handler.wfile.write(CONTENT)
 
