@@ -319,10 +319,9 @@ def choose_fill(values: Any, fill: Any) -> Any:
     elif isinstance(values.dtype, np.dtype):
         kind = {"U": str, "S": bytes}.get(values.dtype.kind)
     if fill is None:
-        has_none = (
-            values.dtype == object and not values.size
-        )  # columns of objects hold text or bytes, as their feature says
-        return b"" if has_none else 0 if kind is None else kind()
+        if values.dtype == object and not values.size:
+            return b""  # A column of objects holds text or bytes, as its feature says.
+        return 0 if kind is None else kind()
     if kind is None:
         check_fill(values.dtype, fill)
     elif not isinstance(fill, kind):
