@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ def fork(work: Callable[[], object]) -> int:
         return child
     code = 2
     try:
+        faulthandler.register(signal.SIGALRM, file=2, chain=True)  # shows where it hangs
         signal.alarm(MOST_S)
         code = 0 if work() else 1
     except BaseException:
