@@ -188,7 +188,6 @@ namespace {
 
 constexpr std::uintptr_t stretch_bytes = std::uintptr_t{1} << (sizeof(void*) > 4 ? 34 : 28); ///< Looked for at once.
 constexpr std::size_t small_bytes = 2U << 20; ///< Larger files get addresses that suit huge pages.
-std::atomic<std::uintptr_t> next_place{0};    ///< 0: none has been looked for.
 
 /// The first page but one of unused addresses from a multiple of stretch_bytes to the next, or 0.
 std::uintptr_t find_stretch() noexcept {

@@ -59,8 +59,8 @@ MOST_PAUSE_NS = 5_000_000_000
 """The longest pause, unless ``TEST_SHARE`` asks for a longer one."""
 FIRST_PAUSE_NS = {True: 40_000_000, False: 8_000_000}
 """The pause before the first test, with threads and without. It is shorter without, because threads pay more often."""
-LONG_JOB_NS = 8_000_000  # If the jobs of threads are longer, which are of one batch then, threads almost surely pay, and a test takes long:
-LONG_JOBS_PAUSE = 24  # so at least so many come before the first.
+LONG_JOB_NS, LONG_JOBS_PAUSE = 8_000_000, 24
+"""If the jobs of threads are longer than this, at least so many come before the first test: it takes several jobs, and threads almost surely pay."""
 CHANGE = 1.5
 """If the chosen way costs this factor more or less than at the last test in ``CHANGED`` segments in a row, the next test comes as soon as
 ``EARLY_SHARE`` allows."""

@@ -181,8 +181,8 @@ class FramedRecords:
     def _as_one_buffer(self, index: RecordIndex) -> tuple[Buffers, Indices] | None:
         """All files as one buffer, and the offset of every record in it, if they are mapped on adjacent pages.
 
-        A record's file is then not looked up, which for many small files takes a tenth of the time of reading them. Only if lengths
-        have checksums: that of a record that has changed could lead into the next file.
+        Then no record's file is looked up, which takes a noticeable share of the time where files are small and many. Only if lengths have
+        checksums: that of a record that has changed could lead into the next file.
         """
         if self._may_join and self._files.all_buffers() is not None:
             self._may_join = False

@@ -40,8 +40,7 @@ def make_private_copy(file: RemoteObject) -> MappedFile:
     Raises:
         UnsupportedData: The object does not fit into the cache.
     """
-    path = cache_folder("inflated") / f"{ONE_USE}{os.urandom(12).hex()}.inflated"
-    entry = CacheEntry.claim(path, wait=True)
+    path, entry = _claim_private()
     if entry is not None:
         _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
     found = _open_entry(file, path)
@@ -56,8 +55,7 @@ def download_copy(url: str) -> MappedFile:
     Raises:
         UnsupportedData: The object does not fit into the cache.
     """
-    path = cache_folder("inflated") / f"{ONE_USE}{os.urandom(12).hex()}.inflated"
-    entry = CacheEntry.claim(path, wait=True)
+    path, entry = _claim_private()
     if entry is not None:
         try:
             limit = cache_limit_bytes(path.parent)
@@ -70,6 +68,12 @@ def download_copy(url: str) -> MappedFile:
     if found is None:
         raise _no_room(url, "all of it")
     return found
+
+
+def _claim_private() -> tuple[Path, CacheEntry | None]:
+    """A new entry of the cache, for one open file only."""
+    path = cache_folder("inflated") / f"{ONE_USE}{os.urandom(12).hex()}.inflated"
+    return path, CacheEntry.claim(path, wait=True)
 
 
 def _open_entry(file: RemoteObject, entry: Path) -> MappedFile | None:

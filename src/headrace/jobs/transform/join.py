@@ -237,10 +237,7 @@ def _parse_float(text: str) -> float:
 
 def _rows(text: str) -> list[list[str]]:
     if '"' in text or "\r" in text:
-        try:
-            return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
-        except csv.Error:  # or a cell that is longer than the csv module's limit
-            return [row for row in csv_rows(text) if row]
+        return [row for row in csv_rows(text) if row]
     return [line.split(",") for line in text.split("\n") if line]
 
 
