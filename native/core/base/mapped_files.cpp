@@ -325,6 +325,10 @@ void GuardedRead::touch_stretches(std::span<const MappedFile* const> files,
     stretches_ = stretches;
 }
 
+void GuardedRead::note_intact(std::span<const std::span<const std::byte>> stretches) noexcept {
+    is_intact_ = stretches.data() == stretches_.data() && stretches.size() == stretches_.size();
+}
+
 const MappedFile* GuardedRead::touch(const std::byte* at) {
     if (last_.begin <= at && at < last_.end) return last_.file; // already noted
     last_ = MappedFile::find(at);
@@ -393,7 +397,7 @@ const MappedFile* GuardedRead::find_shorter() const noexcept {
         return behind != 0;
     };
     if (stretches_.empty()) std::for_each(of_stretches_.begin(), of_stretches_.end(), look);
-    for (std::size_t i = 0; i < stretches_.size(); ++i) {
+    for (std::size_t i = 0; i < stretches_.size() && !is_intact_; ++i) {
         if (is_kept(i)) continue;
         std::for_each(of_stretches_.begin(), of_stretches_.end(), look);
         break;
@@ -424,6 +428,7 @@ void GuardedRead::touch(const MappedFile*) {}
 const MappedFile* GuardedRead::touch(const std::byte*) { return nullptr; }
 void GuardedRead::touch(std::span<const MappedFile* const>) {}
 void GuardedRead::touch_stretches(std::span<const MappedFile* const>, std::span<const std::span<const std::byte>>) {}
+void GuardedRead::note_intact(std::span<const std::span<const std::byte>>) noexcept {}
 const MappedFile* GuardedRead::lost(Look) noexcept { return nullptr; }
 GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
 GuardedRead::Helper::~Helper() {}

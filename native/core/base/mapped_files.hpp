@@ -102,6 +102,10 @@ class GuardedRead {
     void touch_stretches(std::span<const MappedFile* const> files,
                          std::span<const std::span<const std::byte>> stretches);
 
+    /// Tells that the bytes behind each of these stretches were not zero after its last read, so that `lost` need not look
+    /// at them. Other stretches than those that were touched are ignored.
+    void note_intact(std::span<const std::span<const std::byte>> stretches) noexcept;
+
     /// The same by address. Returns the file, or nullptr if the address is in none.
     const MappedFile* touch(const std::byte* at);
 
@@ -142,6 +146,7 @@ class GuardedRead {
     std::vector<const MappedFile*> more_;
     std::span<const MappedFile* const> of_stretches_;
     std::span<const std::span<const std::byte>> stretches_;
+    bool is_intact_ = false; ///< Nothing behind a stretch was zero.
 };
 
 } // namespace headrace

@@ -1,7 +1,9 @@
 #include "core/base/spans.hpp"
 
 #include <algorithm>
+#include <atomic>
 
+#include "core/base/mapped_files.hpp"
 #include "core/checksum/crc32c.hpp"
 #include "core/framing/tfrecord.hpp"
 
@@ -61,7 +63,22 @@ Bytes PayloadReader::read(std::size_t i) {
     }
     if (spans.seal == Seal::none) prefetch_lines(last);
     else spans.compare(i, crc32c_prefetching(payload, last));
+    last_ = i;
     return payload;
+}
+
+void PayloadReader::leave() noexcept {
+    if (spans_->seal == Seal::none) return;
+#ifndef __SANITIZE_THREAD__                              // which does not support fences
+    std::atomic_thread_fence(std::memory_order_acquire); // Read the seal after the payload.
+#endif
+    const Bytes payload = spans_->payloads[last_];
+    left_ += load_le<std::uint32_t>(payload.data() + payload.size()) != 0 ? 1 : 0;
+}
+
+void PayloadReader::note_intact() const noexcept {
+    if (spans_->seal == Seal::none || left_ != spans_->payloads.size()) return;
+    if (GuardedRead* const guard = GuardedRead::current()) guard->note_intact(spans_->payloads);
 }
 
 namespace {

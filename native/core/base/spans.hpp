@@ -49,10 +49,20 @@ class PayloadReader {
     /// The payload of record `i`, whose seal is checked. Each call is for a later record. Throws like Spans::check.
     Bytes read(std::size_t i);
 
+    /// Looks at the seal of the record that was read last, after its last use. Where it is zero, the file may have been
+    /// truncated. The seal of a record that was just decoded is still in the nearest cache.
+    void leave() noexcept;
+
+    /// Tells the guard of this thread that no file of the payloads was truncated while they were read, if all of them
+    /// were left with a seal that is not zero. Nothing may read them later inside that guard.
+    void note_intact() const noexcept;
+
   private:
     const Spans* spans_;
     std::size_t next_ = 0;  ///< The first record that was not prefetched.
     std::size_t ahead_ = 0; ///< Bytes of those that were prefetched and are not read.
+    std::size_t last_ = 0;  ///< The record that was read last.
+    std::size_t left_ = 0;  ///< Records that were left with a seal that is not zero.
 };
 
 /// How many headers ahead of the one that is read to prefetch: they may be at random addresses.

@@ -44,10 +44,14 @@ class Run {
         if (learned_ != most_learned) learn();
     }
 
+    /// Call it after each record. All of its values were copied.
+    void leave() noexcept { reader_.leave(); }
+
     [[nodiscard]] int feature() const noexcept { return feature_; }
 
     /// What was read, with the template for the next call.
     [[nodiscard]] std::vector<Column> finish(std::shared_ptr<const RecordTemplate>& usual) {
+        reader_.note_intact();
         usual = std::move(usual_);
         std::vector<Column> columns;
         columns.reserve(columns_.size());
@@ -248,6 +252,7 @@ std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Po
     for (std::size_t i = 0; i < spans.payloads.size(); ++i) {
         try {
             run.record(i);
+            run.leave();
         } catch (FormatError& error) {
             error.record = static_cast<std::int64_t>(i);
             error.feature = run.feature();
