@@ -102,8 +102,8 @@ class GuardedRead {
     void touch_stretches(std::span<const MappedFile* const> files,
                          std::span<const std::span<const std::byte>> stretches);
 
-    /// Tells that the bytes behind each of these stretches were not zero after its last read, so that `lost` need not look
-    /// at them. Other stretches than those that were touched are ignored.
+    /// Tells that the bytes behind each of these stretches were not zero after its last read, so that `lost` need not
+    /// look at them. Other stretches than those that were touched are ignored.
     void note_intact(std::span<const std::span<const std::byte>> stretches) noexcept;
 
     /// The same by address. Returns the file, or nullptr if the address is in none.

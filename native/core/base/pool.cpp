@@ -33,7 +33,14 @@ std::size_t size_class(std::size_t size) {
 }
 
 // Large blocks have their own mappings, so that freeing one returns its memory to the system.
-[[maybe_unused]] constexpr std::size_t mapped_from = std::size_t{64} << 10;
+constexpr std::size_t mapped_from = std::size_t{64} << 10;
+
+// The largest idle block to take in place of one of this size class. The batches of ragged columns, and the numbers of
+// batches that are made together, take many sizes. With a block of exactly its class for each, a loader met new memory
+// for a hundred epochs of 10 ms (2026-11-28). Small blocks are cheap to make.
+std::size_t largest_instead_of(std::size_t capacity) {
+    return capacity < mapped_from ? capacity : capacity + capacity / 2;
+}
 
 #if defined(HEADRACE_MAPPED_BLOCKS)
 std::byte* map_memory(std::size_t size) {
@@ -101,19 +108,22 @@ Pool::Block::~Block() {
 
 Pool::Block Pool::take(std::size_t size) {
     const std::size_t capacity = size_class(size);
+    const std::size_t most = largest_instead_of(capacity);
     {
         const std::scoped_lock lock(mutex_);
         ++taken_;
-        used_bytes_ += capacity;
-        if (const auto found = idle_.find(capacity); found != idle_.end() && !found->second.blocks.empty()) {
-            Idle& idle = found->second;
+        for (auto found = idle_.lower_bound(capacity); found != idle_.end() && found->first <= most; ++found) {
+            auto& [found_capacity, idle] = *found;
+            if (idle.blocks.empty()) continue;
             std::byte* const data = idle.blocks.back();
             idle.blocks.pop_back();
             idle.least = std::min(idle.least, idle.blocks.size());
-            idle_bytes_ -= capacity;
+            idle_bytes_ -= found_capacity;
+            used_bytes_ += found_capacity;
             ++recycled_;
-            return {shared_from_this(), data, capacity};
+            return {shared_from_this(), data, found_capacity};
         }
+        used_bytes_ += capacity;
     }
     try {
         return {shared_from_this(), new_block(capacity), capacity};

@@ -11,8 +11,8 @@
 namespace headrace {
 
 /// Recycled memory for batch columns: a page fault costs more than filling the page. A block belongs to its `Block`;
-/// after that, the next `take` of its size class may return it. Blocks that were not needed for a thousand calls of
-/// `take`, and for some time, are freed. Thread-safe.
+/// after that, a later `take` of its size, or of a little less, may return it. Blocks that were not needed for a
+/// thousand calls of `take`, and for some time, are freed. Thread-safe.
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     using Clock = std::chrono::steady_clock;

@@ -1,5 +1,6 @@
 #include "core/base/mapped_files.hpp"
 
+#include "core/base/spans.hpp"
 #include "core/base/thread_team.hpp"
 
 #include "check.hpp"
@@ -170,6 +171,60 @@ void adjacent_stretches_prove_each_other() {
     check(lost(3, 2) == &other);
 }
 
+// What a reader tells of its stretches is believed, and that of others is not.
+void intact_stretches_are_not_looked_at() {
+    const File file(3);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
+    const MappedFile* const files[] = {&mapped};
+    const std::span<const std::byte> stretches[] = {{mapped.data() + 10, 100}, {mapped.data() + page, 100}};
+    file.cut(page + 50);
+    const auto lost = [&](std::span<const std::span<const std::byte>> intact) {
+        GuardedRead guard;
+        guard.touch_stretches(files, stretches);
+        guard.note_intact(intact);
+        return guard.lost();
+    };
+    check(lost(stretches) == nullptr);
+    check(lost(std::span(stretches).first(1)) == &mapped);
+    check(lost(std::span(stretches).last(1)) == &mapped);
+    check(lost({}) == &mapped);
+    GuardedRead guard;
+    guard.note_intact(stretches); // before they are touched
+    guard.touch_stretches(files, stretches);
+    check(guard.lost() == &mapped);
+}
+
+void a_reader_notes_intact_payloads() {
+    const File file(3);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
+    const MappedFile* const files[] = {&mapped};
+    Spans spans;
+    spans.payloads = {{mapped.data() + 10, 100}, {mapped.data() + page, 100}, {mapped.data() + 2 * page, 60}};
+    const auto is_noted = [&](std::size_t left, std::size_t cut, std::size_t before) {
+        GuardedRead guard;
+        guard.touch_stretches(files, spans.payloads);
+        PayloadReader reader(spans);
+        for (std::size_t i = 0; i < spans.payloads.size(); ++i) {
+            spans.seal = Seal::none; // No checksum is right.
+            reader.read(i);
+            spans.seal = Seal::tfrecord;
+            if (i == before) file.cut(cut);
+            if (i < left) reader.leave();
+        }
+        reader.note_intact();
+        file.cut(page); // which is not seen where all was intact
+        const bool is_kept = guard.lost() == nullptr;
+        file.write();
+        return is_kept;
+    };
+    check(is_noted(3, 3 * page, 0));
+    check(!is_noted(2, 3 * page, 0));      // the last one was not left
+    check(!is_noted(3, 2 * page + 50, 2)); // truncated while the last one is read
+    check(is_noted(3, 2 * page + 64, 2));  // behind its seal
+    check(!is_noted(3, page + 100, 1));    // the seal of the second one
+    check(!is_noted(0, 3 * page, 0));
+}
+
 void without_stretches_the_files_count() {
     const File file(2);
     const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
@@ -312,6 +367,8 @@ int main() {
     bytes_behind_stretches_are_enough();
     bytes_behind_stretches_may_be_zero();
     adjacent_stretches_prove_each_other();
+    intact_stretches_are_not_looked_at();
+    a_reader_notes_intact_payloads();
     without_stretches_the_files_count();
     files_of_zeros();
     guards_within_guards();

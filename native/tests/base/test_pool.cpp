@@ -29,6 +29,30 @@ void freed_blocks_are_reused() {
     check(pool->take(0).data() != nullptr);
 }
 
+// The smallest block that is large enough, but none that is much larger.
+void larger_blocks_are_reused() {
+    const auto pool = std::make_shared<Pool>(1 << 24);
+    std::byte *near = nullptr, *far = nullptr;
+    std::size_t capacity = 0;
+    {
+        const Pool::Block a = pool->take(1'400'000), b = pool->take(1'200'000), c = pool->take(3'000'000);
+        near = b.data(), far = c.data(), capacity = b.capacity();
+    }
+    const std::size_t idle = pool->stats().idle_bytes;
+    {
+        const Pool::Block block = pool->take(1'000'000);
+        check(block.data() == near && block.capacity() == capacity);
+        check(pool->stats().used_bytes == capacity && pool->stats().idle_bytes == idle - capacity);
+        std::memset(block.data(), 1, block.capacity());
+    }
+    check(pool->stats().used_bytes == 0 && pool->stats().idle_bytes == idle);
+    const Pool::Block other = pool->take(1'900'000);
+    check(other.data() != far && other.capacity() < 2'200'000 && pool->stats().recycled == 1);
+    { const Pool::Block a = pool->take(30'000); }
+    const Pool::Block small = pool->take(24'000);
+    check(small.capacity() < 30'000);
+}
+
 void idle_memory_is_bounded() {
     const auto pool = std::make_shared<Pool>(10'000);
     { const Pool::Block a = pool->take(8'000), b = pool->take(8'000); }
@@ -131,6 +155,7 @@ void freed_memory_returns_to_the_system() {}
 int main() {
     freed_memory_returns_to_the_system();
     freed_blocks_are_reused();
+    larger_blocks_are_reused();
     idle_memory_is_bounded();
     large_blocks_are_reused();
     unused_blocks_are_freed();
