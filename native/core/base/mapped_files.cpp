@@ -325,10 +325,6 @@ void GuardedRead::touch_stretches(std::span<const MappedFile* const> files,
     stretches_ = stretches;
 }
 
-void GuardedRead::note_intact(std::span<const std::span<const std::byte>> stretches) noexcept {
-    is_intact_ = stretches.data() == stretches_.data() && stretches.size() == stretches_.size();
-}
-
 const MappedFile* GuardedRead::touch(const std::byte* at) {
     if (last_.begin <= at && at < last_.end) return last_.file; // already noted
     last_ = MappedFile::find(at);
@@ -428,7 +424,6 @@ void GuardedRead::touch(const MappedFile*) {}
 const MappedFile* GuardedRead::touch(const std::byte*) { return nullptr; }
 void GuardedRead::touch(std::span<const MappedFile* const>) {}
 void GuardedRead::touch_stretches(std::span<const MappedFile* const>, std::span<const std::span<const std::byte>>) {}
-void GuardedRead::note_intact(std::span<const std::span<const std::byte>>) noexcept {}
 const MappedFile* GuardedRead::lost(Look) noexcept { return nullptr; }
 GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
 GuardedRead::Helper::~Helper() {}

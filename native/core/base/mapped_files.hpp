@@ -102,9 +102,13 @@ class GuardedRead {
     void touch_stretches(std::span<const MappedFile* const> files,
                          std::span<const std::span<const std::byte>> stretches);
 
-    /// Tells that the bytes behind each of these stretches were not zero after its last read, so that `lost` need not
-    /// look at them. Other stretches than those that were touched are ignored.
-    void note_intact(std::span<const std::span<const std::byte>> stretches) noexcept;
+    /// Whether `lost` looks behind these stretches.
+    [[nodiscard]] bool looks_behind(std::span<const std::span<const std::byte>> stretches) const noexcept {
+        return !stretches_.empty() && stretches.data() == stretches_.data() && stretches.size() == stretches_.size();
+    }
+
+    /// Tells that the bytes behind each stretch were not zero after its last read, so `lost` need not look there.
+    void note_intact() noexcept { is_intact_ = true; }
 
     /// The same by address. Returns the file, or nullptr if the address is in none.
     const MappedFile* touch(const std::byte* at);

@@ -49,6 +49,10 @@ void Spans::compare(std::size_t i, std::uint32_t crc) const {
     throw error;
 }
 
+PayloadReader::PayloadReader(const Spans& spans) noexcept : guard_(GuardedRead::current()), spans_(&spans) {
+    if (guard_ != nullptr && !guard_->looks_behind(spans.payloads)) guard_ = nullptr;
+}
+
 Bytes PayloadReader::read(std::size_t i) {
     const Spans& spans = *spans_;
     const Bytes payload = spans.payloads[i];
@@ -67,8 +71,7 @@ Bytes PayloadReader::read(std::size_t i) {
     return payload;
 }
 
-void PayloadReader::leave() noexcept {
-    if (spans_->seal == Seal::none) return;
+void PayloadReader::look_behind() noexcept {
 #ifndef __SANITIZE_THREAD__                              // which does not support fences
     std::atomic_thread_fence(std::memory_order_acquire); // Read the seal after the payload.
 #endif
@@ -77,8 +80,7 @@ void PayloadReader::leave() noexcept {
 }
 
 void PayloadReader::note_intact() const noexcept {
-    if (spans_->seal == Seal::none || left_ != spans_->payloads.size()) return;
-    if (GuardedRead* const guard = GuardedRead::current()) guard->note_intact(spans_->payloads);
+    if (guard_ != nullptr && left_ == spans_->payloads.size()) guard_->note_intact();
 }
 
 namespace {

@@ -8,6 +8,8 @@
 
 namespace headrace {
 
+class GuardedRead;
+
 /// Check data next to a payload in memory. Checking it while decoding reads the payload from memory only once.
 enum class Seal : std::uint8_t {
     none,     ///< Nothing to check, or already checked.
@@ -44,25 +46,29 @@ struct Spans {
 class PayloadReader {
   public:
     /// `spans` must outlive the reader.
-    explicit PayloadReader(const Spans& spans) noexcept : spans_(&spans) {}
+    explicit PayloadReader(const Spans& spans) noexcept;
 
     /// The payload of record `i`, whose seal is checked. Each call is for a later record. Throws like Spans::check.
     Bytes read(std::size_t i);
 
-    /// Looks at the seal of the record that was read last, after its last use. Where it is zero, the file may have been
-    /// truncated. The seal of a record that was just decoded is still in the nearest cache.
-    void leave() noexcept;
+    /// Looks at the seal of the record that was read last, after its last use, if the guard of this thread would look
+    /// behind all records later: now the seal is in the nearest cache.
+    void leave() noexcept {
+        if (guard_ != nullptr) look_behind();
+    }
 
-    /// Tells the guard of this thread that no file of the payloads was truncated while they were read, if all of them
-    /// were left with a seal that is not zero. Nothing may read them later inside that guard.
+    /// Tells the guard if no seal was zero when its record was left. Nothing may read the payloads later inside it.
     void note_intact() const noexcept;
 
   private:
+    void look_behind() noexcept;
+
+    GuardedRead* guard_; ///< That looks behind the payloads, or nullptr.
     const Spans* spans_;
     std::size_t next_ = 0;  ///< The first record that was not prefetched.
     std::size_t ahead_ = 0; ///< Bytes of those that were prefetched and are not read.
     std::size_t last_ = 0;  ///< The record that was read last.
-    std::size_t left_ = 0;  ///< Records that were left with a seal that is not zero.
+    std::size_t left_ = 0;  ///< Records whose seals were not zero when they were left.
 };
 
 /// How many headers ahead of the one that is read to prefetch: they may be at random addresses.

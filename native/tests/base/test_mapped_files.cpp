@@ -171,27 +171,23 @@ void adjacent_stretches_prove_each_other() {
     check(lost(3, 2) == &other);
 }
 
-// What a reader tells of its stretches is believed, and that of others is not.
 void intact_stretches_are_not_looked_at() {
     const File file(3);
     const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
     const MappedFile* const files[] = {&mapped};
     const std::span<const std::byte> stretches[] = {{mapped.data() + 10, 100}, {mapped.data() + page, 100}};
     file.cut(page + 50);
-    const auto lost = [&](std::span<const std::span<const std::byte>> intact) {
+    const auto lost = [&](bool is_intact) {
         GuardedRead guard;
+        check(!guard.looks_behind(stretches) && !guard.looks_behind({}));
         guard.touch_stretches(files, stretches);
-        guard.note_intact(intact);
+        check(guard.looks_behind(stretches) && !guard.looks_behind(std::span(stretches).first(1)) &&
+              !guard.looks_behind(std::span(stretches).last(1)) && !guard.looks_behind({}));
+        if (is_intact) guard.note_intact();
         return guard.lost();
     };
-    check(lost(stretches) == nullptr);
-    check(lost(std::span(stretches).first(1)) == &mapped);
-    check(lost(std::span(stretches).last(1)) == &mapped);
-    check(lost({}) == &mapped);
-    GuardedRead guard;
-    guard.note_intact(stretches); // before they are touched
-    guard.touch_stretches(files, stretches);
-    check(guard.lost() == &mapped);
+    check(lost(true) == nullptr);
+    check(lost(false) == &mapped);
 }
 
 void a_reader_notes_intact_payloads() {
