@@ -169,8 +169,10 @@ struct MappedFiles {
         [[maybe_unused]] static const bool installed = [] {
             page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
             by_address = new std::map<const std::byte*, const MappedFile*>;
-            // The lock may have been held by a thread that the child does not have.
-            pthread_atfork(nullptr, nullptr, [] { lock.unlock(); });
+            // Held during a fork, so that the child finds the map of addresses whole. Who holds it never waits for
+            // another lock, except that of the heap, which the system takes after this one.
+            const auto unlock = [] { lock.unlock(); };
+            pthread_atfork([] { lock.lock(); }, unlock, unlock);
             struct sigaction ours{};
             ours.sa_sigaction = &handle;
             ours.sa_flags = SA_SIGINFO | SA_ONSTACK;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <new>
 
+#include "core/base/thread_team.hpp"
+
 // Not with AddressSanitizer, which detects writes past the end of a block, but not of a mapping.
 #if (defined(__unix__) || defined(__APPLE__)) && !defined(__SANITIZE_ADDRESS__)
 #if defined(__has_feature)
@@ -91,6 +93,11 @@ void free_block(std::byte* block, std::size_t capacity) noexcept {
 
 } // namespace
 
+Pool::Pool(std::size_t idle_limit, Clock::duration kept)
+    : process_(process_id()),
+      idle_limit_(idle_limit),
+      kept_(kept) {}
+
 Pool::~Pool() { clear(); }
 
 Pool::Block& Pool::Block::operator=(Block&& other) noexcept {
@@ -135,6 +142,7 @@ Pool::Block Pool::take(std::size_t size) {
 }
 
 void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
+    if (process_ != process_id()) return free_block(data, capacity);
     std::vector<Unused> freed;
     {
         const std::scoped_lock lock(mutex_);

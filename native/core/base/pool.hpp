@@ -12,14 +12,15 @@ namespace headrace {
 
 /// Recycled memory for batch columns: a page fault costs more than filling the page. A block belongs to its `Block`;
 /// after that, a later `take` of its size, or of a little less, may return it. Blocks that were not needed for a
-/// thousand calls of `take`, and for some time, are freed. Thread-safe.
+/// thousand calls of `take`, and for some time, are freed. Thread-safe. In a forked child only its blocks may be used,
+/// which are freed: a thread of the parent may have held the lock.
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     using Clock = std::chrono::steady_clock;
 
     /// Keeps at most `idle_limit` unused bytes, and frees the rest. Keeps no block longer than twice as long as `kept`
     /// without using it, if there are calls of `take`.
-    explicit Pool(std::size_t idle_limit, Clock::duration kept = {}) : idle_limit_(idle_limit), kept_(kept) {}
+    explicit Pool(std::size_t idle_limit, Clock::duration kept = {});
     ~Pool();
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
@@ -77,6 +78,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     };
     [[nodiscard]] std::vector<Unused> sweep();
 
+    int process_; // that made this
     mutable std::mutex mutex_;
     std::map<std::size_t, Idle> idle_;
     std::size_t idle_limit_;

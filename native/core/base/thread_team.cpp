@@ -6,6 +6,7 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
+#include <unistd.h>
 #endif
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
@@ -30,7 +31,22 @@ void pause() noexcept {
 
 std::atomic<ThreadTeam*> team{nullptr}; // Never deleted: its helpers use it until the process ends.
 
+std::atomic<int> known_process{0};
+
 } // namespace
+
+int process_id() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+    if (const int known = known_process.load(std::memory_order_relaxed); known != 0) return known;
+    [[maybe_unused]] static const int registered =
+        pthread_atfork(nullptr, nullptr, [] { known_process.store(0, std::memory_order_relaxed); });
+    const auto id = static_cast<int>(getpid());
+    known_process.store(id, std::memory_order_relaxed);
+    return id;
+#else
+    return 0;
+#endif
+}
 
 ThreadTeam& ThreadTeam::shared() {
     if (ThreadTeam* const found = team.load(std::memory_order_acquire)) return *found;

@@ -78,21 +78,8 @@ class ThreadTeam {
     std::array<Counter, most_helpers + 1> counters_; // the next item of each region
 };
 
-} // namespace headrace
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <unistd.h>
-#endif
-
-namespace headrace {
-
-/// Identifies the process: threads and locks of the parent are unusable in a forked child.
-[[nodiscard]] inline int process_id() noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-    return static_cast<int>(getpid());
-#else
-    return 0;
-#endif
-}
+/// Identifies the process: threads and locks of the parent are unusable in a forked child. Costs a read of memory, no
+/// system call.
+[[nodiscard]] int process_id() noexcept;
 
 } // namespace headrace

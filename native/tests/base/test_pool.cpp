@@ -1,10 +1,12 @@
 #include "core/base/pool.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <thread>
 
 #if defined(__linux__)
+#include <sys/wait.h>
 #include <unistd.h>
 #endif
 
@@ -124,6 +126,33 @@ void many_threads_take_and_free() {
     check(pool->stats().used_bytes == 0 && pool->stats().taken == 8000);
 }
 
+#if defined(__linux__) && !defined(__SANITIZE_THREAD__)
+// Whatever lock a thread of the parent held during the fork.
+void blocks_of_the_parent_are_freed_in_a_child() {
+    const auto pool = std::make_shared<Pool>(1 << 20);
+    std::atomic<bool> stops{false};
+    std::thread other([&] {
+        while (!stops) {
+            const Pool::Block a = pool->take(1000), b = pool->take(2000);
+        }
+    });
+    std::vector<Pool::Block> inherited;
+    for (int i = 0; i < 200; ++i) inherited.push_back(pool->take(i % 2 == 0 ? 1000 : 100'000));
+    for (int i = 0; i < 200; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            inherited.clear();
+            _exit(0);
+        }
+        int status = -1;
+        check(waitpid(child, &status, 0) == child && status == 0);
+    }
+    stops = true;
+    other.join();
+}
+#endif
+
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
 std::size_t resident_bytes() {
     std::size_t whole = 0, resident = 0;
@@ -161,4 +190,7 @@ int main() {
     unused_blocks_are_freed();
     a_block_outlives_its_pool();
     many_threads_take_and_free();
+#if defined(__linux__) && !defined(__SANITIZE_THREAD__)
+    blocks_of_the_parent_are_freed_in_a_child();
+#endif
 }

@@ -16,6 +16,8 @@ LanePool::LanePool(std::size_t room, std::size_t most_idle)
 }
 
 std::shared_ptr<Lane> LanePool::take() {
+    // In a forked child, a thread of the parent may have held the lock.
+    if (process_ != process_id()) return std::make_shared<Lane>(room_);
     std::unique_ptr<Lane> lane;
     {
         const std::scoped_lock lock(mutex_);
@@ -30,8 +32,7 @@ std::shared_ptr<Lane> LanePool::take() {
 }
 
 void LanePool::take_back(std::unique_ptr<Lane> lane) noexcept {
-    if (process_ != process_id())
-        return; // Another thread of the parent may have held the lock when this child was forked.
+    if (process_ != process_id()) return; // as above
     const std::scoped_lock lock(mutex_);
     if (idle_.size() < most_idle_) idle_.push_back(std::move(lane));
 }
