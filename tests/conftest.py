@@ -1,6 +1,7 @@
 """Fixtures for every test: a separate cache folder, so that tests neither leave nor find anything there."""
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -27,6 +28,14 @@ settings.load_profile("ci")
 
 
 MOST_S_TO_EXIT = 120
+
+
+def _forget_jax_in_child() -> None:
+    """JAX, once loaded, frees its memory during garbage collection. In a forked child it waits for ever if one of its threads held its lock."""
+    gc.callbacks[:] = [each for each in gc.callbacks if not getattr(each, "__module__", "").startswith("jax")]
+
+
+os.register_at_fork(after_in_child=_forget_jax_in_child)
 
 
 @pytest.fixture(autouse=True)
