@@ -390,6 +390,7 @@ def test_a_file_of_unknown_length_that_breaks_off_or_is_too_large(plain_server, 
     def cut(handler):
         handler.send_response(200)
         handler.send_header("Transfer-Encoding", "chunked")
+        handler.send_header("Connection", "close")
         handler.end_headers()
         handler.close_connection = True
         if handler.command == "GET":
