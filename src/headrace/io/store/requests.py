@@ -9,7 +9,14 @@ from functools import partial
 from typing import Any
 
 from headrace.errors import CorruptFile, NoFiles, Unreachable, Where
-from headrace.io.faults import OTHER_ANSWER, NoRanges, UnsizedResponse, as_headrace_error, file_changed_error, has_answer
+from headrace.io.faults import (
+    OTHER_ANSWER,
+    NoRanges,
+    UnsizedResponse,
+    as_headrace_error,
+    file_changed_error,
+    has_answer,
+)
 from headrace.io.store.client import (
     StoreClient,
     client_for,
@@ -215,8 +222,7 @@ def stream_plainly(url: str, part_bytes: int) -> Iterator[bytes]:
     try:
         opener = make_opener(OSError)
         with opener.open(Request(escape_url(url)), timeout=request_seconds()) as response:  # noqa: S310 - http(s) alone
-            if response.status != 200:  # such as 206: a part that was not asked for
-                raise HTTPException(f"the response {response.status}")
+            _check_is_whole(response.status)
             wanted = response.length
             while part := response.read(part_bytes):
                 size += len(part)
@@ -227,6 +233,11 @@ def stream_plainly(url: str, part_bytes: int) -> Iterator[bytes]:
         raise Unreachable(Where(path=url), expected="the whole object", found=found, hint=hint) from error
     if wanted not in (None, size):
         raise _body_cut_off_error(url, 0, wanted, size)
+
+
+def _check_is_whole(status: int) -> None:
+    if status != 200:  # such as 206: a part, although no range was asked for
+        raise OSError(f"the response {status}")
 
 
 def check_unchanged(url: str, version: Version) -> None:
