@@ -1,4 +1,5 @@
 import inspect
+import os
 import pickle
 from functools import partial
 
@@ -188,3 +189,10 @@ def test_optional_packages(tmp_path, monkeypatch):
     with pytest.raises(ModuleNotFoundError, match="not_installed_either"):
         _optional.require("has_a_need", extra="torch")
     assert [_optional.available(name) for name in ("json.decoder", "not_here", "not_here.part")] == [True, False, False]
+
+
+def test_paths_below_the_current_folder_are_shown_without_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert str(Where(path=str(tmp_path / "a" / "x.npy"))) == os.path.join("a", "x.npy")
+    assert str(Where(path=str(tmp_path))) == str(tmp_path)
+    assert str(Where(path=f"{tmp_path}2/x.npy")) == f"{tmp_path}2/x.npy"

@@ -1,4 +1,4 @@
-"""Imports of optional packages: no other module imports one. And which modules are of installed packages."""
+"""Imports of optional packages: no other module imports one. Also which modules are of installed packages, and settings of JAX."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import importlib.util
 import os
 import sys
 import sysconfig
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 from headrace.errors import MissingExtra
 
-__all__ = ["available", "is_installed", "require", "version_of_module"]
+__all__ = ["JaxSettings", "available", "find_loaded", "is_installed", "require", "version_of_module"]
 
 
 def require(module: str, *, extra: str, hint: str = "", package: str = "") -> ModuleType:
@@ -34,6 +37,12 @@ def require(module: str, *, extra: str, hint: str = "", package: str = "") -> Mo
         if error.name is None or not (module + ".").startswith(error.name + "."):
             raise  # The package is installed, but one that it needs is not: show that message.
         raise MissingExtra(package or module.partition(".")[0], extra, hint) from error
+
+
+def find_loaded(module: str, name: str) -> Any:
+    """A module that the program has loaded, at least up to this name; ``None`` otherwise."""
+    found = sys.modules.get(module)
+    return found if hasattr(found, name) else None
 
 
 def available(module: str) -> bool:
@@ -64,3 +73,26 @@ def version_of_module(module: str) -> str:
     except (AttributeError, KeyError, OSError):
         return module
     return f"{module} {status.st_size} {status.st_mtime_ns}"
+
+
+class JaxSettings(NamedTuple):
+    """The settings of JAX that decide what an array becomes. JAX keeps them for each thread."""
+
+    x64: bool
+    """Whether 64-bit numbers stay."""
+    device: Any
+    """The default device; ``None``: JAX's own."""
+
+    @classmethod
+    def read(cls, jax: Any) -> JaxSettings:
+        """Those of this thread."""
+        return cls(jax.config.jax_enable_x64, jax.config.jax_default_device)
+
+    @contextmanager
+    def applied(self, jax: Any) -> Generator[None]:
+        """A context in which this thread has these settings."""
+        enable_x64 = (
+            jax.enable_x64 if hasattr(jax, "enable_x64") else require("jax.experimental", extra="jax").enable_x64
+        )
+        with enable_x64(self.x64), jax.default_device(self.device):
+            yield

@@ -23,6 +23,7 @@ Each class also derives from the built-in exception that users expect.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -62,6 +63,14 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]!r}?" if close and close[0] != name else ""
 
 
+def shown_path(path: str) -> str:
+    """A path for a message: relative if it is below the current folder. Sources keep absolute paths, because that folder may change."""
+    try:
+        return path.removeprefix(os.getcwd() + os.sep)  # noqa: PTH109 - this module imports little
+    except OSError:  # the current folder was removed
+        return path
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """A location in the data. ``None`` means not applicable or unknown."""
@@ -88,7 +97,7 @@ class Where:
     def __str__(self) -> str:
         parts = []
         if self.path is not None:
-            address, query, _ = self.path.partition("?") if "://" in self.path else (self.path, "", "")
+            address, query, _ = self.path.partition("?") if "://" in self.path else (shown_path(self.path), "", "")
             # The query may hold a signature, which must not be logged; `path` has the full URL.
             parts.append(address + query + ("..." if query else ""))
         if self.record is not None:

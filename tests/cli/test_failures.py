@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+from pathlib import Path
+
 import pytest
+import typer
 
 import headrace as hr
+from headrace import cli
+from headrace.cli.app import app
 from headrace.cli.failures import exit_code, print_error
+
+CLI = Path(cli.__file__).parent
 
 
 @pytest.mark.parametrize("command", ["inspect", "head", "schema", "stats", "verify", "index"])
@@ -101,3 +111,48 @@ def test_misspelled_words_are_guessed(run, people):
     assert "Did you mean 'tfrecord'?" in run("inspect", people, "--format", "tfrecrd").err
     assert "Did you mean 'inspect'?" in run("inspekt", people).err
     assert "Did you mean 'height'?" in run("head", people, "--columns", "hight").err
+
+
+def _named_options(path):
+    """The options that the texts of a module name, each with its line."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", node.value):
+                if not re.search(rf"var\({option}\)|{option}:", node.value):  # of a style sheet
+                    yield option, node.lineno
+
+
+def test_texts_of_commands_name_only_options_that_there_are():
+    commands = typer.main.get_command(app).commands
+    options = {
+        name: {each for param in command.params for each in (*param.opts, *param.secondary_opts)}
+        for name, command in commands.items()
+    }
+    by_module = {}
+    for name, command in commands.items():
+        by_module.setdefault(inspect.unwrap(command.callback).__module__, set()).update(options[name])
+    own = {each for param in typer.main.get_command(app).params for each in param.opts}
+    every = set.union(own, {"--help"}, *options.values())
+    for path in sorted(CLI.rglob("*.py")):
+        module = ".".join(["headrace", *path.relative_to(CLI.parent).with_suffix("").parts])
+        known = by_module.get(module, set()) | own | {"--help"} if module in by_module else every
+        unknown = [(option, line) for option, line in _named_options(path) if option not in known]
+        assert not unknown, path
+
+
+def test_hints_of_the_library_name_only_commands_and_options_that_there_are():
+    commands = typer.main.get_command(app).commands
+    for path in sorted(CLI.parent.rglob("*.py")):
+        for name, rest in re.findall(r"`headrace ([a-z]+)([^`\n]*)`", path.read_text(encoding="utf-8")):
+            assert name in commands, (path, name)
+            known = {each for param in commands[name].params for each in param.opts} | {"--help"}
+            assert set(re.findall(r"--[a-z][a-z-]*", rest)) <= known, (path, name, rest)
+
+
+def test_transform_names_its_own_options(run, tmp_path):
+    (tmp_path / "rows.csv").write_text("1,2\n")
+    done = run("transform", "m.tar.gz", "--input", tmp_path, "--output", tmp_path / "out", "--strategy", "SingleRecord")
+    assert "strategy='SingleRecord' needs --split='Line'" in done.err
+    done = run("transform", "m.tar.gz", "--input", tmp_path, "--output", tmp_path / "out", "--join", "--split", "Line")
+    assert "--join needs" in done.err

@@ -2,7 +2,9 @@
 
 import contextlib
 import gzip
+import pickle
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -219,3 +221,47 @@ def test_places_count_from_both_ends(tmp_path, name):
     for index in (6, -7):
         with pytest.raises(IndexError, match=f"{index} of 6"):
             records.where(index)
+
+
+NAMES = [
+    "x.tfrecord",
+    "x.tfrecord.gz",
+    "x.array_record",
+    "x.recordio",
+    "x.csv",
+    "x.npz",
+    "x.npy",
+    "s@2.tfrecord",
+    "*.csv",
+    "folder",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_relative_paths_stay_those_files_when_the_process_changes_its_folder(name, tmp_path, monkeypatch):
+    for folder, first in (("one", 0), ("two", 100)):
+        (tmp_path / folder / "folder").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / folder)
+        for written in (*NAMES[:8], "folder/x.npy"):
+            hr.write(written, {"values": np.arange(first, first + 10)})
+    monkeypatch.chdir(tmp_path / "one")
+    source, pickled = hr.open(name), pickle.dumps(hr.open(name))
+    monkeypatch.chdir(tmp_path / "two")
+    assert int(np.ravel(source[3]["values"])[0]) == 3
+    assert int(np.ravel(pickle.loads(pickled)[4]["values"])[0]) == 4
+    monkeypatch.chdir(tmp_path / "one")
+    assert hr.open(name).fingerprint == source.fingerprint == hr.open(Path(name).absolute()).fingerprint
+
+
+def test_relative_paths_are_shown_as_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hr.write("x.tfrecord", {"values": np.arange(3)})
+    records = hr.records("x.tfrecord")
+    assert records.paths == (str(tmp_path / "x.tfrecord"),)
+    assert repr(records) == "TFRecordRecords('x.tfrecord')"
+    content = bytearray(Path("x.tfrecord").read_bytes())
+    content[20] ^= 1
+    Path("x.tfrecord").write_bytes(content)
+    with pytest.raises(CorruptRecord, match=r" - at x\.tfrecord, record 0") as caught:
+        hr.records("x.tfrecord")[0]
+    assert caught.value.where.path == str(tmp_path / "x.tfrecord")

@@ -319,7 +319,7 @@ def test_all_violations_of_limits_are_reported_together():
         "'long' has 2501 characters",
         "257 characters",
         "channel name 'a b'",
-        "channel 'w': record_wrapper",
+        "channel 'w': the record wrapper",
         "channel 'w': compression",
         "channel 'm': an augmented manifest is for input_mode='Pipe'",
         "attribute_names",

@@ -205,8 +205,14 @@ def test_links_to_folders_are_followed(run, script, store, tmp_path):
         os.symlink("step_2", os.path.join(model, "latest"))
         os.symlink("..", os.path.join(model, "step_2", "up"))
         os.symlink("nothing", os.path.join(model, "dangling"))
+        os.mkfifo(os.path.join(model, "step_2", "pipe"))
     """
     record = run(script(text), channels={"train": Channel(uri="s3://in/")})
+    assert sorted(line for line in run.lines if "model.tar.gz does not contain" in line) == [
+        "model.tar.gz does not contain dangling: it is a link that leads nowhere",
+        "model.tar.gz does not contain latest/pipe: it is neither a file nor a folder",
+        "model.tar.gz does not contain step_2/pipe: it is neither a file nor a folder",
+    ]
     with tarfile.open(store.resolve(record.model_uri)) as archive:
         assert archive.getnames() == ["latest/names", "step_2/names"]
         assert archive.extractfile("latest/names").read() == b"link link/b real real/a"

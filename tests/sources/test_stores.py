@@ -132,6 +132,27 @@ def test_markers_of_folders_are_no_objects(store, tmp_path):
     assert len(hr.open(f"{store.base}/images")) == 4
 
 
+def test_classes_that_exist_only_as_markers_count_as_empty_folders_do(store, tmp_path):
+    hr.write(f"{store.base}/n/cat/1.npy", {"x": np.zeros(3)})
+    hr.write(f"{store.base}/n/eel/1.npy", {"x": np.zeros(3)})
+    store.objects["n/dog/"] = b""
+    assert hr.open(f"{store.base}/n").schema["label"].names == ("cat", "dog", "eel")
+    schema = {"image": hr.Feature("uint8", (2, 2, 3), encoding="png")}
+    hr.write(tmp_path / "x", [{"image": np.zeros((2, 2, 3), np.uint8)}], format="image_folder", schema=schema)
+    image = next((tmp_path / "x").rglob("*.png")).read_bytes()
+    store.objects |= {f"{name}/{place}": image for name in ("i", "s/train") for place in ("cat/1.png", "eel/1.png")}
+    store.objects |= {"i/dog/": b"", "i/ant/deep/": b"", "s/": b"", "s/test/": b""}
+    assert hr.open(f"{store.base}/i").schema["label"].names == ("ant", "cat", "dog", "eel")
+    assert hr.open(f"{store.base}/i").batch([1])["label"].tolist() == [3]
+    assert hr.open(f"{store.base}/s/train").schema["label"].names == ("cat", "eel")
+
+
+def test_empty_objects_are_no_folders(store):
+    store.objects |= {"e/a/x.npy": b"1", "e/a/empty": b"", "e/none": b""}
+    found = listing.list_tree(f"{store.base}/e")
+    assert found == ([f"{store.base}/e/{name}" for name in ("a/empty", "a/x.npy", "none")], [])
+
+
 def test_keys_that_cannot_be_listed_are_named(store):
     store.objects |= {"g/x-00000-of-00001.npy": b"?", "g//b.npy": b"?"}
     for path in ("g", "g/*.npy", "g/x@*.npy"):

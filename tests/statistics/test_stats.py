@@ -1,12 +1,14 @@
 """Statistics by another engine, and on Ray, are those of this machine."""
 
 import pickle
+from contextvars import ContextVar
 
 import numpy as np
 import pytest
 from tests.writing.test_engines import Pickling
 
 import headrace as hr
+from headrace.statistics import collect
 from headrace.writing.distributed.parts import parts_of
 
 N = 5000
@@ -70,3 +72,23 @@ def test_no_part_is_empty_or_large():
 @pytest.mark.ray
 def test_on_ray(local_ray, files):
     alike(hr.stats(files, sample=None, on="ray"), hr.stats(files, sample=None))
+
+
+MODE = ContextVar("MODE", default="train")
+
+
+def test_functions_see_the_settings_of_the_caller_in_every_thread(monkeypatch):
+    monkeypatch.setattr(collect, "usable_cores", lambda: 3)
+    seen = set()
+
+    def see(example):
+        seen.add((MODE.get(), np.geterr()["divide"]))
+        return example
+
+    token = MODE.set("eval")
+    try:
+        with np.errstate(divide="raise"):
+            hr.stats(hr.open({"x": np.arange(100_000)}).map(see))
+    finally:
+        MODE.reset(token)
+    assert seen == {("eval", "raise")}

@@ -5,6 +5,7 @@ import os
 import pickle
 import random
 import shutil
+from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
@@ -412,3 +413,23 @@ def test_a_cache_is_named_where_other_processes_need_files(tmp_path):
     cached = hr.ColumnSource({"x": np.arange(4)}).map(dict).cache(tmp_path / "cache", key="1")
     with pytest.raises(hr.UnsupportedData, match=r"found a cache of examples that a function made - at .*cache"):
         refuse_memory(cached)
+
+
+MODE = ContextVar("MODE", default="train")
+
+
+def test_functions_see_the_settings_of_the_caller_in_every_thread(tmp_path):
+    seen = set()
+
+    def see(example):
+        seen.add((MODE.get(), np.geterr()["divide"]))
+        return example
+
+    source = hr.open({"x": np.arange(20_000, dtype=np.float32)}).map(see)
+    token = MODE.set("eval")
+    try:
+        with np.errstate(divide="raise"):
+            hr.convert(source, tmp_path / "x@4.tfrecord", threads=4)
+    finally:
+        MODE.reset(token)
+    assert seen == {("eval", "raise")}

@@ -36,6 +36,11 @@ OPTION_NAMES = {  # arguments of the library, and the options of the command
     "codec='raw'": "--codec raw",
     "format='tfrecord'": "--format tfrecord",
     "a schema= that": "a --schema that",
+    "join_source='Input'": "--join",
+    "split_type": "--split",
+    "assemble_with": "--assemble",
+    "max_payload_mb": "--max-payload",
+    "max_concurrent_transforms": "--concurrency",
 }
 NOT_FOUND = (NoFiles, NoSuchFeature, FileNotFoundError, IsADirectoryError, NotADirectoryError)
 

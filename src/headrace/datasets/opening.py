@@ -143,7 +143,7 @@ def data_source(
         UnsupportedData: There is no such split, or the class of a feature is unknown.
         CorruptFile: The description in the folder is damaged, or contradicts the files.
     """
-    prepared = read_prepared(_folder(name_or_folder, data_dir, download=download))
+    prepared = read_prepared(_folder(name_or_folder, data_dir, download=download).absolute())
     decoders, images = _image_options(decoders)
     codec = _codec(prepared, decoders)
     _check_images(codec, images)

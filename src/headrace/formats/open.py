@@ -29,7 +29,7 @@ from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import open_file
 from headrace.io.paths import PathLike, expand, is_folder, is_pipe, path_list
 from headrace.io.store.listing import is_url_pattern
-from headrace.io.urls import base_name, is_listing
+from headrace.io.urls import base_name, is_listing, is_url
 
 __all__ = ["detect", "open_records", "records", "verify_records"]
 
@@ -120,9 +120,17 @@ def open_records(
         found = format_named(format)
         folders = [] if found.folder is None else _folders(given)
         paths = [folder for folder, _ in folders] or expand(given)
+    paths = [_fix_path(path) for path in paths]
     given_options = {"on_corrupt": on_corrupt, "verify": verify, "compression": compression}
     records: Records = found.open(paths, **_check_options(found, paths[0], given_options))
     return records
+
+
+def _fix_path(path: str) -> str:
+    """A path that stays right when the process changes its folder. It is not normalized, because a ``..`` may follow a link."""
+    if os.path.isabs(path) or ("://" in path and is_url(path)):
+        return path
+    return os.path.join(os.getcwd(), path)
 
 
 def _find_format(given: list[PathLike]) -> tuple[Format, list[str]]:

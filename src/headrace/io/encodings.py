@@ -26,6 +26,9 @@ CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 RARE = 0.1
 LIKELY = 0.6
 COMMON = 0.8  # score of a common Chinese or Japanese character
+OPENING = "“‘„‚•"
+CLOSING = "”’“‘"
+"""Typographic marks that text has before and after words. German closes with what English opens with."""
 OLD = ("cp866", "cp850", "mac-roman")
 """Legacy encodings: suggested first only if no other fits equally well."""
 OLD_SHARE = 0.85
@@ -69,9 +72,12 @@ def _is_beside_ascii(before: str, after: str) -> bool:
 
 
 def _symbol(before: str, char: str, after: str) -> float:
-    """Score a symbol: plausible alone, not within a word, except for an apostrophe."""
+    """Score a symbol: plausible alone, not within a word, except for an apostrophe. Quotation marks stand at the ends of words."""
     is_within = before.isalpha() and after.isalpha()
     if is_within and char == "’":
+        return 1.0
+    begins, ends = not before.isalnum() and after.isalnum(), before.isalnum() and not after.isalnum()
+    if (begins and char in OPENING) or (ends and char in CLOSING):
         return 1.0
     return RARE if is_within or not (before + after).isascii() else LIKELY
 

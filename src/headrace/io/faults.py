@@ -13,6 +13,7 @@ from headrace.errors import CorruptFile, DataError, HeadraceError, NoFiles, Unre
 from headrace.io.names import whole_set_hint
 
 __all__ = [
+    "OTHER_ANSWER",
     "NoRanges",
     "UnsizedResponse",
     "as_headrace_error",
@@ -108,7 +109,8 @@ SHOWN = 160
 STATUS = re.compile(r"status code: (\d{3})([^:<]*)")
 REPEATED = re.compile(r"after [1-9]\d* retries")
 NO_LENGTH = re.compile(r"Content-Length Header missing|Invalid last modified")
-OTHER_RANGE = re.compile(r"Failed to parse value for CONTENT_RANGE|Requested \d+\.\.\d+, got")
+BAD_RANGE = re.compile(r"Failed to parse value for CONTENT_RANGE|Content-Range header not present")
+OTHER_RANGE = re.compile(r"Requested (\d+)\.\.(\d+), got (\d+)\.\.(\d+)")
 LATER = (408, 425, 429)
 """Refusals that may end."""
 CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -117,11 +119,21 @@ ODD_NAME = re.compile(r'[Pp]ath "([^"]*)"(?: contained|: Encountered)')
 METADATA = "169.254."
 """Address prefix of cloud metadata services, which are queried if the environment has no credentials."""
 ENVIRONMENT = "Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME, ...)."
+OTHER_ANSWER = "Its server does not give the bytes that were asked for. Copy the file to this machine."
 EXPIRED = "Set the credentials of the store in the environment; they may have expired."
 
 
 class NoRanges(Exception):
-    """The server supports no byte ranges, or the object is empty."""
+    """The server supports no byte ranges, or the object is empty.
+
+    Args:
+        url: The object.
+        is_whole: Whether the response holds the whole object, in place of a refusal (416).
+    """
+
+    def __init__(self, url: str, *, is_whole: bool) -> None:
+        super().__init__(url)
+        self.is_whole: bool = is_whole
 
 
 class UnsizedResponse(Unreachable):
@@ -150,7 +162,7 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
     if status == 404 or (not status and isinstance(error, FileNotFoundError)):
         return _missing_error(error, url, code)
     if (isinstance(error, kinds.NotSupportedError) and "ange" in text) or status == 416:
-        return NoRanges(url)
+        return NoRanges(url, is_whole=status != 416)
     if METADATA in text:
         hint = f"{ENVIRONMENT} For public data, AWS_SKIP_SIGNATURE, GOOGLE_SKIP_SIGNATURE or AZURE_SKIP_SIGNATURE is 'true'."
         expected = "credentials in the environment, or a role of this machine"
@@ -167,6 +179,10 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
         elsewhere = " Or remove it, or pass a list of the URLs to read." if "Encountered object" in text else ""
         hint = f"Rename that object.{elsewhere}"
         return UnsupportedData(where, expected="keys without empty parts, '.' and '..'", found=repr(odd[1]), hint=hint)
+    other = OTHER_RANGE.search(text)
+    if other is not None:
+        expected, found = f"bytes {other[1]} to {other[2]}", f"a response with bytes {other[3]} to {other[4]}"
+        return Unreachable(where, expected=expected, found=found, hint=OTHER_ANSWER)
     expected = "a response with the object" if act == "read" else "the object to be stored"
     kind = UnsizedResponse if NO_LENGTH.search(text) else Unreachable
     return kind(where, expected=expected, found=reason, hint=_hint(text, status))
@@ -202,7 +218,7 @@ def _hint(text: str, status: int) -> str:
         return ENVIRONMENT
     if "timed out" in text or "Timeout" in text or "TimedOut" in text:
         return "HEADRACE_TIMEOUT sets how many seconds a request may take."
-    if OTHER_RANGE.search(text) or NO_LENGTH.search(text):
+    if BAD_RANGE.search(text) or NO_LENGTH.search(text):
         return "Its server does not follow HTTP. Copy the file to this machine."
     if 300 <= status < 500 and status not in LATER:
         return "Look at the URL in a browser, or copy the file to this machine."

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.io.faults import name_in_errors
 from headrace.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, natural_key
-from headrace.io.store.listing import list_below, list_folder, no_listing, objects_exist
+from headrace.io.store.listing import list_below, list_folder, list_tree, no_listing, objects_exist
 from headrace.io.store.upload import (
     check_writable,
     folder_exists_error,
@@ -128,22 +128,28 @@ class _StoreTree:
         self._files: dict[str, list[str]] = {"": []}
         self._folders: dict[str, set[str]] = {"": set()}
         start = len(Url.of(self.root).key) + 1 if Url.of(self.root).key else 0
-        for each in list_below(self.root, most=most):
-            parts = Url.of(each).key[start:].split("/")
-            if all(map(is_visible, parts)):
-                self._add(parts)
+        objects, empty = list_tree(self.root, most=most)
+        for urls, add in ((objects, self._add_file), (empty, self._add_folder)):
+            for each in urls:
+                parts = Url.of(each).key[start:].split("/")
+                if all(map(is_visible, parts)):
+                    add(parts)
         if not self._files[""] and not self._folders[""]:
             raise _no_folder(root)
 
-    def _add(self, parts: list[str]) -> None:
+    def _add_file(self, parts: list[str]) -> None:
         *folders, name = parts
+        self._files[self._add_folder(folders)].append(name)
+
+    def _add_folder(self, folders: list[str]) -> str:
+        """Add a folder and those above it. Returns its path below the root."""
         within = ""
         for folder in folders:
             self._folders[within].add(folder)
             within = f"{within}/{folder}" if within else folder
             self._folders.setdefault(within, set())
             self._files.setdefault(within, [])
-        self._files[within].append(name)
+        return within
 
     def listing(self, folder: str) -> Listing:
         """List the root or a folder below it. Any other folder takes a request."""

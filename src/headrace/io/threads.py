@@ -15,14 +15,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future
-from functools import cache
+from contextlib import ExitStack
+from contextvars import copy_context
+from functools import cache, partial
 from threading import Condition, Thread, current_thread, get_ident, main_thread
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from headrace import _native
+from headrace._optional import JaxSettings, find_loaded
 
-__all__ = ["FORKS", "BackgroundCalls", "ThreadPool", "prefetch", "start_thread"]
+__all__ = ["FORKS", "BackgroundCalls", "ConsumerContext", "ThreadPool", "prefetch", "start_thread"]
 
 
 T = TypeVar("T")
@@ -105,15 +108,56 @@ def _other_threads() -> dict[Thread, Callable[[], object]]:
     return {each: stop for each, stop in dict(_threads).items() if each.ident != get_ident()}
 
 
+class ConsumerContext:
+    """What a loop or a call had set for its own thread when it began: other threads then run its functions as the consumer would.
+
+    That is every ``ContextVar``, NumPy's handling of errors, PyTorch's grad, inference and autocast modes, and the
+    :class:`~headrace._optional.JaxSettings`. Libraries that are not loaded yet have nothing set.
+    """
+
+    def __init__(self) -> None:
+        import numpy as np  # as slow to import as the rest of this package
+
+        self._variables = copy_context()
+        self._numpy, self._errstate = np.geterr(), np.errstate
+        torch, jax = find_loaded("torch", "is_autocast_enabled"), find_loaded("jax", "config")
+        if torch is not None:
+            self._grad, self._inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+            kinds = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+            self._autocast = {kind: torch.get_autocast_dtype(kind) for kind in kinds}
+        self._torch = torch
+        self._jax = jax
+        self._jax_settings = None if jax is None else JaxSettings.read(jax)
+
+    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+        """Call a function in this thread, with these settings."""
+        # A copy for each thread: no two may be in the same context.
+        return self._variables.copy().run(self._enter, partial(function, *args, **kwargs))
+
+    def _enter(self, call: Callable[[], T]) -> T:
+        with ExitStack() as stack:
+            stack.enter_context(self._errstate(**self._numpy))  # A ``ContextVar`` only since NumPy 2.
+            if self._torch is not None:
+                stack.enter_context(self._torch.inference_mode(self._inference))
+                stack.enter_context(self._torch.set_grad_enabled(self._grad))
+                for kind, dtype in self._autocast.items():
+                    stack.enter_context(self._torch.autocast(kind, dtype=dtype))
+            if self._jax_settings is not None:
+                stack.enter_context(self._jax_settings.applied(self._jax))
+            return call()
+
+
 class ThreadPool(Executor):
     """An executor that runs calls inline once the main thread has ended and Python starts no more threads.
 
     Args:
         threads: The most threads.
         thread_name_prefix: For debuggers.
+        context: Runs the calls, where they are a user's functions.
     """
 
-    def __init__(self, threads: int, thread_name_prefix: str = "") -> None:
+    def __init__(self, threads: int, thread_name_prefix: str = "", *, context: ConsumerContext | None = None) -> None:
+        self._context = context
         self._pool: Executor | None = None
         try:
             from concurrent.futures import (
@@ -127,6 +171,8 @@ class ThreadPool(Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run a call in a thread, or here if no thread can start."""
+        if self._context is not None:
+            fn = partial(self._context.run, fn)
         try:
             if self._pool is not None:
                 return self._pool.submit(fn, *args, **kwargs)

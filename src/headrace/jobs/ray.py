@@ -28,7 +28,7 @@ from headrace.io.system import discard_folder, usable_cores
 from headrace.jobs.actors import EventQueue, RemoteActor, node_name, shared_folder_token, size_of_place
 from headrace.jobs.run import TrainingRun, job_of_host
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.tree import LinkedFiles, empty_folders_below, files_below, lay_out, provide
+from headrace.jobs.tree import LinkedFiles, empty_folders_below, files_below, lay_out, log_left_out, provide
 
 __all__ = ["ADDRESSES", "HostWorker", "RayTrainingRun"]
 
@@ -136,6 +136,7 @@ class HostWorker:
         try:
             with self._linked.checked(self._log):
                 self._container.train(replace(self._job, environment=variables))
+            log_left_out(self._job.model_dir, self._log)
         finally:
             if self._faults:
                 raise self._faults[0]

@@ -13,7 +13,16 @@ from headrace.contracts.job import Container, Store, TrainingJob
 from headrace.errors import JobFailed
 from headrace.jobs.record import HostLog, JobRecord
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.tree import LinkedFiles, empty_folders_below, files_below, full_disk_reason, lay_out, pack, provide
+from headrace.jobs.tree import (
+    LinkedFiles,
+    empty_folders_below,
+    files_below,
+    full_disk_reason,
+    lay_out,
+    log_left_out,
+    pack,
+    provide,
+)
 
 __all__ = ["TrainingRun", "job_of_host"]
 
@@ -230,6 +239,8 @@ class TrainingRun:
         for folder in folders:
             if folder.exists() and not folder.is_dir():
                 raise JobFailed(f"AlgorithmError: the model is a folder, but the script has left a file at {folder}")
+        for folder in folders:
+            log_left_out(folder, self._on_line)
         pack({**empty_folders_below(folders), **files_below(folders)}, self._store.resolve(model))
         if self._cause is None:
             self._record.finish("Completed", model=model)

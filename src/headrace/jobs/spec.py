@@ -127,14 +127,14 @@ def _of_channel(channel: Channel) -> Iterator[str]:
     is_augmented = channel.data_type == "AugmentedManifestFile"
     if channel.input_mode != "Pipe":
         if channel.record_wrapper != "None":
-            yield f"record_wrapper={channel.record_wrapper!r} is for input_mode='Pipe', not {channel.input_mode!r}"
+            yield f"the record wrapper {channel.record_wrapper!r} is for input_mode='Pipe', not {channel.input_mode!r}"
         if channel.compression != "None":
             yield f"compression={channel.compression!r} is for input_mode='Pipe', not {channel.input_mode!r}"
         if is_augmented:
             yield f"an augmented manifest is for input_mode='Pipe', not {channel.input_mode!r}"
     if channel.input_mode == "FastFile" and channel.data_type != "S3Prefix":
-        yield f"input_mode='FastFile' is for data_type='S3Prefix', not {channel.data_type!r}"
+        yield f"input_mode='FastFile' is for the data type 'S3Prefix', not {channel.data_type!r}"
     if is_augmented != bool(channel.attribute_names):
-        yield "attribute_names and data_type='AugmentedManifestFile' need each other"
+        yield "attribute_names and the data type 'AugmentedManifestFile' need each other"
     if len(channel.attribute_names) > MOST_ATTRIBUTES:
         yield f"it has {len(channel.attribute_names)} attribute_names; the limit is {MOST_ATTRIBUTES}"

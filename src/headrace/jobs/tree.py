@@ -18,7 +18,7 @@ from typing import Any
 from headrace.contracts.job import Channel, Store, TrainingJob
 from headrace.errors import JobFailed
 from headrace.io.archive.unpack import unpack_into
-from headrace.io.paths import list_files_below
+from headrace.io.paths import leads_back, list_files_below
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec
@@ -35,6 +35,7 @@ __all__ = [
     "full_disk_reason",
     "is_full_disk",
     "lay_out",
+    "log_left_out",
     "pack",
     "parse_values",
     "provide",
@@ -261,6 +262,16 @@ def empty_folders_below(folders: Sequence[Path]) -> dict[str, Path]:
         for parent, names, files in os.walk(folder)
         if not names and not files and Path(parent) != folder
     }
+
+
+def log_left_out(folder: Path, log: Callable[[str], None]) -> None:
+    """Say what in a model no archive keeps: links that lead nowhere, FIFOs, sockets and devices."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not leads_back(Path(parent, name))]
+        for path in (Path(parent, name) for name in names):
+            if not path.is_file():
+                what = "it is neither a file nor a folder" if path.exists() else "it is a link that leads nowhere"
+                log(f"model.tar.gz does not contain {path.relative_to(folder).as_posix()}: {what}")
 
 
 def pack(files: Mapping[str, Path], archive: Path) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from headrace._numbers import fill_masked
-from headrace._optional import require
+from headrace._optional import JaxSettings, require
 from headrace.contracts.values import Ragged
 from headrace.errors import DataError, UnsupportedData, Where
 
-__all__ = ["Arrive", "Convert", "CudaStage", "JaxSettings", "To", "converter", "handover", "jax_putter", "torch_device"]
+__all__ = ["Arrive", "Convert", "CudaStage", "To", "converter", "handover", "jax_putter", "torch_device"]
 
 REGISTERED = 2
 """What ``dtype.isbuiltin`` is for dtypes that another package adds to NumPy, such as bfloat16 of ``ml_dtypes``."""
@@ -99,29 +98,6 @@ def jax_putter(jax: Any, device: Any) -> Callable[[Any], Any]:
             f"device must be a jax.Device, such as jax.devices()[0], or a jax.sharding.Sharding, got {device!r}"
         )
     return lambda array: jax.device_put(array, device)
-
-
-class JaxSettings(NamedTuple):
-    """The settings of JAX that decide what an array becomes. JAX keeps them for each thread."""
-
-    x64: bool
-    """Whether 64-bit numbers stay."""
-    device: Any
-    """The default device; ``None``: JAX's own."""
-
-    @classmethod
-    def read(cls, jax: Any) -> JaxSettings:
-        """Those of this thread."""
-        return cls(jax.config.jax_enable_x64, jax.config.jax_default_device)
-
-    @contextmanager
-    def applied(self, jax: Any) -> Generator[None]:
-        """A context in which this thread has these settings."""
-        enable_x64 = (
-            jax.enable_x64 if hasattr(jax, "enable_x64") else require("jax.experimental", extra="jax").enable_x64
-        )
-        with enable_x64(self.x64), jax.default_device(self.device):
-            yield
 
 
 To = Literal["numpy", "torch", "jax"]

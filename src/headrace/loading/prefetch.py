@@ -9,24 +9,18 @@ job: at the end of an epoch of large batches, a core would be idle for up to a w
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from contextvars import copy_context
 from itertools import chain
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread, main_thread
 from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from headrace import _native
 from headrace._arguments import whole
 from headrace.io.system import as_pool_thread, usable_cores
-from headrace.io.threads import FORKS, start_thread
-from headrace.loading.handover import JaxSettings
+from headrace.io.threads import FORKS, ConsumerContext, start_thread
 from headrace.loading.thread_choice import ThreadChoice
 
 __all__ = ["Prefetcher", "count_threads"]
@@ -83,49 +77,6 @@ def count_threads(threads: int | None) -> int:
     if threads is None:
         return min(max(usable_cores() - 1, 1), MAX_THREADS)
     return whole(threads, "threads")
-
-
-class ConsumerContext:
-    """What a loop had set for its own thread when it began: other threads then run its functions as the consumer would.
-
-    That is every ``ContextVar``, NumPy's handling of errors, PyTorch's grad, inference and autocast modes, and the
-    :class:`~headrace.loading.handover.JaxSettings`. Libraries that are not loaded yet have nothing set.
-    """
-
-    def __init__(self) -> None:
-        self._variables = copy_context()
-        self._numpy = np.geterr()
-        torch, jax = _find_loaded("torch", "is_autocast_enabled"), _find_loaded("jax", "config")
-        if torch is not None:
-            self._grad, self._inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-            kinds = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
-            self._autocast = {kind: torch.get_autocast_dtype(kind) for kind in kinds}
-        self._torch = torch
-        self._jax = jax
-        self._jax_settings = None if jax is None else JaxSettings.read(jax)
-
-    def run(self, function: Callable[..., object], *args: object) -> None:
-        """Call a function in this thread, with these settings."""
-        # A copy for each thread: no two may be in the same context.
-        self._variables.copy().run(self._enter, function, *args)
-
-    def _enter(self, function: Callable[..., object], *args: object) -> None:
-        with ExitStack() as stack:
-            stack.enter_context(np.errstate(**self._numpy))  # A ``ContextVar`` only since NumPy 2.
-            if self._torch is not None:
-                stack.enter_context(self._torch.inference_mode(self._inference))
-                stack.enter_context(self._torch.set_grad_enabled(self._grad))
-                for kind, dtype in self._autocast.items():
-                    stack.enter_context(self._torch.autocast(kind, dtype=dtype))
-            if self._jax_settings is not None:
-                stack.enter_context(self._jax_settings.applied(self._jax))
-            function(*args)
-
-
-def _find_loaded(module: str, name: str) -> Any:
-    """A module that the program has loaded, at least up to this name; ``None`` otherwise."""
-    found = sys.modules.get(module)
-    return found if hasattr(found, name) else None
 
 
 Tasks = SimpleQueue[Task[T] | None]

@@ -17,7 +17,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.io.system import usable_cores
-from headrace.io.threads import ThreadPool
+from headrace.io.threads import ConsumerContext, ThreadPool
 from headrace.sampling.samplers import Shuffled
 from headrace.sources.source import Source
 from headrace.statistics.numbers import Numbers, Summary, Texts
@@ -234,7 +234,7 @@ def _add_picked(
         parts: Iterator[PartialStatistics] = (collect_rows(source, each) for each in stretches)
         _merge(found, parts, advance)
         return
-    with ThreadPool(threads, thread_name_prefix="headrace-stats") as pool:
+    with ThreadPool(threads, thread_name_prefix="headrace-stats", context=ConsumerContext()) as pool:
         for at in range(0, len(stretches), 4 * threads):  # a few at a time: results wait in memory
             _merge(found, pool.map(lambda each: collect_rows(source, each), stretches[at : at + 4 * threads]), advance)
 

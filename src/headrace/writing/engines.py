@@ -14,7 +14,7 @@ from headrace._ray.cluster import Cluster, Shared
 from headrace._ray.connection import connect
 from headrace.io.progress import say
 from headrace.io.system import usable_cores
-from headrace.io.threads import ThreadPool
+from headrace.io.threads import ConsumerContext, ThreadPool
 
 __all__ = ["EngineTask", "On", "RayTasks", "TaskEngine", "Threads", "cores_of", "free_cores_of_node", "open_engine"]
 
@@ -92,7 +92,7 @@ class Threads:
 
     def __init__(self, count: int) -> None:
         self.cores = count
-        self._pool = ThreadPool(count, thread_name_prefix="headrace-work")
+        self._pool = ThreadPool(count, thread_name_prefix="headrace-work", context=ConsumerContext())
         self._waiting: list[Future[Any]] = []
 
     def __enter__(self) -> Self:

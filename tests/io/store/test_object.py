@@ -231,6 +231,66 @@ def test_answers_of_another_place_are_refused(server):
         file.read(9000, 20)
 
 
+@pytest.mark.parametrize(
+    ("start", "stop", "found"),
+    [(9000, 9010, "bytes 9000 to 9010"), (8990, 9010, "bytes 8990 to 9010"), (9000, 9030, "bytes 9000 to 9030")],
+)
+def test_answers_with_another_range_say_which(server, start, stop, found):
+    file = RemoteFile(f"{server.url}/x.bin").known()
+
+    def other(handler):
+        handler.give(206, CONTENT[start:stop], None, f"bytes {start}-{stop - 1}/{len(CONTENT)}")
+        return True
+
+    server.fault = other
+    with pytest.raises(Unreachable, match=f"expected bytes 9000 to 9020, found a response with {found}") as caught:
+        file.read(9000, 20)
+    assert "does not give the bytes that were asked for" in str(caught.value)
+
+
+def test_ranges_shorter_than_they_say_are_refused(server):
+    file = RemoteFile(f"{server.url}/x.bin").known()
+
+    def cut(handler):
+        handler.give(206, CONTENT[9000:9010], None, f"bytes 9000-9019/{len(CONTENT)}")
+        return True
+
+    server.fault = cut
+    with pytest.raises(CorruptFile, match="expected a body of 20 bytes, found 10"):
+        file.read(9000, 20)
+
+
+def test_a_whole_object_in_place_of_a_later_range(server):
+    file = RemoteFile(f"{server.url}/x.bin").known()
+    server.has_ranges = False
+    with pytest.raises(Unreachable, match="expected bytes 9000 to 9020, found a response with the whole object"):
+        file.read(9000, 20)
+
+
+def test_a_range_without_its_place_is_refused(server):
+    file = RemoteFile(f"{server.url}/x.bin").known()
+
+    def give_no_place(handler):
+        handler.give(206, CONTENT[9000:9020])
+        return True
+
+    server.fault = give_no_place
+    with pytest.raises(Unreachable, match=r"Content-Range header not present.* does not follow HTTP"):
+        file.read(9000, 20)
+
+
+def test_a_part_in_place_of_a_file_of_unknown_length_is_refused(plain_server):
+    def give_a_part(handler):
+        handler.send_response(206 if "Range" not in handler.headers else 200)
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.wfile.write(CONTENT[:100])
+
+    plain_server.answer = give_a_part
+    with pytest.raises(Unreachable, match="the response 206"):
+        RemoteFile(f"{plain_server.url}/x.bin").known()
+
+
 @pytest.mark.parametrize("etags", [True, False])
 def test_an_object_that_changes_is_an_error(server, etags):
     server.etags = etags

@@ -261,11 +261,11 @@ def test_one_document_for_several_records_is_reported(joining):
     case = joining("1\n2\n", accept=JSON, join_source="Input")
     reason, _ = case.fault(case.output, json.dumps({"predictions": [1, 2]}, indent=1))
     assert reason.startswith("Failed to parse output from the algorithm as JSON Lines")
-    assert "accept='application/jsonlines'" in reason
+    assert "set accept to application/jsonlines" in reason
     reason, _ = case.fault(case.output, json.dumps({"predictions": [1, 2]}))
     assert (
         reason
-        == "2 records got 1 answers, which cannot be joined (set accept='application/jsonlines', or strategy='SingleRecord')"
+        == "2 records got 1 answers, which cannot be joined (set accept to application/jsonlines, or strategy to SingleRecord)"
     )
 
 

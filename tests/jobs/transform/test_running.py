@@ -132,7 +132,7 @@ def test_a_container_of_a_pipeline_that_fails_is_named(jobs):
 def test_no_two_jobs_have_one_name(jobs):
     jobs.put(a="1\n")
     jobs.run("Echo")
-    with pytest.raises(ValueError, match="names are unique; resume=True continues"):
+    with pytest.raises(ValueError, match="names are unique. Choose another name"):
         jobs.run("Echo")
 
 

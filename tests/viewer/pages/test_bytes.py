@@ -88,13 +88,14 @@ def test_the_code_on_the_page_prints_the_same_bytes(client_for, tmp_path, name, 
     assert capsys.readouterr().out.strip().replace(" ", "") == data(client, "/0/bytes?row=100")["hex"]
 
 
-def test_where_names_the_path_as_it_was_opened(tmp_path, monkeypatch):
-    """The index is kept under the absolute path, and knows that of an earlier call."""
+def test_where_names_the_absolute_path(tmp_path, monkeypatch):
+    """The index is kept under the absolute path, too, and knows that of an earlier call."""
     monkeypatch.chdir(tmp_path)
     for name in ("a.tfrecord", "a.avro", "a.jsonl", "a.csv"):
         hr.write(name, {"x": np.arange(3)})
         path = os.path.join(tmp_path, name)
-        assert [hr.open(each).where(1).path for each in (name, path, name)] == [name, path, name]
+        assert [hr.open(each).where(1).path for each in (name, path, name)] == [path] * 3
+        assert str(hr.open(name).where(1)).startswith(f"{name}, record 1")
 
 
 def test_rows_of_folders_show_the_file_of_the_row(client_for, tmp_path):

@@ -181,7 +181,7 @@ class LinearLearnerContainer:
 
 def _check_hosts(job: TrainingJob) -> None:
     if len(job.hosts) > 1:
-        raise JobFailed("Customer error: linear-learner trains on one machine here; set instance_count=1")
+        raise JobFailed(f"Customer error: linear-learner trains on one machine here, not on {len(job.hosts)}")
 
 
 def _write_failure(job: TrainingJob, reason: str) -> None:

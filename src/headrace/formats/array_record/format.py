@@ -17,7 +17,7 @@ import numpy as np
 from headrace import _native
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
 from headrace.contracts.values import Indices
-from headrace.errors import DataError, Where
+from headrace.errors import DataError, Where, shown_path
 from headrace.formats.array_record.chunks import ChunkReader
 from headrace.formats.array_record.footer import ChunkTable, Footer, chunk_ends, fetch_footers, read_footer
 from headrace.formats.array_record.join import pieces_of_chunks
@@ -225,7 +225,7 @@ class ArrayRecordRecords:
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
-        files = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+        files = shown_path(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"ArrayRecordRecords({files!r})"
 
 

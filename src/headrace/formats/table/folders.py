@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 
 from headrace.contracts.schema import Schema
-from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from headrace.io.folders import AtomicFolder, Listing
 from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
@@ -60,8 +60,15 @@ def class_names(listing: Listing, folders: Callable[[Listing], Sequence[str]]) -
     parent, name = parent_of(listing.folder)
     if not are_splits([name]):
         return tuple(folders(listing))
-    splits = [Listing.of(child_of(parent, other)) for other in Listing.of(parent).folders if are_splits([other])]
-    return tuple(sorted({each for split in splits for each in folders(split)}))
+    splits = [child_of(parent, other) for other in Listing.of(parent).folders if are_splits([other])]
+    return tuple(sorted({each for split in splits for each in folders(_list_split(split))}))
+
+
+def _list_split(folder: str) -> Listing:
+    try:
+        return Listing.of(folder)
+    except NoFiles:  # an empty folder in a store, which only the listing of its parent shows
+        return Listing(folder, (), ())
 
 
 def mark_empty(folder: AtomicFolder, format: str, schema: Schema) -> None:

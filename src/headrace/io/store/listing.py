@@ -25,6 +25,7 @@ __all__ = [
     "is_url_pattern",
     "list_below",
     "list_folder",
+    "list_tree",
     "no_listing",
     "objects_exist",
     "read_journal",
@@ -107,6 +108,25 @@ def list_below(url: str, *, most: int | None = None) -> list[str]:
         Unreachable: The store does not answer.
     """
     return [key for key, _ in run_all(url, [partial(_list_below, url, most)])[0]]
+
+
+def list_tree(url: str, *, most: int | None = None) -> tuple[list[str], list[str]]:
+    """The URLs of all objects below a folder, and of the empty folders that exist only as an object, as consoles make.
+
+    Args:
+        url: The folder.
+        most: Stop after this many objects.
+
+    Raises:
+        NoFiles: There is no such bucket.
+        Unreachable: The store does not answer.
+    """
+    found = run_all(url, [partial(_list_below, url, most)])[0]
+    # obstore drops the / that tells a folder from an empty object, but lists the folders in a folder.
+    above = sorted({parent_of(each)[0] for each, size in found if not size})
+    folders = set(list_folder(*above)[1]) if above else set()
+    markers = [each for each, size in found if not size and each in folders]
+    return [each for each, size in found if size or each not in folders], markers
 
 
 def size_below(url: str) -> int:

@@ -9,7 +9,14 @@ from functools import partial
 from typing import Any
 
 from headrace.errors import CorruptFile, NoFiles, Unreachable, Where
-from headrace.io.faults import NoRanges, UnsizedResponse, as_headrace_error, file_changed_error, has_answer
+from headrace.io.faults import (
+    OTHER_ANSWER,
+    NoRanges,
+    UnsizedResponse,
+    as_headrace_error,
+    file_changed_error,
+    has_answer,
+)
 from headrace.io.store.client import (
     StoreClient,
     client_for,
@@ -157,6 +164,8 @@ async def _start_request(client: StoreClient, ask: RangeRequest) -> Any:
         if ask.stop is None and isinstance(ours, NoRanges):
             raise _whole_refused_error(ask.url) from error
         if ask.version is not None and isinstance(ours, NoRanges):
+            if ours.is_whole:
+                raise _whole_instead_error(ask) from error
             raise _object_changed_error(ask, f"a refusal of bytes {ask.start} to {ask.stop}") from error
         raise ours from error
 
@@ -213,6 +222,7 @@ def stream_plainly(url: str, part_bytes: int) -> Iterator[bytes]:
     try:
         opener = make_opener(OSError)
         with opener.open(Request(escape_url(url)), timeout=request_seconds()) as response:  # noqa: S310 - http(s) alone
+            _check_is_whole(response.status)
             wanted = response.length
             while part := response.read(part_bytes):
                 size += len(part)
@@ -223,6 +233,11 @@ def stream_plainly(url: str, part_bytes: int) -> Iterator[bytes]:
         raise Unreachable(Where(path=url), expected="the whole object", found=found, hint=hint) from error
     if wanted not in (None, size):
         raise _body_cut_off_error(url, 0, wanted, size)
+
+
+def _check_is_whole(status: int) -> None:
+    if status != 200:  # such as 206: a part, although no range was asked for
+        raise OSError(f"the response {status}")
 
 
 def check_unchanged(url: str, version: Version) -> None:
@@ -239,6 +254,12 @@ def _whole_refused_error(url: str) -> Unreachable:
     found = "the response 416 (Range Not Satisfiable), although no range was asked for"
     hint = "Copy the file to this machine."
     return Unreachable(Where(path=url), expected="a response with the object", found=found, hint=hint)
+
+
+def _whole_instead_error(ask: RangeRequest) -> Unreachable:
+    """The error for a server that gave a range before, and now the whole object."""
+    expected, found = f"bytes {ask.start} to {ask.stop}", "a response with the whole object"
+    return Unreachable(Where(path=ask.url), expected=expected, found=found, hint=OTHER_ANSWER)
 
 
 def _body_cut_off_error(url: str, start: int, wanted: int, found: int) -> CorruptFile:

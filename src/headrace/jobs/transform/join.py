@@ -142,7 +142,7 @@ class Joiner:
         except RecordFault as fault:
             hint = ""
             if read_as != format:
-                hint = "; several records need a JSON value on each line: set accept='application/jsonlines'"
+                hint = "; several records need a JSON value on each line: set accept to application/jsonlines"
             raise RecordFault(fault.reason + hint) from fault
         return Content(found.format, found.items, is_whole=found.is_whole and not self._by_line)
 
@@ -151,7 +151,7 @@ def _join(given: Content, answer: Content, *, wants_lines: bool) -> Content:
     if given.is_whole or answer.is_whole:
         return Content(JSON, [_object(_document(given), _document(answer))], is_whole=True)
     if len(given.items) != len(answer.items):
-        hint = " (set accept='application/jsonlines', or strategy='SingleRecord')" if wants_lines else ""
+        hint = " (set accept to application/jsonlines, or strategy to SingleRecord)" if wants_lines else ""
         raise RecordFault(f"{len(given.items)} records got {len(answer.items)} answers, which cannot be joined{hint}")
     if given.format == answer.format == CSV:
         return Content(CSV, [row + more for row, more in zip(given.items, answer.items, strict=True)])

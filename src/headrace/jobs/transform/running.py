@@ -145,7 +145,8 @@ def _claim(files: JobFiles, *, resume: bool) -> None:
         if not resume:
             name = files.folder.name
             raise ValueError(
-                f"the transform job {name!r} already exists: job names are unique; resume=True continues it"
+                f"the transform job {name!r} already exists: job names are unique. Choose another name, "
+                "or continue it: headrace.jobs.transform.transform(..., resume=True)"
             ) from None
 
 
