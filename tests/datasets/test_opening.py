@@ -267,6 +267,25 @@ def test_missing_values_are_counted_sorted_and_filtered(optional):
     assert [int(row["y"]) for row in optional.sort("s", descending=True)] == [3, 2, 1]
 
 
+def test_missing_values_pass_through_functions_and_filters(optional):
+    mapped = optional.map(lambda example: {**example, "y": example["y"] + 1})
+    for indices in ([0, 1, 2], [2, 0, 1], [0]):
+        found, expected = mapped.batch(indices), optional.batch(indices)
+        assert [found[name].tolist() for name in "xs"] == [expected[name].tolist() for name in "xs"]
+    for source in (optional, optional.map(dict)):
+        for text, kept in {"x < y": [3], "x >= y": [2], "s = 'b'": [3], "not x = 3": [1, 3]}.items():
+            picked = source.filter(hr.condition(text))
+            assert [int(example["y"]) for example in picked] == kept, text
+            assert len(picked) == len(kept)
+            assert [int(example["y"]) for example in source if hr.condition(text)(example)] == kept, text
+
+
+def test_a_function_on_missing_values_has_the_schema_of_later_ones(optional):
+    mapped = optional.map(dict)
+    assert mapped.schema == optional.schema
+    assert optional.flat_map(lambda example: [dict(example)]).schema == optional.schema
+
+
 def test_missing_values_have_no_arrow_column_but_others_do(optional):
     with pytest.raises(SchemaMismatch, match=r"expected a value, found None - at record 0.*source\.map"):
         optional.to_arrow()

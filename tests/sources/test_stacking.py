@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.contracts.schema import any_width
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
 from headrace.sources import stacking
-from headrace.sources.stacking import any_width, stack
+from headrace.sources.stacking import stack
 
 
 def test_equal_shapes_become_an_array_and_other_lengths_a_ragged():

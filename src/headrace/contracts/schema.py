@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -15,7 +15,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, Where, did_you_mean
 
-__all__ = ["Schema", "join_even"]
+__all__ = ["Schema", "any_width", "join_even"]
 
 SHOWN = 8
 """Features that a summary names."""
@@ -162,3 +162,24 @@ def join_even(column: Any, shape: tuple[int | None, ...]) -> Any:
         raise ValueError("rows of another shape")
     first = int(column.offsets[0])
     return inner[first : int(column.offsets[-1])].reshape(len(column), length, *inner.shape[1:])
+
+
+def any_width(schema: Schema, names: Iterable[str] | None = None) -> Schema:
+    """A schema in which arrays of text (``U3``) are ``str``, and those of bytes (``S3``) ``bytes``: of any length.
+
+    Lists of text in examples become such arrays, as wide as the longest text so far.
+
+    Args:
+        schema: The schema.
+        names: Only these features.
+    """
+    kinds = {"U": "str", "S": "bytes"}
+    wanted = schema if names is None else set(names)
+    return Schema(
+        {
+            name: Feature(kinds[feature.numpy_dtype.kind], feature.shape)
+            if name in wanted and feature.numpy_dtype.kind in kinds
+            else feature
+            for name, feature in schema.items()
+        }
+    )
