@@ -372,7 +372,7 @@ def _feature_of(column: Any) -> Feature:
 
 
 def widen(schema: Schema, batch: Mapping[str, Any]) -> Schema:
-    """A schema that a batch fits, too: an axis on which the two disagree varies.
+    """A schema that a batch fits, too: an axis on which the two disagree varies, and integers beside floats are ``float64``.
 
     A function of the user gives the values of some sources. Their schema is that of the first example, in which every axis has one length.
 
@@ -383,11 +383,18 @@ def widen(schema: Schema, batch: Mapping[str, Any]) -> Schema:
     found = {}
     for name, feature in schema.items():
         other = None if feature.sparse or feature.dtype == "examples" else _feature_of(batch[name])
-        if other is None or len(other.shape) != len(feature.shape) or not feature.shape:
+        if other is None or len(other.shape) != len(feature.shape):
             found[name] = feature
             continue
         shape = tuple(one if one == two and one else None for one, two in zip(feature.shape, other.shape, strict=True))
         dtype = other.dtype if 0 in feature.shape else feature.dtype  # the first example had no value
+        is_mixed = feature.numpy_dtype.kind in "iu" and other.numpy_dtype.kind == "f" and feature.names is None
+        if is_mixed and 0 not in other.shape and _count_values(batch[name]):
+            dtype = "float64"
         is_same = (dtype, shape) == (feature.dtype, feature.shape)
         found[name] = feature if is_same else Feature(dtype, shape, encoding=feature.encoding, names=feature.names)
     return Schema(found)
+
+
+def _count_values(column: Any) -> int:
+    return _count_values(column.values) if isinstance(column, Ragged) else len(column)
