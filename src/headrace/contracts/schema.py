@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from headrace import _hooks
+from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
-from headrace.errors import NoSuchFeature, Where, did_you_mean
+from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 
-__all__ = ["Schema", "any_width", "join_even"]
+__all__ = ["Schema", "any_width", "join_even", "join_present"]
 
 SHOWN = 8
 """Features that a summary names."""
 SHOWN_CHARACTERS = 60
+MISSING = "No format holds missing values: put others in their place, with source.map(...)."
 
 
 class Schema(Mapping[str, Feature]):
@@ -183,3 +185,24 @@ def any_width(schema: Schema, names: Iterable[str] | None = None) -> Schema:
             for name, feature in schema.items()
         }
     )
+
+
+def join_present(column: Any, name: str) -> Any:
+    """A column of optional values, all of which are there, as a column of those values. Any other column as it is.
+
+    Args:
+        column: The column.
+        name: Its feature, for messages.
+
+    Raises:
+        SchemaMismatch: A value is missing. ``where.record`` is its row.
+    """
+    present = find_present(column)
+    if present is None:
+        return column
+    if len(present) < len(column):
+        row = next(row for row, value in enumerate(column) if value is None)
+        raise SchemaMismatch(Where(record=row, feature=name), expected="a value", found="None", hint=MISSING)
+    values = take_present(column, present)
+    is_ragged = isinstance(values, list) and all(np.shape(value)[1:] == np.shape(values[0])[1:] for value in values)
+    return Ragged.from_list(values) if is_ragged else values

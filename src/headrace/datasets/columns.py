@@ -43,6 +43,10 @@ class WireKey:
         stored: Its type.
         levels: Lengths of the sequences that contain it.
         optional: Whether it may be missing.
+
+    Attributes:
+        optional: Whether it may be missing, and is then stored as no value instead of one.
+        lacks_key: Whether it may be missing, and only its key shows that: an empty array is stored as no value, too.
     """
 
     def __init__(self, key: str, stored: Stored, levels: tuple[Level, ...], *, optional: bool) -> None:
@@ -50,6 +54,7 @@ class WireKey:
         self.stored = stored
         self.levels = levels
         self.optional: bool = optional and not levels and None not in stored.shape
+        self.lacks_key: bool = optional and not levels and None in stored.shape
         if levels and None in stored.shape:
             raise UnsupportedData(
                 Where(feature=key),
@@ -153,7 +158,12 @@ class LeafColumn:
     def is_plain(self) -> bool:
         """Whether the column equals the stored values of the key of that name."""
         is_stored = type(self.feature).decode is Tensor.decode and self.feature.is_as_stored  # type: ignore[attr-defined]
-        return is_stored and len(self.levels) < 2 and not self.keys[0].optional
+        return is_stored and len(self.levels) < 2 and not (self.keys[0].optional or self.lacks_key)
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether :meth:`decode` needs the examples that lack the key of the column."""
+        return self.keys[0].lacks_key
 
     def nested(self, batch: Mapping[str, Any], n: int) -> Nested:
         """The stored values of ``n`` examples."""
@@ -162,15 +172,19 @@ class LeafColumn:
         found = [key.nested(batch, n) for key in self.keys]
         return Nested([part for nested in found for part in nested.parts], found[0].offsets)
 
-    def decode(self, nested: Nested) -> Any:
+    def decode(self, nested: Nested, lacking: Sequence[int] = ()) -> Any:
         """Decode stored values into the column.
+
+        Args:
+            nested: Its stored values.
+            lacking: The examples that lack its key, if that is all that shows a missing value.
 
         Raises:
             DataError: A value cannot be decoded. Names the feature and the position of the example.
         """
         self._check_lengths(nested)
         try:
-            return self._decode_leaf(nested)
+            return self._present(nested, lacking) if self.lacks_key else self._decode_leaf(nested)
         except DataError as error:
             record = None if error.where.record is None else nested.record_of(error.where.record)
             raise error.relocated(Where(record=record, feature=self.name)) from error.__cause__
@@ -227,13 +241,21 @@ class LeafColumn:
             alone = np.flatnonzero(other.lengths != lengths)
             if len(alone):
                 raise self.feature.misfit("only a part of one", record=int(alone[0]))
-        there = np.flatnonzero(lengths)
+        return self._objects([part.values for part in nested.parts], np.flatnonzero(lengths), len(lengths))
+
+    def _present(self, nested: Nested, lacking: Sequence[int]) -> npt.NDArray[Any]:
+        """The same for arrays of varying length."""
+        there = np.delete(np.arange(len(nested)), np.asarray(lacking, np.int64))
+        return self._objects(nested.take(there).parts, there, len(nested))
+
+    def _objects(self, parts: list[Any], there: npt.NDArray[np.int64], n: int) -> npt.NDArray[Any]:
+        """Values of the examples ``there``, decoded, as objects among ``n`` of which the others are ``None``."""
         try:
-            values = self.feature.decode([part.values for part in nested.parts])
+            values = self.feature.decode(parts)
         except DataError as error:
             record = None if error.where.record is None else int(there[error.where.record])
             raise error.relocated(Where(record=record)) from error.__cause__
-        column = np.full(len(lengths), None, object)
+        column = np.full(n, None, object)
         for position, value in zip(there, values, strict=True):
             column[position] = value
         return column

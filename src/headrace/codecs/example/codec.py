@@ -18,7 +18,7 @@ from headrace.codecs.example.columns import CONTEXT, FLOAT, INT, Column, Spec, c
 from headrace.codecs.example.keys import KeyedColumn, keyed_column_of
 from headrace.codecs.values import add_axes, all_faults, refuse_missing
 from headrace.contracts.feature import Feature
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, join_present
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
@@ -181,7 +181,7 @@ class ExampleCodec:
         encoded = [
             part
             for column in self._columns
-            for part in column.encoded(add_axes(batch[column.name], column.feature.shape), n)
+            for part in column.encoded(add_axes(join_present(batch[column.name], column.name), column.feature.shape), n)
         ]
         try:
             return _native.encode_examples(encoded, n, head, tail, align)
