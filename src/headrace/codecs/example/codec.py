@@ -75,7 +75,8 @@ class ExampleCodec:
             (column, self._is_plain and isinstance(column, Column) and column.direct) for column in self._columns
         ]
         self._shared = _first_shared(self._columns)
-        self._decoder = _native.ExampleDecoder(self._specs, sorted(self.lists - self.shared))
+        features_only = {key for key, _, _, is_list, _ in self._specs if not is_list} - self.lists
+        self._decoder = _native.ExampleDecoder(self._specs, self.lists - self.shared, features_only)
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
         """Decode ``n`` payloads.
