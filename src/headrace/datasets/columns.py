@@ -43,10 +43,6 @@ class WireKey:
         stored: Its type.
         levels: Lengths of the sequences that contain it.
         optional: Whether it may be missing.
-
-    Attributes:
-        optional: Whether it may be missing, and is then stored as no value instead of one.
-        lacks_key: Whether it may be missing, and only its key shows that: an empty array is stored as no value, too.
     """
 
     def __init__(self, key: str, stored: Stored, levels: tuple[Level, ...], *, optional: bool) -> None:
@@ -54,6 +50,7 @@ class WireKey:
         self.stored = stored
         self.levels = levels
         self.optional: bool = optional and not levels and None not in stored.shape
+        # Only the key shows that an array of varying length is missing: an empty one has no values either.
         self.lacks_key: bool = optional and not levels and None in stored.shape
         if levels and None in stored.shape:
             raise UnsupportedData(
@@ -217,7 +214,7 @@ class LeafColumn:
     def _varying(self, values: Any, nested: Nested) -> Any:
         """Group arrays by example: as one array if their shapes agree, else as a list."""
         if len(nested.offsets) > 1:
-            column: Any = as_cells(values) if isinstance(values, list) else _cells(values)
+            column: Any = as_cells(list(values))
             for offsets in reversed(nested.offsets):
                 column = Ragged(column, offsets)
             return column
@@ -259,14 +256,6 @@ class LeafColumn:
         for position, value in zip(there, values, strict=True):
             column[position] = value
         return column
-
-
-def _cells(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert the rows of an array to objects."""
-    cells = np.empty(len(values), object)
-    for position in range(len(values)):
-        cells[position] = values[position]
-    return cells
 
 
 class Steps(Sequence[Any]):

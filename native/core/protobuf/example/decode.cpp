@@ -210,9 +210,7 @@ class Run {
         const auto k = static_cast<std::size_t>(place->second);
         if (!decoder_.specs_[k].sole) return;
         lists_[k].clear();
-        entry_.each_value([&](Part value) {
-            if (!value.bytes.empty()) lists_[k].push_back(value);
-        });
+        entry_.each_value([&](Part value) { walk_fields(value, 1, [&](Part step) { lists_[k].push_back(step); }); });
     }
 
     void put_feature(std::size_t k, std::size_t i) {

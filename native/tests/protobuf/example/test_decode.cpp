@@ -137,7 +137,7 @@ void steps_are_not_lost_where_features_are_wanted() {
     const std::string flat = field(1, entry("i", integers({1, 2})));
     const std::string empty = field(1, entry("i", integers({})));
     const std::string steps = field(2, entry("i", field(1, integers({3}))));
-    const std::string no_steps = field(2, entry("i", {}));
+    const std::string no_steps = field(2, entry("i", field(3, "of another field")));
     const std::string other = field(2, entry("k", field(1, integers({3}))));
     example::Spec wanted = spec("i", Kind::int64, -1);
     const auto decode = [&](const std::vector<std::string>& payloads, bool sole) {
