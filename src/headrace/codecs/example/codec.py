@@ -16,9 +16,9 @@ from headrace import _native
 from headrace._faults import describe, describe_payload
 from headrace.codecs.example.columns import CONTEXT, FLOAT, INT, Column, Spec, column_of
 from headrace.codecs.example.keys import KeyedColumn, keyed_column_of
-from headrace.codecs.values import add_axes, all_faults, refuse_missing
+from headrace.codecs.values import all_faults, refuse_missing, shape_column
 from headrace.contracts.feature import Feature
-from headrace.contracts.schema import Schema, join_present
+from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
@@ -182,7 +182,7 @@ class ExampleCodec:
         encoded = [
             part
             for column in self._columns
-            for part in column.encoded(add_axes(join_present(batch[column.name], column.name), column.feature.shape), n)
+            for part in column.encoded(shape_column(batch[column.name], column.feature, column.name), n)
         ]
         try:
             return _native.encode_examples(encoded, n, head, tail, align)

@@ -17,8 +17,8 @@ from headrace import _native
 from headrace._faults import describe, describe_payload
 from headrace.codecs.sagemaker_record.columns import BYTES, NOTHING, Place, RecordColumn, column_of, place_of
 from headrace.codecs.sagemaker_record.infer import explain
-from headrace.codecs.values import add_axes, all_faults, refuse_missing
-from headrace.contracts.schema import Schema, join_present
+from headrace.codecs.values import all_faults, refuse_missing, shape_column
+from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.io.system import spare_cores
@@ -122,8 +122,7 @@ class SageMakerRecordCodec:
         """
         refuse_missing(self.schema, batch)
         columns = [
-            column.encoded(add_axes(join_present(batch[column.name], column.name), column.feature.shape), n)
-            for column in self._columns
+            column.encoded(shape_column(batch[column.name], column.feature, column.name), n) for column in self._columns
         ]
         try:
             return _native.encode_records(columns, n, head, tail, align)
