@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "check_callable",
     "check_fill",
     "check_integers",
     "check_offsets",
@@ -238,3 +239,15 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
         return np.dtype(found)
     # bfloat16 has the range of float32. JAX adds one of another kind to NumPy's dtypes.
     return np.dtype(np.complex64 if getattr(dtype, "is_complex", False) else np.float32)
+
+
+def check_callable(given: Any, name: str) -> Any:
+    """The argument, if it can be called.
+
+    Raises:
+        TypeError: It cannot.
+    """
+    if not callable(given):
+        hint = f": write filter(hr.condition({given!r}))" if isinstance(given, str) and name == "predicate" else ""
+        raise TypeError(f"{name} must be a function of an example, got {given!r:.80}{hint}")
+    return given

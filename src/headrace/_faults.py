@@ -177,6 +177,15 @@ def _describe_flat(error: NativeFault, where: Where) -> DataError:
     )
 
 
+def _describe_steps(_error: NativeFault, where: Where) -> DataError:
+    return SchemaMismatch(
+        where,
+        expected="a feature, as the schema says",
+        found="a feature list of that name",
+        hint="Pass a schema= with steps=True, or infer it from all records: headrace.Schema.infer(path, most=None).",
+    )
+
+
 _DESCRIPTIONS: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "truncated": _describe_truncation,
     "length_checksum": _describe_checksum("length"),
@@ -195,4 +204,5 @@ _DESCRIPTIONS: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "changed": _describe_change,
     "wrong_shape": _describe_wrong_shape,
     "flat": _describe_flat,
+    "steps": _describe_steps,
 }

@@ -791,9 +791,9 @@ def read_ranges(fds: list[int], which: numpy.typing.NDArray[numpy.int32] | None,
 class ExampleDecoder:
     """Decodes tf.train.Example and SequenceExample payloads into columns."""
 
-    def __init__(self, specs: list[tuple[str, int, int, bool, Any]], sole: list[str] = []) -> None:
+    def __init__(self, specs: list[tuple[str, int, int, bool, Any]], sole: set[str] | frozenset[str] = frozenset(), sole_features: set[str] | frozenset[str] = frozenset()) -> None:
         """
-        Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a feature list, default or None). A feature that has the name of a feature list in `sole`, which is not there, is a fault.
+        Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a feature list, default or None). A feature that has the name of a feature list in `sole`, which is not there, is a fault, and so is a feature list with steps that has the name of one of `sole_features`.
         """
 
     def decode(self, spans: Spans) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:

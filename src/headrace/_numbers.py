@@ -39,6 +39,7 @@ MOST_EXACT = 1 << 53
 """Every integer up to here is a float64."""
 SAFE = frozenset({np.ndarray, bool, int, float})
 """What becomes an array unchanged, unlike lists."""
+VALUES = (np.generic, np.ndarray)
 MASKED = frozenset({np.ma.MaskedArray, type(np.ma.masked)})
 """Arrays from which ``np.asarray`` takes what they hide."""
 UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
@@ -139,7 +140,7 @@ def find_present(column: Any) -> npt.NDArray[np.int64] | None:
     if type(column) is not np.ndarray or column.dtype != object or column.ndim != 1 or not len(column):
         return None
     is_present = np.fromiter((value is not None for value in column), bool, len(column))
-    is_whole = bool(is_present.all()) and not isinstance(column[0], (np.generic, np.ndarray))
+    is_whole = bool(is_present.all()) and not (isinstance(column[0], VALUES) or hasattr(column[0], "is_text"))
     return None if is_whole else np.flatnonzero(is_present)
 
 

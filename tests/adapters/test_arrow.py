@@ -245,7 +245,7 @@ def test_blocks_with_too_much_text_are_divided(monkeypatch, most):
     ("first", "later"),
     [
         (np.int8(1), np.int64(300)),
-        (np.int64(0), 0.7),
+        (np.int64(2**53 + 1), 0.7),
         (1, 2**64 - 1),
         (np.float32(1), 1e300),
         (np.True_, 2),

@@ -226,3 +226,28 @@ def test_rows_of_rows_without_any_text_come_back(is_text):
     again = from_pandas(to_pandas(source))
     assert again.schema["x"].dtype == ("str" if is_text else "bytes")
     assert again.batch([0, 1])["x"].to_list() == [[[]], [[]]]
+
+
+@pytest.mark.parametrize("dtype", ["str", "bytes", "int64", "float32", "bool", "M8[us]"])
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_rows_of_rows_can_be_written_to_parquet(tmp_path, dtype, is_empty):
+    value = {"str": "a", "bytes": b"b"}.get(dtype)
+    values = [] if is_empty else [value] * 2
+    if value is None:
+        flat = np.ones(len(values), dtype)
+    else:
+        flat = hr.Strings.from_values(values, is_text=dtype == "str")
+    rows = hr.Ragged(flat, np.array([0, len(flat), len(flat)]))
+    source = hr.ColumnSource({"x": hr.Ragged(rows, np.array([0, 1, 2, 2]))})
+    frame = to_pandas(source)
+    assert [len(cell) for cell in frame["x"]] == [1, 1, 0]
+    frame.to_parquet(tmp_path / "x.parquet")
+    for found in (hr.open(tmp_path / "x.parquet"), from_pandas(frame)):
+        assert found.schema["x"] == hr.Feature(dtype, (None, None))
+        assert found.batch([0, 1, 2])["x"].to_list() == source.batch([0, 1, 2])["x"].to_list()
+
+
+def test_rows_of_rows_that_arrow_has_no_type_for_are_cells():
+    rows = hr.Ragged(np.array([1j, 2]), np.array([0, 1, 2]))
+    frame = to_pandas(hr.ColumnSource({"x": hr.Ragged(rows, np.array([0, 2]))}))
+    assert frame["x"][0].to_list() == [[1j], [2]]

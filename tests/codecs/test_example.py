@@ -664,3 +664,39 @@ def test_features_whose_own_name_begins_with_context(tmp_path):
     assert [bytes(record) for record in hr.records(tmp_path / "y.tfrecord")] == [
         bytes(record) for record in hr.records(path)
     ]
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [Feature("int64", (None,)), Feature("int64", default=7), Feature("str", (None,)), Feature("float32", (2,))],
+)
+def test_steps_are_not_lost_where_a_feature_is_wanted(tmp_path, feature):
+    """They were read as no values, or as the default."""
+    value = {"int64": ints, "str": texts, "float32": floats}[feature.dtype]
+    values = [b"x", b"y"] if feature.is_text else [1, 2]
+    flat = example({"a": value(*values[: feature.count if feature.count >= 0 else None])})
+    stepped = example({}, {"a": [value(values[0])]})
+    one = codec(a=feature)
+    for before in (
+        [],
+        [flat],
+        [flat, example({"a": value(*values[:1] * max(feature.count, 1))}, {"b": [ints(1)]})] * 5,
+    ):
+        for _ in range(2):  # again, when the decoder has learned what records look like
+            with pytest.raises(SchemaMismatch, match="expected a feature, .* found a feature list") as caught:
+                one.decode_batch(spans(*before, stepped, flat))
+            assert (caught.value.where.record, caught.value.where.feature) == (len(before), "a")
+    # values beside the list, and a list without steps, lose nothing
+    both = example({"a": value(*values[: feature.count if feature.count >= 0 else None])}, {"a": [ints(3)]})
+    assert np.array_equal(one.decode(both)["a"], one.decode(flat)["a"])
+    if feature.count < 0:
+        assert len(one.decode(example({}, {"a": []}))["a"]) == 0
+    # a feature that other records have beside the list has another name
+    context = ExampleCodec(Schema({"context/a": Feature("int64", (None,))}), lists=frozenset({"a"}))
+    assert len(context.decode(stepped)["context/a"]) == 0
+    path = tmp_path / "x.tfrecord"
+    hr.write_records(path, [flat] * 300 + [stepped])
+    source = hr.open(path, schema={"a": feature})
+    with pytest.raises(SchemaMismatch, match="x.tfrecord, record 300, .*feature 'a'.*steps=True"):
+        source.batch([0, 300])
+    assert len(hr.verify(path, schema={"a": feature}).faults) == 1

@@ -55,6 +55,8 @@ def expected(payload, key, kind, *, in_lists=False):
     """What native code must give: values, or the class of the error."""
     try:
         found = tf_example.look_up(payload, key.encode(), in_lists=in_lists)
+        if not in_lists and not (found or ABSENT)[0] and tf_example.look_up(payload, key.encode(), in_lists=True):
+            return SchemaMismatch  # its values are the steps of a feature list
     except Malformed:
         return CorruptRecord
     rows = (found or []) if in_lists else [found or ABSENT]

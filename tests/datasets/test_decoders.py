@@ -79,6 +79,9 @@ KINDS = {
         [[{"a": j, "i": image(j)} for j in range(i)] for i in (1, 0, 2)],
     ),
     "perhaps": (Scalar("int32", optional=True), [5, None, 3]),
+    "perhaps a list": (Tensor(shape=(None,), dtype="int32", optional=True), [[1, 2], None, []]),
+    "perhaps texts": (Tensor(shape=(None,), dtype="string", optional=True), [None, ["a"], []]),
+    "perhaps rows": (Tensor(shape=(2, None), dtype="float32", optional=True), [ones(2, 3), None, ones(2, 0)]),
     "perhaps squares": (
         Tensor(shape=(None, None), dtype="int16", encoding="bytes", optional=True),
         [ones(2, 3), None, ones(1, 1)],

@@ -14,7 +14,7 @@ from headrace import _native
 from headrace.datasets import data_source
 from headrace.datasets.building import DatasetBuilder
 from headrace.datasets.codec import FeaturesEncoder
-from headrace.datasets.features import ClassLabel, Dataset, FeaturesDict, Image, Scalar
+from headrace.datasets.features import ClassLabel, Dataset, FeaturesDict, Image, Scalar, Tensor
 from headrace.errors import CorruptFile, CorruptRecord, NoFiles, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfds"
@@ -265,6 +265,70 @@ def test_missing_values_are_counted_sorted_and_filtered(optional):
     assert len(optional.filter(hr.condition("x > 1"))) == 1
     assert [int(row["y"]) for row in optional.sort("x")] == [3, 2, 1]
     assert [int(row["y"]) for row in optional.sort("s", descending=True)] == [3, 2, 1]
+
+
+def test_missing_values_pass_through_functions_and_filters(optional):
+    mapped = optional.map(lambda example: {**example, "y": example["y"] + 1})
+    for indices in ([0, 1, 2], [2, 0, 1], [0]):
+        found, expected = mapped.batch(indices), optional.batch(indices)
+        assert [found[name].tolist() for name in "xs"] == [expected[name].tolist() for name in "xs"]
+    for source in (optional, optional.map(dict)):
+        for text, kept in {"x < y": [3], "x >= y": [2], "s = 'b'": [3], "not x = 3": [1, 3]}.items():
+            picked = source.filter(hr.condition(text))
+            assert [int(example["y"]) for example in picked] == kept, text
+            assert len(picked) == len(kept)
+            assert [int(example["y"]) for example in source if hr.condition(text)(example)] == kept, text
+
+
+def test_a_function_on_missing_values_has_the_schema_of_later_ones(optional):
+    mapped = optional.map(dict)
+    assert mapped.schema == optional.schema
+    assert optional.flat_map(lambda example: [dict(example)]).schema == optional.schema
+
+
+@pytest.fixture
+def lists(tmp_path):
+    """Arrays of varying length: one missing, one empty."""
+    rows = [{"v": None, "t": [], "y": 1}, {"v": [], "t": None, "y": 2}, {"v": [4, 5], "t": ["a"], "y": 3}]
+    features = {
+        "v": Tensor(shape=(None,), dtype="int64", optional=True),
+        "t": Tensor(shape=(None,), dtype="string", optional=True),
+        "y": "int64",
+    }
+    made = DatasetBuilder(name="o", features=features, splits={"train": rows}, shuffled=False)
+    made.download_and_prepare(data_dir=tmp_path / "made", progress=False)
+    return data_source("o", "train", data_dir=tmp_path / "made")
+
+
+def plain(value):
+    return None if value is None else value.tolist()
+
+
+def test_missing_arrays_of_varying_length_are_missing_and_empty_ones_empty(lists):
+    assert (lists.schema["v"].shape, lists.schema["t"].shape) == ((None,), (None,))
+    for source in (lists, lists.map(dict), lists.select("v", "t"), lists[::-1][::-1]):
+        batch = source.batch([2, 0, 1])
+        assert [plain(value) for value in batch["v"]] == [[4, 5], None, []]
+        assert [plain(value) for value in batch["t"]] == [[b"a"], [], None]
+        assert [plain(example["v"]) for example in source] == [None, [], [4, 5]]
+        assert plain(source[0]["v"]) is None
+    found = hr.stats(lists).features
+    assert (found["v"].values, found["v"].empty) == (2, 2)
+    for text, kept in {"v = 5": [3], "length(v) = 0": [1, 2], "v[0] > y": [3], "t = 'a'": [3], "'a'": [3]}.items():
+        assert [int(example["y"]) for example in lists.filter(hr.condition(text))] == kept, text
+        assert [int(row["y"]) for row in lists if hr.condition(text)(row)] == kept, text
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.recordio", "x.parquet", "x.jsonl", "x.avro", "x.tar"])
+def test_arrays_that_may_be_missing_are_written_where_they_are_there(lists, tmp_path, name):
+    source = lists.select("v")
+    assert hr.convert(source[1:], tmp_path / name).examples == 2
+    assert hr.open(tmp_path / name).batch([0, 1])["v"].to_list() == [[], [4, 5]]
+    with pytest.raises(SchemaMismatch, match=r"expected a value, found None - at .*record 0.*feature 'v'.*source\.map"):
+        hr.convert(source, tmp_path / f"gap {name}")
+    assert source[1:].cache(tmp_path / "stored", key="1").batch([0, 1])["v"].to_list() == [[], [4, 5]]
+    with pytest.raises(SchemaMismatch, match="expected a value, found None"):
+        source.cache(tmp_path / "stored", key="2")
 
 
 def test_missing_values_have_no_arrow_column_but_others_do(optional):

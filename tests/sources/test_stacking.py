@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.contracts.schema import any_width
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
 from headrace.sources import stacking
-from headrace.sources.stacking import any_width, stack
+from headrace.sources.stacking import schema_of, stack, widen
 
 
 def test_equal_shapes_become_an_array_and_other_lengths_a_ragged():
@@ -209,3 +210,43 @@ def test_a_batch_of_transposed_arrays_keeps_each_together(shape):
         batch = stack([{"a": row} for row in rows])["a"]
         wanted = np.stack(rows)
         assert (batch.strides, batch.tolist()) == (wanted.strides, wanted.tolist())
+
+
+def test_none_is_a_missing_value():
+    found = stack([{"s": None, "x": None, "v": None}, {"s": "a", "x": np.int64(3), "v": [1, 2]}])
+    assert (found["s"].tolist(), found["x"].tolist()) == ([None, "a"], [None, 3])
+    assert (found["v"][0], found["v"][1].tolist()) == (None, [1, 2])
+    schema = hr.Schema({"s": hr.Feature("str"), "x": hr.Feature("int64"), "v": hr.Feature("int64", (2,))})
+    assert schema_of(found) == schema
+    with pytest.raises(hr.SchemaMismatch, match=r"text, as before, found int 1 - at record 2, feature 'x'"):
+        stack([{"x": None}, {"x": "a"}, {"x": 1}])
+
+
+@pytest.mark.parametrize(
+    ("kept", "added", "dtype"),
+    [
+        ([1, 2], [0.5, 1], "float64"),
+        ([[1], [2]], [[0.5], [1]], "float64"),
+        ([[1], [2, 3]], [[0.5], [1, 2]], "float64"),
+        ([0.5, 1], [1, 2], "float64"),
+        (np.zeros(2, np.float32), [1, 2], "float32"),
+        ([[1], [2, 3]], [[], []], "int64"),
+        ([True, False], [0.5, 1], "bool"),
+    ],
+)
+def test_integers_beside_floats_become_floats(kept, added, dtype):
+    first, second = (stack([{"x": value} for value in values]) for values in (kept, added))
+    assert widen(schema_of(first), second)["x"].dtype == dtype
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.jsonl@2", "x.tfrecord", "x.avro"])
+def test_a_function_that_gives_integers_and_floats_writes_floats(tmp_path, name):
+    source = hr.ColumnSource({"at": np.arange(40)})
+    mapped = source.map(lambda example: {"x": [1, 2.5][: 1 + example["at"] % 2], "y": 1 if example["at"] < 20 else 0.5})
+    hr.write(tmp_path / name, mapped)
+    found = hr.open(tmp_path / name).batch([0, 1, 39])
+    assert (found["x"].to_list(), found["y"].tolist()) == ([[1], [1, 2.5], [1, 2.5]], [1, 1, 0.5])
+    assert mapped.to_arrow()["y"].to_pylist() == [1.0] * 20 + [0.5] * 20
+    large = source.map(lambda example: {"y": 2**53 + 1 if example["at"] < 20 else 0.5})
+    with pytest.raises(hr.SchemaMismatch, match="9007199254740993"):
+        hr.write(tmp_path / f"large {name}", large)

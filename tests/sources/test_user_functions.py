@@ -328,3 +328,46 @@ def test_a_batch_of_empty_lists_has_the_dtype_of_the_first_example(items):
     padded = [batch["t"].tolist() for batch in hr.Loader(text, 1, map_batch=hr.Pad("t", length=2))]
     assert padded[:3] == [[["a", ""]], [["a", "a"]], [["", ""]]]
     assert source.map(lambda _: {"t": []}).batch([1])["t"].dtype == np.float64
+
+
+EMPTY_FIRST = [
+    ([[], [2**60 + 1], [3]], hr.Feature("int64", (None,))),
+    ([[], [], [0.5, 1]], hr.Feature("float64", (None,))),
+    ([[], ["a"], ["b", "c"]], hr.Feature("U1", (None,))),
+    ([[], [[1, 2]], []], hr.Feature("int64", (None, 2))),
+    ([[[]], [[1]], [[2, 3]]], hr.Feature("int64", (None, None))),
+    ([[], [], []], hr.Feature("float64", (0,))),
+]
+
+
+@pytest.mark.parametrize(("items", "feature"), EMPTY_FIRST)
+def test_an_empty_list_does_not_decide_the_type(items, feature):
+    source = hr.ColumnSource({"at": np.arange(len(items))})
+    mapped = source.map(lambda example: {"x": items[example["at"]], "y": 1})
+    flat = source.flat_map(lambda example: [{"x": items[example["at"]], "y": 1}])
+    for made in (mapped, flat):
+        assert made.schema == hr.Schema({"x": feature, "y": hr.Feature("int64")})
+        assert {np.asarray(made[at]["x"]).dtype for at in range(len(items))} == {feature.numpy_dtype}
+
+
+def test_only_a_first_example_without_a_type_makes_the_schema_ask_others():
+    calls = []
+
+    def function(example, least):
+        calls.append(int(example["at"]))
+        if example["at"] > 500:
+            raise ValueError("far")
+        return {"x": [1] * int(example["at"] >= least)}
+
+    source = hr.ColumnSource({"at": np.arange(1000)})
+    for least, most in ((0, 1), (3, 5), (10**6, 257)):
+        calls.clear()
+        assert list(source.map(lambda example, least=least: function(example, least)).schema) == ["x"]
+        assert len(calls) <= most
+
+
+def test_the_schema_does_not_fail_where_a_later_example_does():
+    def function(example):
+        return {"x": [] if example["at"] == 0 else 1 / 0}
+
+    assert hr.ColumnSource({"at": np.arange(3)}).map(function).schema["x"].shape == (0,)

@@ -22,6 +22,7 @@ const char* name_of(Fault fault) {
     case Fault::changed: return "changed";
     case Fault::wrong_shape: return "wrong_shape";
     case Fault::flat: return "flat";
+    case Fault::steps: return "steps";
     }
     return "unknown";
 }

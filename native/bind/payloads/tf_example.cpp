@@ -194,21 +194,22 @@ void register_tf_example(nb::module_& module) {
                             "Decodes tf.train.Example and SequenceExample payloads into columns.")
         .def(
             "__init__",
-            [](HeldDecoder* self, nb::list specs, nb::list sole) {
+            [](HeldDecoder* self, nb::list specs, nb::object sole, nb::object sole_features) {
                 std::vector<example::Spec> all;
                 for (nb::handle spec : specs) {
                     all.push_back(spec_of(spec));
                     const nb::object name = nb::cast<nb::tuple>(spec)[0];
-                    all.back().sole = all.back().list && nb::cast<bool>(sole.attr("__contains__")(name));
+                    const nb::object& names = all.back().list ? sole : sole_features;
+                    all.back().sole = nb::cast<bool>(names.attr("__contains__")(name));
                 }
                 new (self) HeldDecoder{example::Decoder(std::move(all)), nullptr};
             },
-            nb::arg("specs"), nb::arg("sole") = nb::list(),
-            nb::sig("def __init__(self, specs: list[tuple[str, int, int, bool, typing.Any]], sole: list[str] = []) -> "
-                    "None"),
+            nb::arg("specs"), nb::arg("sole") = nb::tuple(), nb::arg("sole_features") = nb::tuple(),
+            nb::sig("def __init__(self, specs: list[tuple[str, int, int, bool, typing.Any]], sole: set[str] | "
+                    "frozenset[str] = frozenset(), sole_features: set[str] | frozenset[str] = frozenset()) -> None"),
             "Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a "
             "feature list, default or None). A feature that has the name of a feature list in `sole`, which is not "
-            "there, is a fault.")
+            "there, is a fault, and so is a feature list with steps that has the name of one of `sole_features`.")
         .def("decode", guarded(&decode), nb::arg("spans"),
              nb::sig(
                  "def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "

@@ -30,6 +30,7 @@ enum class Fault : std::uint8_t {
     changed,          ///< The bytes changed while they were read: `expected` bytes or values were there before.
     wrong_shape,      ///< A feature has another shape, or is dense instead of sparse or sparse instead of dense.
     flat,             ///< A feature has no steps, but flat values (`found` is their kind).
+    steps,            ///< A feature has no flat values, but steps.
 };
 
 /// The only exception that core throws. Offsets count from the start of the caller's bytes.

@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.codecs.fit import fit_column
 from headrace.contracts.feature import Feature
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, any_width
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
@@ -32,7 +32,7 @@ from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import MISSING_HINT, BadValue
 from headrace.sources.node import Node
 from headrace.sources.source import Source
-from headrace.sources.stacking import any_width, widen
+from headrace.sources.stacking import widen
 
 __all__ = ["ArrowNode", "check_source", "find_schema", "from_arrow", "read_columns", "to_arrow", "to_reader"]
 

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from headrace._numbers import to_array
-from headrace._optional import require
+from headrace._optional import available, require
 from headrace.adapters.arrow import check_source, from_arrow
 from headrace.contracts.feature import Feature
+from headrace.contracts.schema import any_width
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
+from headrace.formats.table.values import BadValue
 from headrace.sources.source import Source
-from headrace.sources.stacking import stack
+from headrace.sources.stacking import schema_of, stack
 
 __all__ = ["from_pandas", "to_pandas"]
 
@@ -26,8 +28,9 @@ def to_pandas(source: Source) -> Any:
 
     Returns:
         Numbers as a column of their dtype; text as pandas' ``str``, held by Arrow, or as objects in pandas 2 or without pyarrow;
-        ``bytes`` as objects; features of several values as a column of arrays. Labels become a categorical column where every value
-        has a name.
+        ``bytes`` as objects; features of several values as a column of arrays, and rows of rows as Arrow's lists of lists, which cells
+        are, too (without pyarrow, as a column of :class:`~headrace.Ragged`). Labels become a categorical column where every value has a
+        name.
 
     Raises:
         MissingExtra: pandas is not installed.
@@ -52,11 +55,25 @@ def _series(pandas: Any, column: Any, feature: Feature) -> Any:
         if names is not None and column.dtype.kind in "iu" and ((column >= 0) & (column < len(names))).all():
             return pandas.Series(pandas.Categorical.from_codes(column, categories=list(names)))
         return pandas.Series(column, dtype=None if column.dtype.kind in "mM" else column.dtype)  # days: pandas has none
+    if isinstance(column, Ragged) and isinstance(column.values, Ragged) and available("pyarrow"):
+        lists = _lists_of_lists(pandas, column)
+        if lists is not None:
+            return lists
     values = np.empty(column.shape[0] if hasattr(column, "shape") else len(column), object)
     for row in range(len(values)):
         cell = column[row]
         values[row] = np.asarray(cell) if isinstance(cell, Strings) else cell  # pandas and Parquet know no others
     return pandas.Series(values)
+
+
+def _lists_of_lists(pandas: Any, column: Ragged) -> Any:
+    """Rows of rows with their type, which objects would not have where all rows are empty. ``None`` if Arrow has no such type."""
+    feature = any_width(schema_of({"": column}))[""]
+    try:
+        array = column_to_arrow(column, feature)
+    except (BadValue, UnsupportedData, TypeError, ValueError):
+        return None
+    return pandas.Series(pandas.array(array, dtype=pandas.ArrowDtype(array.type)))
 
 
 def _text_dtype(pandas: Any) -> Any:

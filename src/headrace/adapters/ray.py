@@ -16,11 +16,10 @@ from headrace.adapters.ray_blocks import check_storable
 from headrace.adapters.ray_sources import SharedSource, read_rows
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, any_width
 from headrace.sources.open import Paths
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
-from headrace.sources.stacking import any_width
 
 __all__ = ["plan_blocks", "read", "write"]
 

@@ -28,14 +28,14 @@ from headrace.adapters.ray_blocks import (
     zero_block,
 )
 from headrace.contracts.records import files_of
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, any_width
 from headrace.contracts.values import Indices
 from headrace.errors import DataError, SchemaMismatch, TransformError
 from headrace.formats.index.parts import SentSource, index_one, join_indexes, missing_indexes
 from headrace.io.urls import is_url
 from headrace.sources.node import read_blocks, records_below
 from headrace.sources.source import Source
-from headrace.sources.stacking import any_width, widen
+from headrace.sources.stacking import widen
 from headrace.sources.user_functions import Filtered
 
 __all__ = ["SharedSource", "read_rows"]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import find_present, take_present
 from headrace.codecs.values import Shape, add_axes, strings_of
 from headrace.contracts.feature import Feature
+from headrace.contracts.schema import join_present
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
 from headrace.errors import SchemaMismatch, Where
@@ -23,7 +23,6 @@ from headrace.errors import SchemaMismatch, Where
 __all__ = ["fit_column", "is_kept"]
 
 HINT = "By default types come from the first examples. Give a schema in which all values fit."
-MISSING = "No format holds missing values: put others in their place, with source.map(...)."
 KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "U": "U", "S": "S"}
 """The kinds of numbers that each kind may hold."""
 
@@ -68,6 +67,8 @@ def _fit(column: Any, shape: Shape, feature: Feature, name: str, row_of: RowOf) 
         ]
     if not isinstance(column, Strings):
         column = _without_gaps(np.asarray(column), name, row_of)
+        if isinstance(column, (Ragged, list)):
+            return _fit(column, shape, feature, name, row_of)
     found = column.shape[1:]
     if len(found) != len(shape) or any(want not in (None, have) for want, have in zip(shape, found, strict=True)):
         raise _other_shape(feature, name, row_of(0) if len(column) else None, f"{found}")
@@ -82,16 +83,10 @@ def _fit(column: Any, shape: Shape, feature: Feature, name: str, row_of: RowOf) 
 
 
 def _without_gaps(column: npt.NDArray[Any], name: str, row_of: RowOf) -> Any:
-    """A column of optional values, all of which are there; any other column as it is."""
-    present = find_present(column)
-    if present is None:
-        return column
-    if len(present) < len(column):
-        missing = int(np.setdiff1d(np.arange(len(column)), present)[0])
-        raise SchemaMismatch(
-            Where(record=row_of(missing), feature=name), expected="a value", found="None", hint=MISSING
-        )
-    return take_present(column, present)
+    try:
+        return join_present(column, name)
+    except SchemaMismatch as error:
+        raise error.relocated(Where(record=row_of(error.where.record or 0))) from error
 
 
 def _one(row: Any) -> Any:

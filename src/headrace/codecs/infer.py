@@ -21,7 +21,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, Where
 
-__all__ = ["Inference", "RawCodec", "infer_payloads", "infer_schema"]
+__all__ = ["Inference", "RawCodec", "find_lacking", "infer_payloads", "infer_schema"]
 
 
 NONE, BYTES, FLOAT, INT = range(4)
@@ -107,6 +107,25 @@ def _image_kind(spans: _native.Spans | None) -> Encoding | None:
 def infer_payloads(payloads: Sequence[Any]) -> Inference:
     """Like :func:`infer_schema`, for payloads in memory."""
     return infer_schema([_native.spans_of_buffers(payloads)])
+
+
+def find_lacking(spans: _native.Spans, key: str, records: Iterable[int]) -> list[int]:
+    """Those of some records that lack a plain feature. An empty list is a value.
+
+    Raises:
+        CorruptRecord: A checksum is wrong; ``where.record`` is the position in ``spans``.
+    """
+    lacking = []
+    for record in records:
+        scanner = _native.ExampleScanner()
+        try:
+            scanner.add(spans.part(record, record + 1))
+        except _native.FormatError as error:
+            raise describe(error, Where(record=record)) from error
+        found = (each for each in scanner.keys if not each["list"] and _name(each) == key)
+        if not any(any(each["kinds"][BYTES:]) for each in found):
+            lacking.append(record)
+    return lacking
 
 
 def _examples(

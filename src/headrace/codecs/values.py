@@ -11,7 +11,7 @@ import numpy.typing as npt
 from headrace import _native
 from headrace._numbers import is_exact
 from headrace.contracts.feature import Feature
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, join_present
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
@@ -23,6 +23,7 @@ __all__ = [
     "nest",
     "offsets_of",
     "refuse_missing",
+    "shape_column",
     "strings_of",
     "texts_of",
     "to_exact",
@@ -276,6 +277,16 @@ def add_axes(column: Any, shape: Shape) -> Any:
     if not isinstance(column, (np.ndarray, Strings)) or column.size or not 0 < column.ndim <= len(shape):
         return column
     return column.reshape(*column.shape, *(length or 0 for length in shape[column.ndim - 1 :]))
+
+
+def shape_column(column: Any, feature: Feature, name: str) -> Any:
+    """A column to encode: of optional values those, which must all be there, and with all axes of its feature.
+
+    Raises:
+        SchemaMismatch: A value is missing. ``where.record`` is its row.
+    """
+    is_one_text = feature.is_text and not feature.shape  # looked at one by one later
+    return add_axes(column if is_one_text else join_present(column, name), feature.shape)
 
 
 def unnest(column: Ragged, shape: Shape, name: str) -> tuple[Any, npt.NDArray[np.int64]]:

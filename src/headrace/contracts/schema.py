@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from headrace import _hooks
+from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
-from headrace.errors import NoSuchFeature, Where, did_you_mean
+from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 
-__all__ = ["Schema", "join_even"]
+__all__ = ["Schema", "any_width", "join_even", "join_present"]
 
 SHOWN = 8
 """Features that a summary names."""
 SHOWN_CHARACTERS = 60
+MISSING = "No format holds missing values: put others in their place, with source.map(...)."
 
 
 class Schema(Mapping[str, Feature]):
@@ -162,3 +164,45 @@ def join_even(column: Any, shape: tuple[int | None, ...]) -> Any:
         raise ValueError("rows of another shape")
     first = int(column.offsets[0])
     return inner[first : int(column.offsets[-1])].reshape(len(column), length, *inner.shape[1:])
+
+
+def any_width(schema: Schema, names: Iterable[str] | None = None) -> Schema:
+    """A schema in which arrays of text (``U3``) are ``str``, and those of bytes (``S3``) ``bytes``: of any length.
+
+    Lists of text in examples become such arrays, as wide as the longest text so far.
+
+    Args:
+        schema: The schema.
+        names: Only these features.
+    """
+    kinds = {"U": "str", "S": "bytes"}
+    wanted = schema if names is None else set(names)
+    return Schema(
+        {
+            name: Feature(kinds[feature.numpy_dtype.kind], feature.shape)
+            if name in wanted and feature.numpy_dtype.kind in kinds
+            else feature
+            for name, feature in schema.items()
+        }
+    )
+
+
+def join_present(column: Any, name: str) -> Any:
+    """A column of optional values, all of which are there, as a column of those values. Any other column as it is.
+
+    Args:
+        column: The column.
+        name: Its feature, for messages.
+
+    Raises:
+        SchemaMismatch: A value is missing. ``where.record`` is its row.
+    """
+    present = find_present(column)
+    if present is None:
+        return column
+    if len(present) < len(column):
+        row = next(row for row, value in enumerate(column) if value is None)
+        raise SchemaMismatch(Where(record=row, feature=name), expected="a value", found="None", hint=MISSING)
+    values = take_present(column, present)
+    is_ragged = isinstance(values, list) and all(np.shape(value)[1:] == np.shape(values[0])[1:] for value in values)
+    return Ragged.from_list(values) if is_ragged else values

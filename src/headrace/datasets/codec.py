@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.codecs.example.codec import ExampleCodec
+from headrace.codecs.infer import find_lacking
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -73,7 +74,7 @@ class FeaturesCodec:
         batch = self._example.decode_batch(spans)
         if not self._others:
             return batch
-        decoded, faults = self._decode_columns(batch, len(spans))
+        decoded, faults = self._decode_columns(batch, spans)
         if faults:
             first = min(faults, key=lambda fault: fault.where.record or 0)
             if first.where.record:
@@ -81,13 +82,18 @@ class FeaturesCodec:
             raise first
         return {name: decoded[name] if name in decoded else batch[name] for name in self._columns}
 
-    def _decode_columns(self, batch: Batch, n: int) -> tuple[Batch, list[DataError]]:
+    def _decode_columns(self, batch: Batch, spans: Any) -> tuple[Batch, list[DataError]]:
         """Decode the columns that are not stored directly, and collect their faults."""
         out: Batch = {}
         faults: list[DataError] = []
         for name, column in self._others:
             try:
-                out[name] = column.decode(column.nested(batch, n))  # type: ignore[arg-type]
+                if isinstance(column, LeafColumn) and column.lacks_key:
+                    key = column.keys[0].key
+                    lacking = find_lacking(spans, key, np.flatnonzero(batch[key].lengths == 0))
+                    out[name] = column.decode(column.nested(batch, len(spans)), lacking)
+                else:
+                    out[name] = column.decode(column.nested(batch, len(spans)))  # type: ignore[arg-type]
             except DataError as fault:
                 faults.append(fault)
         return out, faults

@@ -50,6 +50,8 @@ class WireKey:
         self.stored = stored
         self.levels = levels
         self.optional: bool = optional and not levels and None not in stored.shape
+        # Only the key shows that an array of varying length is missing: an empty one has no values either.
+        self.lacks_key: bool = optional and not levels and None in stored.shape
         if levels and None in stored.shape:
             raise UnsupportedData(
                 Where(feature=key),
@@ -153,7 +155,12 @@ class LeafColumn:
     def is_plain(self) -> bool:
         """Whether the column equals the stored values of the key of that name."""
         is_stored = type(self.feature).decode is Tensor.decode and self.feature.is_as_stored  # type: ignore[attr-defined]
-        return is_stored and len(self.levels) < 2 and not self.keys[0].optional
+        return is_stored and len(self.levels) < 2 and not (self.keys[0].optional or self.lacks_key)
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether :meth:`decode` needs the examples that lack the key of the column."""
+        return self.keys[0].lacks_key
 
     def nested(self, batch: Mapping[str, Any], n: int) -> Nested:
         """The stored values of ``n`` examples."""
@@ -162,15 +169,19 @@ class LeafColumn:
         found = [key.nested(batch, n) for key in self.keys]
         return Nested([part for nested in found for part in nested.parts], found[0].offsets)
 
-    def decode(self, nested: Nested) -> Any:
+    def decode(self, nested: Nested, lacking: Sequence[int] = ()) -> Any:
         """Decode stored values into the column.
+
+        Args:
+            nested: Its stored values.
+            lacking: The examples that lack its key, if that is all that shows a missing value.
 
         Raises:
             DataError: A value cannot be decoded. Names the feature and the position of the example.
         """
         self._check_lengths(nested)
         try:
-            return self._decode_leaf(nested)
+            return self._present(nested, lacking) if self.lacks_key else self._decode_leaf(nested)
         except DataError as error:
             record = None if error.where.record is None else nested.record_of(error.where.record)
             raise error.relocated(Where(record=record, feature=self.name)) from error.__cause__
@@ -203,7 +214,7 @@ class LeafColumn:
     def _varying(self, values: Any, nested: Nested) -> Any:
         """Group arrays by example: as one array if their shapes agree, else as a list."""
         if len(nested.offsets) > 1:
-            column: Any = as_cells(values) if isinstance(values, list) else _cells(values)
+            column: Any = as_cells(list(values))
             for offsets in reversed(nested.offsets):
                 column = Ragged(column, offsets)
             return column
@@ -227,24 +238,24 @@ class LeafColumn:
             alone = np.flatnonzero(other.lengths != lengths)
             if len(alone):
                 raise self.feature.misfit("only a part of one", record=int(alone[0]))
-        there = np.flatnonzero(lengths)
+        return self._objects([part.values for part in nested.parts], np.flatnonzero(lengths), len(lengths))
+
+    def _present(self, nested: Nested, lacking: Sequence[int]) -> npt.NDArray[Any]:
+        """The same for arrays of varying length."""
+        there = np.delete(np.arange(len(nested)), np.asarray(lacking, np.int64))
+        return self._objects(nested.take(there).parts, there, len(nested))
+
+    def _objects(self, parts: list[Any], there: npt.NDArray[np.int64], n: int) -> npt.NDArray[Any]:
+        """Values of the examples ``there``, decoded, as objects among ``n`` of which the others are ``None``."""
         try:
-            values = self.feature.decode([part.values for part in nested.parts])
+            values = self.feature.decode(parts)
         except DataError as error:
             record = None if error.where.record is None else int(there[error.where.record])
             raise error.relocated(Where(record=record)) from error.__cause__
-        column = np.full(len(lengths), None, object)
+        column = np.full(n, None, object)
         for position, value in zip(there, values, strict=True):
             column[position] = value
         return column
-
-
-def _cells(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert the rows of an array to objects."""
-    cells = np.empty(len(values), object)
-    for position in range(len(values)):
-        cells[position] = values[position]
-    return cells
 
 
 class Steps(Sequence[Any]):

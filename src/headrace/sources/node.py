@@ -7,9 +7,12 @@ property would compute it.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,7 +24,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, RowSizer, size_of
 from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
-from headrace.sources.stacking import row
+from headrace.sources.stacking import row, schema_of, stack
 
 __all__ = [
     "CountsLate",
@@ -42,6 +45,7 @@ __all__ = [
     "examples_by_index",
     "examples_of",
     "fingerprint_of",
+    "first_schema",
     "is_counted",
     "narrow",
     "place_of",
@@ -56,6 +60,8 @@ __all__ = [
 
 TEXT_KINDS = "OUS"
 """The kinds of dtypes whose arrays are compared by their values, because how they hold text differs."""
+MOST_LOOKED_AT = 256
+"""Examples that are asked for the types that the first one does not show."""
 BLOCK = 256
 """Examples read at a time by iteration, if the node does not read in order."""
 FIRST_BLOCK = 64
@@ -206,6 +212,36 @@ def _values_of(column: Any, count: int) -> Sequence[Any]:
     if isinstance(column, (np.ndarray, Strings, Ragged, list)):
         return list(column)
     return [column[i] for i in range(count)]
+
+
+def first_schema(first: Batch, examples: Iterable[Example]) -> Schema:
+    """The schema of what a function makes: that of the first example. Where its value is missing, or an empty list, which has no type, a
+    few of the next examples are asked.
+
+    Args:
+        first: The first example, as a batch.
+        examples: All examples from the first on.
+    """
+    features = dict(schema_of(first))
+    unknown = [name for name, column in first.items() if not _has_value(column)]
+    with suppress(Exception):  # An example that fails does so when it is read.
+        for example in islice(examples, 1, MOST_LOOKED_AT) if unknown else ():
+            for name in unknown.copy():
+                column = stack([{name: first[name][0]}, {name: example[name]}])[name]
+                if _has_value(column):
+                    features[name] = schema_of({name: column})[name]
+                    unknown.remove(name)
+            if not unknown:
+                break
+    return Schema(features)
+
+
+def _has_value(column: Any) -> bool:
+    if isinstance(column, (Ragged, list)):
+        return any(_has_value(each) for each in ([column.values] if isinstance(column, Ragged) else column))
+    if isinstance(column, np.ndarray) and column.dtype == object:
+        return any(value is not None for value in column.reshape(-1))
+    return not isinstance(column, (np.ndarray, Strings)) or math.prod(column.shape) > 0
 
 
 def keep_dtypes(batch: Batch, node: Node) -> Batch:

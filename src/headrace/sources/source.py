@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
-from headrace._arguments import flag
+from headrace._arguments import check_callable, flag
 from headrace.contracts.protocols import SourceLike
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Shard, Skipped, Table
@@ -45,7 +45,7 @@ from headrace.sources.operations.expand import FlatMapped, make_windows
 from headrace.sources.operations.near_misses import FOR_SOURCES, explain_missing
 from headrace.sources.operations.stored import store_node
 from headrace.sources.tables import ColumnNode
-from headrace.sources.user_functions import Filtered, Mapped, check_callable, filters_below
+from headrace.sources.user_functions import Filtered, Mapped, filters_below
 from headrace.sources.views import (
     Chosen,
     Concatenated,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import MASKED, align, fill_masked, is_safe, is_unchanged, to_array
+from headrace._numbers import MASKED, align, fill_masked, find_present, is_safe, is_unchanged, to_array
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -19,7 +19,6 @@ from headrace.contracts.values import Batch, Example, Ragged, join, without_obje
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = [
-    "any_width",
     "check_kinds",
     "copy_example",
     "ragged_rows",
@@ -91,7 +90,7 @@ def stack(examples: Sequence[Example]) -> Batch:
 
     Returns:
         ``ndarray (n, *shape)`` where shapes agree, a :class:`Ragged` where only the first axis differs, a list otherwise
-        (images of different sizes); :class:`Strings` for ``bytes`` and ``str``.
+        (images of different sizes); :class:`Strings` for ``bytes`` and ``str``. Objects where an example has None: the others' values.
 
     Raises:
         SchemaMismatch: Two examples have different features, a feature is text in one and something else in another, or no dtype
@@ -103,26 +102,29 @@ def stack(examples: Sequence[Example]) -> Batch:
     for position, example in enumerate(examples):
         if example.keys() != examples[0].keys():
             raise SchemaMismatch(Where(record=position), expected=f"the features {names}", found=str(list(example)))
-    return {name: stack_values([example[name] for example in examples], name) for name in names}
+    return {name: stack_values([example[name] for example in examples], name, may_lack=True) for name in names}
 
 
-def stack_values(values: list[Any], name: str) -> Any:
+def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any:
     """The column of at least one value: see :func:`stack`.
 
     Args:
         values: Of the examples.
         name: Their feature, for messages.
+        may_lack: Whether None stands for a missing value.
 
     Raises:
         SchemaMismatch: One is text and another one something else, or no dtype holds all numbers. ``where.record`` is its position.
     """
-    first = values[0]
+    first, types = values[0], set(map(type, values))
+    if may_lack and type(None) in types:
+        return _stack_present(values, name)
     if isinstance(first, (bytes, str)):
-        check_kinds(values, name)
+        if types != {type(first)}:
+            check_kinds(values, name)
         column = np.empty(len(values), object)
         column[:] = values
         return without_objects(column)
-    types = set(map(type, values))
     if types & MASKED:
         return stack_values(_fill_masked(values, name), name)
     if types == {Strings}:
@@ -132,6 +134,20 @@ def stack_values(values: list[Any], name: str) -> Any:
     if hasattr(first, "tocsr"):
         return join([value.reshape((1, -1)).tocsr() for value in values])
     return _stack_arrays(values, types, name)
+
+
+def _stack_present(values: list[Any], name: str) -> npt.NDArray[Any]:
+    """A column of optional values: objects, with None where one is missing."""
+    rows = [row for row, value in enumerate(values) if value is not None]
+    column = np.full(len(values), None, object)
+    if rows:
+        try:
+            found = stack_values([values[row] for row in rows], name)
+        except SchemaMismatch as error:
+            raise error.relocated(Where(record=rows[error.where.record or 0])) from error
+        for at, row in enumerate(rows):
+            column[row] = found[at]
+    return column
 
 
 def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
@@ -347,34 +363,16 @@ def _feature_of(column: Any) -> Feature:
     if isinstance(column, Strings):
         return Feature("str" if column.is_text else "bytes", column.shape[1:])
     if column.dtype == object:
+        present = find_present(column)
+        if present is not None and len(present):
+            return _feature_of(stack_values(column[present].tolist(), ""))
         flat = column.reshape(-1)
         return Feature("str" if len(flat) and all(isinstance(v, str) for v in flat) else "bytes", column.shape[1:])
     return Feature(column.dtype, column.shape[1:])
 
 
-def any_width(schema: Schema, names: Iterable[str] | None = None) -> Schema:
-    """A schema in which arrays of text (``U3``) are ``str``, and those of bytes (``S3``) ``bytes``: of any length.
-
-    Lists of text in examples become such arrays, as wide as the longest text so far.
-
-    Args:
-        schema: The schema.
-        names: Only these features.
-    """
-    kinds = {"U": "str", "S": "bytes"}
-    wanted = schema if names is None else set(names)
-    return Schema(
-        {
-            name: Feature(kinds[feature.numpy_dtype.kind], feature.shape)
-            if name in wanted and feature.numpy_dtype.kind in kinds
-            else feature
-            for name, feature in schema.items()
-        }
-    )
-
-
 def widen(schema: Schema, batch: Mapping[str, Any]) -> Schema:
-    """A schema that a batch fits, too: an axis on which the two disagree varies.
+    """A schema that a batch fits, too: an axis on which the two disagree varies, and integers beside floats are ``float64``.
 
     A function of the user gives the values of some sources. Their schema is that of the first example, in which every axis has one length.
 
@@ -385,11 +383,18 @@ def widen(schema: Schema, batch: Mapping[str, Any]) -> Schema:
     found = {}
     for name, feature in schema.items():
         other = None if feature.sparse or feature.dtype == "examples" else _feature_of(batch[name])
-        if other is None or len(other.shape) != len(feature.shape) or not feature.shape:
+        if other is None or len(other.shape) != len(feature.shape):
             found[name] = feature
             continue
         shape = tuple(one if one == two and one else None for one, two in zip(feature.shape, other.shape, strict=True))
         dtype = other.dtype if 0 in feature.shape else feature.dtype  # the first example had no value
+        is_mixed = feature.numpy_dtype.kind in "iu" and other.numpy_dtype.kind == "f" and feature.names is None
+        if is_mixed and 0 not in other.shape and _count_values(batch[name]):
+            dtype = "float64"
         is_same = (dtype, shape) == (feature.dtype, feature.shape)
         found[name] = feature if is_same else Feature(dtype, shape, encoding=feature.encoding, names=feature.names)
     return Schema(found)
+
+
+def _count_values(column: Any) -> int:
+    return _count_values(column.values) if isinstance(column, Ragged) else len(column)

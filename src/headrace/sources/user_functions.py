@@ -19,6 +19,7 @@ from headrace.sources.node import (
     cuts_cleanly,
     encoded_node,
     examples_of,
+    first_schema,
     keep_dtypes,
     list_rows,
     random_streams,
@@ -26,14 +27,13 @@ from headrace.sources.node import (
     runs_of,
     walk,
 )
-from headrace.sources.stacking import schema_of, stack
+from headrace.sources.stacking import stack
 from headrace.sources.views import Chosen, keep_features
 
 __all__ = [
     "Filtered",
     "Mapped",
     "UserFunction",
-    "check_callable",
     "filters_below",
     "fitting",
     "found_instead",
@@ -43,18 +43,6 @@ FILTERED_AT_ONCE = 4096
 """Examples that a condition looks at together, if they are small."""
 HELD_AT_ONCE = 256
 """The same where whole examples are held meanwhile."""
-
-
-def check_callable(given: Any, name: str) -> Any:
-    """The argument, if it can be called.
-
-    Raises:
-        TypeError: It cannot.
-    """
-    if not callable(given):
-        hint = f": write filter(hr.condition({given!r}))" if isinstance(given, str) and name == "predicate" else ""
-        raise TypeError(f"{name} must be a function of an example, got {given!r:.80}{hint}")
-    return given
 
 
 class UserFunction:
@@ -205,7 +193,9 @@ class Mapped:
     @cached_property
     def schema(self) -> Schema:
         """The features of the first example, as the function returns it."""
-        return schema_of(self._make(np.zeros(1, np.int64), None)) if len(self) else self.parent.schema
+        if not len(self):
+            return self.parent.schema
+        return first_schema(self._make(np.zeros(1, np.int64), None), self.examples())
 
     @cached_property
     def _no_rows(self) -> Batch:

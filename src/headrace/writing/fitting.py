@@ -14,14 +14,13 @@ from headrace.codecs.infer import RawCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Misfit
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, any_width, join_present
 from headrace.contracts.values import Batch, Indices, Ragged
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.formats.table.base import find_steps
 from headrace.sources.node import Node, narrow
 from headrace.sources.source import Source
-from headrace.sources.stacking import any_width
 from headrace.writing.sinks import codec_for, written_schema
 
 __all__ = ["FeatureLoss", "convert_to_fit", "find_misfits", "fit_text"]
@@ -218,6 +217,10 @@ class CastNode:
             column = column.toarray()
         if was.dtype == stored.dtype:
             return column
+        try:
+            column = join_present(column, name)
+        except SchemaMismatch as error:
+            raise error.relocated(self.parent.where(int(indices[error.where.record or 0]))) from error
         cast = _cast(column, stored.numpy_dtype)
         if self.exact and (row := _first_changed(column, cast)) is not None:
             raise UnsupportedData(

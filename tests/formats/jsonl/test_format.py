@@ -541,3 +541,43 @@ def test_another_value_where_an_inner_object_belongs(put):
 def test_beside_a_key_with_a_slash_its_first_part_may_hold_anything(put):
     path = put({"a/b": 1, "a": 5}, '{"a/b": 2, "a": [1e999, "x"]}')
     assert hr.open(path, schema={"a/b": hr.Feature("int64")}).batch([0, 1])["a/b"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        ("5.0", 5),
+        ("-7.00", -7),
+        ("1e3", 1000),
+        ("1.5e1", 15),
+        ("-0.0", 0),
+        ("9007199254740993.0", 2**53 + 1),
+        ("5.5", None),
+        ("1e30", None),
+        ("9223372036854775808.0", None),
+        ("1e999999999", None),
+        ("1e-999999999", None),
+        ("1e99999999999999999999", None),
+        ("NaN", None),
+    ],
+)
+def test_whole_floats_are_integers_where_the_schema_says_so(tmp_path, number, value):
+    line = f'{{"x": {number}, "v": [1, {number}], "f": 5.0, "t": "5.0"}}\n'
+    (tmp_path / "x.jsonl").write_text('{"x": 1, "v": [2], "f": 0.5, "t": "a"}\n' + line)
+    features = {"f": hr.Feature("float64"), "t": hr.Feature("str")}
+    for name, shape in {"x": (), "v": (None,)}.items():
+        source = hr.open(tmp_path / "x.jsonl", schema={name: hr.Feature("int64", shape), **features})
+        if value is None:
+            with pytest.raises(
+                hr.SchemaMismatch, match=rf"expected {name}: .*int64.* - at .*x.jsonl, record 1, byte 0x27"
+            ):
+                source.batch([0, 1])
+        else:
+            assert np.ravel(source[1][name])[-1] == value
+            assert (source[1]["f"], source[1]["t"]) == (5.0, "5.0")
+
+
+def test_whole_floats_after_the_first_rows_are_integers(tmp_path):
+    rows = ['{"x": 1}'] * 300 + ['{"x": 2.0}']
+    (tmp_path / "x.jsonl").write_text("\n".join(rows))
+    assert hr.open(tmp_path / "x.jsonl").batch([299, 300])["x"].tolist() == [1, 2]

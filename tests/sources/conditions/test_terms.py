@@ -1,8 +1,12 @@
 """How columns of every kind become values with their rows."""
 
+import operator
+
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.contracts.feature import Feature
@@ -114,3 +118,91 @@ def test_missing_values_fit_no_comparison(text, rows):
         assert found.tolist() == [row for row in rows if row >= first]
     none = {name: column[:1] for name, column in OPTIONAL.items()}
     assert condition(text).mask(none, 1, OPTIONAL_SCHEMA).tolist() == [0 in rows]
+
+
+def test_missing_text_has_length_0_as_other_missing_values():
+    batch = {"s": np.array([None, "", "ab"], object)}
+    assert condition("length(s) = 0").mask(batch, 3).tolist() == [True, True, False]
+    assert [condition("length(s) = 0")({"s": text}) for text in (None, "", "ab")] == [True, True, False]
+
+
+SIGNS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+NUMBERS = {  # on one side of a comparison: the values that it has in a row
+    "a": lambda row: [] if row["a"] is None else [row["a"]],
+    "b": lambda row: [] if row["b"] is None else [row["b"]],
+    "y": lambda row: [row["y"]],
+    "v": lambda row: row["v"],
+    "v[1]": lambda row: row["v"][1:2],
+    "max(v)": lambda row: [max(row["v"])] if row["v"] else [],
+    "length(v)": lambda row: [len(row["v"])],
+    "r": lambda row: row["r"] or [],
+    "r[0]": lambda row: (row["r"] or [])[:1],
+    "1": lambda row: [1],
+}
+TEXTS = {
+    "s": lambda row: [] if row["s"] is None else [row["s"]],
+    "t": lambda row: [] if row["t"] is None else [row["t"]],
+    "'a'": lambda row: ["a"],
+}
+SMALL, SHORT = st.integers(0, 2), st.text("ab", max_size=1)
+ROWS = st.fixed_dictionaries(
+    {
+        "a": st.none() | SMALL,
+        "b": st.none() | st.sampled_from([0.0, 0.5, 1.0]),
+        "y": SMALL,
+        "v": st.lists(SMALL, max_size=3),
+        "r": st.none() | st.lists(SMALL, min_size=2, max_size=2),
+        "s": st.none() | SHORT,
+        "t": st.none() | SHORT,
+    }
+)
+OF_ROWS = hr.Schema(
+    {
+        "a": Feature("int64"),
+        "b": Feature("float64"),
+        "y": Feature("int64"),
+        "v": Feature("int64", (None,)),
+        "r": Feature("int64", (2,)),
+        "s": Feature("str"),
+        "t": Feature("str"),
+    }
+)
+
+
+def as_example(row):
+    made = {name: None if row[name] is None else np.asarray(row[name], OF_ROWS[name].dtype)[()] for name in "abyvr"}
+    return {**made, "s": row["s"], "t": row["t"]}
+
+
+def as_batch(rows):
+    batch = {}
+    for name in OF_ROWS:
+        column = np.empty(len(rows), object)
+        for at, row in enumerate(rows):
+            column[at] = as_example(row)[name]
+        batch[name] = column
+    batch["y"] = np.array([row["y"] for row in rows])
+    batch["v"] = hr.Ragged.from_list([np.array(row["v"], np.int64) for row in rows], "int64")
+    return batch
+
+
+@given(
+    st.lists(ROWS, min_size=1, max_size=6),
+    st.sampled_from([(one, two) for kind in (NUMBERS, TEXTS) for one in kind for two in kind]),
+    st.sampled_from(sorted(SIGNS)),
+)
+def test_two_features_compare_where_both_have_a_value(rows, sides, sign):
+    left, right = ((NUMBERS | TEXTS)[side] for side in sides)
+    if {*sides} <= {"v", "r"}:
+        return  # both have several values, which is an error
+    expected = [any(SIGNS[sign](one, two) for one in left(row) for two in right(row)) for row in rows]
+    picks, batch = condition(f"{sides[0]} {sign} {sides[1]}"), as_batch(rows)
+    assert picks.mask(batch, len(rows), OF_ROWS).tolist() == expected
+    assert picks.mask(batch, len(rows)).tolist() == expected
+    assert [picks(as_example(row)) for row in rows] == expected
+
+
+def test_two_features_of_several_values_do_not_compare():
+    batch = as_batch([{"a": 1, "b": 1, "y": 1, "v": [1], "r": [1, 2], "s": "", "t": ""}])
+    with pytest.raises(ConditionError, match="only one side of a comparison may have several values"):
+        condition("v = r").mask(batch, 1, OF_ROWS)

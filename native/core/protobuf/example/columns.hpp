@@ -18,7 +18,8 @@ struct Spec {
     std::int64_t count = -1;        ///< Values per example (per step of a feature list); -1: varies.
     bool text = false;              ///< Values of kind bytes are UTF-8.
     bool list = false;              ///< A feature list of a SequenceExample.
-    bool sole = false;              ///< Of a feature list: a feature of its name must not have the values instead.
+    bool sole = false;              ///< A feature of its name must not have the values of a feature list instead,
+                                    ///< nor a feature list those of a feature.
     bool has_default = false;       ///< Whether examples without the feature get a default (fixed counts only):
     std::vector<std::byte> numbers; ///< `count` numbers as in memory, or
     std::vector<std::string> texts; ///< `count` texts.

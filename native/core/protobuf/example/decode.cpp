@@ -39,7 +39,7 @@ class Run {
         find(payload);
         for (std::size_t k = 0; k < columns_.size(); ++k) {
             feature_ = static_cast<int>(k);
-            decoder_.specs_[k].list ? put_lists(k) : columns_[k].put(found_[k], i);
+            decoder_.specs_[k].list ? put_lists(k) : put_feature(k, i);
         }
         if (learned_ != most_learned) learn();
     }
@@ -166,7 +166,7 @@ class Run {
         read_entry(bytes, entry_);
         const int spec = look_up(in_lists);
         if (spec < 0) {
-            if (!in_lists && !decoder_.lists_.empty()) note_flat();
+            in_lists ? note_steps() : note_flat();
             return;
         }
         feature_ = spec;
@@ -195,11 +195,27 @@ class Run {
 
     /// Keeps the values of a feature where a feature list of its name is wanted: without one, they would be lost.
     void note_flat() {
+        if (decoder_.lists_.empty()) return;
         const auto place = decoder_.lists_.find(as_text(entry_.key));
         if (place == decoder_.lists_.end() || !decoder_.specs_[static_cast<std::size_t>(place->second)].sole) return;
         List& flat = found_[static_cast<std::size_t>(place->second)];
         flat.clear();
         entry_.each_value([&](Part value) { merge_feature(value, flat); });
+    }
+
+    /// Keeps the steps of a feature list where a feature of its name is wanted.
+    void note_steps() {
+        const auto place = decoder_.features_.find(as_text(entry_.key));
+        if (place == decoder_.features_.end()) return;
+        const auto k = static_cast<std::size_t>(place->second);
+        if (!decoder_.specs_[k].sole) return;
+        lists_[k].clear();
+        entry_.each_value([&](Part value) { walk_fields(value, 1, [&](Part step) { lists_[k].push_back(step); }); });
+    }
+
+    void put_feature(std::size_t k, std::size_t i) {
+        if (found_[k].kind == Kind::none && !lists_[k].empty()) throw FormatError(Fault::steps, 0);
+        columns_[k].put(found_[k], i);
     }
 
     void put_lists(std::size_t k) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace headrace::example {
@@ -92,7 +93,17 @@ std::shared_ptr<const RecordTemplate> RecordTemplate::learn(const RecordTemplate
     for (std::size_t k = 0; k < specs.size(); ++k)
         if (!has[k]) made->absent_.push_back(static_cast<int>(k));
     made->keys_ = std::move(joined);
-    return made->mark_flat(specs) ? made : nullptr;
+    return made->mark_flat(specs) && !made->has_steps(specs) ? made : nullptr;
+}
+
+/// Whether a feature list that is not wanted has the name of a feature that is.
+bool RecordTemplate::has_steps(std::span<const Spec> specs) const {
+    std::unordered_set<std::string_view> lists;
+    for (std::size_t at = features_; at < keys_.size(); ++at)
+        if (keys_[at].spec < 0) lists.insert(keys_[at].key);
+    return !lists.empty() && std::ranges::any_of(specs, [&lists](const Spec& spec) {
+        return spec.sole && !spec.list && lists.contains(spec.name);
+    });
 }
 
 /// Marks feature lists whose name a feature has, too. False if there is no such list.
@@ -102,7 +113,7 @@ bool RecordTemplate::mark_flat(std::span<const Spec> specs) {
     for (std::size_t at = features_; at < keys_.size(); ++at)
         if (keys_[at].spec >= 0 && spec_at(keys_[at].spec).sole) lists.emplace(keys_[at].key, &entries_[at]);
     for (const int spec : absent_)
-        if (spec_at(spec).sole) lists.emplace(spec_at(spec).name, nullptr);
+        if (spec_at(spec).sole && spec_at(spec).list) lists.emplace(spec_at(spec).name, nullptr);
     for (std::size_t flat = 0; !lists.empty() && flat < features_; ++flat) {
         const auto list = keys_[flat].spec < 0 ? lists.find(keys_[flat].key) : lists.end();
         if (list == lists.end()) continue;

@@ -45,8 +45,8 @@ class RecordTemplate {
     };
 
     /// A template for records like one with these keys, and for those of `before` (may be null) if their order is the
-    /// same. Null if a key is there twice, if there are too many or too long ones, or if a feature has the name of a
-    /// feature list that is wanted and not there.
+    /// same. Null if a key is there twice, if there are too many or too long ones, if a feature has the name of a
+    /// feature list that is wanted and not there, or a feature list that of a feature that is wanted.
     [[nodiscard]] static std::shared_ptr<const RecordTemplate>
     learn(const RecordTemplate* before, std::span<const Key> keys, std::span<const Spec> specs);
 
@@ -93,6 +93,7 @@ class RecordTemplate {
 
     void add(const Key& key, std::span<const Spec> specs);
     [[nodiscard]] bool mark_flat(std::span<const Spec> specs);
+    [[nodiscard]] bool has_steps(std::span<const Spec> specs) const;
 
     std::vector<Entry> entries_; ///< Features, then feature lists.
     std::size_t features_ = 0;

@@ -133,6 +133,31 @@ void values_of_features_are_not_lost_where_lists_are_wanted() {
     }
 }
 
+void steps_are_not_lost_where_features_are_wanted() {
+    const std::string flat = field(1, entry("i", integers({1, 2})));
+    const std::string empty = field(1, entry("i", integers({})));
+    const std::string steps = field(2, entry("i", field(1, integers({3}))));
+    const std::string no_steps = field(2, entry("i", field(3, "of another field")));
+    const std::string other = field(2, entry("k", field(1, integers({3}))));
+    example::Spec wanted = spec("i", Kind::int64, -1);
+    const auto decode = [&](const std::vector<std::string>& payloads, bool sole) {
+        wanted.sole = sole;
+        const example::Decoder decoder({wanted});
+        Spans spans;
+        for (const std::string& payload : payloads) spans.payloads.push_back(bytes_of(payload));
+        return decoder.decode(spans, pool)[0].number_count;
+    };
+    const std::vector<std::string> harmless = {flat, empty, flat + other, other, flat + steps, empty + steps, no_steps};
+    check(decode(harmless, true) == 6);
+    check(decode({flat, steps}, false) == 2);
+    for (std::size_t before = 0; before <= harmless.size(); ++before) {
+        std::vector<std::string> payloads(harmless.begin(), harmless.begin() + static_cast<std::ptrdiff_t>(before));
+        payloads.push_back(steps);
+        const FormatError error = fault_of([&] { (void)decode(payloads, true); });
+        check(error.fault == Fault::steps && error.feature == 0 && std::cmp_equal(error.record, before));
+    }
+}
+
 /// {"t": a packed run of `count` numbers that take one to three bytes}, and the numbers.
 std::vector<std::byte> tokens(std::size_t count, std::vector<std::int64_t>& numbers) {
     std::vector<std::byte> run(count * 10), out;
@@ -309,6 +334,7 @@ void a_changed_record_does_not_spoil_the_template() {
 
 int main() {
     values_of_features_are_not_lost_where_lists_are_wanted();
+    steps_are_not_lost_where_features_are_wanted();
     every_cpu_decodes_the_same();
     a_changed_record_does_not_spoil_the_template();
     test_every_form_of_a_list();

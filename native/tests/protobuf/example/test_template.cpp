@@ -165,6 +165,13 @@ void features_with_the_name_of_a_list_are_marked() {
         check((RecordTemplate::learn(nullptr, alone, {&list, 1}) == nullptr) == sole);
         check(RecordTemplate::learn(nullptr, std::span(both).subspan(1), {&list, 1}) != nullptr);
     }
+    example::Spec feature = spec("i", example::Kind::int64, -1);
+    const std::vector<Key> steps = {{"i", false, 0}, {"i", true, -1}};
+    for (const bool sole : {false, true}) {
+        feature.sole = sole;
+        check((RecordTemplate::learn(nullptr, steps, {&feature, 1}) == nullptr) == sole);
+        check(RecordTemplate::learn(nullptr, std::span(steps).first(1), {&feature, 1}) != nullptr);
+    }
 }
 
 } // namespace

@@ -16,7 +16,7 @@ from headrace import _native
 from headrace._faults import describe, describe_payload
 from headrace.codecs.example.columns import CONTEXT, FLOAT, INT, Column, Spec, column_of
 from headrace.codecs.example.keys import KeyedColumn, keyed_column_of
-from headrace.codecs.values import add_axes, all_faults, refuse_missing
+from headrace.codecs.values import all_faults, refuse_missing, shape_column
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -75,7 +75,8 @@ class ExampleCodec:
             (column, self._is_plain and isinstance(column, Column) and column.direct) for column in self._columns
         ]
         self._shared = _first_shared(self._columns)
-        self._decoder = _native.ExampleDecoder(self._specs, sorted(self.lists - self.shared))
+        features_only = {key for key, _, _, is_list, _ in self._specs if not is_list} - self.lists
+        self._decoder = _native.ExampleDecoder(self._specs, self.lists - self.shared, features_only)
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
         """Decode ``n`` payloads.
@@ -181,7 +182,7 @@ class ExampleCodec:
         encoded = [
             part
             for column in self._columns
-            for part in column.encoded(add_axes(batch[column.name], column.feature.shape), n)
+            for part in column.encoded(shape_column(batch[column.name], column.feature, column.name), n)
         ]
         try:
             return _native.encode_examples(encoded, n, head, tail, align)

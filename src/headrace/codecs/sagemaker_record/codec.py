@@ -17,7 +17,7 @@ from headrace import _native
 from headrace._faults import describe, describe_payload
 from headrace.codecs.sagemaker_record.columns import BYTES, NOTHING, Place, RecordColumn, column_of, place_of
 from headrace.codecs.sagemaker_record.infer import explain
-from headrace.codecs.values import add_axes, all_faults, refuse_missing
+from headrace.codecs.values import all_faults, refuse_missing, shape_column
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
@@ -121,7 +121,9 @@ class SageMakerRecordCodec:
             NoSuchFeature, SchemaMismatch, UnsupportedData: The columns do not match the schema, or encoding would lose information.
         """
         refuse_missing(self.schema, batch)
-        columns = [column.encoded(add_axes(batch[column.name], column.feature.shape), n) for column in self._columns]
+        columns = [
+            column.encoded(shape_column(batch[column.name], column.feature, column.name), n) for column in self._columns
+        ]
         try:
             return _native.encode_records(columns, n, head, tail, align)
         except _native.FormatError as error:

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace.contracts.schema import join_present
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
@@ -53,6 +54,10 @@ class FeatureWriter:
 
     def append(self, column: Any, first: int) -> None:
         """Add the rows of a column; the first of them is example ``first``."""
+        try:
+            column = join_present(column, self.name)
+        except SchemaMismatch as error:
+            raise error.relocated(Where(record=first + (error.where.record or 0))) from error
         if hasattr(column, "tocsr"):
             self._append_sparse(column.tocsr(), first)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 from headrace.errors import Where
@@ -12,6 +13,8 @@ from headrace.formats.table.values import twice_error
 from headrace.io.json_text import load_json
 
 __all__ = ["find_keys", "keep_keys", "repeated_key"]
+
+MOST_INTEGER = (1 << 64) - 1
 
 
 class _Object(list[tuple[str, Any]]):
@@ -57,34 +60,55 @@ def _ways(value: Any, name: str) -> Iterator[tuple[str, ...]]:
                 yield (key, *way)
 
 
-def keep_keys(lines: Sequence[bytes], names: Collection[str]) -> list[bytes]:
+def keep_keys(lines: Sequence[bytes], names: Collection[str], integers: Collection[str] = ()) -> list[bytes]:
     """The same lines with the keys of these features only. Damaged lines stay as they are.
+
+    Args:
+        lines: The lines.
+        names: The features.
+        integers: Those of them in which ``5.0`` becomes ``5``.
 
     >>> keep_keys([b'{"a": 1e999, "b": {"c": 1.50, "d": 2}}'], ["b/c"])
     [b'{"b":{"c":1.50}}']
+    >>> keep_keys([b'{"a": [5.0, 1e2, 5.5]}'], ["a"], ["a"])
+    [b'{"a":[5,100,5.5]}']
     """
-    return [_keep(line, names) for line in lines]
+    return [_keep(line, names, integers) for line in lines]
 
 
-def _keep(line: bytes, names: Collection[str]) -> bytes:
+def _keep(line: bytes, names: Collection[str], integers: Collection[str]) -> bytes:
     try:
         value = _load(line)
     except ValueError:
         return line
-    return _text(_only(value, "", names)).encode() if isinstance(value, _Object) else line
+    return _text(_only(value, "", names, integers)).encode() if isinstance(value, _Object) else line
 
 
-def _only(value: _Object, above: str, names: Collection[str]) -> _Object:
+def _only(value: _Object, above: str, names: Collection[str], integers: Collection[str] = ()) -> _Object:
     kept = _Object()
     whole = {above + key for key, _ in value}  # such as "a/b", beside which "a" may be anything
     for key, inner in value:
         at = above + key
         if at in names:
-            kept.append((key, inner))
+            kept.append((key, _write_integers(inner) if at in integers else inner))
         elif any(name.startswith(f"{at}/") and name not in whole for name in names):
             # Another value than an object stays, because without it the row would seem to lack the feature.
-            kept.append((key, _only(inner, f"{at}/", names) if isinstance(inner, _Object) else inner))
+            kept.append((key, _only(inner, f"{at}/", names, integers) if isinstance(inner, _Object) else inner))
     return kept
+
+
+def _write_integers(value: Any) -> Any:
+    """A value in which numbers that are integers of 64 bits are written as such."""
+    if type(value) is list:
+        return [_write_integers(inner) for inner in value]
+    if not isinstance(value, _NumberText) or value.lstrip("-").isdigit():
+        return value
+    try:
+        number = Decimal(value)  # exactly as it is written
+    except ArithmeticError:  # an exponent beyond those of decimals
+        return value
+    is_integer = number.copy_abs() <= MOST_INTEGER and number == number.to_integral_value()
+    return _NumberText(int(number)) if is_integer else value
 
 
 def repeated_key(line: bytes, names: Collection[str] | None) -> str | None:

@@ -235,7 +235,7 @@ def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False) -> Any:
         if (deep := too_deep(b"\n".join(lines))) >= 0:
             raise _deep_line(lines, deep) from None
         if types is not None:  # What is not wanted may be at fault.
-            lines = keep_keys(lines, [leaf.name for leaf in leaves_of(types)])
+            lines = keep_keys(lines, *_names_in(types))
         try:
             table = _read_json(lines, types)
         except ValueError as error:
@@ -243,6 +243,13 @@ def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False) -> Any:
     if table.num_rows != len(lines):
         raise _bad_line(lines, types, None, is_given=is_given)
     return table
+
+
+def _names_in(types: Any) -> tuple[list[str], list[str]]:
+    """The features of these types, and those of integers."""
+    leaves = list(leaves_of(types))
+    is_integer = arrow().types.is_integer
+    return [leaf.name for leaf in leaves], [leaf.name for leaf in leaves if is_integer(innermost(leaf.type))]
 
 
 def damaged_lines(lines: Sequence[bytes], types: Any, names: Collection[str] | None) -> list[int]:

@@ -19,8 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from headrace.contracts.protocols import PicksRows
 from headrace.contracts.schema import Schema
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import NoSuchFeature, Where, did_you_mean
 from headrace.sources.conditions.terms import (
@@ -28,16 +31,15 @@ from headrace.sources.conditions.terms import (
     FUNCTIONS,
     Comparison,
     ConditionError,
-    Contains,
     FeatureValues,
+    Flat,
     Literal,
     Mask,
     Rows,
-    Search,
     Summarised,
     Term,
-    Truth,
     Value,
+    any_of,
     is_searched,
 )
 from headrace.sources.stacking import stack
@@ -326,9 +328,72 @@ class Negated:
         return ~self.term.mask(rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """``feature contains 'text'``: upper and lower case are the same."""
+
+    value: Value
+    part: str
+
+    def mask(self, rows: Rows, /) -> Mask:
+        flat = self.value.flat(rows)
+        if flat.is_unknown:
+            return np.zeros(rows.count, bool)
+        values = np.asarray(_name_values(flat), object)
+        if not isinstance(flat.values, Strings) and flat.names is None:
+            raise ConditionError("'contains' needs a feature of text or bytes, or one whose values have names")
+        wanted = self.part.casefold()
+        # Different bytes stay different.
+        texts = (each.decode("utf-8", "surrogateescape") if isinstance(each, bytes) else str(each) for each in values)
+        held = np.fromiter((wanted in text.casefold() for text in texts), bool, len(values))
+        return any_of(held, flat.row, rows.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A text alone: it is in any feature of text."""
+
+    part: str
+
+    def mask(self, rows: Rows, /) -> Mask:
+        found = np.zeros(rows.count, bool)
+        for name in rows.batch:
+            feature, values = None if rows.schema is None else rows.schema[name], FeatureValues(name)
+            if isinstance(values.flat(rows).values, Strings) if feature is None else is_searched(feature):
+                found |= Contains(values, self.part).mask(rows)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A feature or literal alone: it is not zero."""
+
+    value: Value
+
+    def mask(self, rows: Rows, /) -> Mask:
+        flat = self.value.flat(rows)
+        if flat.is_unknown:
+            return np.zeros(rows.count, bool)
+        if isinstance(flat.values, Strings):
+            return any_of(flat.values.lengths > 0, flat.row, rows.count)
+        kind = np.asarray(flat.values).dtype.kind
+        if kind not in "biufcm":
+            raise ConditionError("a feature alone means that it is not 0, which needs numbers or texts: compare it")
+        return any_of(np.asarray(flat.values) != (np.timedelta64(0) if kind == "m" else 0), flat.row, rows.count)
+
+
 def _number(token: str) -> int | float:
     """A number as it is written. Integers that no feature holds are floats, which compare with everything."""
     if re.search(r"[.eE]", token):
         return float(token)
     found = int(token)
     return found if -(2**63) <= found < 2**64 else float(token)
+
+
+def _name_values(flat: Flat) -> Any:
+    """The names of values that have some; else the values."""
+    if flat.names is None:
+        return np.asarray(flat.values, object)
+    return np.array(
+        [flat.names[v] if 0 <= v < len(flat.names) else str(v) for v in np.asarray(flat.values).tolist()], object
+    )

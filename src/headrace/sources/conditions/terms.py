@@ -23,16 +23,15 @@ __all__ = [
     "FUNCTIONS",
     "Comparison",
     "ConditionError",
-    "Contains",
     "FeatureValues",
+    "Flat",
     "Literal",
     "Mask",
     "Rows",
-    "Search",
     "Summarised",
     "Term",
-    "Truth",
     "Value",
+    "any_of",
     "count_characters",
     "is_searched",
 ]
@@ -86,11 +85,20 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Values of all rows end to end, and the row that each belongs to. ``row`` is ``None`` where there is one value for each row."""
+    """Values of all rows end to end, and the row that each belongs to. ``row`` is ``None`` where there is one value for each row.
+
+    ``is_single``: No row has several values; those without ``row`` have one.
+    """
 
     values: Any
     row: npt.NDArray[np.int64] | None
     names: tuple[str, ...] | None = None
+    is_single: bool = False
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether all values are missing, and of what kind they would be is not known: nothing compares with them."""
+        return isinstance(self.values, np.ndarray) and self.values.dtype == object
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +121,11 @@ class FeatureValues:
     def flat(self, rows: Rows, /) -> Flat:
         feature = None if rows.schema is None else rows.schema[self.name]
         names = None if feature is None else feature.names
-        values, row = _flatten_feature(self.name, rows)
+        found = _flatten_feature(self.name, rows)
+        values, row = found.values, found.row
         if self.position is None:
-            return Flat(values, row, names)
-        if row is None:
+            return Flat(values, row, names, found.is_single)
+        if row is None or (found.is_single and not found.is_unknown):
             raise ConditionError(
                 f"{self.name!r} has one value in each example, so there is no {self.name}[{self.position}]"
             )
@@ -125,7 +134,7 @@ class FeatureValues:
         starts = np.searchsorted(row, np.arange(rows.count))
         at = starts + self.position
         exists = at < np.searchsorted(row, np.arange(rows.count), side="right")
-        return Flat(values[at[exists]], np.flatnonzero(exists), names)
+        return Flat(values[at[exists]], np.flatnonzero(exists), names, is_single=True)
 
     def _at_sparse(self, rows: Rows) -> Flat:
         """The values in one column of a matrix: those that are not stored are 0."""
@@ -137,7 +146,7 @@ class FeatureValues:
         values = np.zeros(rows.count if exists else 0, stored.dtype)
         if exists and row is not None:
             values[row[is_here]] = stored[is_here]
-        return Flat(values, np.arange(len(values)))
+        return Flat(values, np.arange(len(values)), is_single=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,25 +157,25 @@ class Summarised:
     name: str
 
     def flat(self, rows: Rows, /) -> Flat:
-        values, row = _flatten_feature(self.name, rows)
+        found = _flatten_feature(self.name, rows)
+        values, row = found.values, found.row
         if self.function == "length":
-            is_text = isinstance(values, Strings) and len(getattr(rows.batch[self.name], "shape", ())) == 1
-            return Flat(self._lengths(values, None if is_text else row, rows.count), row if is_text else None)
-        if isinstance(values, Strings) or values.dtype.kind not in "biuf":
+            return Flat(self._lengths(found, rows), None)
+        if not found.is_unknown and (isinstance(values, Strings) or values.dtype.kind not in "biuf"):
             raise ConditionError(f"{self.function}({self.name}) needs numbers; {self.name!r} has none")
-        if row is None:
-            return Flat(values, None)
+        if row is None or found.is_single:
+            return found
         if hasattr(rows.batch[self.name], "tocsr"):
             return self._of_sparse(rows, values, row)
         counts = np.bincount(row, minlength=rows.count)
         full = np.flatnonzero(counts)
         starts = np.searchsorted(row, full)
         if not len(full):
-            return Flat(values[:0], full)
+            return Flat(values[:0], full, is_single=True)
         if self.function == "mean":
-            return Flat(np.add.reduceat(values.astype(np.float64), starts) / counts[full], full)
+            return Flat(np.add.reduceat(values.astype(np.float64), starts) / counts[full], full, is_single=True)
         reduce = np.minimum if self.function == "min" else np.maximum
-        return Flat(reduce.reduceat(values, starts), full)
+        return Flat(reduce.reduceat(values, starts), full, is_single=True)
 
     def _of_sparse(self, rows: Rows, values: Any, row: npt.NDArray[np.int64]) -> Flat:
         """The values that are not stored are 0, and count."""
@@ -177,7 +186,7 @@ class Summarised:
             )
         if self.function == "mean":
             totals = np.bincount(row, weights=values, minlength=rows.count)
-            return Flat(totals / width, None) if width else Flat(totals[:0], np.arange(0))
+            return Flat(totals / width, None) if width else Flat(totals[:0], np.arange(0), is_single=True)
         counts = np.bincount(row, minlength=rows.count)
         full = np.flatnonzero(counts)
         reduce = np.minimum if self.function == "min" else np.maximum
@@ -185,15 +194,18 @@ class Summarised:
         if len(full):
             found[full] = reduce.reduceat(values, np.searchsorted(row, full))
         found = np.where(counts < width, reduce(found, found.dtype.type(0)), found)
-        return Flat(found, None) if width else Flat(found[:0], np.arange(0))
+        return Flat(found, None) if width else Flat(found[:0], np.arange(0), is_single=True)
 
-    def _lengths(self, values: Any, row: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
-        """How many values each row has; of a single text, how many characters; of bytes, how many bytes."""
-        if row is not None:
-            return np.bincount(row, minlength=count)
-        if isinstance(values, Strings):
-            return count_characters(values) if values.is_text else values.lengths
-        return np.ones(count, np.int64)
+    def _lengths(self, found: Flat, rows: Rows) -> npt.NDArray[np.int64]:
+        """How many values each row has, 0 where it lacks them; of a single text, how many characters; of bytes, how many bytes."""
+        values, row = found.values, found.row
+        if isinstance(values, Strings) and (row is None or found.is_single):
+            lengths = np.zeros(rows.count, np.int64)
+            lengths[slice(None) if row is None else row] = (
+                count_characters(values) if values.is_text else values.lengths
+            )
+            return lengths
+        return np.ones(rows.count, np.int64) if row is None else np.bincount(row, minlength=rows.count)
 
 
 def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
@@ -203,17 +215,19 @@ def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
     return np.diff(starts[texts.offsets])
 
 
-def _flatten_feature(name: str, rows: Rows) -> tuple[Any, npt.NDArray[np.int64] | None]:
+def _flatten_feature(name: str, rows: Rows) -> Flat:
     feature = None if rows.schema is None else rows.schema[name]
     if feature is not None and feature.dtype == "examples":
         raise ConditionError(f"{name!r} holds examples, which a condition cannot compare: filter source.steps()")
-    present = find_present(rows.batch[name])
+    column = rows.batch[name]
+    present = find_present(column)
     if present is None:
-        return flatten(rows.batch[name])
-    values, row = flatten(take_present(rows.batch[name], present, None if feature is None else feature.numpy_dtype))
-    if row is None and len(present) == rows.count:
-        return values, None
-    return values, present if row is None else present[row]
+        return Flat(*flatten(column))
+    if not len(present) and feature is None:
+        return Flat(np.zeros(0, object), present, is_single=True)
+    values, row = flatten(take_present(column, present, None if feature is None else feature.numpy_dtype))
+    is_single = row is None and (feature is None or not feature.shape)
+    return Flat(values, present if row is None else present[row], is_single=is_single)
 
 
 def _sparse_width(name: str, rows: Rows) -> int | None:
@@ -228,7 +242,7 @@ def flatten(column: Any) -> tuple[Any, npt.NDArray[np.int64] | None]:
         return np.asarray(column.data), np.repeat(np.arange(column.shape[0]), np.diff(column.indptr))
     if isinstance(column, list):  # arrays of different shapes
         parts = [np.asarray(item).reshape(-1) for item in column]
-        values = np.concatenate(parts) if parts else np.zeros(0)
+        values = _as_values(np.concatenate(parts)) if parts else np.zeros(0)
         return values, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     if isinstance(column, Ragged):
         inner, row = flatten(column.values)
@@ -258,87 +272,49 @@ class Comparison:
 
     def mask(self, rows: Rows, /) -> Mask:
         left, right = self.left.flat(rows), self.right.flat(rows)
-        if left.row is not None and right.row is not None:
-            raise ConditionError("only one side of a comparison may have several values in an example, or none in some")
+        if left.is_unknown or right.is_unknown:
+            return np.zeros(rows.count, bool)
         left_values, right_values = _comparable(left, right)
+        row = right.row if left.row is None else left.row
+        if left.row is not None and right.row is not None:
+            row, left_places, right_places = _join_rows(left, right, rows.count)
+            left_values, right_values = left_values[left_places], right_values[right_places]
+        elif left.row is not None and _is_column(right):
+            right_values = right_values[left.row]
+        elif right.row is not None and _is_column(left):
+            left_values = left_values[right.row]
         with np.errstate(invalid="ignore"):
-            if left.row is not None and _is_column(right):
-                right_values = right_values[left.row]
-            elif right.row is not None and _is_column(left):
-                left_values = left_values[right.row]
             held = _compare(self.sign, left_values, right_values)
-        return _any_of(held, left.row if left.row is not None else right.row, rows.count)
+        return any_of(held, row, rows.count)
 
 
-@dataclass(frozen=True, slots=True)
-class Contains:
-    """``feature contains 'text'``: upper and lower case are the same."""
-
-    value: Value
-    part: str
-
-    def mask(self, rows: Rows, /) -> Mask:
-        flat = self.value.flat(rows)
-        values = np.asarray(_name_values(flat), object)
-        if not isinstance(flat.values, Strings) and flat.names is None:
-            raise ConditionError("'contains' needs a feature of text or bytes, or one whose values have names")
-        wanted = self.part.casefold()
-        # Different bytes stay different.
-        texts = (each.decode("utf-8", "surrogateescape") if isinstance(each, bytes) else str(each) for each in values)
-        held = np.fromiter((wanted in text.casefold() for text in texts), bool, len(values))
-        return _any_of(held, flat.row, rows.count)
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """A text alone: it is in any feature of text."""
-
-    part: str
-
-    def mask(self, rows: Rows, /) -> Mask:
-        found = np.zeros(rows.count, bool)
-        for name in rows.batch:
-            feature = None if rows.schema is None else rows.schema[name]
-            if isinstance(_flatten_feature(name, rows)[0], Strings) if feature is None else is_searched(feature):
-                found |= Contains(FeatureValues(name), self.part).mask(rows)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """A feature or literal alone: it is not zero."""
-
-    value: Value
-
-    def mask(self, rows: Rows, /) -> Mask:
-        flat = self.value.flat(rows)
-        if isinstance(flat.values, Strings):
-            return _any_of(flat.values.lengths > 0, flat.row, rows.count)
-        kind = np.asarray(flat.values).dtype.kind
-        if kind not in "biufcm":
-            raise ConditionError("a feature alone means that it is not 0, which needs numbers or texts: compare it")
-        return _any_of(np.asarray(flat.values) != (np.timedelta64(0) if kind == "m" else 0), flat.row, rows.count)
+def _join_rows(left: Flat, right: Flat, count: int) -> tuple[npt.NDArray[np.int64], Any, Any]:
+    """The rows in which both sides have values: for each pair that is compared its row, and its places in both sides."""
+    if not (left.is_single or right.is_single):
+        raise ConditionError("only one side of a comparison may have several values in an example")
+    if not right.is_single:
+        row, right_places, left_places = _join_rows(right, left, count)
+        return row, left_places, right_places
+    assert left.row is not None
+    assert right.row is not None
+    places = np.full(count, -1)
+    places[right.row] = np.arange(len(right.row))
+    has_both = np.flatnonzero(places[left.row] >= 0)
+    row = left.row[has_both]
+    return row, has_both, places[row]
 
 
 def _is_column(flat: Flat) -> bool:
     return flat.row is None and np.ndim(flat.values) == 1
 
 
-def _any_of(held: Any, row: npt.NDArray[np.int64] | None, count: int) -> Mask:
+def any_of(held: Any, row: npt.NDArray[np.int64] | None, count: int) -> Mask:
+    """The rows in which any value is held to fit."""
     if row is None:
         return np.broadcast_to(np.asarray(held, bool), (count,)).copy()
     found = np.zeros(count, bool)
     found[row[np.asarray(np.broadcast_to(held, row.shape), bool)]] = True
     return found
-
-
-def _name_values(flat: Flat) -> Any:
-    """The names of values that have some; else the values."""
-    if flat.names is None:
-        return np.asarray(flat.values, object)
-    return np.array(
-        [flat.names[v] if 0 <= v < len(flat.names) else str(v) for v in np.asarray(flat.values).tolist()], object
-    )
 
 
 def _comparable(left: Flat, right: Flat) -> tuple[Any, Any]:

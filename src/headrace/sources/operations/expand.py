@@ -24,6 +24,7 @@ from headrace.sources.node import (
     Node,
     cuts_cleanly,
     examples_of,
+    first_schema,
     keep_dtypes,
     list_rows,
     narrow,
@@ -32,7 +33,7 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
-from headrace.sources.stacking import copy_example, ragged_rows, schema_of, stack
+from headrace.sources.stacking import copy_example, ragged_rows, stack
 from headrace.sources.user_functions import UserFunction, found_instead
 from headrace.sources.views import keep_features
 
@@ -105,7 +106,7 @@ class FlatMapped:
     @cached_property
     def schema(self) -> Schema:
         """The features of the first example that the function gives."""
-        return schema_of(self._first) if self._first else self.parent.schema
+        return first_schema(self._first, self.examples()) if self._first else self.parent.schema
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
