@@ -33,10 +33,9 @@ __all__ = [
     "widen_floats",
 ]
 
-HALF = 2
-"""The bytes of a float16, which holds no large numbers."""
-MOST_EXACT = 1 << 53
-"""Every integer up to here is a float64."""
+HALF = 2  # the bytes of a float16, which holds no large numbers
+FLOATS = (np.float16, np.float32, np.float64)
+MOST_EXACT = 1 << 53  # every integer up to here is a float64
 SAFE = frozenset({np.ndarray, bool, int, float})
 """What becomes an array unchanged, unlike lists."""
 VALUES = (np.generic, np.ndarray)
@@ -366,10 +365,12 @@ def place_values(
 def widen_floats(values: Any, other: Any) -> Any:
     """Values as float64 where a number that they are compared with would become another one in a smaller float.
 
-    Fractions are still rounded: 0.1 is the 0.1 of the feature.
+    Beside integers that float64 may round they are Python's floats. Fractions are rounded: 0.1 is the 0.1 of the feature.
     """
-    if getattr(values, "dtype", None) not in (np.float16, np.float32) or not isinstance(other, (int, float)):
+    if getattr(values, "dtype", None) not in FLOATS or not isinstance(other, (int, float)):
         return values
+    if isinstance(other, int) and abs(other) > MOST_EXACT:
+        return values.astype(object)
     with np.errstate(all="ignore"):
         rounded = float(values.dtype.type(other))
     is_other = isinstance(other, int) or rounded == 0 or np.isinf(rounded)

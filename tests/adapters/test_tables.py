@@ -235,3 +235,12 @@ def test_a_dataset_of_ray_is_refused_with_the_call_that_writes_it(tmp_path):
     for call in (hr.open, lambda data: hr.write(tmp_path / "x.tfrecord", data), lambda data: hr.Loader(data, 2)):
         with pytest.raises(TypeError, match=r"headrace\.adapters\.ray\.write"):
             call(Dataset())
+
+
+def test_examples_without_features_are_counted():
+    source = as_source([{}, {}, {}])
+    assert (len(source), list(source), source.batch([0, 2])) == (3, [{}, {}, {}], {})
+    assert len(as_source({} for _ in range(2))) == 2
+    assert len(as_source([])) == 0
+    assert len(hr.ColumnSource({"x": np.arange(3)}).map(lambda _: {}).concat([{}, {}])) == 5
+    assert list(hr.Loader([{}, {}, {}], 2)) == [{}, {}]

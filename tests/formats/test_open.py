@@ -14,6 +14,7 @@ from tests.formats.golden import NPY, SOUND
 from tests.reference import tfrecord as reference
 
 import headrace as hr
+from headrace.contracts.records import Format
 from headrace.errors import CorruptRecord, NoFiles, UnknownFormat, UnsupportedData
 from headrace.formats import open as opening
 from headrace.formats import registry
@@ -265,3 +266,30 @@ def test_relative_paths_are_shown_as_given(tmp_path, monkeypatch):
     with pytest.raises(CorruptRecord, match=r" - at x\.tfrecord, record 0") as caught:
         hr.records("x.tfrecord")[0]
     assert caught.value.where.path == str(tmp_path / "x.tfrecord")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zlib.compress])
+def test_the_first_file_with_content_decides(tmp_path, pack):
+    content = reference.framed(b"a") + reference.framed(b"b")
+    for number, part in enumerate([b"", content, b""]):
+        (tmp_path / f"x-{number:05d}-of-00003").write_bytes(pack(part))
+    assert [bytes(record) for record in open_records(f"{tmp_path}/x@3")] == [b"a", b"b"]
+    (tmp_path / "x-00001-of-00003").write_bytes(pack(b""))
+    with pytest.raises(UnknownFormat, match="an empty (file|gzip stream|zlib stream), unknown"):
+        open_records(f"{tmp_path}/x@3")
+
+
+def test_a_folder_of_json_lines(tmp_path):
+    for number, name in enumerate(["a.jsonl", "b.jsonl", "c.jsonl.gz", "d.ndjson"]):
+        row = b'{"x": %d}\n' % number
+        (tmp_path / name).write_bytes(gzip.compress(row) if name.endswith("gz") else row)
+    for options in ({}, {"format": "jsonl"}):
+        assert [int(row["x"]) for row in hr.open(tmp_path, **options)] == [0, 1, 2, 3]
+
+
+def test_an_installed_format_may_have_notes_in_json_lines(tmp_path, monkeypatch):
+    (tmp_path / "index.jsonl").write_bytes(b'{"x": 1}\n')
+    mine = Format(name="mine", suffixes=(), knows=lambda _: False, open=list, folder=lambda folder, look: True)
+    each = opening.each_format
+    monkeypatch.setattr(opening, "each_format", lambda *, installed=True: [*each(installed=False), *[mine] * installed])
+    assert open_records(tmp_path) == [str(tmp_path)]

@@ -70,6 +70,46 @@ def test_a_folder_holds_its_record_files_only(folder):
     assert expand("d") == ["d/part-2", "d/part-10"]
 
 
+@pytest.mark.parametrize(
+    ("names", "records"),
+    [
+        (["a.jsonl", "b.jsonl"], ["a.jsonl", "b.jsonl"]),
+        (
+            ["a.jsonl", "b.JSONL", "c.jsonl.gz", "d.ndjson", "e.jsonlines.3", "f.jsonl-00000-of-00001", "notes.json"],
+            ["a.jsonl", "b.JSONL", "c.jsonl.gz", "d.ndjson", "e.jsonlines.3", "f.jsonl-00000-of-00001"],
+        ),
+        (["a.jsonl", "_metadata.jsonl", ".b.jsonl", "c.jsonl.tmp"], ["a.jsonl"]),
+        (["metadata.jsonl", "1.png", "2.png"], ["1.png", "2.png"]),
+        (["a.jsonl", "b.jsonl.gz", "c.parquet"], ["b.jsonl.gz", "c.parquet"]),
+        (["a.jsonl", "b.jsonl.parquet"], ["b.jsonl.parquet"]),
+    ],
+)
+def test_json_lines_are_notes_beside_other_formats_only(folder, names, records):
+    make(folder, *(f"d/{name}" for name in names))
+    assert expand("d") == [f"d/{name}" for name in records]
+
+
+def test_a_folder_with_a_part_of_a_set_of_json_lines(folder):
+    make(folder, "d/x-00000-of-00002.jsonl")
+    with pytest.raises(NoFiles, match="all 2 shards"):
+        expand("d")
+
+
+@pytest.mark.parametrize("name", ["x@3", "x@*", "*.x", "y"])
+def test_a_folder_that_cannot_be_listed_now_is_not_empty(folder, monkeypatch, name):
+    make(folder, *shards("d/x", 3))
+
+    def fail(path):
+        raise OSError(24, "Too many open files", path)
+
+    monkeypatch.setattr("os.listdir", fail)
+    with pytest.raises(OSError, match="Too many open files"):
+        expand(f"d/{name}")
+    monkeypatch.undo()
+    with pytest.raises(NoFiles, match="found 0 of them"):
+        expand(f"{folder}/e/x@3")
+
+
 @pytest.mark.parametrize("name", ["x@4", "x@*", "x-?????-of-00004", "x-*-of-00004"])
 def test_a_set_of_shards_has_many_names(folder, name):
     make(folder, *shards("x", 4), *shards("other", 2), "x-00000-of-00004.json")

@@ -167,6 +167,21 @@ def test_a_sampler_that_gives_too_few():
         list(Loader(Numbers(5), 2, sampler=Short(5)))
 
 
+@pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 1}, {"threads": 0, "shard": hr.Shard(0, 2)}])
+def test_a_sampler_that_gives_more_axes(options):
+    class Own(Backwards):
+        def indices(self, epoch, start, stop):
+            return np.arange(start, stop)[:, None]
+
+    with pytest.raises(TypeError, match=r"Own\.indices must give one axis of integers, got shape \(\d, 1\)"):
+        list(Loader(Numbers(9), 2, sampler=Own(9), **options))
+
+
+def test_more_epochs_than_a_state_holds():
+    with pytest.raises(ValueError, match="epochs must be at most"):
+        Loader(Numbers(9), 2, epochs=2**70)
+
+
 @pytest.mark.parametrize(
     ("made", "found"),
     [

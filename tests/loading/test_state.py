@@ -56,6 +56,16 @@ def test_the_end_of_an_epoch_is_the_beginning_of_the_next():
     assert places == [(0, 3), (1, 0), (1, 3), (2, 0)]
 
 
+def test_a_state_of_the_end_resumes_with_the_next_epochs():
+    """As the next loop of the same loader does. A run that is over shows by ``epoch``."""
+    loader = Loader(Numbers(6), 3, shuffle=True, epochs=2)
+    list(loader)
+    resumed = Loader(Numbers(6), 3, shuffle=True, epochs=2)
+    resumed.load_state_dict(loader.state_dict())
+    assert (resumed.epoch, len(resumed)) == (2, 4)
+    assert indices_of(resumed) == indices_of(loader)
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(1, 60),

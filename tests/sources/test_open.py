@@ -291,3 +291,12 @@ def test_a_wrong_length_inside_a_payload_is_not_said_to_be_skipped(tmp_path):
         ) as caught:
             hr.open(tmp_path / "b.tfrecord", on_corrupt=on_corrupt)[1]
         assert "on_corrupt" not in str(caught.value)
+
+
+def test_examples_without_features(tmp_path):
+    hr.write_records(tmp_path / "x.tfrecord", [b"\n\x00", b"", b"\n\x00"])
+    source = hr.open(tmp_path / "x.tfrecord", codec="example")
+    assert (len(source), len(source.schema), list(source)) == (3, 0, [{}, {}, {}])
+    hr.write_records(tmp_path / "y.tfrecord", [b"no message"])
+    with pytest.raises(hr.CorruptRecord, match="codec='raw'"):
+        hr.open(tmp_path / "y.tfrecord", codec="example")[0]

@@ -16,7 +16,7 @@ from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy.header import fields_of
 from headrace.sources.source import ColumnSource, Source
 from headrace.sources.stacking import copy_example, stack
-from headrace.sources.tables import as_columns
+from headrace.sources.tables import ColumnNode, as_columns
 
 __all__ = ["as_columns_or_source", "as_source", "check_example", "check_values"]
 
@@ -38,7 +38,8 @@ def as_source(given: Any) -> Source:
     """
     found = as_columns_or_source(given)
     if found is None:
-        return ColumnSource(_stack_examples(given))
+        columns, count = _stack_examples(given)
+        return ColumnSource(columns) if columns else Source(ColumnNode({}, count=count))
     return found if isinstance(found, Source) else ColumnSource(found)
 
 
@@ -115,7 +116,8 @@ def _refusal(given: Any) -> str:
     return ""
 
 
-def _stack_examples(given: Iterable[Any]) -> dict[str, Any]:
+def _stack_examples(given: Iterable[Any]) -> tuple[dict[str, Any], int]:
+    """The columns of some examples, and their number, which no column shows where examples have no features."""
     examples = []
     is_held = isinstance(given, (list, tuple))  # all examples are there, unlike those of a generator
     for number, example in enumerate(given):
@@ -124,7 +126,7 @@ def _stack_examples(given: Iterable[Any]) -> dict[str, Any]:
         examples.append(example if is_held else copy_example(example))
     columns = stack(examples)
     check_values(columns, 0)
-    return columns
+    return columns, len(examples)
 
 
 def check_example(example: Any, number: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,14 +24,14 @@ from headrace.formats.registry import (
     without_number,
 )
 from headrace.formats.table.base import verify_rows
-from headrace.io.cache.inflate import Compression, head_of, wrapper_of
+from headrace.io.cache.inflate import Compression, head_of, is_empty_stream, wrapper_of
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import open_file
 from headrace.io.paths import PathLike, expand, is_folder, is_pipe, path_list
 from headrace.io.store.listing import is_url_pattern
 from headrace.io.urls import base_name, is_listing, is_url
 
-__all__ = ["detect", "open_records", "records", "verify_records"]
+__all__ = ["detect", "detect_first", "open_records", "records", "verify_records"]
 
 
 HEAD_BYTES = 4096
@@ -141,15 +141,23 @@ def _find_format(given: list[PathLike]) -> tuple[Format, list[str]]:
             return format, [folder for folder, _ in folders]
     try:
         paths = expand(given)
-        found = detect(paths[0])
+        found = detect_first(paths)
     except (NoFiles, UnknownFormat):
-        for format in each_format() if folders else ():
-            if format.name not in OWN and _claims(format, folders):
-                return format, [folder for folder, _ in folders]
-        raise
+        if (installed := _find_installed(folders)) is None:
+            raise
+        return installed, [folder for folder, _ in folders]
+    # A folder of .jsonl files may be a data set of an installed format with notes.
+    if folders and found.name == "jsonl" and (installed := _find_installed(folders)) is not None:
+        return installed, [folder for folder, _ in folders]
     if len(paths) > 1:
         _check_alike(paths, found)
     return found, paths
+
+
+def _find_installed(folders: list[tuple[str, Lister]]) -> Format | None:
+    """The format of another distribution of which each of some folders is one data set."""
+    others = (format for format in each_format() if format.name not in OWN) if folders else ()
+    return next((format for format in others if _claims(format, folders)), None)
 
 
 def _claims(format: Format, folders: list[tuple[str, Lister]]) -> bool:
@@ -221,6 +229,29 @@ def _check_alike(paths: list[str], first: Format) -> None:
             )
 
 
+def detect_first(paths: Sequence[str]) -> Format:
+    """The format of the first of some files. If that is empty and its name shows no format, the first one with content decides.
+
+    Raises:
+        UnknownFormat, UnsupportedData: As :func:`detect`.
+    """
+    try:
+        return detect(paths[0])
+    except UnknownFormat:
+        filled = next((path for path in paths[1:] if not _is_empty(path)), None) if _is_empty(paths[0]) else None
+        if filled is None:
+            raise
+    return detect(filled)
+
+
+def _is_empty(path: str) -> bool:
+    """Whether a file has no content, or is a compressed stream without any."""
+    if is_pipe(path):
+        return False  # It gives its bytes once.
+    head = bytes(open_file(path).read(0, HEAD_BYTES))
+    return not head or is_empty_stream(head)
+
+
 def detect(path: str) -> Format:
     """The format of one file: by marks in its content, then by its name unless it contains rows of text, then by those rows.
 
@@ -289,6 +320,8 @@ def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
     elif foreign is not None:
         found = foreign
         hint = "Decompress it first." if foreign.endswith("stream") else "Convert it to one of these formats first."
+    elif is_empty_stream(head):
+        found = f"an empty {wrapper_of(head)} stream, unknown extension"
     elif not head:
         found = "an empty file, unknown extension" if size is not None else "a pipe, unknown extension"
     elif is_text(head):

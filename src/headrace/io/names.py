@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "COUNTED",
@@ -15,6 +15,7 @@ __all__ = [
     "is_record_name",
     "is_temporary",
     "natural_key",
+    "record_names",
     "shard_names",
     "summarize_names",
     "whole_set_hint",
@@ -31,6 +32,8 @@ SIDECARS = frozenset(
     )
 )
 TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
+LINES_NOTE = ".jsonl"
+JSON_LINES = re.compile(r".*\.(jsonl|ndjson|jsonlines)(-\d{5,}-of-\d{5,}|\.(gz|gzip|zlib|zz)|[-_.]\d+)*")
 COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
 SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
 DIGITS = re.compile(r"(\d+)")
@@ -64,9 +67,27 @@ def whole_set_hint(path: str) -> str:
 
 def is_record_name(name: str) -> bool:
     """Whether a file of this name may hold records: it is visible, complete, and not a note such as .json or .txt."""
-    if name[:1] in ("", ".", "_") or name.startswith("incomplete.") or is_temporary(name):
-        return False
-    return os.path.splitext(name)[1].lower() not in SIDECARS
+    return _is_shown(name) and _ending(name) not in SIDECARS
+
+
+def _is_shown(name: str) -> bool:
+    return name[:1] not in ("", ".", "_") and not name.startswith("incomplete.") and not is_temporary(name)
+
+
+def _ending(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
+
+
+def record_names(names: Iterable[str]) -> list[str]:
+    """Those names of files in a folder that may hold records, in natural order.
+
+    A ``.jsonl`` file is a note beside files of another format, such as ``metadata.jsonl`` beside images. Else it holds records.
+    """
+    shown = sorted(filter(_is_shown, names), key=natural_key)
+    found = [name for name in shown if _ending(name) not in SIDECARS]
+    if not all(JSON_LINES.fullmatch(name.lower()) for name in found):
+        return found
+    return [name for name in shown if _ending(name) not in SIDECARS or _ending(name) == LINES_NOTE]
 
 
 def is_temporary(name: str) -> bool:

@@ -19,9 +19,9 @@ from headrace.io.names import (
     TEMPORARIES,
     TEMPORARY_SUFFIX,
     as_shard,
-    is_record_name,
     is_temporary,
     natural_key,
+    record_names,
     shard_names,
     summarize_names,
     whole_set_hint,
@@ -39,7 +39,6 @@ __all__ = [
     "expand_home",
     "is_folder",
     "is_pipe",
-    "is_record_file",
     "leads_back",
     "list_files_below",
     "natural_key",
@@ -49,6 +48,10 @@ __all__ = [
 
 
 PathLike: TypeAlias = str | os.PathLike[str]
+MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
+"""The errors of a path that has no file."""
+NOT_LISTED = (*MISSING, errno.EACCES, errno.EPERM)
+"""The errors of a folder without names: it does not exist, or may not be read."""
 FRAMES = {"pandas": "pandas.from_pandas", "polars": "arrow.from_arrow", "pyarrow": "arrow.from_arrow"}
 """The function that opens an in-memory table, by library."""
 
@@ -169,7 +172,7 @@ def _mode(path: str) -> int | None:
     except ValueError:
         return None
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
+        if error.errno in MISSING:
             return None
         raise
 
@@ -229,10 +232,17 @@ def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> lis
 
 
 def _names_beside(path: str) -> frozenset[str]:
+    """The names in the folder of a path. A folder that does not exist or may not be read has none.
+
+    Raises:
+        OSError: The system call fails, as with too many open files. Existing files must not be taken for missing ones.
+    """
     try:
         return frozenset(os.listdir(os.path.dirname(path) or "."))
-    except OSError:
-        return frozenset()
+    except OSError as error:
+        if error.errno in NOT_LISTED:
+            return frozenset()
+        raise
 
 
 def _expand_counted(path: str, stem: str, count: str, end: str) -> list[str]:
@@ -260,7 +270,7 @@ def _expand_glob(pattern: str) -> list[str]:
 
 def _expand_folder(folder: str) -> list[str]:
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if is_record_file(entry)]
+        names = record_names(entry.name for entry in entries if entry.is_file())
     if not names:
         raise NoFiles(
             Where(path=folder),
@@ -270,12 +280,7 @@ def _expand_folder(folder: str) -> list[str]:
             "a glob such as 'folder/*/*.tfrecord' reaches deeper.",
         )
     _check_sets(folder, names)
-    return [os.path.join(folder, name) for name in sorted(names, key=natural_key)]
-
-
-def is_record_file(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry of a folder may hold records: a visible, complete file, and not a note such as .json or .txt."""
-    return is_record_name(entry.name) and entry.is_file()
+    return [os.path.join(folder, name) for name in names]
 
 
 def _check_sets(folder: str, names: Sequence[str]) -> None:
@@ -302,8 +307,10 @@ def _describe_folder(path: str) -> str:
         folder = os.path.dirname(folder)
     try:
         names = sorted(os.listdir(folder or "."), key=natural_key)
-    except OSError:
-        return ""
+    except OSError as error:
+        if error.errno in NOT_LISTED:
+            return ""
+        raise
     where = f"The folder {folder or os.getcwd()}"
     return f"{where} holds {summarize_names(names)}." if names else f"{where} is empty."
 

@@ -28,6 +28,7 @@ __all__ = [
     "is_locked_elsewhere",
     "lock",
     "memory_limit",
+    "most_open",
     "spare_cores",
     "sync_folder",
     "unlock",
@@ -36,6 +37,8 @@ __all__ = [
     "walk",
     "whole_cpus",
 ]
+
+MOST_OPEN = 4096
 
 
 UNLIMITED_BYTES = 1 << 60  # Version 1 writes "no limit" as the largest number of whole pages.
@@ -58,6 +61,16 @@ def cpu_limit(root: str = "/") -> float | None:
 
 
 @cache
+def most_open() -> int:
+    """How many files to keep open to read from: a quarter of what this process may open, because other code opens files, too."""
+    if sys.platform == "win32":
+        return MOST_OPEN // 4
+    import resource  # imported here: Windows has none
+
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST_OPEN if most == resource.RLIM_INFINITY else min(max(most // 4, 1), MOST_OPEN)
+
+
 def usable_memory() -> int | None:
     """The memory of this machine or container; ``None`` if unknown."""
     try:

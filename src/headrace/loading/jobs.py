@@ -344,7 +344,9 @@ def _indices(sampler: Sampler, run: BatchRun) -> Indices:
 
 def _whole(given: Any, sampler: Sampler) -> Indices:
     """What a sampler gave as contiguous ``int64``: conversion alone would cut fractions, and read flags as 1 and 0."""
-    if (found := np.asarray(given)).dtype is not INT64 and found.size:
+    if (found := np.asarray(given)).ndim != 1:
+        raise TypeError(f"{type(sampler).__name__}.indices must give one axis of integers, got shape {found.shape}")
+    if found.dtype is not INT64 and found.size:
         if found.dtype.kind not in "iu":
             raise TypeError(f"{type(sampler).__name__}.indices must give integers, got {found.dtype}")
         if found.dtype.kind == "u" and int(found.max()) > np.iinfo(np.int64).max:

@@ -150,7 +150,7 @@ class Loader(Iterable[Batch_co]):
         self._sampler = sampler
         self._seed = seed if shuffle else None
         self._random_seed = seed if _is_random(source) else None
-        self._epochs = None if epochs is None else whole(epochs, "epochs", least=1)
+        self._epochs = None if epochs is None else whole(epochs, "epochs", least=1, most=MOST_EPOCHS)
         choice(to, "to", ("numpy", "torch", "jax"))
         self._shard, self._takes_default_shard = resolve_shard(shard, to), shard is None
         self._layout = RoundPlan(self._shard.world, whole(batch_size, "batch_size", least=1), drop_last)

@@ -268,6 +268,8 @@ def codec_of(
         raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
     if codec is None and found.codec == "raw" and given is None:
         return RawCodec(found.schema["record"].encoding)
+    if codec == "example" and found.codec == "raw" and given is None:
+        return ExampleCodec(Schema({}))
     if codec is None and by_default == "sagemaker_record" and (found.codec == "raw" or not _any(_sample(records, 1))):
         from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 

@@ -97,15 +97,16 @@ class ColumnNode:
 
     Args:
         columns: As :func:`as_columns` takes them.
+        count: The number of examples, if there are no columns to show it.
     """
 
-    def __init__(self, columns: Mapping[str, Any]) -> None:
+    def __init__(self, columns: Mapping[str, Any], *, count: int = 0) -> None:
         self.columns: dict[str, Any] = as_columns(columns)
         lengths = {name: _length(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
             raise SchemaMismatch(Where(), expected="columns of equal length", found=str(lengths))
         self.schema: Schema = schema_of(self.columns)
-        self._length = next(iter(lengths.values()), 0)
+        self._length = next(iter(lengths.values()), count)
 
     def __len__(self) -> int:
         return self._length

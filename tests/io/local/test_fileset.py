@@ -1,5 +1,6 @@
 """Many files, mapped or read."""
 
+import contextlib
 import gc
 import gzip
 import io
@@ -20,6 +21,7 @@ from headrace.io.local import mapped as descriptors
 from headrace.io.local import mapped as mapping_limits
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile
+from headrace.io.paths import expand
 
 
 @pytest.fixture
@@ -221,24 +223,90 @@ def test_small_sets_are_mapped_and_large_ones_read(paths, monkeypatch):
     mapping_limits.scattered_limit.cache_clear()
 
 
-def test_descriptors_are_few_and_close_themselves(paths, monkeypatch):
-    monkeypatch.setattr(descriptors, "MOST_OPEN", 4)
-    files = FileSet(paths)
-    held, _ = files.descriptors(np.zeros(1, np.int32))
-    before = len(os.listdir("/proc/self/fd"))
-    for number in range(len(paths)):
-        opened, which = files.descriptors(np.full(3, number, np.int32))
-        assert which.tolist() == [0, 0, 0]
-        with open(paths[number], "rb") as file:
-            assert os.pread(opened[0].fd, 100, 0) == file.read(100)
-    del opened
-    assert len(os.listdir("/proc/self/fd")) <= before + 4
-    assert os.pread(held[0].fd, 1, 0)  # still open for the holder
-    fd = held[0].fd
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def read_firsts(files, numbers):
+    which = np.array(numbers, np.int32)
+    block, starts = files.read(which, np.zeros(len(which), np.int64), np.full(len(which), 10))
+    assert len(block) == 10 * len(which)
+    return block[starts].tolist()
+
+
+@pytest.fixture
+def few_open(monkeypatch):
+    """The process keeps four files open."""
+    descriptors.close_oldest(0)
+    monkeypatch.setattr(descriptors, "most_open", lambda: 4)
+
+
+def test_all_sets_together_keep_few_files_open(paths, few_open):
+    sets = [FileSet(paths) for _ in range(5)]
+    before = open_files()
+    for files in sets:
+        for numbers in ([3], [5, 6], range(20), [*range(19, -1, -1)] * 3, np.random.default_rng(0).integers(0, 20, 99)):
+            assert read_firsts(files, numbers) == list(numbers)
+            assert open_files() <= before + 8
+    held = sets[0]._descriptor(0)
+    for number in range(20):
+        sets[1]._descriptor(number)
+    assert os.pread(held.fd, 1, 0)  # still open for the holder
+    fd = held.fd
     del held
-    files._open.clear()
     with pytest.raises(OSError):
         os.fstat(fd)
+    del sets, files
+    gc.collect()
+    assert open_files() <= before
+
+
+def test_files_in_threads_that_may_have_few_open(paths, few_open):
+    files, wrong = FileSet(paths), []
+
+    def read(seed):
+        for numbers in np.random.default_rng(seed).integers(0, 20, (50, 30)).tolist():
+            if read_firsts(files, numbers) != numbers:
+                wrong.append(numbers)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    child = fork(lambda: read(9) is None and not wrong and not descriptors._reading)
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert not descriptors._reading
+    assert exit_code(child) == 0
+
+
+def test_a_process_without_descriptors_closes_some_and_goes_on(tmp_path):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for number in range(300):
+        (tmp_path / f"{number:03d}").write_bytes(bytes([number % 251]) * 100)
+    names = [str(tmp_path / f"{number:03d}") for number in range(300)]
+    files, others = FileSet(names), FileSet(names)
+    read_firsts(files, range(150))
+    taken = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 20, limits[1]))
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(names[0], os.O_RDONLY))
+        assert read_firsts(others, range(300)) == [number % 251 for number in range(300)]
+        with pytest.raises(OSError, match="Too many open files"):
+            descriptors.close_oldest(0)
+            while True:
+                taken.append(os.open(names[0], os.O_RDONLY))
+        with pytest.raises(OSError, match="Too many open files"):
+            expand(f"{tmp_path}/x@3")
+        with pytest.raises(OSError, match="Too many open files"):
+            expand(f"{tmp_path}/*.x")
+    finally:
+        for fd in taken:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_compression_is_found_for_each_file(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.sources.conditions.condition import MOST_CHARACTERS, condition
-from headrace.sources.conditions.terms import ConditionError
+from headrace.sources.conditions.terms import COMPARISONS, ConditionError
 
 COLUMNS = {
     "label": np.array([1, 7, 7, 3]),
@@ -292,6 +292,40 @@ def test_numbers_beyond_small_floats():
         "f = 1e400": [1],
     }.items():
         assert np.flatnonzero(condition(text).mask(batch, 4)).tolist() == rows, text
+
+
+EDGES = [0, 1, 2**24 + 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64, 2**64 + 1, 2**70, 10**350]
+NUMBERS = {
+    "int64": st.sampled_from([-(2**63), -(2**53) - 1, -1, 0, 2**53 + 1, 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1),
+    "uint64": st.sampled_from([0, 2**53 + 1, 2**63, 2**64 - 2, 2**64 - 1]) | st.integers(0, 2**64 - 1),
+    "float64": st.sampled_from([-(2.0**63), 2.0**53, 2.0**64, 1e308, np.inf, -np.inf, np.nan]) | st.floats(),
+    "float32": st.sampled_from([2.0**24, 2.0**64, np.inf, np.nan]) | st.floats(width=32),
+}
+
+
+@given(
+    st.sampled_from(sorted(NUMBERS)).flatmap(
+        lambda dtype: st.tuples(st.just(dtype), st.lists(NUMBERS[dtype], min_size=1))
+    ),
+    st.sampled_from(EDGES) | st.integers(0, 2**66),
+    st.booleans(),
+)
+def test_integers_of_any_size_compare_as_in_python(column, number, is_negative):
+    number = -number if is_negative else number
+    values = np.array(column[1], column[0])
+    source, rows = hr.ColumnSource({"x": values}), values.tolist()
+    for sign, compare in COMPARISONS.items():
+        expected = [compare(row, number) for row in rows]
+        for text in (f"x {sign} {number}", f"min(x) {sign} {number}", f"x[0] {sign} {number}"):
+            batch = {"x": values} if text[0] == "x" and text[1] == " " else {"x": values.reshape(-1, 1)}
+            assert condition(text).mask(batch, len(rows)).tolist() == expected, text
+        test = condition(f"x {sign} {number}")
+        assert [test(example) for example in source] == expected, test
+        assert [test({"x": row}) for row in rows] == expected, test
+
+
+def test_a_large_integer_alone_is_not_zero():
+    assert condition("18446744073709551617").mask({}, 2).tolist() == [True, True]
 
 
 @pytest.mark.parametrize("values", [["a", "bb", "ff"], [b"a", b"bb", b"ff"]])

@@ -32,6 +32,7 @@ __all__ = [
     "Reader",
     "deflater",
     "head_of",
+    "is_empty_stream",
     "parse_compression",
     "skip_bytes",
     "wrapper_of",
@@ -229,6 +230,17 @@ def head_of(packed: bytes | memoryview, compression: Compression, size: int) -> 
         return zlib.decompressobj(wbits=WINDOW_BITS[compression]).decompress(packed, size)
     except zlib.error:
         return b""
+
+
+def is_empty_stream(packed: bytes) -> bool:
+    """Whether the bytes of a whole file are a compressed stream without content."""
+    if (wrapper := wrapper_of(packed)) == "none":
+        return False
+    stream = zlib.decompressobj(wbits=WINDOW_BITS[wrapper])
+    try:
+        return not stream.decompress(packed, 1) and stream.eof and not stream.unused_data
+    except zlib.error:
+        return False
 
 
 def deflater(compression: Compression, level: int) -> Any:

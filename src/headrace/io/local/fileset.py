@@ -27,6 +27,7 @@ __all__ = ["Buffers", "FileSet"]
 
 
 Buffers: TypeAlias = "_native.Buffers | list[Any]"
+Ranges: TypeAlias = tuple[npt.NDArray[np.uint8], Indices]
 
 MOST_MAPPED = 4096  # of one set, whatever others have mapped; it has more while the process can map more
 HEAD_BYTES = 64
@@ -246,7 +247,7 @@ class FileSet:
         every = self.all_buffers() if 1 < len(self.paths) <= MOST_MAPPED else None
         return None if every is None else every.join()
 
-    def _renumber(self, which: npt.NDArray[np.int32]) -> tuple[Iterable[int], npt.NDArray[np.int32]]:
+    def _renumber(self, which: npt.NDArray[np.int32]) -> tuple[Sequence[int], npt.NDArray[np.int32]]:
         """The files that occur, and ``which`` renumbered among those. Takes a third of the time of sorting."""
         first, last = int(which.min()), int(which.max())
         if last - first < NEIGHBOURS:  # in order
@@ -317,30 +318,30 @@ class FileSet:
             for file in mapped:
                 file.expect_scattered_reads(scattered=scattered)
 
-    def descriptors(self, which: npt.NDArray[np.int32] | None) -> tuple[list[Descriptor], npt.NDArray[np.int32] | None]:
-        """Like :meth:`buffers`, with open files instead. They stay open while the descriptors are referenced."""
-        if which is None:
-            return [self._descriptor(0)], None
-        numbers, renumbered = self._renumber(which)
-        return [self._descriptor(number) for number in numbers], renumbered
-
-    def read(
-        self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
-    ) -> tuple[npt.NDArray[np.uint8], Indices]:
-        """Read ranges of the contents of files ``which`` (``None``: all in file 0) into one array.
-
-        Returns:
-            The bytes, and the offset of each range.
+    def read(self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices) -> Ranges:
+        """The bytes of ranges of files ``which`` (``None``: all in file 0), end to end, and the offset of each range in them.
 
         Raises:
             CorruptFile: A file shrank since it was opened.
         """
-        files, which_open = self.descriptors(which)
+        with mapping_limits.limit_open() as most:
+            return self._read(which, offsets, sizes, most)
+
+    def _read(self, which: Any, offsets: Indices, sizes: Indices, most: int) -> Ranges:
+        numbers, places = (range(1), None) if which is None else self._renumber(which)
         try:
-            return read_ranges(files, which_open, offsets, sizes)
+            if len(numbers) <= most:
+                return read_ranges([self._descriptor(number) for number in numbers], places, offsets, sizes)
         except _native.FormatError as error:
             content = self.content(0 if which is None else int(which[error.record]))
             raise file_shrank_error(os.fsencode(content.path), os.fsencode(content.opened), content.size) from error
+        except OSError as error:
+            if error.errno not in mapping_limits.TOO_MANY_OPEN or which is None or len(numbers) == 1:
+                raise
+        half = len(which) // 2
+        block, starts = self._read(which[:half], offsets[:half], sizes[:half], most)
+        other, others = self._read(which[half:], offsets[half:], sizes[half:], most)
+        return np.concatenate([block, other]), np.concatenate([starts, others + len(block)])
 
     def _descriptor(self, number: int) -> Descriptor:
         found = self._open.get(number)

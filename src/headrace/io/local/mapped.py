@@ -13,10 +13,14 @@ sets are read.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
+import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -28,7 +32,7 @@ from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.faults import close_quietly, file_shrank_error, name_in_errors
 from headrace.io.local.signatures import FLAGS, BlockSums, Signature, no_such_file
-from headrace.io.system import lock, usable_memory
+from headrace.io.system import lock, most_open, usable_memory
 
 __all__ = [
     "WINDOW_BYTES",
@@ -39,6 +43,7 @@ __all__ = [
     "can_map_more",
     "gives_views",
     "guard_reads",
+    "limit_open",
     "read_ranges",
     "scattered_limit",
     "views",
@@ -234,7 +239,7 @@ def open_to_read(path: str, shown: str) -> int:
         NoFiles: There is no such file.
     """
     try:
-        return os.open(path, FLAGS)
+        return open_descriptor(path)
     except FileNotFoundError as error:
         raise no_such_file(shown) from error
     except OSError:
@@ -289,7 +294,43 @@ def _drop_pages(mapping: mmap.mmap, offset: int, size: int) -> None:
         mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
-MOST_OPEN = 128  # out of the 1,024 that a process often may have
+TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
+# No locks here, which another thread could hold during a fork: single operations on a dict are atomic.
+_kept: dict[
+    int, tuple[Any, int]
+] = {}  # of each file kept open, the oldest first: its set (a weak reference), its number
+_reading: dict[int, None] = {}  # the threads that read now
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reading.clear)
+
+
+def close_oldest(left: int) -> None:
+    """Keep only this many files open. Those that a thread is reading are closed when it is done."""
+    for fd in list(_kept)[: max(len(_kept) - left, 0)]:
+        files, number = _kept.pop(fd, (None, 0))
+        if files is not None and (open_files := files()) is not None:
+            open_files.drop(number)
+
+
+def open_descriptor(path: str) -> int:
+    """Open a file to read from. If this process has too many files open, some that sets keep open are closed first."""
+    try:
+        return os.open(path, FLAGS)
+    except OSError as error:
+        if error.errno not in TOO_MANY_OPEN:
+            raise
+    close_oldest(len(_kept) // 2)
+    return os.open(path, FLAGS)
+
+
+@contextmanager
+def limit_open() -> Iterator[int]:
+    """While this thread reads: the most files that it may have open at once. All threads together have twice as many as are kept open."""
+    _reading[threading.get_ident()] = None
+    try:
+        yield max(2 * most_open() // max(len(_reading), 1), 1)
+    finally:
+        _reading.pop(threading.get_ident(), None)
 
 
 class Descriptor:
@@ -299,15 +340,16 @@ class Descriptor:
 
     def __init__(self, path: str) -> None:
         self.path: str = path
-        self.fd: int = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self.fd: int = open_descriptor(path)
 
     def __del__(self) -> None:
         if hasattr(self, "fd"):
+            _kept.pop(self.fd, None)  # first, because another thread may get the same number for its file
             close_quietly(self.fd)
 
 
 class Descriptors:
-    """The open files of a set, by number. Safe in threads and after fork, without a lock: single operations on a dict are atomic."""
+    """The open files of a set, by number. All sets of a process together keep few open. Safe in threads and after fork."""
 
     def __init__(self) -> None:
         self._open: dict[int, Descriptor] = {}
@@ -318,14 +360,16 @@ class Descriptors:
 
     def opened(self, number: int, path: str) -> Descriptor:
         """File ``number``, which is at ``path``."""
-        if len(self._open) >= MOST_OPEN:
-            for oldest in list(self._open)[: MOST_OPEN // 4]:
-                self._open.pop(oldest, None)  # closed with its last reference
-        return self._open.setdefault(number, Descriptor(path))
+        if len(_kept) >= (most := most_open()):
+            close_oldest(most * 3 // 4)
+        opened = Descriptor(path)
+        if (kept := self._open.setdefault(number, opened)) is opened:  # no other thread was faster
+            _kept[opened.fd] = (weakref.ref(self), number)
+        return kept
 
-    def clear(self) -> None:
-        """Drop all of them."""
-        self._open.clear()
+    def drop(self, number: int) -> None:
+        """Close file ``number`` when its last reader is done."""
+        self._open.pop(number, None)
 
 
 def read_ranges(

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.io.faults import as_headrace_error
-from headrace.io.names import COUNTED, as_shard, is_record_name, is_temporary, natural_key, shard_names, summarize_names
+from headrace.io.names import COUNTED, as_shard, is_temporary, natural_key, record_names, shard_names, summarize_names
 from headrace.io.store.client import client_for, obstore_for, run_all, store_of
 from headrace.io.store.requests import fetch_version
 from headrace.io.urls import Url, base_name, child_of, is_listing, parent_of
@@ -297,7 +297,8 @@ def _object_or_folder(url: str) -> list[str]:
 
 def _expand_folder(url: str) -> list[str]:
     objects, folders = list_folder(url)
-    files = sorted((each for each in objects if is_record_name(base_name(each))), key=natural_key)
+    by_name = {base_name(each): each for each in objects}
+    files = [by_name[name] for name in record_names(by_name)]
     _refuse_without_names(objects, files)
     if files:
         return files

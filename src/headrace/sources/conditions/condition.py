@@ -246,7 +246,7 @@ class Parser:
         if isinstance(left, Literal) and isinstance(left.value, str):
             self.searches = True
             return Search(left.value)
-        return Truth(left)
+        return Truth(Literal(left.value != 0) if isinstance(left, Literal) else left)
 
     def list_of_values(self) -> Sequence[Value]:
         """``"(" value ("," value)* ")"``."""
@@ -383,11 +383,8 @@ class Truth:
 
 
 def _number(token: str) -> int | float:
-    """A number as it is written. Integers that no feature holds are floats, which compare with everything."""
-    if re.search(r"[.eE]", token):
-        return float(token)
-    found = int(token)
-    return found if -(2**63) <= found < 2**64 else float(token)
+    """A number as it is written. Integers stay exact, also those that no feature holds."""
+    return float(token) if re.search(r"[.eE]", token) else int(token)
 
 
 def _name_values(flat: Flat) -> Any:
