@@ -41,7 +41,7 @@ def test_every_way_of_reading(forked_scripts, tmp_path, format, limit):
         if outcome == "error":
             assert message.startswith("CorruptFile: "), (way, cut, message)
             assert "shrank while being read" in message, (way, cut, message)
-            assert str(tmp_path / SUFFIXES[format]) in message, (way, cut, message)
+            assert SUFFIXES[format] in message, (way, cut, message)
 
 
 SCRIPT = """
@@ -98,7 +98,7 @@ for victim in (0, 5, 11):
             try:
                 found = source.batch(order)["x"]
             except hr.CorruptFile as error:
-                assert paths[victim] in str(error) and "shrank" in str(error), error
+                assert error.where.path == paths[victim] and "shrank" in str(error), error
             else:
                 assert np.array_equal(found, rows[order]), (victim, cut, len(order))
                 assert cut >= len(kept) // 10 and len(order) == 1 and order[0] == 10 * victim, (cut, order)
