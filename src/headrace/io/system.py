@@ -60,7 +60,6 @@ def cpu_limit(root: str = "/") -> float | None:
     return _least(root, "cpu", _cpus_of)
 
 
-@cache
 def most_open() -> int:
     """How many files to keep open to read from: a quarter of what this process may open, because other code opens files, too."""
     if sys.platform == "win32":
@@ -71,6 +70,7 @@ def most_open() -> int:
     return MOST_OPEN if most == resource.RLIM_INFINITY else min(max(most // 4, 1), MOST_OPEN)
 
 
+@cache
 def usable_memory() -> int | None:
     """The memory of this machine or container; ``None`` if unknown."""
     try:
