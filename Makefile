@@ -45,8 +45,8 @@ demo: $(VENV)/.installed
 # Folders whose tests decode Zstandard, GZIP, JPEG or PNG: `make test` also runs them with the libraries alone.
 DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfrecord formats/recordio io/cache io/test_engines.py)
 
-# Tests that run alone leave half of two cores idle, so the linters, clang-tidy and the C++ tests run beside them, the last two at a low priority. `make check` also runs
-# clang's analyzer, which takes four fifths of clang-tidy's time.
+# Tests that run alone leave half of two cores idle, so the linters, clang-tidy and the C++ tests run beside them, the last two at a low
+# priority. `make check` also runs clang's analyzer, which takes four fifths of clang-tidy's time.
 test: $(VENV)/.test
 	$(MAKE) --no-print-directory -j 4 lint test-alone tidy cpp-test TIDY=--quick
 	$(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)

@@ -39,7 +39,7 @@ constexpr std::size_t mapped_from = std::size_t{64} << 10;
 
 // The largest idle block to take in place of one of this size class. The batches of ragged columns, and the numbers of
 // batches that are made together, take many sizes. With a block of exactly its class for each, a loader met new memory
-// for a hundred epochs of 10 ms (2026-11-28). Small blocks are cheap to make.
+// for a hundred epochs of 10 ms (2026-11-28, in a program outside the project). Small blocks are cheap to make.
 std::size_t largest_instead_of(std::size_t capacity) {
     return capacity < mapped_from ? capacity : capacity + capacity / 2;
 }

@@ -296,9 +296,8 @@ def _drop_pages(mapping: mmap.mmap, offset: int, size: int) -> None:
 
 TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 # No locks here, which another thread could hold during a fork: single operations on a dict are atomic.
-_kept: dict[
-    int, tuple[Any, int]
-] = {}  # of each file kept open, the oldest first: its set (a weak reference), its number
+# Of each file kept open, the oldest first: a weak reference to its set, and its number in it.
+_kept: dict[int, tuple[Any, int]] = {}
 _reading: dict[int, None] = {}  # the threads that read now
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reading.clear)
