@@ -75,7 +75,7 @@ def test_pages_of_parquet_already_decoded_are_released(tmp_path, monkeypatch, th
     table = pa.table({f"x{k}": values[:, k] for k in range(8)})
     for number in range(2):
         pq.write_table(table.slice(1500 * number, 1500), tmp_path / f"{number}.parquet", row_group_size=100)
-    monkeypatch.setattr(groups, "JOINED_BYTES", 0)
+    monkeypatch.setattr(groups, "JOINED_ROWS", 0)
     monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
     monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 50_000)
     dropped, drop = [], MappedFile.drop

@@ -75,7 +75,7 @@ def test_sizes_follow_the_files(tmp_path, name, options, exact, files):
 
 def test_row_groups(tmp_path, monkeypatch):
     """Small ones are read together, unless they are too large for that."""
-    monkeypatch.setattr(groups, "JOINED_BYTES", 1)
+    monkeypatch.setattr(groups, "JOINED_ROWS", 0)
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"x": rows()}), tmp_path / "a.parquet", row_group_size=20)

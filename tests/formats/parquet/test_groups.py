@@ -14,7 +14,7 @@ import headrace as hr
 from headrace.errors import CorruptFile, SchemaMismatch
 from headrace.formats.parquet import format as parquet
 from headrace.formats.parquet import groups
-from headrace.formats.table import blocks, column_cache
+from headrace.formats.table import column_cache
 from headrace.formats.table.arrow import from_arrow
 from headrace.formats.table.values import BadValue
 
@@ -213,6 +213,7 @@ def test_without_room_for_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setattr(groups, "JOINED_ROWS", 0)
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"x": np.arange(500)}), path, row_group_size=50)
+    monkeypatch.setattr(parquet, "PIECE_BYTES", 100)
     source = hr.open(path)
     order = np.random.default_rng(0).permutation(500)
     assert source.batch(order)["x"].tolist() == order.tolist()
@@ -220,7 +221,7 @@ def test_without_room_for_temporary_files(tmp_path, monkeypatch):
 
 
 def test_only_the_selected_columns_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "FEW_BLOCKS", 1)
+    monkeypatch.setattr(column_cache, "FEW_PIECES", 1)
     path = tmp_path / "x.parquet"
     pq.write_table(table_of(60), path, row_group_size=20)
     read = counted(monkeypatch)
@@ -276,13 +277,13 @@ def test_shards_of_other_types_are_refused(tmp_path):
         hr.open(tmp_path / "*.parquet")
 
 
-def plan_one_by_one(sizes):
+def plan_one_by_one(sizes, part):
     """Each row group after another, as (first group, groups, rows skipped, rows), and the first row by counting."""
     found, grows, size = [], False, 0
     for number, (rows, encoded) in enumerate(sizes):
-        most = max(min(groups.MOST_ROWS, groups.PART_BYTES * rows // max(encoded, 1)), rows // groups.MOST_BLOCKS, 1)
+        most = max(min(groups.MOST_ROWS, part * rows // max(encoded, 1)), rows // groups.MOST_BLOCKS, 1)
         last = found[-1] if found else None
-        if grows and size + encoded <= groups.JOINED_BYTES and last[3] + rows <= groups.JOINED_ROWS:
+        if grows and size + encoded <= part and last[3] + rows <= groups.JOINED_ROWS:
             found[-1], size = (last[0], last[1] + 1, 0, last[3] + rows), size + encoded
         elif 2 * rows > 3 * most:
             found += [(number, 1, at, min(most, rows - at)) for at in range(0, rows, most)]
@@ -298,10 +299,12 @@ def plan_one_by_one(sizes):
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([0, 1, 50, 900, 5000])), max_size=30))
 def test_blocks_cover_each_row_once(sizes):
     with pytest.MonkeyPatch.context() as patch:
-        limits = {"JOINED_ROWS": 60, "JOINED_BYTES": 1000, "PART_BYTES": 2000, "MOST_ROWS": 25, "MOST_BLOCKS": 16}
+        limits = {"JOINED_ROWS": 60, "PART_BYTES": 1500, "COLUMN_BYTES": 700, "MOST_ROWS": 25, "MOST_BLOCKS": 16}
         for name, value in limits.items():
             patch.setattr(groups, name, value)
-        assert groups.plan_blocks(7, iter(sizes)) == plan_one_by_one(sizes)
+        patch.setattr(groups, "MOST_PART_BYTES", 2000)
+        for columns, part in ((1, 1500), (2, 1500), (3, 2000)):
+            assert groups.plan_blocks(7, iter(sizes), columns) == plan_one_by_one(sizes, part)
 
 
 @given(

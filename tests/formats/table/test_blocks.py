@@ -337,3 +337,55 @@ def test_sizes_of_blocks_are_unknown_by_default():
     table._block_sizes = lambda: np.array([300, 4])
     table.__dict__.pop("_places")
     assert [table.stored_bytes(0, 1), table.stored_bytes(2, 5), table.stored_bytes(3, 7)] == [100, 102, 4]
+
+
+def test_a_thread_that_waits_goes_on_with_other_groups():
+    """Blocks 1 and 2 are in the group of block 0, which thread A decodes: thread B takes those of the next group, as far as they are kept."""
+    inside, ahead = threading.Event(), threading.Event()
+
+    class Grouped(Counted):
+        def _group(self, block):
+            return block // 3
+
+        def _read_block(self, block, names):
+            if block == 2 and (0, NAMES) in self.read:
+                inside.set()
+                assert ahead.wait(60)
+            found = super()._read_block(block, names)
+            if block == 5:
+                ahead.set()
+            return found
+
+    table = Grouped([5] * 12)
+    table.batch(np.arange(5), NAMES)
+    first = threading.Thread(target=table.batch, args=(np.arange(10, 12), NAMES))
+    first.start()
+    assert inside.wait(60)
+    assert plain(table.batch(np.arange(9, 13), NAMES)) == expected(table.sizes, range(9, 13))
+    first.join()
+    assert table.read[0] == (0, NAMES)
+    assert {block for block, _ in table.read} >= {1, 2, 3, 4, 5}
+    assert len(table.read) == len(set(table.read))
+
+
+def test_few_blocks_are_decoded_ahead(monkeypatch):
+    """No more than are kept until they are read."""
+    table = Counted([5] * 30)
+    assert table._blocks_ahead() == 0  # while the size of one is unknown
+    table.batch(np.arange(5), NAMES)
+    size = table._recent.size
+    assert size == sum(column_cache.size_of(column) for column in table._block(0, NAMES).values())
+    for room, ahead in ((size - 1, 0), (3 * size, 3), (1 << 40, blocks.MOST_AHEAD)):
+        monkeypatch.setattr(blocks, "AHEAD_BYTES", room)
+        assert table._blocks_ahead() == ahead
+
+
+@pytest.mark.parametrize(("pieces", "calls"), [(1, 5), (3, 5), (20, 1)])
+def test_rows_from_few_pieces_become_whole_soon(pieces, calls):
+    table = Counted([5] * 20)
+    table._pieces = np.arange(20) * pieces // 20
+    for call in range(1, calls + 1):
+        assert table._whole.get("n") is None
+        indices = np.random.default_rng(call).permutation(100)
+        assert plain(table.batch(indices, NAMES)) == expected(table.sizes, indices)
+    assert table._whole.get("n") is not None

@@ -37,6 +37,7 @@ __all__ = ["FORMAT", "ParquetTable"]
 
 MAGIC = b"PAR1"
 MOST_CURSORS = 8
+PIECE_BYTES = 16 << 20
 MOST_READERS = 128
 
 
@@ -162,7 +163,8 @@ class ParquetTable(BlockTable):
 
     @cached_property
     def _blocks(self) -> list[RowBlock]:
-        return [block for file, sizes in enumerate(self._group_sizes) for block in plan_blocks(file, sizes)]
+        sizes = enumerate(self._group_sizes)
+        return [block for file, held in sizes for block in plan_blocks(file, held, self._footers[file].num_columns)]
 
     @cached_property
     def _group_sizes(self) -> list[list[tuple[int, int]]]:
@@ -192,6 +194,11 @@ class ParquetTable(BlockTable):
             groups = self._group_sizes[block.file][block.group : block.group + block.groups]
             sizes.append(sum(size for _, size in groups) * block.rows // max(sum(rows for rows, _ in groups), 1))
         return np.array(sizes, np.int64)
+
+    @cached_property
+    def _pieces(self) -> Indices:
+        sizes = self._block_sizes()
+        return np.unique((np.cumsum(sizes) - sizes) // PIECE_BYTES, return_inverse=True)[1]
 
     def _rows_of(self, file: int, group: int) -> int:
         return int(self._footers[file].row_group(group).num_rows)

@@ -17,13 +17,14 @@ from headrace.io.system import usable_cores
 __all__ = ["MOST_PARTS", "PartReader", "RowBlock", "divide", "open_reader", "plan_blocks"]
 
 
-PART_BYTES = 16 << 20
-"""Of a large row group (encoded) that are decoded at a time."""
+PART_BYTES = 4 << 20
+"""Of a large row group (encoded) that are decoded at a time. Decoded they take several times as much, in memory that is used again and again."""
+COLUMN_BYTES = 256 << 10
+"""At least so many for each column, because each has a cost, but no more than ``MOST_PART_BYTES`` in all."""
+MOST_PART_BYTES = 16 << 20
 MOST_ROWS = 1 << 17
 MOST_BLOCKS = 1 << 16
 """In one row group."""
-JOINED_BYTES = 16 << 20
-"""Of small row groups (encoded) that are decoded together."""
 JOINED_ROWS = 1 << 15
 DIVIDED_BYTES = 1 << 20
 """Blocks of more are decoded by several threads."""
@@ -143,25 +144,27 @@ def _keep_points(nanos: Any, micros: Any) -> Any:
     return nanos
 
 
-def plan_blocks(file: int, sizes: Iterable[tuple[int, int]]) -> list[RowBlock]:
+def plan_blocks(file: int, sizes: Iterable[tuple[int, int]], columns: int) -> list[RowBlock]:
     """The blocks of a file.
 
     Args:
         file: Its number.
         sizes: The rows and the encoded bytes of each row group.
+        columns: The number of its columns.
     """
+    part = min(max(PART_BYTES, columns * COLUMN_BYTES), MOST_PART_BYTES)
     blocks: list[RowBlock] = []
     # Of the block that grows: its first row and row group, how many of those, its rows and bytes.
     first = begin = groups = joined = size = 0
     for number, (rows, encoded) in enumerate(sizes):
-        if groups and size + encoded <= JOINED_BYTES and joined + rows <= JOINED_ROWS:
+        if groups and size + encoded <= part and joined + rows <= JOINED_ROWS:
             groups, joined, size = groups + 1, joined + rows, size + encoded
             continue
         if groups:
             blocks.append(RowBlock(file, begin, groups, first, 0, joined))
         first, begin, groups, joined, size = first + joined, number, 1, rows, encoded
         # At least so many rows that a damaged count does not make a list without end.
-        most = max(min(MOST_ROWS, PART_BYTES * rows // max(encoded, 1)), rows // MOST_BLOCKS, 1)
+        most = max(min(MOST_ROWS, part * rows // max(encoded, 1)), rows // MOST_BLOCKS, 1)
         if 2 * rows > 3 * most:
             starts = range(0, rows, most)
             blocks += [RowBlock(file, number, 1, first + at, at, min(most, rows - at)) for at in starts]

@@ -17,7 +17,7 @@ from headrace.contracts.values import Batch, Indices, Ragged, join, size_of, tak
 from headrace.errors import DataError
 from headrace.formats.index.places import BlockPlaces
 from headrace.formats.table.base import TypedTable
-from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, WholeColumns
+from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, ScatterCount, WholeColumns
 from headrace.formats.table.copies import RowCopier
 from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk
@@ -27,26 +27,8 @@ __all__ = ["BlockReader", "BlockTable", "RowBlocks", "cut_at_blocks", "verify_bl
 
 WHOLE_AT_ONCE = 32
 """Columns that are joined in one pass: each may hold some temporary files open."""
-FEW_BLOCKS = 4
-TOUCHES = 4
-"""How often rows are picked from each block, on average, before whole columns are made."""
-
-
-class ScatterCount:
-    """How scattered the rows are that were asked for by index.
-
-    Counts are approximate: threads may count at once.
-    """
-
-    def __init__(self) -> None:
-        self.refused: set[str] = set()
-        """Columns that cannot be made whole."""
-        self._touched = 0
-
-    def note(self, touched: int, count: int) -> bool:
-        """Note that one call needs ``touched`` of ``count`` blocks. Returns whether all rows should be made available at once."""
-        self._touched += touched if touched > 1 else 0
-        return touched >= max(FEW_BLOCKS, count // 4) or self._touched > TOUCHES * count
+AHEAD_BYTES = 32 << 20
+MOST_AHEAD = 64
 
 
 class _Recent(NamedTuple):
@@ -55,6 +37,8 @@ class _Recent(NamedTuple):
     names: tuple[str, ...]
     first: int
     stop: int
+    size: int
+    """Its bytes."""
     copier: RowCopier
 
 
@@ -107,6 +91,11 @@ class RowBlocks(ABC):
         """Two parts of blocks are decoded at the same time only if their groups differ."""
         return block
 
+    @cached_property
+    def _pieces(self) -> Indices:
+        """``int64 (k,)``: the number of the piece of the files that each block is in. A piece takes noticeably long to decode."""
+        return np.arange(len(self._firsts) - 1)
+
     def _whole_columns(self, names: tuple[str, ...]) -> Batch:  # noqa: ARG002 - for subclasses
         """Those of some columns that need not be joined, because they are in one piece."""
         return {}
@@ -143,15 +132,20 @@ class RowBlocks(ABC):
         recent = self._recent
         if recent is None or recent.names != names or not (recent.first <= start and stop <= recent.stop):
             block = int(firsts.searchsorted(start, side="right")) - 1
-            columns = self._block(block, names, ahead=block + 1)
+            columns = self._block(block, names, until=block + 1 + self._blocks_ahead())
             first, end = int(firsts[block]), int(firsts[block + 1])
+            size = sum(map(size_of, columns.values()))
             if recent is not None and recent.stop <= first <= recent.stop + stop - start:
-                size = sum(map(size_of, columns.values()))
                 self._kept.pass_on(size, size * len(self) // max(end - first, 1))
-            recent = self._recent = _Recent(names, first, end, RowCopier({name: columns[name] for name in names}))
+            recent = self._recent = _Recent(names, first, end, size, RowCopier({name: columns[name] for name in names}))
             if stop > end:
                 return self._across(start, stop, names, block, columns)
         return recent.copier.copy(start - recent.first, stop - recent.first)
+
+    def _blocks_ahead(self) -> int:
+        """How many blocks after the next one a thread may decode that would wait otherwise: as many as are surely kept until they are read."""
+        recent = self._recent
+        return 0 if recent is None else min(AHEAD_BYTES // max(recent.size, 1), MOST_AHEAD)
 
     def _across(self, start: int, stop: int, names: tuple[str, ...], block: int, columns: Batch) -> Batch:
         """The rows from ``start``, in a block of these columns, to ``stop``, in a later one."""
@@ -161,7 +155,7 @@ class RowBlocks(ABC):
         for number in range(block, last + 1):
             first, end = int(firsts[number]), int(firsts[number + 1])
             if number > block:
-                columns = self._block(number, names, ahead=number + 1)
+                columns = self._block(number, names, until=number + 1 + self._blocks_ahead())
             for name in names if first < end else ():
                 parts[name].append(columns[name][max(start - first, 0) : min(stop, end) - first])
         return {name: join(pieces) for name, pieces in parts.items()}
@@ -183,9 +177,9 @@ class RowBlocks(ABC):
 
     def _gather_whole(self, blocks: list[int], names: tuple[str, ...]) -> None:
         """Make whole columns if these blocks and those before them show that all are going to be needed."""
-        count, refused = len(self._firsts) - 1, self._scatter.refused
+        refused, pieces = self._scatter.refused, self._pieces
         rest = tuple(name for name in names if name not in refused and self._whole.get(name) is None)
-        if not rest or not self._scatter.note(len(blocks), count):
+        if not rest or not self._scatter.note(len(np.unique(pieces[blocks])), int(pieces[-1]) + 1):
             return
         rows = int(self._firsts[blocks[0] + 1] - self._firsts[blocks[0]])
         sample = self._block(blocks[0], rest)
@@ -228,13 +222,13 @@ class RowBlocks(ABC):
         if self._whole.fill(names, blocks, estimate):
             self._kept.forget(names)
 
-    def _block(self, block: int, names: Sequence[str], *, ahead: int | None = None, keep: bool = True) -> Batch:
+    def _block(self, block: int, names: Sequence[str], *, until: int = 0, keep: bool = True) -> Batch:
         """These columns of a block, each decoded by one thread.
 
         Args:
             block: Its number.
             names: The columns.
-            ahead: The block to go on with where another thread decodes this one.
+            until: The last of the blocks after it that this thread may decode while another one decodes this one.
             keep: Whether to keep what is decoded.
         """
         found = {name: column for name in names if (column := self._kept.get(block, name)) is not None}
@@ -254,8 +248,9 @@ class RowBlocks(ABC):
                 lock.release()
         for part in waiting:
             lock = self._locks[group, part]
-            if ahead is not None and ahead < len(self._firsts) - 1:
-                self._decode_ahead(ahead, tuple(names), until=lock)
+            for ahead in range(block + 1, min(until + 1, len(self._firsts) - 1)):
+                if lock.locked():
+                    self._decode_ahead(ahead, tuple(names), lock)
             with lock:
                 found |= self._decode(block, part, keep=keep)
         return found
@@ -270,11 +265,11 @@ class RowBlocks(ABC):
                 self._kept.put(block, name, column)
         return found
 
-    def _decode_ahead(self, block: int, names: tuple[str, ...], until: Any) -> None:
-        """Decode parts of a block that no thread has begun, as long as a lock is taken."""
+    def _decode_ahead(self, block: int, names: tuple[str, ...], other: Any) -> None:
+        """Decode parts of a block that no thread has begun, as long as another lock is taken."""
         group = self._group(block)
         for part in self._parts(block, names):
-            if not until.locked():
+            if not other.locked():
                 return
             lock = self._locks[group, part]
             if any(self._kept.get(block, name) is None for name in part) and lock.acquire(blocking=False):

@@ -22,7 +22,7 @@ from headrace.io.cache.folder import cache_folder, cache_limit_bytes
 from headrace.io.system import usable_memory
 from headrace.io.threads import FORKS
 
-__all__ = ["ColumnFile", "KeptColumns", "ProcessLocks", "WholeColumns"]
+__all__ = ["ColumnFile", "KeptColumns", "ProcessLocks", "ScatterCount", "WholeColumns"]
 
 
 MEMORY_SHARE = 8
@@ -32,6 +32,9 @@ MOST_KEPT_BYTES = 256 << 20
 PASSING_BYTES = 64 << 20
 """So much is kept of columns that are read in order and do not all fit."""
 MOST_WHOLE_BYTES = 4 << 30
+FEW_PIECES = 4
+TOUCHES = 4
+"""How often rows are picked from each piece of the files, on average, before whole columns are made."""
 
 
 def memory_share(most: int) -> int:
@@ -89,6 +92,23 @@ class KeptColumns:
 
     def _drop(self, key: tuple[int, str]) -> None:
         self._bytes -= self._columns.pop(key, (None, 0))[1]
+
+
+class ScatterCount:
+    """How scattered the rows are that were asked for by index.
+
+    Counts are approximate: threads may count at once.
+    """
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+        """Columns that cannot be made whole."""
+        self._touched = 0
+
+    def note(self, touched: int, count: int) -> bool:
+        """Note that one call needs ``touched`` of ``count`` pieces of the files. Returns whether all rows should be made available at once."""
+        self._touched += touched if touched > 1 or count < FEW_PIECES else 0
+        return touched >= max(FEW_PIECES, count // 4) or self._touched > TOUCHES * count
 
 
 class ProcessLocks:
