@@ -21,6 +21,11 @@ enum class ThriftType : std::uint8_t {
     structure = 12
 };
 
+/// Whether a value of this type is read by `ThriftReader::integer`.
+[[nodiscard]] constexpr bool is_integer(ThriftType type) noexcept {
+    return type >= ThriftType::i16 && type <= ThriftType::i64;
+}
+
 /// A field of a struct: its value follows.
 struct ThriftField {
     std::int32_t number = 0;
@@ -55,6 +60,12 @@ class ThriftReader {
     /// Skips the value of a field or, with `is_element`, an element of a list. Throws `wire` for types that are nested
     /// deeper than 32.
     void skip(ThriftType type, bool is_element = false, int depth = 0);
+
+    /// Calls `take` with each field of the struct at hand. It reads the value, or returns false to have it skipped.
+    template <typename Take> void each_field(const Take& take) {
+        for (ThriftField field = next({}); field.type != ThriftType::stop; field = next(field))
+            if (!take(field)) skip(field.type);
+    }
 
   private:
     Cursor& cursor_;
