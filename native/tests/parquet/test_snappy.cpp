@@ -153,43 +153,39 @@ void test_far_copies() {
 
 void test_refused() {
     check(refused({}, 0) && refused({}, 1));
-    for (const std::string_view block : {
-             "0100", // a literal without its byte
-             "01f0", // without its size
-             "01f400",
-             "01f80000",         // with half of it
-             "01fcffffffff61",   // far too large
-             "04000105",         // a copy from before the beginning
-             "040061010",        // half a copy
-             "0400610100",       // an offset of 0
-             "0500610a0000",     // also of two bytes
-             "0500610f00000000", // and of four
-             "0500610fffffffff", // far before the beginning
-             "8180808000"
-             "0061",               // valid, see below
-             "81808080100061",     // a size of 33 bits
-             "8180808080000061",   // a size of six bytes
-             "808080808080808080", // a size that does not end
-         }) {
-        const bool fine = block == "81808080000061";
-        check(refused(from_hex(block), 1) != fine, block);
-        check(refused(from_hex(block), 5), block);
-        // The same with room on both sides.
-        check(refused(from_hex(block) + text("\1", 100), 200), block);
+    check(gives(from_hex("81808080000061"), text("a")) && refused(from_hex("81808080100061"), 1)); // a size of 33 bits
+    check(refused(from_hex("8180808080000061"), 1) && refused(from_hex("8080808080808080"), 0));   // of too many bytes
+    const std::string_view elements[] = {"00",          // a literal without its byte
+                                         "04 61",       // without its second byte
+                                         "f0",          // without its size
+                                         "f4 00",       // with half of it
+                                         "fc ffffffff", // of 4 GiB
+                                         "f8 ffffff",   // 16 MiB
+                                         "f4 ffff",     // 64 KiB
+                                         "01",          // half a copy
+                                         "02 01",       //
+                                         "03 010000",   //
+                                         "01 00",       // an offset of 0
+                                         "02 0000",     //
+                                         "03 00000000", //
+                                         "01 06",       // from before the beginning
+                                         "21 01",       //
+                                         "02 0600",     //
+                                         "02 ffff",     //
+                                         "03 00000001", //
+                                         "03 ffffffff", //
+                                         "fe 0100"};    // past the end
+    for (const std::string_view element : elements) {
+        const Buffer begin = from_hex("10") + text("abcde");
+        check(refused(from_hex("09") + begin + from_hex(element), 9), element);
+        check(refused(from_hex("45") + begin + from_hex(element), 69) == (element != "fe 0100"), element);
     }
-    const Buffer bad_copies[] = {from_hex("0101"),       from_hex("0a0000"),   from_hex("0f00000000"),
-                                 from_hex("2dff"),       from_hex("0affff"),   from_hex("0fffffffff"),
-                                 from_hex("fcffffffff"), from_hex("f8ffffff"), from_hex("f4ffff")};
-    for (const Buffer& bad : bad_copies) {
-        Maker maker;
-        maker.literal(text("a"));
-        maker.elements = maker.elements + bad;
-        maker.out.resize(300);
-        Maker good;
-        good.literal(text("x", 280), 2);
-        maker.elements = maker.elements + good.elements;
-        const bool fine = bad == from_hex("0101"); // an offset of 1
-        check(refused(maker.block(), 300) || fine);
+    for (const std::string_view element : std::span(elements).subspan(4)) { // with room on both sides
+        if (element == "fe 0100" || element == "01" || element.starts_with("02 01") || element == "03 010000") continue;
+        const Buffer begin = from_hex("ac02 10") + text("abcde");
+        Maker rest;
+        rest.literal(text("x", 200), 2);
+        check(refused(begin + from_hex(element) + rest.elements, 300), element);
     }
 }
 
