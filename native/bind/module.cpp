@@ -29,6 +29,7 @@ NB_MODULE(_native, module) {
     register_jpeg(module);
     register_json(module);
     register_npy(module);
+    register_parquet(module);
     register_png(module);
     register_permutation(module);
     register_read(module);

@@ -257,6 +257,7 @@ void register_gzip(nb::module_& module);
 void register_jpeg(nb::module_& module);
 void register_json(nb::module_& module);
 void register_npy(nb::module_& module);
+void register_parquet(nb::module_& module);
 void register_permutation(nb::module_& module);
 void register_png(nb::module_& module);
 void register_pool(nb::module_& module);

@@ -7,10 +7,11 @@ Framing, decoding and sampling in C++. Internal: only contracts, io, formats, co
 from collections.abc import Sequence
 
 from typing_extensions import Buffer
-from typing import Any
+from typing import Annotated, Any
 
 import numpy
 import numpy.typing
+from numpy.typing import NDArray
 
 
 class FormatError(ValueError):
@@ -748,6 +749,23 @@ def take_of_parts(buffers: Buffers | list[Any], firsts: numpy.typing.NDArray[num
     """
     Rows of `size` bytes, copied into uint8 (n, size). Buffer k holds rows firsts[k] up to firsts[k + 1], end to end from begins[k] on.
     """
+
+def parquet_chunks(footer: Any) -> numpy.typing.NDArray[numpy.int64]:
+    """
+    Where the pages of each column in each row group are: int64 (row groups, columns, 6), of begin, size, levels, rows, codec and physical type.
+    """
+
+class ParquetColumn:
+    """
+    One column of adjacent row groups, read in order. FormatError where pyarrow must read it.
+    """
+
+    def __init__(self, file: object, chunks: Annotated[NDArray[numpy.int64], dict(shape=(None, 6), order='C', device='cpu', writable=False)], stored: int, dtype: object | None, most: int, empty: int, verify: bool, fill: bytes | None) -> None: ...
+
+    def read(self, rows: int) -> tuple[Any, numpy.typing.NDArray[numpy.int64] | None]:
+        """
+        The next rows: numbers, or the bytes of texts and where each begins; and where each list begins.
+        """
 
 def decode_png(files: Sequence[Any], height: int, row_bytes: int, pixel_bytes: int) -> numpy.typing.NDArray[numpy.uint8] | None:
     """

@@ -1,4 +1,4 @@
-"""Selects the decoder for Zstandard, GZIP, JPEG and PNG: our own code, or only the libraries.
+"""Selects the decoder for Zstandard, GZIP, JPEG, PNG and the pages of Parquet: our own code, or only the libraries.
 
 ``HEADRACE_ENGINES`` decides, once per process:
 
@@ -28,6 +28,7 @@ LIBRARIES = {
     "isal": ("isal", "compress"),
     "simplejpeg": ("simplejpeg", "images"),
     "pillow": ("PIL", "images"),
+    "pyarrow": ("pyarrow", "arrow"),
 }
 """The module of each library, and the extra that installs it."""
 
@@ -54,6 +55,7 @@ class Engines:
     gzip: Engine
     jpeg: Engine
     png: Engine
+    parquet: Engine
 
 
 @cache
@@ -72,6 +74,7 @@ def engines() -> Engines:
         # Without vector instructions, libjpeg-turbo is faster.
         jpeg=Engine(is_own=is_own and _native.jpeg_is_fast(), library="simplejpeg"),
         png=Engine(is_own=is_own, library="pillow"),
+        parquet=Engine(is_own=is_own, library="pyarrow"),
     )
 
 

@@ -13,8 +13,19 @@ from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, SchemaMismatch, Where
-from headrace.formats.parquet.footer import read_codecs
-from headrace.formats.parquet.groups import MOST_PARTS, PartReader, RowBlock, divide, open_reader, plan_blocks
+from headrace.formats.parquet.groups import (
+    MOST_PARTS,
+    Part,
+    PartReader,
+    RowBlock,
+    arrow_types_in,
+    divide,
+    group_sizes,
+    open_reader,
+    part_of,
+    plan_blocks,
+)
+from headrace.formats.parquet.pages import NativeColumns, read_codecs
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
 from headrace.formats.table.arrow_types import (
@@ -146,7 +157,7 @@ class ParquetTable(BlockTable):
     def _check_alike(self) -> None:
         first = [(leaf.name, leaf.type) for leaf in self._leaves.values()]
         for path, footer in zip(self.paths[1:], self._footers[1:], strict=True):
-            if self._is_like_first(footer) and _arrow_types(footer) == _arrow_types(self._footers[0]):
+            if self._is_like_first(footer) and arrow_types_in(footer) == arrow_types_in(self._footers[0]):
                 continue
             other = [(leaf.name, leaf.type) for leaf in leaves_of(footer.schema.to_arrow_schema())]
             if other != first:
@@ -171,21 +182,8 @@ class ParquetTable(BlockTable):
         """The rows and the encoded bytes of each row group of each file. Asking a footer takes a while where there are many.
         Asking a damaged one for single columns would end the process.
         """
-        return [list(self._sizes(file)) for file in range(len(self.paths))]
-
-    def _sizes(self, file: int) -> Iterator[tuple[int, int]]:
-        footer = self._footers[file]
-        where, left = Where(path=self.paths[file]), footer.num_rows
-        for number in range(footer.num_row_groups):
-            group = footer.row_group(number)
-            rows = group.num_rows
-            if not 0 <= rows <= left:
-                raise CorruptFile(where, expected=f"a count of rows in row group {number}", found=f"{rows}")
-            yield rows, max(0, group.total_byte_size)
-            left -= rows
-        if left:
-            found = f"{footer.num_rows - left} in its row groups"
-            raise CorruptFile(where, expected=f"{footer.num_rows} rows, as the footer says", found=found)
+        footers = zip(self.paths, self._footers, strict=True)
+        return [list(group_sizes(footer, Where(path=path))) for path, footer in footers]
 
     def _block_sizes(self) -> Indices:
         """The encoded bytes of each block, or its share of those of its row group."""
@@ -198,7 +196,8 @@ class ParquetTable(BlockTable):
     @cached_property
     def _pieces(self) -> Indices:
         sizes = self._block_sizes()
-        return np.unique((np.cumsum(sizes) - sizes) // PIECE_BYTES, return_inverse=True)[1]
+        pieces: Indices = np.unique((np.cumsum(sizes) - sizes) // PIECE_BYTES, return_inverse=True)[1]
+        return pieces
 
     def _rows_of(self, file: int, group: int) -> int:
         return int(self._footers[file].row_group(group).num_rows)
@@ -244,11 +243,24 @@ class ParquetTable(BlockTable):
     def _read_block(self, block: int, names: Sequence[str]) -> Batch:
         found = self._blocks[block]
         leaves = self._leaves_of(found.file, names)
-        is_part = found.groups == 1 and found.rows < self._rows_of(found.file, found.group)
-        table = self._part(block, found, leaves) if is_part else self._table(found, leaves)
-        columns = self._columns(table, leaves, found.file, found.first)
+        part = part_of(self._blocks, block, self._rows_of(found.file, found.group))
+        columns: Batch = {}
+        for number, name, column in self._native.read(
+            block, found, part, {leaf: self.schema[leaf.name] for leaf in leaves}
+        ):
+            if number == block:
+                columns[name] = column
+            else:
+                self._kept.put(number, name, column)
+        for some in self._native.left(found.file, leaves, columns):
+            table = self._table(found, some) if part is None else self._part(block, found, some, part)
+            columns |= self._columns(table, some, found.file, found.first)
         self._release_pages(found, len(leaves))
         return columns
+
+    @cached_property
+    def _native(self) -> NativeColumns:
+        return NativeColumns(self._files.content, self._footers, verify=self.verify)
 
     def _release_pages(self, block: RowBlock, leaves: int) -> None:
         """Count these columns of a block as read, so that memory does not grow with the files: see :meth:`FileSet.passed`."""
@@ -289,21 +301,19 @@ class ParquetTable(BlockTable):
             raise CorruptFile(Where(path=self.paths[block.file]), expected=f"{block.rows} rows", found=found)
         return table
 
-    def _part(self, block: int, found: RowBlock, leaves: list[Leaf]) -> Any:
+    def _part(self, block: int, found: RowBlock, leaves: list[Leaf], part: Part) -> Any:
         """Part of a large row group. A reader goes through it in order, so parts before this one are decoded, too, and kept."""
         file, group = found.file, found.group
         key = (FORKS.count, file, group, tuple(leaf.name for leaf in leaves))
         if key in self._broken:
             raise self._broken[key]
         cursor = self._cursors.pop(key, None)
-        first = block - found.skipped // self._blocks[block - (found.skipped > 0)].rows
         try:
             with guard_reads(self._files.content(file).buffer):
                 if cursor is None or cursor.block > block:
-                    opened, rows = self._open(file, self._footers[file]), self._blocks[first].rows
-                    roots = self._roots(file, leaves)
-                    batches = opened.iter_batches(rows, row_groups=[group], columns=roots, use_threads=False)
-                    cursor = PartReader(first, batches)
+                    opened, roots = self._open(file, self._footers[file]), self._roots(file, leaves)
+                    batches = opened.iter_batches(part.rows, row_groups=[group], columns=roots, use_threads=False)
+                    cursor = PartReader(part.first, batches)
                 while cursor.block < block:
                     self._keep_passed(cursor.block, cursor.read(self._blocks[cursor.block].rows), leaves)
                 table = cursor.read(found.rows)
@@ -313,7 +323,7 @@ class ParquetTable(BlockTable):
         if table is None or len(table) != found.rows:
             where = Where(path=self.paths[file])
             raise CorruptFile(where, expected=f"{found.rows} more rows in row group {group}", found="its end")
-        if found.skipped + found.rows < self._rows_of(file, group):
+        if not part.is_last:
             while len(self._cursors) >= MOST_CURSORS:
                 self._cursors.pop(next(iter(self._cursors)), None)
             self._cursors[key] = cursor
@@ -356,12 +366,6 @@ class ParquetTable(BlockTable):
         number = int(np.searchsorted(self._firsts, index, side="right")) - 1
         block = self._blocks[number]
         return Where(path=self.paths[block.file], record=index - int(self._firsts[number]) + block.first)
-
-
-def _arrow_types(footer: Any) -> bytes | None:
-    """The types that the writer had, as Arrow leaves them in the metadata."""
-    found: bytes | None = (footer.metadata or {}).get(b"ARROW:schema")
-    return found
 
 
 def is_parquet(head: bytes) -> bool:

@@ -11,10 +11,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from headrace._optional import require
+from headrace.errors import CorruptFile, Where
 from headrace.formats.table.arrow_types import Leaf, arrow
 from headrace.io.system import usable_cores
 
-__all__ = ["MOST_PARTS", "PartReader", "RowBlock", "divide", "open_reader", "plan_blocks"]
+__all__ = [
+    "MOST_PARTS",
+    "Part",
+    "PartReader",
+    "RowBlock",
+    "divide",
+    "group_sizes",
+    "open_reader",
+    "part_of",
+    "plan_blocks",
+]
 
 
 PART_BYTES = 4 << 20
@@ -46,6 +57,16 @@ class RowBlock(NamedTuple):
     skipped: int
     """Rows of the row group before it."""
     rows: int
+
+
+class Part(NamedTuple):
+    """What a block is of a large row group."""
+
+    first: int
+    """The number of the first block of the row group."""
+    rows: int
+    """Of each block before the last one."""
+    is_last: bool
 
 
 class PartReader:
@@ -172,6 +193,34 @@ def plan_blocks(file: int, sizes: Iterable[tuple[int, int]], columns: int) -> li
     if groups:
         blocks.append(RowBlock(file, begin, groups, first, 0, joined))
     return blocks
+
+
+def group_sizes(footer: Any, where: Where) -> Iterator[tuple[int, int]]:
+    """The rows and the encoded bytes of each row group.
+
+    Raises:
+        CorruptFile: They do not add up to the rows of the file.
+    """
+    left = footer.num_rows
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        rows = group.num_rows
+        if not 0 <= rows <= left:
+            raise CorruptFile(where, expected=f"a count of rows in row group {number}", found=f"{rows}")
+        yield rows, max(0, group.total_byte_size)
+        left -= rows
+    if left:
+        found = f"{footer.num_rows - left} in its row groups"
+        raise CorruptFile(where, expected=f"{footer.num_rows} rows, as the footer says", found=found)
+
+
+def part_of(blocks: Sequence[RowBlock], number: int, rows: int) -> Part | None:
+    """What a block is of a large row group of so many rows; ``None``: it has whole row groups."""
+    block = blocks[number]
+    if block.groups != 1 or block.rows >= rows:
+        return None
+    each = blocks[number - (block.skipped > 0)].rows
+    return Part(number - block.skipped // each, each, block.skipped + block.rows >= rows)
 
 
 def divide(leaves: Sequence[tuple[str, Leaf]], encoded: int) -> list[tuple[str, ...]]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.errors import CorruptFile
-from headrace.formats.parquet.footer import read_codecs
 from headrace.formats.parquet.format import compression_of
+from headrace.formats.parquet.pages import read_codecs
 
 
 def parquet(**options):

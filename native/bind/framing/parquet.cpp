@@ -1,0 +1,98 @@
+#include "bind/support.hpp"
+#include "core/parquet/column.hpp"
+
+namespace headrace::bind {
+namespace {
+
+using parquet::ColumnChunk;
+using parquet::ColumnForm;
+using parquet::ColumnReader;
+
+constexpr std::size_t numbers_of_chunk = sizeof(ColumnChunk) / sizeof(std::int64_t);
+
+using ChunkTable = nb::ndarray<const std::int64_t, nb::shape<-1, numbers_of_chunk>, nb::c_contig, nb::device::cpu>;
+
+nb::object read_chunks(nb::object footer) {
+    const Buffer held(footer);
+    parquet::Chunks chunks;
+    {
+        const nb::gil_scoped_release release;
+        chunks = parquet::read_chunks(held.bytes());
+    }
+    const std::size_t size = chunks.all.size() * sizeof(ColumnChunk);
+    Pool::Block block = batch_pool()->take(std::max<std::size_t>(size, 1));
+    if (size != 0) std::memcpy(block.data(), chunks.all.data(), size);
+    const std::size_t groups = chunks.columns == 0 ? 0 : chunks.all.size() / chunks.columns;
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {groups, chunks.columns, numbers_of_chunk});
+}
+
+/// A reader and the file that it reads.
+struct HeldColumn {
+    HeldColumn(nb::object data, const ChunkTable& chunks, const ColumnForm& form, nb::object dtype_)
+        : file(std::move(data)),
+          dtype(std::move(dtype_)) {
+        std::vector<ColumnChunk> all(chunks.shape(0));
+        if (!all.empty()) std::memcpy(all.data(), chunks.data(), all.size() * sizeof(ColumnChunk));
+        reader = std::make_unique<ColumnReader>(batch_pool(), file.bytes(), std::move(all), form);
+        is_text = form.values.is_text();
+        has_lists = form.levels.has_lists();
+    }
+
+    Buffer file;
+    nb::object dtype;
+    std::unique_ptr<ColumnReader> reader;
+    bool is_text = false, has_lists = false;
+};
+
+HeldColumn* make(nb::object file, ChunkTable chunks, std::size_t stored, nb::object dtype, std::uint32_t most,
+                 std::int32_t empty, bool verify, std::optional<nb::bytes> fill) {
+    const std::size_t wanted = dtype.is_none() ? 0 : nb::cast<std::size_t>(dtype.attr("itemsize"));
+    const bool fits = stored == wanted || (stored == 4 && (wanted == 1 || wanted == 2));
+    const bool is_known = stored == 0 || stored == 1 || stored == 4 || stored == 8;
+    if (!is_known || !fits || most > 3 || (fill && fill->size() != wanted))
+        throw nb::value_error("not a form of columns that is read here");
+    ColumnForm form{{stored, wanted}, {most, empty}, verify};
+    if (fill && wanted != 0) std::memcpy(form.fill.emplace().data(), fill->data(), wanted);
+    return new HeldColumn(std::move(file), chunks, form, std::move(dtype));
+}
+
+nb::object int64_array(Pool::Block block, std::size_t count) {
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
+}
+
+nb::tuple read(HeldColumn& column, std::size_t rows) {
+    if (GuardedRead* const guard = GuardedRead::current()) guard->touch(column.file.mapped());
+    ColumnReader::Rows found;
+    {
+        const nb::gil_scoped_release release;
+        found = column.reader->read(rows);
+    }
+    nb::object offsets = nb::none();
+    if (column.has_lists) offsets = int64_array(std::move(found.offsets), rows + 1);
+    if (column.is_text) {
+        StringBlocks& texts = found.texts;
+        nb::object data = to_numpy(std::move(texts.data), nb::dtype<std::uint8_t>(), {texts.size});
+        return nb::make_tuple(nb::make_tuple(data, int64_array(std::move(texts.offsets), texts.count + 1)), offsets);
+    }
+    const std::size_t wanted = nb::cast<std::size_t>(column.dtype.attr("itemsize"));
+    return nb::make_tuple(to_numpy(std::move(found.numbers), found.values, wanted, nb::make_tuple(), column.dtype),
+                          offsets);
+}
+
+} // namespace
+
+void register_parquet(nb::module_& module) {
+    module.def("parquet_chunks", guarded(&read_chunks), nb::arg("footer"),
+               nb::sig("def parquet_chunks(footer: typing.Any) -> numpy.typing.NDArray[numpy.int64]"),
+               "Where the pages of each column in each row group are: int64 (row groups, columns, 6), of begin, size, "
+               "levels, rows, codec and physical type.");
+    nb::class_<HeldColumn>(module, "ParquetColumn",
+                           "One column of adjacent row groups, read in order. FormatError where pyarrow must read it.")
+        .def(nb::new_(guarded(&make)), nb::arg("file"), nb::arg("chunks"), nb::arg("stored"), nb::arg("dtype").none(),
+             nb::arg("most"), nb::arg("empty"), nb::arg("verify"), nb::arg("fill").none())
+        .def("read", guarded(&read), nb::arg("rows"),
+             nb::sig("def read(self, rows: int) -> tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None]"),
+             "The next rows: numbers, or the bytes of texts and where each begins; and where each list begins.");
+}
+
+} // namespace headrace::bind

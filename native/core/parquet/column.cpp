@@ -1,0 +1,298 @@
+#include "core/parquet/column.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/checksum/crc32.hpp"
+#include "core/engines/zstd/decoder.hpp"
+#include "core/parquet/snappy.hpp"
+
+namespace headrace::parquet {
+namespace {
+
+enum Codec : std::int64_t { none = 0, snappy = 1, zstd = 6 };
+
+// Writers make pages of about a megabyte.
+constexpr std::uint64_t most_page_bytes = 256 << 20;
+constexpr std::uint64_t most_page_levels = 16 << 20;
+constexpr std::uint64_t most_snappy_ratio = 22;      // three bytes copy up to 64
+constexpr std::uint64_t most_zstd_block = 128 << 10; // per four bytes or more
+
+[[noreturn]] void refuse(std::uint64_t at) { throw FormatError(Fault::structure, at); }
+
+bool is_plausible(std::int64_t codec, std::uint64_t stored, std::uint64_t decoded) noexcept {
+    if (codec == none) return stored == decoded;
+    const std::uint64_t most = codec == snappy ? stored * most_snappy_ratio : (stored / 4 + 1) * most_zstd_block;
+    return decoded <= std::min(most, most_page_bytes);
+}
+
+bool decompress(std::int64_t codec, Bytes stored, std::span<std::byte> target) {
+    if (codec == snappy) return decompress_snappy(stored, target);
+    thread_local const auto decoder = std::make_unique<headrace::zstd::Decoder>();
+    return decoder->decompress(stored, target);
+}
+
+// Levels in a page of the first version: their size in front.
+Bytes take_levels(Cursor& cursor) {
+    const auto size = cursor.le<std::uint32_t>();
+    return cursor.take(size);
+}
+
+Bytes rest_of(Cursor& cursor) { return cursor.take(cursor.remaining()); }
+
+} // namespace
+
+ColumnReader::ColumnReader(std::shared_ptr<Pool> pool, Bytes file, std::vector<ColumnChunk> chunks,
+                           const ColumnForm& form)
+    : pool_(std::move(pool)),
+      file_(file),
+      chunks_(std::move(chunks)),
+      form_(form) {
+    for (const ColumnChunk& chunk : chunks_) {
+        if (chunk.codec != none && chunk.codec != snappy && chunk.codec != zstd) refuse(0);
+        const auto begin = static_cast<std::uint64_t>(chunk.begin), size = static_cast<std::uint64_t>(chunk.size);
+        // The footer is behind all pages, so there is room to read a little beyond them.
+        if (chunk.begin < 0 || chunk.size < 0 || chunk.rows < 0 || chunk.levels < chunk.rows || begin > file.size() ||
+            size > file.size() - begin || file.size() - begin - size < page_slack)
+            refuse(begin);
+    }
+    if (form.values.is_bit()) {
+        Pool::Block both = pool_->take(2 * sizeof(std::uint32_t) + page_slack);
+        store_le(both.data(), std::uint32_t{0});
+        store_le(both.data() + sizeof(std::uint32_t), std::uint32_t{1});
+        bits_ = std::make_shared<const Dictionary>(std::move(both), 2 * sizeof(std::uint32_t), 2, ValueForm{4, 1});
+    }
+}
+
+void ColumnReader::next_chunk() {
+    if (chunk_ == chunks_.size()) refuse(file_.size());
+    const ColumnChunk& chunk = chunks_[chunk_++];
+    const auto begin = static_cast<std::size_t>(chunk.begin);
+    pages_left_ = Cursor(file_.subspan(begin, static_cast<std::size_t>(chunk.size)), begin);
+    codec_ = chunk.codec;
+    levels_left_ = static_cast<std::uint64_t>(chunk.levels);
+    rows_left_ = static_cast<std::uint64_t>(chunk.rows);
+    is_first_page_ = true;
+    ends_empty_ = false;
+    dictionary_.reset();
+}
+
+void ColumnReader::load_page() {
+    if (levels_left_ == 0) return next_chunk();
+    const PageHeader header = read_page_header(pages_left_);
+    const Bytes stored = pages_left_.take(header.stored_bytes);
+    if (form_.verify && header.crc && crc32(stored) != *header.crc)
+        throw FormatError(Fault::payload_checksum, pages_left_.offset() - stored.size());
+    if (header.type == PageType::dictionary) load_dictionary(header, stored);
+    else if (header.type != PageType::index) load_values(header, stored);
+}
+
+ColumnReader::Decoded ColumnReader::decode(Bytes stored, std::uint64_t size, bool in_place) const {
+    if (!is_plausible(codec_, stored.size(), size)) refuse(pages_left_.offset());
+    if (codec_ == none && in_place) return {{}, stored};
+    Decoded decoded{pool_->take(size + page_slack), {}};
+    const std::span<std::byte> target(decoded.block.data(), size);
+    if (codec_ == none) {
+        if (size != 0) std::memcpy(target.data(), stored.data(), size);
+    } else if (size != 0 && !decompress(codec_, stored, target)) {
+        refuse(pages_left_.offset());
+    }
+    decoded.bytes = target;
+    return decoded;
+}
+
+void ColumnReader::load_dictionary(const PageHeader& header, Bytes stored) {
+    const bool is_plain = header.encoding == Encoding::plain || header.encoding == Encoding::plain_dictionary;
+    if (form_.values.is_bit() || dictionary_ || !is_first_page_ || !is_plain) refuse(pages_left_.offset());
+    Decoded decoded = decode(stored, header.decoded_bytes, false);
+    dictionary_ =
+        std::make_shared<const Dictionary>(std::move(decoded.block), decoded.bytes.size(), header.values, form_.values);
+}
+
+void ColumnReader::load_values(const PageHeader& header, Bytes stored) {
+    if (header.values > std::min(levels_left_, most_page_levels)) refuse(pages_left_.offset());
+    // Texts are read twice: first for their sizes, then to copy as many bytes. So they must not change in between.
+    const bool in_place = !form_.values.is_text();
+    Page page;
+    Bytes repetition, definition;
+    if (header.type == PageType::data_v2) {
+        Cursor cursor(stored);
+        repetition = cursor.take(header.repetition_bytes);
+        definition = cursor.take(header.definition_bytes);
+        const std::uint64_t levels = header.repetition_bytes + header.definition_bytes;
+        if (levels > header.decoded_bytes) refuse(pages_left_.offset());
+        const std::int64_t codec = std::exchange(codec_, header.is_compressed ? codec_ : std::int64_t{none});
+        Decoded decoded = decode(rest_of(cursor), header.decoded_bytes - levels, in_place);
+        codec_ = codec;
+        page.decoded = std::move(decoded.block);
+        page.rest = decoded.bytes;
+    } else {
+        if (header.repetition != Encoding::rle || header.definition != Encoding::rle) refuse(pages_left_.offset());
+        Decoded decoded = decode(stored, header.decoded_bytes, in_place);
+        page.decoded = std::move(decoded.block);
+        Cursor cursor(decoded.bytes);
+        if (form_.levels.has_lists()) repetition = take_levels(cursor);
+        if (form_.levels.most > 0) definition = take_levels(cursor);
+        page.rest = rest_of(cursor);
+    }
+    count_rows(page, header, repetition, definition);
+    open_values(page, header);
+    loaded_ += form_.levels.has_lists() ? page.rows.starts.size() : page.values;
+    if (!page.is_used_up()) pages_.push_back(std::move(page));
+}
+
+void ColumnReader::count_rows(Page& page, const PageHeader& header, Bytes repetition, Bytes definition) {
+    std::uint64_t rows = header.values;
+    if (form_.levels.has_lists()) {
+        PageRows& found = page.rows;
+        read_rows(repetition, definition, header.values, form_.levels, found);
+        const std::uint64_t before = found.starts.empty() ? found.values : found.starts.front();
+        if (before > 0 && (is_first_page_ || ends_empty_)) refuse(pages_left_.offset()); // They belong to no row.
+        if (header.values > 0) ends_empty_ = found.ends_empty;
+        page.values = found.values;
+        rows = found.starts.size();
+    } else {
+        page.values = header.values;
+        if (form_.levels.most > 0 && !are_all(definition, form_.levels.most, header.values)) {
+            if (!form_.fill || form_.levels.most != 1) refuse(pages_left_.offset());
+            find_zeros(definition, header.values, page.nulls);
+        }
+    }
+    levels_left_ -= header.values;
+    if (rows > rows_left_ || (levels_left_ == 0 && rows < rows_left_)) refuse(pages_left_.offset());
+    rows_left_ -= rows;
+    is_first_page_ = false;
+}
+
+void ColumnReader::open_values(Page& page, const PageHeader& header) const {
+    const std::uint64_t present = page.values - page.nulls.size();
+    if (present == 0) return;
+    if (form_.values.is_bit()) return open_bits(page, header, present);
+    if (header.encoding == Encoding::plain) {
+        const std::size_t each = form_.values.is_text() ? sizeof(std::uint32_t) : form_.values.stored;
+        if (present > page.rest.size() / each) refuse(pages_left_.offset());
+        return;
+    }
+    const bool is_coded = header.encoding == Encoding::rle_dictionary || header.encoding == Encoding::plain_dictionary;
+    if (!is_coded || !dictionary_ || page.rest.empty()) refuse(pages_left_.offset());
+    page.dictionary = dictionary_;
+    page.codes = HybridReader(page.rest.subspan(1), std::to_integer<unsigned>(page.rest[0]));
+}
+
+void ColumnReader::open_bits(Page& page, const PageHeader& header, std::uint64_t present) const {
+    page.dictionary = bits_;
+    if (header.encoding == Encoding::plain) {
+        if ((present + 7) / 8 > page.rest.size()) refuse(pages_left_.offset());
+        page.codes = HybridReader::of_bits(page.rest);
+    } else if (header.encoding == Encoding::rle) {
+        Cursor cursor(page.rest);
+        page.codes = HybridReader(take_levels(cursor), 1);
+    } else {
+        refuse(pages_left_.offset());
+    }
+}
+
+bool ColumnReader::has_rows(std::size_t rows) const noexcept {
+    if (!form_.levels.has_lists()) return loaded_ >= rows;
+    // A row ends where the next one begins, or with its chunk.
+    return loaded_ > rows || (loaded_ == rows && levels_left_ == 0);
+}
+
+// How many values the next rows have, and where those of each begin.
+std::uint64_t ColumnReader::find_rows(std::size_t rows, Pool::Block& offsets) {
+    offsets = pool_->take((rows + 1) * sizeof(std::int64_t));
+    std::byte* const to = offsets.data();
+    std::uint64_t before = 0;
+    std::size_t row = 0;
+    for (Page& page : pages_) {
+        const auto& starts = page.rows.starts;
+        std::size_t next = page.next_row;
+        for (; next < starts.size() && row <= rows; ++next, ++row)
+            store_le(to + row * sizeof(std::int64_t), static_cast<std::int64_t>(before + starts[next] - page.used));
+        page.next_row = next - (row > rows ? 1 : 0);
+        if (row > rows) break;
+        before += page.values - page.used;
+    }
+    if (row == rows) store_le(to + rows * sizeof(std::int64_t), static_cast<std::int64_t>(before));
+    if (row < rows || load_le<std::int64_t>(to) != 0) refuse(pages_left_.offset());
+    return load_le<std::uint64_t>(to + rows * sizeof(std::int64_t));
+}
+
+void ColumnReader::write_numbers(std::uint64_t count, std::byte* to) {
+    const std::size_t wanted = form_.values.wanted;
+    for (auto page = pages_.begin(); count > 0; ++page) {
+        const std::uint64_t end = page->used + std::min(count, page->values - page->used);
+        count -= end - page->used;
+        while (page->used < end) {
+            const bool has_null = page->next_null < page->nulls.size();
+            const std::uint64_t stop = has_null ? std::min<std::uint64_t>(page->nulls[page->next_null], end) : end;
+            const auto present = static_cast<std::size_t>(stop - page->used);
+            write_present(*page, present, to);
+            to += present * wanted;
+            page->used = stop;
+            if (stop == end) break;
+            std::memcpy(to, form_.fill->data(), wanted);
+            to += wanted;
+            ++page->used;
+            ++page->next_null;
+        }
+    }
+}
+
+void ColumnReader::write_present(Page& page, std::size_t count, std::byte* to) const {
+    if (count == 0) return;
+    if (!page.dictionary) {
+        write_plain(page.rest.data(), count, form_.values, to);
+        page.rest = page.rest.subspan(count * form_.values.stored);
+        return;
+    }
+    while (count > 0) {
+        const std::span<const std::uint32_t> codes = page.codes.take(count);
+        page.dictionary->write(codes, to);
+        to += codes.size() * form_.values.wanted;
+        count -= codes.size();
+    }
+}
+
+void ColumnReader::add_texts(std::uint64_t count, StringsBuilder& to) {
+    for (auto page = pages_.begin(); count > 0; ++page) {
+        auto some = static_cast<std::size_t>(std::min(count, page->values - page->used));
+        count -= some;
+        page->used += some;
+        if (!page->dictionary) {
+            add_plain(page->rest, some, to);
+            continue;
+        }
+        while (some > 0) {
+            const std::span<const std::uint32_t> codes = page->codes.take(some);
+            page->dictionary->add(codes, to);
+            some -= codes.size();
+        }
+    }
+}
+
+void ColumnReader::drop_used() {
+    while (!pages_.empty() && pages_.front().is_used_up()) pages_.pop_front();
+}
+
+ColumnReader::Rows ColumnReader::read(std::size_t rows) {
+    Rows found;
+    found.rows = rows;
+    while (!has_rows(rows)) load_page();
+    found.values = form_.levels.has_lists() ? find_rows(rows, found.offsets) : rows;
+    if (form_.values.is_text()) {
+        std::size_t plain = 0; // bytes, a guess
+        for (const Page& page : pages_) plain += page.dictionary ? 0 : page.rest.size();
+        StringsBuilder builder(pool_, found.values, plain);
+        add_texts(found.values, builder);
+        found.texts = builder.finish();
+    } else {
+        found.numbers = pool_->take(std::max<std::size_t>(found.values * form_.values.wanted, 1));
+        write_numbers(found.values, found.numbers.data());
+    }
+    loaded_ -= rows;
+    drop_used();
+    return found;
+}
+
+} // namespace headrace::parquet

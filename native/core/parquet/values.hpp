@@ -1,0 +1,54 @@
+#pragma once
+
+#include "core/base/pool.hpp"
+#include "core/parquet/levels.hpp"
+#include "core/text/strings.hpp"
+
+namespace headrace::parquet {
+
+/// What a column stores, and what its values become.
+struct ValueForm {
+    std::size_t stored = 0; ///< Bytes of a number in the file, 4 or 8; 1: truth values, of one bit; 0: text or bytes.
+    std::size_t wanted =
+        0; ///< Bytes of a number in the result: 1, 2 or as many as stored. Higher bits are dropped, as Arrow does.
+    [[nodiscard]] bool is_text() const noexcept { return stored == 0; }
+    [[nodiscard]] bool is_bit() const noexcept { return stored == 1; }
+};
+
+/// Bytes that must be readable behind the bytes of a page.
+inline constexpr std::size_t page_slack = 64;
+
+/// The dictionary of a column.
+class Dictionary {
+  public:
+    /// Reads `count` plain values from `page`, which stays. Throws FormatError{structure} if it holds fewer.
+    Dictionary(Pool::Block page, std::size_t size, std::size_t count, const ValueForm& form);
+
+    /// Writes the numbers with these codes, `wanted` bytes each. Throws `structure` for a code without a value.
+    void write(std::span<const std::uint32_t> codes, std::byte* to) const;
+
+    /// Adds the texts with these codes. Throws `structure` for a code without a value.
+    void add(std::span<const std::uint32_t> codes, StringsBuilder& to) const;
+
+  private:
+    struct Text {
+        std::uint32_t begin, size;
+    };
+
+    void check(std::span<const std::uint32_t> codes) const;
+
+    Pool::Block page_;
+    ValueForm form_;
+    std::size_t count_;
+    std::vector<Text> texts_;
+    std::size_t longest_ = 0;
+};
+
+/// Writes plain numbers of `form`, the first `count` of those from `from` on.
+void write_plain(const std::byte* from, std::size_t count, const ValueForm& form, std::byte* to) noexcept;
+
+/// Adds the next `count` plain texts, and removes them from `from`. `page_slack` bytes behind it must be readable.
+/// Throws `structure` where they end before.
+void add_plain(Bytes& from, std::size_t count, StringsBuilder& to);
+
+} // namespace headrace::parquet

@@ -1,0 +1,340 @@
+"""Pages that native code decodes: numbers, truth values, points in time, text, bytes and lists of those, as most files have them.
+
+Everything else is left to pyarrow, damage included, so the verdict about a file is always its own.
+
+Source of the layout: Parquet's ``parquet.thrift`` and ``Encodings.md``; see ``native/core/parquet``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.contracts.feature import Feature
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Ragged
+from headrace.formats.parquet.groups import Part, RowBlock
+from headrace.formats.table.arrow_types import Leaf, arrow
+from headrace.io.engines import engines
+from headrace.io.local.mapped import MappedFile, guard_reads
+from headrace.io.threads import FORKS
+
+__all__ = ["NativeColumns", "read_codecs"]
+
+CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw")
+BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE = range(6)
+"""What the numbers of a column in a row group are."""
+MOST_READERS = 1024
+UNITS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+"""Of points in time: their names in Parquet."""
+END_BYTES = 8
+"""The size of the footer, and the magic bytes."""
+
+
+def read_codecs(footer: Any) -> set[str]:
+    """The names of the codecs of the columns in a footer, such as ``{"snappy"}``; none if it cannot be read."""
+    try:
+        chunks = _native.parquet_chunks(footer)
+    except _native.FormatError:
+        return set()
+    return {CODECS[number] for number in np.unique(chunks[..., CODEC]).tolist()}
+
+
+def _read_chunk_table(file: MappedFile, footer: Any) -> npt.NDArray[np.int64] | None:
+    """Where the pages of each column in each row group are, ``int64 (row groups, columns, 6)``; ``None`` if pyarrow reads something else.
+
+    Args:
+        file: The file.
+        footer: Its metadata as pyarrow has read them.
+    """
+    content = memoryview(file.buffer)
+    size = int.from_bytes(content[-END_BYTES:-4], "little")
+    if not 0 < size <= len(content) - END_BYTES:
+        return None
+    try:
+        with guard_reads(file.buffer):
+            found = _native.parquet_chunks(content[-END_BYTES - size : -END_BYTES])
+    except _native.FormatError:
+        return None
+    shape = (footer.num_row_groups, footer.num_columns)
+    return found if found.shape[:2] == shape and found.size else None
+
+
+class _RefusedError(Exception):
+    """The values of a column do not fit its feature: pyarrow's way finds out which."""
+
+
+class Stored(NamedTuple):
+    """A physical type."""
+
+    physical: int
+    """Its number."""
+    size: int
+    """Bytes of a value; 1: truth values, of one bit; 0: text or bytes."""
+    is_float: bool = False
+
+
+STORED = {
+    "BOOLEAN": Stored(0, 1),
+    "INT32": Stored(1, 4),
+    "INT64": Stored(2, 8),
+    "FLOAT": Stored(4, 4, is_float=True),
+    "DOUBLE": Stored(5, 8, is_float=True),
+    "BYTE_ARRAY": Stored(6, 0),
+}
+"""What is decoded here."""
+
+
+class ColumnForm(NamedTuple):
+    """How a column is stored, and what its values become."""
+
+    column: int
+    """Its number in the file."""
+    stored: int
+    """Bytes of a number in the file; 1: truth values; 0: text or bytes."""
+    dtype: np.dtype[Any] | None
+    is_text: bool
+    most: int
+    """The definition level of a value."""
+    empty: int
+    """That of an empty list; -1: there are no lists."""
+
+
+class ColumnPages:
+    """Reads one column of adjacent row groups in order.
+
+    Args:
+        file: The file.
+        chunks: Of that column, ``int64 (row groups, 6)``.
+        form: How it is stored.
+        feature: What it becomes.
+        verify: Whether to check the checksums of pages.
+
+    Raises:
+        _native.FormatError, _RefusedError: pyarrow must read it; also in :meth:`read`.
+    """
+
+    def __init__(
+        self, file: MappedFile, chunks: npt.NDArray[np.int64], form: ColumnForm, feature: Feature, *, verify: bool
+    ) -> None:
+        self.block: int = 0
+        """The block that comes next, for the caller."""
+        self._form, self._feature = form, feature
+        buffer = file.buffer
+        self._native = _native.ParquetColumn(
+            buffer, chunks, form.stored, form.dtype, form.most, form.empty, verify=verify, fill=_fill_of(form, feature)
+        )
+
+    def read(self, rows: int) -> Any:
+        """The column of the next rows."""
+        form, feature = self._form, self._feature
+        values, offsets = self._native.read(rows)
+        if form.dtype is None:
+            data, ends = values
+            if _native.check_strings(data, ends, form.is_text) != (-1, -1):
+                raise _RefusedError
+            data.flags.writeable = ends.flags.writeable = False
+            values = Strings.trust(data, ends, form.is_text)
+        if offsets is None:
+            return values
+        length = feature.shape[0]
+        if length is None:
+            return Ragged(values, offsets)
+        if len(values) != rows * length or not (np.diff(offsets) == length).all():
+            raise _RefusedError
+        return values.reshape(rows, length)
+
+
+class FilePages:
+    """The columns of one file that are decoded natively.
+
+    Args:
+        file: The file.
+        footer: Its metadata.
+    """
+
+    def __init__(self, file: MappedFile, footer: Any) -> None:
+        self.file: MappedFile = file
+        self._footer = footer
+        self._chunks = _read_chunk_table(file, footer)
+        self._forms: dict[str, ColumnForm | None] = {}
+        self._columns = None if self._chunks is None else _first_columns(footer)
+
+    def form(self, leaf: Leaf, feature: Feature) -> ColumnForm | None:
+        """How a column is stored; ``None``: pyarrow must read it."""
+        if leaf.name not in self._forms:
+            self._forms[leaf.name] = self._find_form(leaf)
+        form = self._forms[leaf.name]
+        if form is None or not _becomes(form, feature):
+            return None
+        return form
+
+    def open(self, form: ColumnForm, feature: Feature, group: int, groups: int, *, verify: bool) -> ColumnPages:
+        """A reader of one column of some row groups."""
+        assert self._chunks is not None
+        chunks = np.ascontiguousarray(self._chunks[group : group + groups, form.column])
+        return ColumnPages(self.file, chunks, form, feature, verify=verify)
+
+    def _find_form(self, leaf: Leaf) -> ColumnForm | None:
+        if self._columns is None or self._chunks is None or len(leaf.path) != 1:
+            return None
+        number = self._columns[leaf.path[0]]
+        found = self._footer.schema.column(number)
+        types, kind, is_list = arrow().types, leaf.type, False
+        most, empty = found.max_definition_level, -1
+        if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            empty = most - 1 - kind.value_field.nullable
+            kind, is_list = kind.value_type, True
+        if found.max_repetition_level != is_list or most > 1 + 2 * is_list or (is_list and empty not in (0, 1)):
+            return None
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        stored = STORED.get(found.physical_type)
+        if stored is None or (self._chunks[:, number, TYPE] != stored.physical).any():
+            return None
+        is_text = types.is_string(kind) or types.is_large_string(kind)
+        dtype = _dtype_of(kind, found)
+        is_bytes = is_text or types.is_binary(kind) or types.is_large_binary(kind)
+        if is_bytes != (stored.size == 0) or (dtype is None) != is_bytes or (dtype and not _holds(stored, dtype)):
+            return None
+        return ColumnForm(number, stored.size, dtype, is_text, most, empty)
+
+
+def _dtype_of(kind: Any, stored: Any) -> np.dtype[Any] | None:
+    """The dtype of the numbers of an Arrow type; ``None`` for others, and for points in time that are stored in another unit."""
+    types = arrow().types
+    if types.is_timestamp(kind):
+        is_alike = json.loads(stored.logical_type.to_json()).get("timeUnit") == UNITS.get(kind.unit)
+        return np.dtype(f"M8[{kind.unit}]") if is_alike else None
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
+        found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return found
+    return None
+
+
+def _fill_of(form: ColumnForm, feature: Feature) -> bytes | None:
+    """The number in place of a null: the default, or that of nothing; ``None``: it is a fault."""
+    if form.dtype is None or form.empty >= 0:
+        return None
+    fill = {"f": np.nan, "M": "NaT"}.get(form.dtype.kind) if feature.default is None else feature.default
+    return None if fill is None else np.array(fill, form.dtype).tobytes()
+
+
+def _holds(stored: Stored, dtype: np.dtype[Any]) -> bool:
+    """Whether numbers that are stored like this become that dtype. Small integers are stored in 4 bytes."""
+    if dtype.kind == "b" or stored.size == 1:
+        return dtype.kind == "b" and stored.size == 1
+    if dtype.kind == "f" or stored.is_float:
+        return dtype.kind == "f" and stored.is_float and dtype.itemsize == stored.size
+    return dtype.itemsize == stored.size or (stored.size == 4 and dtype.itemsize < 4)
+
+
+def _becomes(form: ColumnForm, feature: Feature) -> bool:
+    """Whether the values of a column are those of a feature as they are."""
+    if feature.sparse or len(feature.shape) != (form.empty >= 0) or 0 in feature.shape:
+        return False
+    if form.dtype is None:
+        return feature.dtype == ("str" if form.is_text else "bytes")
+    return not feature.is_text and feature.numpy_dtype == form.dtype
+
+
+def _first_columns(footer: Any) -> list[int] | None:
+    """The number of the first stored column of each column of the table: structs have several. ``None`` if they do not add up."""
+    widths = [_width_of(field.type) for field in footer.schema.to_arrow_schema()]
+    firsts = np.cumsum([0, *widths]).tolist()
+    return firsts if firsts[-1] == footer.num_columns else None
+
+
+def _width_of(kind: Any) -> int:
+    """How many stored columns a type takes."""
+    pa = arrow()
+    if isinstance(kind, pa.BaseExtensionType):
+        return _width_of(kind.storage_type)
+    if pa.types.is_map(kind):
+        return _width_of(kind.key_type) + _width_of(kind.item_type)
+    if pa.types.is_struct(kind):
+        return sum(_width_of(kind.field(number).type) for number in range(kind.num_fields))
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return _width_of(kind.value_type) if is_list else 1
+
+
+class NativeColumns:
+    """Reads the blocks of a table as far as its columns are decoded natively.
+
+    A column that native code refuses once is read by pyarrow from that block of its file on. Used by several threads, each for other columns
+    or row groups.
+
+    Args:
+        open_file: Gives the file of a number.
+        footers: Their metadata.
+        verify: Whether to check the checksums of pages.
+    """
+
+    def __init__(self, open_file: Callable[[int], MappedFile], footers: Sequence[Any], *, verify: bool) -> None:
+        self._open_file = open_file
+        self._footers = footers
+        self._verify = verify
+        self._is_used = engines().parquet.is_own
+        self._files: dict[int, FilePages] = {}
+        self._refused: dict[tuple[int, str], int] = {}
+        self._readers: dict[tuple[int, int, int, str], ColumnPages] = {}
+
+    def _pages_of(self, file: int) -> FilePages:
+        found = self._files.get(file)
+        if found is None:
+            found = self._files[file] = FilePages(self._open_file(file), self._footers[file])
+        return found
+
+    def read(
+        self, number: int, block: RowBlock, part: Part | None, features: Mapping[Leaf, Feature]
+    ) -> Iterator[tuple[int, str, Any]]:
+        """The columns of a block that are decoded here, each after those of blocks before it that had to be decoded for it.
+
+        Args:
+            number: Of the block.
+            block: What it holds.
+            part: What it is of a large row group; ``None``: row groups as a whole.
+            features: What the columns become.
+
+        Yields:
+            The number of the block, the name and the column.
+        """
+        if not self._is_used or not block.rows:
+            return
+        pages = self._pages_of(block.file)
+        for leaf, feature in features.items():
+            form = pages.form(leaf, feature)
+            if form is None or (block.file, leaf.name) in self._refused:
+                continue
+            key = (FORKS.count, block.file, block.group, leaf.name)
+            reader = self._readers.pop(key, None) if part else None
+            try:
+                if reader is None or reader.block > number:
+                    reader = pages.open(form, feature, block.group, block.groups, verify=self._verify)
+                    reader.block = part.first if part else number
+                for before in range(reader.block, number):
+                    yield before, leaf.name, reader.read(part.rows if part else block.rows)
+                yield number, leaf.name, reader.read(block.rows)
+            except (_native.FormatError, _RefusedError):
+                self._refused[block.file, leaf.name] = number
+            else:
+                reader.block = number + 1
+                if part and not part.is_last:
+                    self._keep(key, reader)
+
+    def _keep(self, key: tuple[int, int, int, str], reader: ColumnPages) -> None:
+        while len(self._readers) >= MOST_READERS:
+            self._readers.pop(next(iter(self._readers)), None)
+        self._readers[key] = reader
+
+    def left(self, file: int, leaves: Sequence[Leaf], decoded: Batch) -> list[list[Leaf]]:
+        """The columns that pyarrow reads, in sets of those that it has read up to the same block."""
+        sets: dict[int, list[Leaf]] = {}
+        for leaf in leaves:
+            if leaf.name not in decoded:
+                sets.setdefault(self._refused.get((file, leaf.name), -1), []).append(leaf)
+        return list(sets.values())
