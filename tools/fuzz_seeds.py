@@ -61,6 +61,22 @@ def frames(path: Path) -> list[bytes]:
     return [struct.pack("<HH", 700, len(frame)) + frame + frame]
 
 
+def footers(path: Path) -> list[bytes]:
+    """The footer and the pages of a Parquet file, as `fuzz_parquet_footer` takes them."""
+    if path.suffix != ".parquet":
+        return []
+    data = path.read_bytes()
+    (size,) = struct.unpack_from("<I", data, len(data) - 8)
+    return [data[-8 - size : -8], data[4 : -8 - size]]
+
+
+def snappy() -> list[bytes]:
+    """Elements of a Snappy block of all kinds behind the size of what they stand for, as `fuzz_snappy` takes them."""
+    literals = b"\x10abcde" + b"\xf0\x63" + bytes(100) + b"\xf4\x2b\x01" + b"a few words " * 25
+    copies = b"\x01\x08" + b"\xfe\x03\x00" + b"\x82\x2c\x01" + b"\xff\x64\x00\x00\x00" + b"\x3d\x05"
+    return [struct.pack("<H", 405 + 4 + 64 + 33 + 64 + 11) + literals + copies]
+
+
 def streams() -> list[bytes]:
     """Bare deflate of all kinds of blocks, as `fuzz_gzip_inflater` takes it, and behind three bytes, as `fuzz_png` does."""
     contents = [
@@ -92,14 +108,14 @@ def main() -> None:
     """Write the seeds into the folder given on the command line."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate([*streams(), *corpus()]):
+    for number, seed in enumerate([*streams(), *snappy(), *corpus()]):
         (folder / f"made-{number}").write_bytes(seed)
     for path in sorted(GOLDEN.rglob("*")):
         if not path.is_file() or path.suffix in (".json", ".md", ".toml"):
             continue
         records = payloads(path)
         twice = [record + record for record in records]  # two of one form, for `fuzz_tf_example`
-        seeds = [path.read_bytes(), *records, *twice, *chunks(path), *frames(path)]
+        seeds = [path.read_bytes(), *records, *twice, *chunks(path), *frames(path), *footers(path)]
         for number, seed in enumerate(seeds):
             if len(seed) <= LARGEST:
                 (folder / f"{path.name}-{number}").write_bytes(seed)

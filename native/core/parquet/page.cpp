@@ -9,7 +9,8 @@ namespace headrace::parquet {
 namespace {
 
 // The numbers of a struct by their field. Those that are missing are negative, which none of them may be.
-using Numbers = std::array<std::int64_t, 9>;
+constexpr std::int32_t last_field = 8;
+using Numbers = std::array<std::int64_t, last_field + 1>;
 
 constexpr Numbers make_missing() {
     Numbers numbers{};
@@ -33,7 +34,7 @@ constexpr std::size_t nulls_field = 2, rows_field = 3, encoding_v2_field = 4, de
 Numbers read_numbers(ThriftReader& reader) {
     Numbers numbers = missing;
     reader.each_field([&](const ThriftField& field) {
-        if (field.number < 1 || field.number >= static_cast<std::int32_t>(numbers.size())) return false;
+        if (field.number < 1 || field.number > last_field) return false;
         std::int64_t& number = numbers[static_cast<std::size_t>(field.number)];
         if (field.type == ThriftType::yes || field.type == ThriftType::no) number = field.type == ThriftType::yes;
         else if (is_integer(field.type)) number = reader.integer();

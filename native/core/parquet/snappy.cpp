@@ -13,7 +13,8 @@ enum class Kind : std::uint8_t { literal, near_copy, copy, far_copy };
 constexpr std::size_t longest_copy = 64;
 constexpr std::size_t longest_inline_literal = 60; // longer ones have their size in 1 to 4 bytes of their own
 constexpr std::size_t step = 16;                   // bytes copied at once
-// A quick element reads a tag and 16 bytes, and writes up to 64 bytes, of which the last store may begin at the 63rd.
+// What `decode_quickly` may read and write for an element without another check: a tag and 16 bytes, and 64 bytes, the
+// last of them by a store of up to 16.
 constexpr std::ptrdiff_t quick_input = 1 + step;
 constexpr std::ptrdiff_t quick_output = longest_copy + step;
 
@@ -45,18 +46,25 @@ constexpr std::array<std::uint64_t, 8> make_repeats() {
 constexpr std::array<std::uint64_t, 8> repeats = make_repeats();
 constexpr std::array<std::uint8_t, 8> whole_repeats = {0, 8, 8, 6, 8, 5, 6, 7}; // bytes of a word in whole patterns
 
+std::size_t bytes_between(const std::byte* from, const std::byte* to) noexcept {
+    return static_cast<std::size_t>(to - from);
+}
+
 HEADRACE_INLINE void copy_step(std::byte* to, const std::byte* from) noexcept {
     std::array<std::byte, step> bytes;
     std::memcpy(bytes.data(), from, step);
     std::memcpy(to, bytes.data(), step);
 }
 
-// Copies up to 64 bytes from before `to`. Writes up to 16 bytes more.
+// Copies up to 64 bytes, which begin `offset` before `to`. Writes up to `quick_output` bytes, whatever the size: stores
+// are cheaper than branches that are hard to predict.
 HEADRACE_INLINE void copy_quickly(std::byte* to, std::size_t offset, std::size_t size) noexcept {
     const std::byte* from = to - offset;
-    if (offset >= step) [[likely]] {
-        copy_step(to, from);
-        for (std::size_t i = step; i < size; i += step) copy_step(to + i, from + i);
+    if (size <= step && offset >= 8) [[likely]] {
+        store_le(to, load_le<std::uint64_t>(from));
+        store_le(to + 8, load_le<std::uint64_t>(from + 8));
+    } else if (offset >= step) {
+        for (std::size_t i = 0; i < longest_copy; i += step) copy_step(to + i, from + i);
     } else if (offset >= 8) {
         for (std::size_t i = 0; i < size; i += 8) store_le(to + i, load_le<std::uint64_t>(from + i));
     } else {
@@ -90,7 +98,7 @@ class Decoder {
             if (in_ == in_end_) return false;
             const auto byte = std::to_integer<std::uint64_t>(*in_++);
             size |= (byte & 0x7F) << shift;
-            if (byte < 0x80) return size <= 0xFFFFFFFF && size == static_cast<std::uint64_t>(out_end_ - out_);
+            if (byte < 0x80) return size <= 0xFFFFFFFF && size == bytes_between(out_, out_end_);
         }
         return false;
     }
@@ -99,7 +107,6 @@ class Decoder {
     bool decode_quickly() noexcept {
         const std::byte* in = in_;
         std::byte* out = out_;
-        bool good = true;
         while (in_end_ - in >= quick_input && out_end_ - out >= quick_output) {
             const auto tag = std::to_integer<unsigned>(*in++);
             if (static_cast<Kind>(tag & 3) == Kind::literal) {
@@ -112,32 +119,34 @@ class Decoder {
                         size = std::size_t{load_le<std::uint32_t>(in) & masks[follow]} + 1;
                         in += follow;
                     }
-                    good = copy_literal(out, in, size);
-                    if (!good) break;
+                    if (!copy_literal(out, in, size)) return false;
                 }
                 in += size;
                 out += size;
                 continue;
             }
-            const unsigned copy = copies[tag];
-            const unsigned follow = copy >> 11;
-            const std::size_t size = copy & 0xFF;
-            const std::size_t offset = std::size_t{load_le<std::uint32_t>(in) & masks[follow]} + (copy & 0x700);
-            good = offset - 1 < static_cast<std::size_t>(out - begin_); // nor 0
-            if (!good) break;
+            // The position of the next tag depends on this, so it is not looked up in a table.
+            unsigned follow = tag & 3;
+            std::size_t offset = std::size_t{load_le<std::uint32_t>(in) & masks[follow]} + (copies[tag] & 0x700);
+            if (static_cast<Kind>(tag & 3) == Kind::far_copy) [[unlikely]] {
+                follow = 4;
+                offset = load_le<std::uint32_t>(in);
+            }
+            const std::size_t size = copies[tag] & 0xFF;
+            if (offset - 1 >= bytes_between(begin_, out)) return false; // 0 as well
             copy_quickly(out, offset, size);
             in += follow;
             out += size;
         }
         in_ = in;
         out_ = out;
-        return good;
+        return true;
     }
 
     HEADRACE_INLINE bool copy_literal(std::byte* out, const std::byte* in, std::size_t size) const noexcept {
-        const auto in_left = static_cast<std::size_t>(in_end_ - in);
-        const auto out_left = static_cast<std::size_t>(out_end_ - out);
-        if (size <= longest_copy && in_left >= longest_copy) { // of the output, so much is there
+        const auto in_left = bytes_between(in, in_end_);
+        const auto out_left = bytes_between(out, out_end_);
+        if (size <= longest_copy && in_left >= longest_copy) { // `quick_output` bytes of the output are left
             for (std::size_t i = 0; i < size; i += step) copy_step(out + i, in + i);
             return true;
         }
@@ -154,18 +163,18 @@ class Decoder {
         std::size_t size = literal ? (tag >> 2) + 1 : copy & 0xFF;
         std::size_t follow = copy >> 11;
         if (literal) follow = size > longest_inline_literal ? size - longest_inline_literal : 0;
-        if (follow > static_cast<std::size_t>(in_end_ - in_)) return false;
+        if (follow > bytes_between(in_, in_end_)) return false;
         std::size_t number = 0;
         for (std::size_t i = 0; i < follow; ++i) number |= std::to_integer<std::size_t>(*in_++) << (8 * i);
         if (literal && follow != 0) size = number + 1;
-        if (size > static_cast<std::size_t>(out_end_ - out_)) return false;
+        if (size > bytes_between(out_, out_end_)) return false;
         if (literal) {
-            if (size > static_cast<std::size_t>(in_end_ - in_)) return false;
+            if (size > bytes_between(in_, in_end_)) return false;
             std::memcpy(out_, in_, size);
             in_ += size;
         } else {
             const std::size_t offset = number + (copy & 0x700);
-            if (offset - 1 >= static_cast<std::size_t>(out_ - begin_)) return false;
+            if (offset - 1 >= bytes_between(begin_, out_)) return false;
             for (std::size_t i = 0; i < size; ++i) out_[i] = *(out_ + i - offset);
         }
         out_ += size;
