@@ -140,10 +140,10 @@ def test_a_row_group_is_decoded_once(path, monkeypatch):
     monkeypatch.setattr(groups, "JOINED_ROWS", 0)
     monkeypatch.setattr(
         parquet.ParquetTable,
-        "_table",
-        lambda table, group, leaves, whole=parquet.ParquetTable._table: (
-            read.append((group.group, [leaf.name for leaf in leaves])),
-            whole(table, group, leaves),
+        "_read_block",
+        lambda table, block, names, whole=parquet.ParquetTable._read_block: (
+            read.append((block, list(names))),
+            whole(table, block, names),
         )[1],
     )
     order = np.random.default_rng(0).permutation(100)

@@ -20,6 +20,7 @@ __all__ = [
     "Part",
     "PartReader",
     "RowBlock",
+    "arrow_types_in",
     "divide",
     "group_sizes",
     "open_reader",
@@ -193,6 +194,12 @@ def plan_blocks(file: int, sizes: Iterable[tuple[int, int]], columns: int) -> li
     if groups:
         blocks.append(RowBlock(file, begin, groups, first, 0, joined))
     return blocks
+
+
+def arrow_types_in(footer: Any) -> bytes | None:
+    """The types that the writer had, as Arrow leaves them in the metadata."""
+    found: bytes | None = (footer.metadata or {}).get(b"ARROW:schema")
+    return found
 
 
 def group_sizes(footer: Any, where: Where) -> Iterator[tuple[int, int]]:

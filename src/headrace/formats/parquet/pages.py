@@ -69,7 +69,7 @@ class _RefusedError(Exception):
     """The values of a column do not fit its feature: pyarrow's way finds out which."""
 
 
-class Stored(NamedTuple):
+class PhysicalType(NamedTuple):
     """A physical type."""
 
     physical: int
@@ -80,12 +80,12 @@ class Stored(NamedTuple):
 
 
 STORED = {
-    "BOOLEAN": Stored(0, 1),
-    "INT32": Stored(1, 4),
-    "INT64": Stored(2, 8),
-    "FLOAT": Stored(4, 4, is_float=True),
-    "DOUBLE": Stored(5, 8, is_float=True),
-    "BYTE_ARRAY": Stored(6, 0),
+    "BOOLEAN": PhysicalType(0, 1),
+    "INT32": PhysicalType(1, 4),
+    "INT64": PhysicalType(2, 8),
+    "FLOAT": PhysicalType(4, 4, is_float=True),
+    "DOUBLE": PhysicalType(5, 8, is_float=True),
+    "BYTE_ARRAY": PhysicalType(6, 0),
 }
 """What is decoded here."""
 
@@ -224,7 +224,7 @@ def _fill_of(form: ColumnForm, feature: Feature) -> bytes | None:
     return None if fill is None else np.array(fill, form.dtype).tobytes()
 
 
-def _holds(stored: Stored, dtype: np.dtype[Any]) -> bool:
+def _holds(stored: PhysicalType, dtype: np.dtype[Any]) -> bool:
     """Whether numbers that are stored like this become that dtype. Small integers are stored in 4 bytes."""
     if dtype.kind == "b" or stored.size == 1:
         return dtype.kind == "b" and stored.size == 1
