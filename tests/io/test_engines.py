@@ -65,7 +65,7 @@ def test_the_description_names_every_decoder(chosen):
     chosen("library")
     first, *lines = describe_engines().splitlines()
     assert first == "decoders (HEADRACE_ENGINES=library)"
-    assert [line.split()[0] for line in lines] == ["zstd", "gzip", "jpeg", "png"]
+    assert [line.split()[0] for line in lines] == ["zstd", "gzip", "jpeg", "png", "parquet"]
     assert not any("own" in line for line in lines)
     chosen("own")
     assert "  zstd  own, then zstandard " in describe_engines()

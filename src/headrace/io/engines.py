@@ -99,7 +99,7 @@ def describe_engines() -> str:
         engine = getattr(found, field.name)
         if isinstance(engine, Engine):
             library = f"{engine.library} {_version_of(engine.library)}"
-            lines.append(f"  {field.name:5} {f'own, then {library}' if engine.is_own else library}")
+            lines.append(f"  {field.name:7} {f'own, then {library}' if engine.is_own else library}")
     return "\n".join(lines)
 
 

@@ -136,7 +136,7 @@ def test_a_large_row_group_is_read_in_parts_once(large, monkeypatch):
     monkeypatch.setattr(parquet.ParquetTable, "_open", lambda *given: (opened.append("all"), whole(*given))[1])
     monkeypatch.setattr(pages.FilePages, "open", lambda *a, **b: (opened.append("column"), native(*a, **b))[1])
     source = hr.open(large)
-    source.schema  # noqa: B018 - opens the file
+    source.schema
     del opened[:]
     found = [batch["x"].tolist() for batch in hr.Loader(source, 70, threads=0)]
     assert sum(found, []) == list(range(1000))
