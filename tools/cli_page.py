@@ -37,7 +37,7 @@ ENVIRONMENT = """
 | `TFDS_DATA_DIR` | the folder of all prepared datasets, instead of `~/tensorflow_datasets` |
 | `HEADRACE_DOWNLOAD` | `0`: opening a known dataset does not download it |
 | `HEADRACE_MAPPED_BYTES` | how many bytes of files stay mapped for random access, instead of a quarter of the machine's memory |
-| `HEADRACE_ENGINES` | `library`: libraries alone decode Zstandard, GZIP, JPEG and PNG. `own`, the default: our decoders come first. Results are the same; `headrace --version --verbose` shows what decodes here |
+| `HEADRACE_ENGINES` | `library`: libraries alone decode Zstandard, GZIP, JPEG, PNG and the pages of Parquet. `own`, the default: our decoders come first. Results are the same; `headrace --version --verbose` shows what decodes here |
 | `HEADRACE_REQUESTS` | largest number of concurrent requests for [URLs](urls.md), instead of 64 |
 | `HEADRACE_TIMEOUT` | seconds after which such a request fails, instead of 60 |
 | `HEADRACE_STATE_DIR` | folder where endpoints are registered, instead of `~/.local/state/headrace` |

@@ -68,13 +68,13 @@ def test_the_description_names_every_decoder(chosen):
     assert [line.split()[0] for line in lines] == ["zstd", "gzip", "jpeg", "png", "parquet"]
     assert not any("own" in line for line in lines)
     chosen("own")
-    assert "  zstd  own, then zstandard " in describe_engines()
+    assert "  zstd    own, then zstandard " in describe_engines()
 
 
 def test_a_library_that_is_missing_is_named(chosen, monkeypatch):
     chosen("library")
     monkeypatch.setattr("headrace._optional.available", lambda name: name != "simplejpeg")
-    assert "  jpeg  simplejpeg (not installed)" in describe_engines()
+    assert "  jpeg    simplejpeg (not installed)" in describe_engines()
 
 
 @pytest.mark.parametrize("order", [("--version", "-v"), ("-v", "-V")])
