@@ -15,7 +15,7 @@ from benchmarks.data import bench_folder
 from benchmarks.shapes import report
 from benchmarks.shapes.driver import clocked, compare_threads, grow, sweep
 from benchmarks.shapes.report import Sweep
-from benchmarks.shapes.rows import ROWS, Row, find_row, random_rows
+from benchmarks.shapes.rows import LARGE, ROWS, Row, find_row, random_rows
 from benchmarks.shapes.shape import FACTORS
 
 _HERE = Path(__file__).resolve().parents[1]
@@ -83,7 +83,7 @@ def _peer_versions(rows: Sequence[Row]) -> str:
 def _chosen(options: argparse.Namespace) -> list[Row]:
     if options.random:
         return random_rows(options.random, options.seed)
-    return options.rows or list(ROWS.values())
+    return options.rows or [row for row in ROWS.values() if options.command != "growth" or row not in LARGE]
 
 
 def _line(command: str, name: str, table: Table) -> str:
