@@ -388,7 +388,9 @@ def test_the_hint_is_an_encoding_in_which_the_bytes_are_text(tmp_path):
         with pytest.raises(CorruptRecord, match=r"encoding='cp932'"):
             read()
     assert "'名前,都市' in cp932" in str(hr.verify(path).faults[0])
-    far = write(tmp_path / "y.csv", b"a,b\n" + (b"1," + b"x" * 37 + b"\n") * 10_000 + "2,東京の人\n3,y\n".encode("cp932"))
+    far = write(
+        tmp_path / "y.csv", b"a,b\n" + (b"1," + b"x" * 37 + b"\n") * 10_000 + "2,東京の人\n3,y\n".encode("cp932")
+    )
     with pytest.raises(CorruptRecord, match=r"record 10000.*in cp932"):
         list(hr.records(far))
 
