@@ -8,8 +8,9 @@ FUZZ_SECONDS ?= 60
 FUZZ ?=
 COVERAGE_TESTS ?= tests
 ASAN_TESTS ?= tests/native tests/codecs tests/formats
-# Tests that run in parallel, one file per core, the longest first, so that no core waits long at the end. Tests of endpoints, jobs and worker
-# processes run alone.
+# Tests that run in parallel, one file per core, the longest folders first, so that no core waits long at the end. Tests of endpoints, jobs and
+# worker processes run alone. By itself, pytest-xdist begins with the files of the most tests, and ends with few long ones.
+PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 SIDE_BY_SIDE := $(addprefix tests/,io writing cli examples formats codecs docs datasets sources benchmarks native adapters contracts sampling)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 CPP := $(shell find native -name '*.[ch]pp')
@@ -42,15 +43,17 @@ setup: $(VENV)/.test
 demo: $(VENV)/.installed
 	$(BIN)/headrace demo
 
-# Folders whose tests decode Zstandard, GZIP, JPEG or PNG: `make test` also runs them with the libraries alone.
+# Folders whose tests decode Zstandard, GZIP, JPEG or PNG: `make test` also runs them with the libraries alone, except files whose tests choose
+# their decoders.
 DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfrecord formats/recordio io/cache io/test_engines.py)
+DECODING += $(addprefix --ignore=tests/,codecs/images/test_claims.py codecs/images/test_png_checks.py io/cache/test_parallel_inflater.py)
 
 # Tests that run alone leave half of two cores idle, so the linters, clang-tidy and the C++ tests run beside them, the last two at a low
 # priority. `make check` also runs clang's analyzer, which takes four fifths of clang-tidy's time.
 test: $(VENV)/.test
 	$(MAKE) --no-print-directory -j 4 lint test-alone tidy cpp-test TIDY=--quick
-	$(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
-	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(DECODING)
+	$(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(SIDE_BY_SIDE)
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(DECODING)
 
 test-alone: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
@@ -71,7 +74,7 @@ test-ray: $(RAY_VENV)/.test
 
 # The whole suite of Python tests with none of our own decoders.
 test-library: $(VENV)/.test
-	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(SIDE_BY_SIDE)
 	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 check: lint tidy

@@ -90,6 +90,18 @@ def local_ray(_local_ray_at_last):
     return clusters.local.ensure()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Tests and modules live until the end. ``gc.collect()`` would look for garbage among them, for half a second each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_unconfigure():
     """A thread or child process that keeps the interpreter from ending is shown, and ends with it, as a test that hangs."""
     faulthandler.dump_traceback_later(MOST_S_TO_EXIT, exit=True, file=sys.__stderr__)

@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 import headrace as hr
-from headrace.io.local import mapped
+from headrace.io.local import mapped, signatures
 
 ROWS = 150
 NOTE_BYTES = 100
@@ -271,6 +271,9 @@ def mapped_files() -> list[Any]:
 
 def main() -> None:
     os.fsync = os.fstat  # No file here must survive a power failure.
+    signatures.TICK_NS = (
+        0  # Every change here is one of the size, so there is no need to wait until its time would show it.
+    )
     folder, format = Path(sys.argv[1]), sys.argv[2]
     path = make(folder, format)
     found = [*cut_after_opening(path, format), *cut_while_opening(path, format)]

@@ -50,7 +50,7 @@ def test_tfrecord_in_order(path, tmp_path):
     expected, _ = payloads(path)
     target = tmp_path / path.name
     compression = "gzip" if ".gzip" in path.name else "zlib" if ".zlib" in path.name else None
-    for what, at, content in damaged(path.read_bytes(), 1 if path in SMALL else 397, (0x04,)):
+    for what, at, content in damaged(path.read_bytes(), 1 if path in SMALL else 797, (0x04,)):
         target.write_bytes(content)
         found, error = payloads(target, compression=compression)
         assert found == expected[: len(found)], (what, at)

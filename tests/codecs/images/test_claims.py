@@ -9,8 +9,8 @@ from headrace.codecs.images.decode import LIKELY_BYTES, TRUSTED_BYTES, ImageDeco
 from headrace.contracts.images import ImageOptions
 from headrace.datasets.pixels import decode_images
 
-SIDE = 9000
-COUNT = 128  # 31 GB of pixels, if all headers are believed
+SIDE = 4500
+COUNT = 512  # 31 GB of pixels, if all headers are believed
 
 
 def claiming(side=SIDE):
@@ -51,7 +51,7 @@ def opened(tmp_path):
         {"flip": True},
         {"layout": "NCHW"},
         {"dtype": "float32"},
-        {"resize": 8000},
+        {"resize": 4000},
         {"channels": 1},
         {"channels": 4},
     ],

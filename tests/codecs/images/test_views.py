@@ -1,6 +1,7 @@
 """Images cropped, resized and mirrored while they are decoded: as the plain way does it, and as Pillow and torch do."""
 
 import contextlib
+import functools
 import io
 import pickle
 
@@ -33,17 +34,24 @@ PILLOW = {
 }
 
 
+@functools.cache
 def photographs():
     """China and a flower, 427 x 640."""
-    return load_sample_images().images
+    images = load_sample_images().images
+    for image in images:
+        image.setflags(write=False)
+    return images
+
+
+@functools.cache
+def resized_photograph(number, height, width):
+    image = Image.fromarray(photographs()[number])
+    return image if height is None else image.resize((width, height), Image.Resampling.LANCZOS)
 
 
 def photograph(number=0, *, quality=90, subsampling=2, height=None, width=None, **options):
-    image = Image.fromarray(photographs()[number])
-    if height is not None:
-        image = image.resize((width, height), Image.Resampling.LANCZOS)
     out = io.BytesIO()
-    image.save(out, "JPEG", quality=quality, subsampling=subsampling, **options)
+    resized_photograph(number, height, width).save(out, "JPEG", quality=quality, subsampling=subsampling, **options)
     return out.getvalue()
 
 

@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.formats.golden import NPY
+from typer.testing import CliRunner
 
 import headrace as hr
+from headrace.cli.app import app
 from headrace.formats.npz.write import packed_arrays
 from headrace.io.local import open
 from headrace.io.local.open import DIFFERENT, read_alike
@@ -407,13 +409,8 @@ def test_the_commands_read_archives_and_folders(tmp_path):
             ["schema", "--json"],
             ["verify", "--json"],
         ):
-            done = subprocess.run(
-                [sys.executable, "-m", "headrace", *command, str(tmp_path / path)],
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=120,
-            )
+            done = CliRunner().invoke(app, [*command, str(tmp_path / path)], prog_name="headrace")
+            assert done.exit_code == 0, done.stderr
             reported = json.loads(done.stdout)
             assert reported.get("records", count) == count
             assert reported.get("ok", True)

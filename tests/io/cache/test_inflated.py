@@ -158,7 +158,7 @@ def test_an_entry_of_before_a_restart_is_not_trusted(tmp_path, monkeypatch):
 
 def test_a_change_within_one_tick_of_the_clock_is_not_cached_as_the_earlier_content(path, monkeypatch):
     """Size, times and both ends are equal. So nothing is read before a further change would show."""
-    fixed = Signature(1, 2, 3, time.time_ns())
+    fixed = Signature(8193, 2, 3, time.time_ns())
     monkeypatch.setattr(Signature, "of", classmethod(lambda cls, path: fixed))
     monkeypatch.setattr(Signature, "read", classmethod(lambda cls, path: fixed))
     slept = []

@@ -321,6 +321,30 @@ def test_waiting_until_a_further_change_would_show(monkeypatch, ctime_ns, waits_
     slept = []
     monkeypatch.setattr(signatures.time, "time_ns", lambda: 1_005_000_000)
     monkeypatch.setattr(signatures.time, "sleep", slept.append)
-    signatures.wait_for_tick([Signature(1, 2, 3, ctime_ns)])
+    signatures.wait_for_tick([Signature(8193, 2, 3, ctime_ns)])
     assert [round(seconds * 1e9) for seconds in slept] == ([waits_ns] if waits_ns else [])
-    assert Signature(1, 2, 3, ctime_ns).is_settled() == (ctime_ns >= 0 and not waits_ns)
+    assert Signature(8193, 2, 3, ctime_ns).is_settled() == (ctime_ns >= 0 and not waits_ns)
+
+
+@pytest.mark.parametrize(("size", "fingerprint", "waits"), [(8192, 3, False), (8193, 3, True), (8192, -1, True)])
+def test_a_file_whose_fingerprint_covers_all_of_it_needs_no_wait(monkeypatch, size, fingerprint, waits):
+    slept = []
+    monkeypatch.setattr(signatures.time, "time_ns", lambda: 1_005_000_000)
+    monkeypatch.setattr(signatures.time, "sleep", slept.append)
+    signatures.wait_for_tick([Signature(size, 2, fingerprint, 1_000_000_001)])
+    assert bool(slept) == waits
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".rec", ".avro", ".npz", ".jsonl"])
+def test_a_change_of_a_small_file_within_the_tick(tmp_path, monkeypatch, suffix):
+    """Only the checksum shows it."""
+    path, other = tmp_path / f"x{suffix}", tmp_path / f"other{suffix}"
+    options = {"codec": "example"} if suffix == ".rec" else {}
+    for name, middle in ((path, 22), (other, 33)):
+        hr.write(name, {"x": np.array([1, middle, 3])}, **options)
+    assert path.stat().st_size <= 2 * signatures.BLOCK_BYTES
+    clock = CoarseClock(monkeypatch, path, other.read_bytes())
+    assert hr.open(path)[1]["x"] == 22
+    clock.change()
+    assert hr.open(path)[1]["x"] == 33
+    assert hr.verify(path).ok

@@ -133,6 +133,10 @@ class Signature:
         left_ns = self.ctime_ns + tick_ns - now_ns
         return left_ns if left_ns <= tick_ns else 0
 
+    def _covers_all(self) -> bool:
+        """Whether the fingerprint depends on every byte of the file."""
+        return self.fingerprint >= 0 and self.size <= 2 * BLOCK_BYTES
+
     def proves(self, other: Signature) -> bool:
         """Whether a cache made from a file of this signature is valid for one of the other."""
         return self.same_version(other) and self.ctime_ns == other.ctime_ns
@@ -164,11 +168,11 @@ def wait_for_tick(signatures: Iterable[Signature]) -> None:
     """Wait until any further change of these files would show in their ``ctime``.
 
     File systems count that time in ticks. A file that changed within the last tick may change again without a new ``ctime``,
-    so data kept under a signature must be read after this function returns.
+    so data kept under a signature must be read after this function returns. A small file needs no wait: its fingerprint shows any change.
     """
     now_ns, left_ns = time.time_ns(), 0
     for signature in signatures:
-        if signature.ctime_ns >= 0:
+        if signature.ctime_ns >= 0 and not signature._covers_all():
             left_ns = max(left_ns, signature._left_ns(now_ns))
     if left_ns:
         time.sleep(left_ns / 1e9)
