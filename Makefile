@@ -43,9 +43,10 @@ setup: $(VENV)/.test
 demo: $(VENV)/.installed
 	$(BIN)/headrace demo
 
-# Folders whose tests decode Zstandard, GZIP, JPEG or PNG: `make test` also runs them with the libraries alone, except files whose tests choose
+# Folders whose tests decode Zstandard, GZIP, JPEG, PNG or Parquet: `make test` also runs them with the libraries alone, except files whose tests choose
 # their decoders.
-DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfrecord formats/recordio io/cache io/test_engines.py)
+DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfrecord formats/recordio formats/parquet io/cache \
+	io/test_engines.py)
 DECODING += $(addprefix --ignore=tests/,codecs/images/test_claims.py codecs/images/test_png_checks.py io/cache/test_parallel_inflater.py)
 
 # Tests that run alone leave half of two cores idle, so the linters, clang-tidy and the C++ tests run beside them, the last two at a low
