@@ -156,14 +156,25 @@ class FilePages:
     Args:
         file: The file.
         footer: Its metadata.
+        like: Another file, whose columns may be the same: then what is known of them holds here, too. Shards are many.
     """
 
-    def __init__(self, file: MappedFile, footer: Any) -> None:
+    def __init__(self, file: MappedFile, footer: Any, like: FilePages | None = None) -> None:
         self.file: MappedFile = file
         self._footer = footer
         self._chunks = _read_chunk_table(file, footer)
         self._forms: dict[str, ColumnForm | None] = {}
-        self._columns = None if self._chunks is None else _first_columns(footer)
+        self._columns: list[int] | None = None
+        if like is not None and self._is_like(like):
+            self._forms, self._columns = like._forms, like._columns
+        elif self._chunks is not None:
+            self._columns = _first_columns(footer)
+
+    def _is_like(self, other: FilePages) -> bool:
+        if self._chunks is None or other._chunks is None or not self._footer.schema.equals(other._footer.schema):
+            return False
+        # All row groups of a file have the types of the first.
+        return np.array_equal(self._chunks[0, :, TYPE], other._chunks[0, :, TYPE])
 
     def form(self, leaf: Leaf, feature: Feature) -> ColumnForm | None:
         """How a column is stored; ``None``: pyarrow must read it."""
@@ -286,7 +297,8 @@ class NativeColumns:
     def _pages_of(self, file: int) -> FilePages:
         found = self._files.get(file)
         if found is None:
-            found = self._files[file] = FilePages(self._open_file(file), self._footers[file])
+            like = next(iter(self._files.values()), None)
+            found = self._files[file] = FilePages(self._open_file(file), self._footers[file], like)
         return found
 
     def read(
