@@ -19,7 +19,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
 from headrace.formats.parquet.groups import Part, RowBlock
-from headrace.formats.table.arrow_types import Leaf, arrow
+from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
 from headrace.io.engines import engines
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.threads import FORKS
@@ -30,6 +30,7 @@ CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw")
 BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE = range(6)
 """What the numbers of a column in a row group are."""
 MOST_READERS = 1024
+MOST_LEVEL = 3
 UNITS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Of points in time: their names in Parquet."""
 END_BYTES = 8
@@ -164,7 +165,7 @@ class FilePages:
         self._footer = footer
         self._chunks = _read_chunk_table(file, footer)
         self._forms: dict[str, ColumnForm | None] = {}
-        self._columns: list[int] | None = None
+        self._columns: dict[tuple[int, ...], int] = {}
         if like is not None and self._is_like(like):
             self._forms, self._columns = like._forms, like._columns
         elif self._chunks is not None:
@@ -192,16 +193,16 @@ class FilePages:
         return ColumnPages(self.file, chunks, form, feature, verify=verify)
 
     def _find_form(self, leaf: Leaf) -> ColumnForm | None:
-        if self._columns is None or self._chunks is None or len(leaf.path) != 1:
+        number = self._columns.get(leaf.path)
+        if number is None or self._chunks is None:
             return None
-        number = self._columns[leaf.path[0]]
         found = self._footer.schema.column(number)
         types, kind, is_list = arrow().types, leaf.type, False
         most, empty = found.max_definition_level, -1
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
             empty = most - 1 - kind.value_field.nullable
             kind, is_list = kind.value_type, True
-        if found.max_repetition_level != is_list or most > 1 + 2 * is_list or (is_list and empty not in (0, 1)):
+        if found.max_repetition_level != is_list or most > MOST_LEVEL or (is_list and empty < 0):
             return None
         kind = kind.value_type if types.is_dictionary(kind) else kind
         stored = STORED.get(found.physical_type)
@@ -253,11 +254,13 @@ def _becomes(form: ColumnForm, feature: Feature) -> bool:
     return not feature.is_text and feature.numpy_dtype == form.dtype
 
 
-def _first_columns(footer: Any) -> list[int] | None:
-    """The number of the first stored column of each column of the table: structs have several. ``None`` if they do not add up."""
-    widths = [_width_of(field.type) for field in footer.schema.to_arrow_schema()]
-    firsts = np.cumsum([0, *widths]).tolist()
-    return firsts if firsts[-1] == footer.num_columns else None
+def _first_columns(footer: Any) -> dict[tuple[int, ...], int]:
+    """The number of the first stored column of each leaf, by its path; none if they do not add up."""
+    firsts, number = {}, 0
+    for leaf in leaves_of(footer.schema.to_arrow_schema()):
+        firsts[leaf.path] = number
+        number += _width_of(leaf.type)
+    return firsts if number == footer.num_columns else {}
 
 
 def _width_of(kind: Any) -> int:
