@@ -1,4 +1,4 @@
-"""Pages that native code decodes: numbers, truth values, points in time, text, bytes and lists of those, as most files have them.
+"""Pages that native code decodes: numbers, truth values, points in time, text, bytes and lists of those, also in structs.
 
 Everything else is left to pyarrow, damage included, so the verdict about a file is always its own.
 
