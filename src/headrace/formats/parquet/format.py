@@ -20,6 +20,7 @@ from headrace.formats.parquet.groups import (
     RowBlock,
     arrow_types_in,
     divide,
+    drop_oldest,
     group_sizes,
     open_reader,
     part_of,
@@ -125,8 +126,7 @@ class ParquetTable(BlockTable):
         idle = self._readers.setdefault((FORKS.count, file), [])
         if len(idle) < MOST_PARTS:
             idle.append(reader)
-        while len(self._readers) > MOST_READERS:
-            self._readers.pop(next(iter(self._readers)), None)
+        drop_oldest(self._readers, MOST_READERS)
 
     def _damage_error(self, number: int, error: Exception, expected: str) -> CorruptFile:
         return CorruptFile(Where(path=self.paths[number]), expected=expected, found=str(error).splitlines()[0][:200])
@@ -324,9 +324,8 @@ class ParquetTable(BlockTable):
             where = Where(path=self.paths[file])
             raise CorruptFile(where, expected=f"{found.rows} more rows in row group {group}", found="its end")
         if not part.is_last:
-            while len(self._cursors) >= MOST_CURSORS:
-                self._cursors.pop(next(iter(self._cursors)), None)
             self._cursors[key] = cursor
+            drop_oldest(self._cursors, MOST_CURSORS)
         return table
 
     def _keep_passed(self, block: int, table: Any, leaves: list[Leaf]) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "RowBlock",
     "arrow_types_in",
     "divide",
+    "drop_oldest",
     "group_sizes",
     "open_reader",
     "part_of",
@@ -219,6 +220,12 @@ def group_sizes(footer: Any, where: Where) -> Iterator[tuple[int, int]]:
     if left:
         found = f"{footer.num_rows - left} in its row groups"
         raise CorruptFile(where, expected=f"{footer.num_rows} rows, as the footer says", found=found)
+
+
+def drop_oldest(kept: dict[Any, Any], most: int) -> None:
+    """Drop the oldest entries beyond ``most``. Other threads may add and drop some meanwhile."""
+    for key in list(kept)[: max(len(kept) - most, 0)]:
+        kept.pop(key, None)
 
 
 def part_of(blocks: Sequence[RowBlock], number: int, rows: int) -> Part | None:

@@ -18,7 +18,7 @@ from headrace import _native
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
-from headrace.formats.parquet.groups import Part, RowBlock
+from headrace.formats.parquet.groups import Part, RowBlock, drop_oldest
 from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
 from headrace.io.engines import engines
 from headrace.io.local.mapped import MappedFile, guard_reads
@@ -294,14 +294,15 @@ class NativeColumns:
         self._verify = verify
         self._is_used = engines().parquet.is_own
         self._files: dict[int, FilePages] = {}
+        self._first: FilePages | None = None
         self._refused: dict[tuple[int, str], int] = {}
         self._readers: dict[tuple[int, int, int, str], ColumnPages] = {}
 
     def _pages_of(self, file: int) -> FilePages:
         found = self._files.get(file)
         if found is None:
-            like = next(iter(self._files.values()), None)
-            found = self._files[file] = FilePages(self._open_file(file), self._footers[file], like)
+            found = self._files[file] = FilePages(self._open_file(file), self._footers[file], self._first)
+            self._first = self._first or found
         return found
 
     def read(
@@ -339,12 +340,8 @@ class NativeColumns:
             else:
                 reader.block = number + 1
                 if part and not part.is_last:
-                    self._keep(key, reader)
-
-    def _keep(self, key: tuple[int, int, int, str], reader: ColumnPages) -> None:
-        while len(self._readers) >= MOST_READERS:
-            self._readers.pop(next(iter(self._readers)), None)
-        self._readers[key] = reader
+                    self._readers[key] = reader
+                    drop_oldest(self._readers, MOST_READERS)
 
     def left(self, file: int, leaves: Sequence[Leaf], decoded: Batch) -> list[list[Leaf]]:
         """The columns that pyarrow reads, in sets of those that it has read up to the same block."""

@@ -114,8 +114,13 @@ class ParquetPayloads:
         _, offsets, data = array.buffers()
         starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
         held = (memoryview(data) if data is not None else memoryview(b""), starts)
-        while self._groups and sum(view.nbytes for view, _ in self._groups.values()) + held[0].nbytes > MOST_KEPT_BYTES:
-            self._groups.pop(next(iter(self._groups)), None)
+        kept = list(self._groups.items())  # Other threads change it meanwhile.
+        left = MOST_KEPT_BYTES - held[0].nbytes - sum(view.nbytes for _, (view, _) in kept)
+        for oldest, (view, _) in kept:
+            if left >= 0:
+                break
+            self._groups.pop(oldest, None)
+            left += view.nbytes
         return self._groups.setdefault(number, held)
 
     def __len__(self) -> int:
