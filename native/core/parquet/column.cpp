@@ -129,7 +129,10 @@ void ColumnReader::load_values(const PageHeader& header, Bytes stored) {
         page.decoded = std::move(decoded.block);
         page.rest = decoded.bytes;
     } else {
-        if (header.repetition != Encoding::rle || header.definition != Encoding::rle) refuse(pages_left_.offset());
+        // Older writers name another encoding for levels that are not there.
+        if ((form_.levels.has_lists() && header.repetition != Encoding::rle) ||
+            (form_.levels.most > 0 && header.definition != Encoding::rle))
+            refuse(pages_left_.offset());
         Decoded decoded = decode(stored, header.decoded_bytes, in_place);
         page.decoded = std::move(decoded.block);
         Cursor cursor(decoded.bytes);
@@ -167,8 +170,7 @@ void ColumnReader::count_rows(Page& page, const PageHeader& header, Bytes repeti
 }
 
 void ColumnReader::open_values(Page& page, const PageHeader& header) const {
-    const std::uint64_t present = page.values - page.nulls.size();
-    if (present == 0) return;
+    const std::uint64_t present = page.values - page.nulls.size(); // If there are none, the rest must fit nevertheless.
     if (form_.values.is_bit()) return open_bits(page, header, present);
     if (header.encoding == Encoding::plain) {
         const std::size_t each = form_.values.is_text() ? sizeof(std::uint32_t) : form_.values.stored;
@@ -176,8 +178,9 @@ void ColumnReader::open_values(Page& page, const PageHeader& header) const {
         return;
     }
     const bool is_coded = header.encoding == Encoding::rle_dictionary || header.encoding == Encoding::plain_dictionary;
-    if (!is_coded || !dictionary_ || page.rest.empty()) refuse(pages_left_.offset());
+    if (!is_coded || !dictionary_ || (page.rest.empty() && present > 0)) refuse(pages_left_.offset());
     page.dictionary = dictionary_;
+    if (page.rest.empty()) return;
     page.codes = HybridReader(page.rest.subspan(1), std::to_integer<unsigned>(page.rest[0]));
 }
 

@@ -156,7 +156,7 @@ void read_rows(Bytes repetition, Bytes definition, std::uint64_t count, const Le
     for (std::uint64_t i = 0; i < count; ++i, again = again.subspan(1), level = level.subspan(1)) {
         if (again.empty()) again = repeated.take(count - i);
         if (level.empty()) level = defined.take(count - i);
-        const bool begins = again[0] == 0, is_empty = static_cast<std::int64_t>(level[0]) == form.empty;
+        const bool begins = again[0] == 0, is_empty = std::cmp_equal(level[0], form.empty);
         // A level of another depth is a null. Nothing follows an empty list in its row.
         if ((level[0] != form.most && !is_empty) || again[0] > 1 || (!begins && (is_empty || rows.ends_empty)))
             throw FormatError(Fault::structure, i);

@@ -263,7 +263,13 @@ void test_pages() {
     check(Pages().data(2, plain, "01").rows(bits, 2, 2) == Texts{"1", "0"});
     check(Pages().data(2, rle, "02000000 03 01").rows(bits, 2, 2) == Texts{"1", "0"});
     check(Pages().data(2, plain, "02000000 03 02 05000000").rows(nulls, 2, 2) == Texts{"85", "5"});
-    check(Pages().data(2, coded, "02000000 04 00").rows(nulls, 2, 2) == Texts{"85", "85"}); // only nulls
+    // Only nulls.
+    check(Pages().dictionary(0, "").data(2, coded, "02000000 04 00").rows(nulls, 2, 2) == Texts{"85", "85"});
+    check(Pages().dictionary(0, "").data(2, coded, "02000000 04 00 20").rows(nulls, 2, 2) == Texts{"85", "85"});
+    check(Pages().data(2, plain, "02000000 04 00").rows(nulls, 2, 2) == Texts{"85", "85"});
+    check(!Pages().dictionary(0, "").data(2, coded, "02000000 04 00 21").rows(nulls, 2, 2)); // codes of 33 bits
+    check(!Pages().data(2, coded, "02000000 04 00 20").rows(nulls, 2, 2));                   // without a dictionary
+    check(!Pages().data(2, 5, "02000000 04 00").rows(nulls, 2, 2));                          // in another encoding
     check(Pages().data(0, plain, "").rows(numbers, 0, 0) == Texts{});
     // A row in two pages, then empty ones.
     check(Pages()
@@ -345,7 +351,12 @@ void test_levels() {
     check(!Pages().data(2, plain, "02000000 03 02 05000000").rows(form_of(4, 1, 1), 2, 2));
     check(!Pages().data(2, plain, "02000000 04 02 05000000 05000000").rows(nulls, 2, 2)); // no such level
     check(!Pages().data(2, plain, "01000000 04").rows(nulls, 2, 2));
-    // Levels of bits without runs, as old writers had them.
+    // Levels of bits without runs, as old writers had them. Others named that encoding only where there are no levels.
+    check(Pages().page({0, 8, 8, {2, plain, 4, 4}}, one_two).rows(numbers, 2, 2) == both);
+    check(Pages().page({0, 6, 6, {2, plain, rle, 4}}, "02000000 04 00").rows(nulls, 2, 2).has_value());
+    check(!Pages()
+               .page({0, 20, 20, {2, plain, rle, 4}}, "02000000 04 00  02000000 04 01  01000000 02000000")
+               .rows(lists, 2, 2));
     check(!Pages().page({0, 9, 9, {1, plain, 4, 4}}, "80 05000000 00000000").rows(nulls, 1, 1));
 }
 

@@ -27,7 +27,7 @@ from headrace.io.threads import FORKS
 __all__ = ["NativeColumns", "read_codecs"]
 
 CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw")
-BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE = range(6)
+BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE, REPETITIONS, DEFINITIONS = range(8)
 """What the numbers of a column in a row group are."""
 MOST_READERS = 1024
 UNITS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -46,7 +46,7 @@ def read_codecs(footer: Any) -> set[str]:
 
 
 def _read_chunk_table(file: MappedFile, footer: Any) -> npt.NDArray[np.int64] | None:
-    """Where the pages of each column in each row group are, ``int64 (row groups, columns, 6)``; ``None`` if pyarrow reads something else.
+    """Where the pages of each column in each row group are, ``int64 (row groups, columns, 8)``; ``None`` if pyarrow reads something else.
 
     Args:
         file: The file.
@@ -110,7 +110,7 @@ class ColumnPages:
 
     Args:
         file: The file.
-        chunks: Of that column, ``int64 (row groups, 6)``.
+        chunks: Of that column, ``int64 (row groups, 8)``.
         form: How it is stored.
         feature: What it becomes.
         verify: Whether to check the checksums of pages.
@@ -196,6 +196,9 @@ class FilePages:
         stored = STORED.get(found.physical_type)
         if stored is None or (self._chunks[:, number, TYPE] != stored.physical).any():
             return None
+        counted = self._chunks[:, number, REPETITIONS : DEFINITIONS + 1]
+        if ((counted != 0) & (counted != [found.max_repetition_level + 1, most + 1])).any():
+            return None  # A damaged schema: the column has other levels.
         is_text = types.is_string(kind) or types.is_large_string(kind)
         dtype = _dtype_of(kind, found)
         is_bytes = is_text or types.is_binary(kind) or types.is_large_binary(kind)
