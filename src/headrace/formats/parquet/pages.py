@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from headrace import _native
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
+from headrace.errors import DataError
 from headrace.formats.parquet.groups import Part, RowBlock
 from headrace.formats.table.arrow_types import Leaf, arrow
 from headrace.io.engines import engines
@@ -334,10 +336,19 @@ class NativeColumns:
             self._readers.pop(next(iter(self._readers)), None)
         self._readers[key] = reader
 
-    def left(self, file: int, leaves: Sequence[Leaf], decoded: Batch) -> list[list[Leaf]]:
-        """The columns that pyarrow reads, in sets of those that it has read up to the same block."""
+    def complete(
+        self, file: int, leaves: Sequence[Leaf], columns: Batch, decode: Callable[[Sequence[Leaf]], Batch]
+    ) -> Batch:
+        """The columns of a block: those that were decoded here, and the others as ``decode`` reads them with pyarrow, in sets of those that
+        it has read up to the same block.
+        """
         sets: dict[int, list[Leaf]] = {}
         for leaf in leaves:
-            if leaf.name not in decoded:
+            if leaf.name not in columns:
                 sets.setdefault(self._refused.get((file, leaf.name), -1), []).append(leaf)
-        return list(sets.values())
+        if columns or len(sets) > 1:
+            with suppress(DataError):
+                for some in sets.values():
+                    columns |= decode(some)
+                return columns
+        return decode(leaves)  # Of several errors, the one that comes first if pyarrow reads all columns.
