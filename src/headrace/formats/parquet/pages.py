@@ -55,11 +55,11 @@ def _read_chunk_table(file: MappedFile, footer: Any) -> npt.NDArray[np.int64] | 
         footer: Its metadata as pyarrow has read them.
     """
     content = memoryview(file.buffer)
-    size = int.from_bytes(content[-END_BYTES:-4], "little")
-    if not 0 < size <= len(content) - END_BYTES:
-        return None
     try:
         with guard_reads(file.buffer):
+            size = int.from_bytes(content[-END_BYTES:-4], "little")
+            if not 0 < size <= len(content) - END_BYTES:
+                return None
             found = _native.parquet_chunks(content[-END_BYTES - size : -END_BYTES])
     except _native.FormatError:
         return None
