@@ -8,6 +8,8 @@ import sys
 import zlib
 from pathlib import Path
 
+from pyarrow import parquet
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 from tests.reference.jpeg import extreme_jpeg  # noqa: E402 - found only now
@@ -70,6 +72,28 @@ def footers(path: Path) -> list[bytes]:
     return [data[-8 - size : -8], data[4 : -8 - size]]
 
 
+def columns(path: Path) -> list[bytes]:
+    """The pages of each column of a Parquet file, as `fuzz_parquet_column` takes them: behind what is expected of the column."""
+    if path.suffix != ".parquet":
+        return []
+    data, footer, out = path.read_bytes(), parquet.read_metadata(path), []
+    values = {"INT64": 0, "DOUBLE": 0, "INT32": 1, "FLOAT": 1, "BOOLEAN": 4, "BYTE_ARRAY": 5}
+    levels = {(0, 0): 0, (1, 0): 1, (1, 1): 2, (2, 1): 4, (3, 1): 5}
+    codecs = {"UNCOMPRESSED": 0, "SNAPPY": 1, "ZSTD": 2}
+    for group in range(footer.num_row_groups):
+        rows = footer.row_group(group).num_rows
+        for number in range(footer.num_columns):
+            chunk, kind = footer.row_group(group).column(number), footer.schema.column(number)
+            form = levels.get((kind.max_definition_level, kind.max_repetition_level))
+            if form is None or kind.physical_type not in values or chunk.compression not in codecs:
+                continue
+            begin, more = chunk.dictionary_page_offset or chunk.data_page_offset, chunk.num_values - rows
+            choice = (values[kind.physical_type], form, 128 | 64 | codecs[chunk.compression])
+            head = struct.pack("<3B2HB", *choice, rows, more, 2)
+            out.append(head + data[begin : begin + chunk.total_compressed_size])
+    return out
+
+
 def snappy() -> list[bytes]:
     """Elements of a Snappy block of all kinds behind the size of what they stand for, as `fuzz_snappy` takes them."""
     literals = b"\x10abcde" + b"\xf0\x63" + bytes(100) + b"\xf4\x2b\x01" + b"a few words " * 25
@@ -115,7 +139,7 @@ def main() -> None:
             continue
         records = payloads(path)
         twice = [record + record for record in records]  # two of one form, for `fuzz_tf_example`
-        seeds = [path.read_bytes(), *records, *twice, *chunks(path), *frames(path), *footers(path)]
+        seeds = [path.read_bytes(), *records, *twice, *chunks(path), *frames(path), *footers(path), *columns(path)]
         for number, seed in enumerate(seeds):
             if len(seed) <= LARGEST:
                 (folder / f"{path.name}-{number}").write_bytes(seed)

@@ -752,7 +752,7 @@ def take_of_parts(buffers: Buffers | list[Any], firsts: numpy.typing.NDArray[num
 
 def parquet_chunks(footer: Any) -> numpy.typing.NDArray[numpy.int64]:
     """
-    Where the pages of each column in each row group are: int64 (row groups, columns, 6), of begin, size, levels, rows, codec and physical type.
+    Where the pages of each column in each row group are: int64 (row groups, columns, 8), of begin, size, levels, rows, codec, physical type, and how many repetition and definition levels statistics count.
     """
 
 class ParquetColumn:
@@ -760,7 +760,7 @@ class ParquetColumn:
     One column of adjacent row groups, read in order. FormatError where pyarrow must read it.
     """
 
-    def __init__(self, file: object, chunks: Annotated[NDArray[numpy.int64], dict(shape=(None, 6), order='C', device='cpu', writable=False)], stored: int, dtype: object | None, most: int, empty: int, verify: bool, fill: bytes | None) -> None: ...
+    def __init__(self, file: object, chunks: Annotated[NDArray[numpy.int64], dict(shape=(None, 8), order='C', device='cpu', writable=False)], stored: int, dtype: object | None, most: int, empty: int, verify: bool, fill: bytes | None) -> None: ...
 
     def read(self, rows: int) -> tuple[Any, numpy.typing.NDArray[numpy.int64] | None]:
         """

@@ -11,6 +11,8 @@ import random
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import zstandard
 from PIL import Image
 
@@ -205,6 +207,26 @@ def framed_in_place(frame, head, tail):
     return block.tobytes()
 
 
+parquet_file = io.BytesIO()
+parquet.write_table(
+    pa.table({"i": [1, 2, 2], "t": ["a", "", "bc" * 99], "l": [[1.5], [], [2.5, 3.5]]}),
+    parquet_file,
+    compression="zstd",
+)
+parquet_file = parquet_file.getvalue()
+parquet_footer = parquet_file[-8 - int.from_bytes(parquet_file[-8:-4], "little") : -8]
+pages = _native.parquet_chunks(parquet_footer)
+
+
+def parquet_rows(column, stored, dtype, most, empty):
+    """All rows of a column, in two portions."""
+    held = np.ascontiguousarray(pages[:, column])
+    reader = _native.ParquetColumn(parquet_file, held, stored, dtype, most, empty, verify=True, fill=None)
+    values = [part for rows in (1, 2) for part in reader.read(rows)]
+    parts = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+    return [None if part is None else part.tolist() for part in parts]
+
+
 def scan_examples():
     scanner = _native.ExampleScanner()
     scanner.add(_native.spans_of_buffers(payloads))
@@ -378,6 +400,10 @@ CASES = {
     "list_strings": lambda: _native.list_strings(*strings, True),
     "JsonDecoder": decode_json,
     "JsonDecoder_refused": lambda: decode_json(b'{"i": [], "t": 5}'),
+    "parquet_chunks": lambda: _native.parquet_chunks(parquet_footer).tolist(),
+    "ParquetColumn": lambda: parquet_rows(0, 8, np.dtype("i8"), 1, -1),
+    "ParquetColumn_text": lambda: parquet_rows(1, 0, None, 1, -1),
+    "ParquetColumn_lists": lambda: parquet_rows(2, 8, np.dtype("f8"), 3, 1),
     "best_fit": lambda: _native.best_fit(np.arange(1, 40), 64).tolist(),
     "pooled": lambda: _native.pooled(1 << 20).nbytes,
 }

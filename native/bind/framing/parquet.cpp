@@ -44,7 +44,7 @@ struct HeldColumn {
     bool is_text = false, has_lists = false;
 };
 
-HeldColumn* make(nb::object file, ChunkTable chunks, std::size_t stored, nb::object dtype, std::uint32_t most,
+HeldColumn* make(nb::object file, const ChunkTable& chunks, std::size_t stored, nb::object dtype, std::uint32_t most,
                  std::int32_t empty, bool verify, std::optional<nb::bytes> fill) {
     const std::size_t wanted = dtype.is_none() ? 0 : nb::cast<std::size_t>(dtype.attr("itemsize"));
     const bool fits = stored == wanted || (stored == 4 && (wanted == 1 || wanted == 2));
@@ -74,7 +74,7 @@ nb::tuple read(HeldColumn& column, std::size_t rows) {
         nb::object data = to_numpy(std::move(texts.data), nb::dtype<std::uint8_t>(), {texts.size});
         return nb::make_tuple(nb::make_tuple(data, int64_array(std::move(texts.offsets), texts.count + 1)), offsets);
     }
-    const std::size_t wanted = nb::cast<std::size_t>(column.dtype.attr("itemsize"));
+    const auto wanted = nb::cast<std::size_t>(column.dtype.attr("itemsize"));
     return nb::make_tuple(to_numpy(std::move(found.numbers), found.values, wanted, nb::make_tuple(), column.dtype),
                           offsets);
 }
@@ -84,8 +84,8 @@ nb::tuple read(HeldColumn& column, std::size_t rows) {
 void register_parquet(nb::module_& module) {
     module.def("parquet_chunks", guarded(&read_chunks), nb::arg("footer"),
                nb::sig("def parquet_chunks(footer: typing.Any) -> numpy.typing.NDArray[numpy.int64]"),
-               "Where the pages of each column in each row group are: int64 (row groups, columns, 6), of begin, size, "
-               "levels, rows, codec and physical type.");
+               "Where the pages of each column in each row group are: int64 (row groups, columns, 8), of begin, size, "
+               "levels, rows, codec, physical type, and how many repetition and definition levels statistics count.");
     nb::class_<HeldColumn>(module, "ParquetColumn",
                            "One column of adjacent row groups, read in order. FormatError where pyarrow must read it.")
         .def(nb::new_(guarded(&make)), nb::arg("file"), nb::arg("chunks"), nb::arg("stored"), nb::arg("dtype").none(),

@@ -53,7 +53,8 @@ ColumnReader::ColumnReader(std::shared_ptr<Pool> pool, Bytes file, std::vector<C
         const auto begin = static_cast<std::uint64_t>(chunk.begin), size = static_cast<std::uint64_t>(chunk.size);
         // The footer is behind all pages, so there is room to read a little beyond them.
         if (chunk.begin < 0 || chunk.size < 0 || chunk.rows < 0 || chunk.levels < chunk.rows || begin > file.size() ||
-            size > file.size() - begin || file.size() - begin - size < page_slack)
+            size > file.size() - begin || file.size() - begin - size < page_slack ||
+            (chunk.levels != chunk.rows && !form.levels.has_lists()))
             refuse(begin);
     }
     if (form.values.is_bit()) {
@@ -110,7 +111,8 @@ void ColumnReader::load_dictionary(const PageHeader& header, Bytes stored) {
 }
 
 void ColumnReader::load_values(const PageHeader& header, Bytes stored) {
-    if (header.values > std::min(levels_left_, most_page_levels)) refuse(pages_left_.offset());
+    // pyarrow ends a column at a page without values, although it writes some.
+    if (header.values == 0 || header.values > std::min(levels_left_, most_page_levels)) refuse(pages_left_.offset());
     // Texts are read twice: first for their sizes, then to copy as many bytes. So they must not change in between.
     const bool in_place = !form_.values.is_text();
     Page page;
@@ -127,7 +129,10 @@ void ColumnReader::load_values(const PageHeader& header, Bytes stored) {
         page.decoded = std::move(decoded.block);
         page.rest = decoded.bytes;
     } else {
-        if (header.repetition != Encoding::rle || header.definition != Encoding::rle) refuse(pages_left_.offset());
+        // Older writers name another encoding for levels that are not there.
+        if ((form_.levels.has_lists() && header.repetition != Encoding::rle) ||
+            (form_.levels.most > 0 && header.definition != Encoding::rle))
+            refuse(pages_left_.offset());
         Decoded decoded = decode(stored, header.decoded_bytes, in_place);
         page.decoded = std::move(decoded.block);
         Cursor cursor(decoded.bytes);
@@ -148,7 +153,7 @@ void ColumnReader::count_rows(Page& page, const PageHeader& header, Bytes repeti
         read_rows(repetition, definition, header.values, form_.levels, found);
         const std::uint64_t before = found.starts.empty() ? found.values : found.starts.front();
         if (before > 0 && (is_first_page_ || ends_empty_)) refuse(pages_left_.offset()); // They belong to no row.
-        if (header.values > 0) ends_empty_ = found.ends_empty;
+        ends_empty_ = found.ends_empty;
         page.values = found.values;
         rows = found.starts.size();
     } else {
@@ -165,8 +170,7 @@ void ColumnReader::count_rows(Page& page, const PageHeader& header, Bytes repeti
 }
 
 void ColumnReader::open_values(Page& page, const PageHeader& header) const {
-    const std::uint64_t present = page.values - page.nulls.size();
-    if (present == 0) return;
+    const std::uint64_t present = page.values - page.nulls.size(); // If there are none, the rest must fit nevertheless.
     if (form_.values.is_bit()) return open_bits(page, header, present);
     if (header.encoding == Encoding::plain) {
         const std::size_t each = form_.values.is_text() ? sizeof(std::uint32_t) : form_.values.stored;
@@ -174,8 +178,9 @@ void ColumnReader::open_values(Page& page, const PageHeader& header) const {
         return;
     }
     const bool is_coded = header.encoding == Encoding::rle_dictionary || header.encoding == Encoding::plain_dictionary;
-    if (!is_coded || !dictionary_ || page.rest.empty()) refuse(pages_left_.offset());
+    if (!is_coded || !dictionary_ || (page.rest.empty() && present > 0)) refuse(pages_left_.offset());
     page.dictionary = dictionary_;
+    if (page.rest.empty()) return;
     page.codes = HybridReader(page.rest.subspan(1), std::to_integer<unsigned>(page.rest[0]));
 }
 

@@ -47,7 +47,7 @@ class FooterReader {
         std::int64_t rows = missing;
         bool found = false;
         reader_.each_field([&](const ThriftField& field) {
-            if (field.number == 3 && is_integer(field.type)) { // num_rows
+            if (field.number == 3 && field.type == ThriftType::i64) { // num_rows
                 rows = reader_.integer();
                 return true;
             }
@@ -94,7 +94,13 @@ class FooterReader {
                 path = {begin, cursor_.position()};
                 return true;
             }
-            if (!is_integer(field.type)) return false;
+            if (field.number == 16 && field.type == ThriftType::structure) { // size_statistics
+                read_sizes(chunk);
+                return true;
+            }
+            // A field of another type counts as one that is unknown, as it does for Thrift.
+            const bool is_short = field.number == 1 || field.number == 4;
+            if (field.type != (is_short ? ThriftType::i32 : ThriftType::i64)) return false;
             switch (field.number) {
             case 1: chunk.type = reader_.integer(); return true;
             case 4: chunk.codec = reader_.integer(); return true;
@@ -112,6 +118,18 @@ class FooterReader {
         if (is_first) paths_.push_back(path);
         else if (!std::ranges::equal(path, paths_[index]) || chunk.type != chunks_.all[index].type) refuse();
         chunks_.all.push_back(chunk);
+    }
+
+    // SizeStatistics.
+    void read_sizes(ColumnChunk& chunk) {
+        reader_.each_field([&](const ThriftField& field) {
+            const bool is_repetition = field.number == 2; // repetition_level_histogram
+            if ((!is_repetition && field.number != 3) || field.type != ThriftType::list) return false;
+            const ThriftReader::Elements found = reader_.elements();
+            for (std::uint64_t i = 0; i < found.count; ++i) reader_.skip(found.type, true);
+            (is_repetition ? chunk.repetitions : chunk.definitions) = static_cast<std::int64_t>(found.count);
+            return true;
+        });
     }
 
     Cursor cursor_;

@@ -17,6 +17,8 @@ struct ColumnChunk {
         codec; ///< As in parquet.thrift: 0 none, 1 Snappy, 2 GZIP, 3 LZO, 4 Brotli, 5 LZ4, 6 Zstandard, 7 LZ4_RAW.
     std::int64_t
         type; ///< The physical type: 0 BOOLEAN, 1 INT32, 2 INT64, 3 INT96, 4 FLOAT, 5 DOUBLE, 6 BYTE_ARRAY, 7 FIXED.
+    std::int64_t repetitions = 0; ///< How many repetition levels its statistics count; 0: none.
+    std::int64_t definitions = 0; ///< The same of definition levels.
 };
 
 /// The columns of the row groups of a file.

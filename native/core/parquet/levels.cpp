@@ -135,6 +135,8 @@ void find_zeros(Bytes levels, std::uint64_t count, std::vector<std::uint32_t>& t
             add_zeros(run.packed, used, at, to);
         } else if (run.value == 0) {
             for (std::uint64_t i = at; i < at + used; ++i) to.push_back(static_cast<std::uint32_t>(i));
+        } else if (run.value != 1) { // A run of one value has a whole byte for it.
+            throw FormatError(Fault::structure, at);
         }
         at += used;
     }
@@ -154,9 +156,9 @@ void read_rows(Bytes repetition, Bytes definition, std::uint64_t count, const Le
     for (std::uint64_t i = 0; i < count; ++i, again = again.subspan(1), level = level.subspan(1)) {
         if (again.empty()) again = repeated.take(count - i);
         if (level.empty()) level = defined.take(count - i);
-        const bool begins = again[0] == 0, is_empty = static_cast<std::int64_t>(level[0]) == form.empty;
+        const bool begins = again[0] == 0, is_empty = std::cmp_equal(level[0], form.empty);
         // A level of another depth is a null. Nothing follows an empty list in its row.
-        if ((level[0] != form.most && !is_empty) || (!begins && (is_empty || rows.ends_empty)))
+        if ((level[0] != form.most && !is_empty) || again[0] > 1 || (!begins && (is_empty || rows.ends_empty)))
             throw FormatError(Fault::structure, i);
         if (begins) rows.starts.push_back(static_cast<std::uint32_t>(rows.values));
         rows.values += is_empty ? 0 : 1;

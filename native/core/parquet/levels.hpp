@@ -11,7 +11,8 @@ namespace headrace::parquet {
 inline constexpr std::size_t packed_slack = 8;
 
 /// Decodes numbers of up to 32 bits in runs: of one value, or packed. Source: Parquet's Encodings.md, "Run Length
-/// Encoding / Bit-Packing Hybrid". Throws FormatError{structure} where the bytes end before the numbers do.
+/// Encoding / Bit-Packing Hybrid". Throws FormatError{truncated} or {structure} where the bytes end before the numbers
+/// do.
 class HybridReader {
   public:
     HybridReader() = default;
@@ -56,10 +57,11 @@ struct LevelForm {
     [[nodiscard]] bool has_lists() const noexcept { return empty >= 0; }
 };
 
-/// Whether all of the first `count` levels are `most`. Throws `structure` if there are fewer.
+/// Whether all of the first `count` levels are `most`. Throws `truncated` or `structure` if there are fewer.
 [[nodiscard]] bool are_all(Bytes levels, std::uint32_t most, std::uint64_t count);
 
-/// Appends the positions of zeros among the first `count` levels of one bit. Throws `structure` if there are fewer.
+/// Appends the positions of zeros among the first `count` levels of one bit. Throws `truncated` or `structure` if there
+/// are fewer, or other levels than 0 and 1.
 void find_zeros(Bytes levels, std::uint64_t count, std::vector<std::uint32_t>& to);
 
 /// The rows of lists in a page.
@@ -69,8 +71,8 @@ struct PageRows {
     bool ends_empty = false;  ///< Whether the last row is an empty list.
 };
 
-/// Reads the levels of a page of lists that are not nested. Throws `structure` for a null, or values after an empty
-/// list.
+/// Reads the levels of a page of lists that are not nested. Throws `structure` for a null, values after an empty list,
+/// or levels that do not exist.
 void read_rows(Bytes repetition, Bytes definition, std::uint64_t count, const LevelForm& form, PageRows& rows);
 
 } // namespace headrace::parquet

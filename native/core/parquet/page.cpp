@@ -31,14 +31,18 @@ constexpr std::size_t values_field = 1, encoding_field = 2, definition_field = 3
 constexpr std::size_t nulls_field = 2, rows_field = 3, encoding_v2_field = 4, definition_bytes_field = 5,
                       repetition_bytes_field = 6, is_compressed_field = 7;
 
+// A field of another type counts as one that is unknown, as it does for Thrift.
 Numbers read_numbers(ThriftReader& reader) {
     Numbers numbers = missing;
     reader.each_field([&](const ThriftField& field) {
         if (field.number < 1 || field.number > last_field) return false;
-        std::int64_t& number = numbers[static_cast<std::size_t>(field.number)];
-        if (field.type == ThriftType::yes || field.type == ThriftType::no) number = field.type == ThriftType::yes;
-        else if (is_integer(field.type)) number = reader.integer();
-        else return false;
+        const auto number = static_cast<std::size_t>(field.number);
+        if (field.type == ThriftType::yes || field.type == ThriftType::no) {
+            if (number == is_compressed_field) numbers[number] = field.type == ThriftType::yes;
+            return true;
+        }
+        if (field.type != ThriftType::i32 || number == is_compressed_field) return false;
+        numbers[number] = reader.integer();
         return true;
     });
     return numbers;
@@ -70,7 +74,7 @@ PageHeader read_page_header(Cursor& cursor) {
     Parts parts;
     ThriftReader reader(cursor);
     reader.each_field([&](const ThriftField& field) {
-        if (is_integer(field.type)) {
+        if (field.type == ThriftType::i32) {
             if (field.number == crc_field) header.crc = static_cast<std::uint32_t>(reader.integer());
             else if (field.number >= 1 && field.number < crc_field)
                 parts.top[static_cast<std::size_t>(field.number)] = reader.integer();

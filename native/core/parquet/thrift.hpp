@@ -21,11 +21,6 @@ enum class ThriftType : std::uint8_t {
     structure = 12
 };
 
-/// Whether a value of this type is read by `ThriftReader::integer`.
-[[nodiscard]] constexpr bool is_integer(ThriftType type) noexcept {
-    return type >= ThriftType::i16 && type <= ThriftType::i64;
-}
-
 /// A field of a struct: its value follows.
 struct ThriftField {
     std::int32_t number = 0;

@@ -65,6 +65,9 @@ void test_reference() {
     const Chunks third = read(no_rows);
     check(third.columns == 1 && third.all.size() == 1 && equal(third.all[0], {0, 21, 0, 0, 1, 5}));
     check(read(std::string(plain) + "ff1d").all.size() == 4); // other bytes may follow
+    // What the statistics count.
+    check(first.all[0].repetitions == 0 && first.all[0].definitions == 2);
+    check(first.all[1].repetitions == 2 && first.all[1].definitions == 4);
 }
 
 // Metadata of a column: type, path, codec, levels, size, offset of data, and more fields.
@@ -104,6 +107,7 @@ void test_forms() {
     check(read(file({group({column_a("2604")})})).all[0].begin == 2);
     check(read(file({group({column_a("2608")})})).all[0].begin == 4);
     check(read(file({group({column_a("2601")})})).all[0].begin == 4);
+    check(read(file({group({column_a("2504")})})).all[0].begin == 4); // of another type than it has
     // An empty file_path, and unknown fields: a struct, a map, a double, truth values.
     check(read(file({group({column("1502 29180161 1500 1608 2690 01 2608", "1800 1600")})})).all.size() == 1);
     check(read(file({group({column_a("9c 1100 1b 01 88 0161 0162 17 0000000000000840 11 12 1921 0102")},
@@ -124,6 +128,7 @@ void test_faults() {
     check(fault(file({group({column_a()}), group({other_type})})) == Fault::structure);
     check(fault(file({group({column_a()}, "")})) == Fault::structure);             // no number of rows
     check(fault(file({group({column_a()}, "2607")})) == Fault::structure);         // a negative one
+    check(fault(file({group({column_a()}, "2508")})) == Fault::structure);         // one of another type
     check(fault(file({"2608 00"})) == Fault::structure);                           // no columns
     check(fault(file({group({column_a()}, "2608 0902 0c")})) == Fault::structure); // twice
     for (const std::string_view metadata : {
@@ -139,6 +144,11 @@ void test_faults() {
              "1501 29180161 1500 1608 2690 01 2608",      // a negative one
              "1502 29180161 1510 1608 2690 01 2608",      // an unknown codec
              "1502 29180161 1501 1608 2690 01 2608",      //
+             "1602 29180161 1500 1608 2690 01 2608",      // numbers of another type than theirs
+             "1502 29180161 1600 1608 2690 01 2608",      //
+             "1502 29180161 1500 1508 2690 01 2608",      //
+             "1502 29180161 1500 1608 2590 01 2608",      //
+             "1502 29180161 1500 1608 2690 01 2508",      //
              "1502 29180161 1500 1607 2690 01 2608",      // negative numbers
              "1502 29180161 1500 1608 2601 2608",         //
              "1502 29180161 1500 1608 2690 01 2607",      //

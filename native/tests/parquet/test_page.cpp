@@ -117,6 +117,15 @@ void test_faults() {
     check(fault("1506 1528 1528 5c 1502 1500 1502 1500 1516 1516 00 00") == Fault::structure); // both together
     check(fault("1506 1526 1528 5c 1502 1500 1502 1500 1500 1528 00 00") == Fault::structure); // of what is decoded
     check(fault("1506 1528 1528 5c 1502 1500 1502 1500 1500 00 00") == Fault::structure);
+    // Numbers of another type than theirs are unknown fields: of 16 or 64 bits, or truth values.
+    check(read("1504 1528 1528 4c 1504 1500 00 00").values == 2);
+    check(fault("1404 1528 1528 4c 1504 1500 00 00") == Fault::structure);
+    check(fault("1504 1628 1528 4c 1504 1500 00 00") == Fault::structure);
+    check(fault("1504 1528 1528 4c 1604 1500 00 00") == Fault::structure);
+    check(fault("1504 1528 1528 4c 11 1500 00 00") == Fault::structure);
+    check(fault("1504 1528 1528 4c 1504 12 00 00") == Fault::structure);
+    check(!read("1504 1528 1528 1602 3c 1504 1500 00 00").crc);
+    check(read("1506 1528 1528 5c 1502 1500 1502 1500 1500 1500 1500 00 00").is_compressed);
     check(fault("1d") == Fault::wire && fault("") == Fault::truncated);
     // Offsets count from the beginning of what the cursor belongs to.
     const Buffer bytes = from_hex("1508 1528 1528 00");

@@ -78,7 +78,7 @@ void test_each_field() {
     ThriftReader reader(cursor);
     std::int64_t sum = 0;
     reader.each_field([&](const ThriftField& field) {
-        if (!is_integer(field.type)) return false;
+        if (field.type < ThriftType::i16 || field.type > ThriftType::i64) return false;
         sum += reader.integer() * field.number;
         return true;
     });

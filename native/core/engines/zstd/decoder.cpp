@@ -5,6 +5,11 @@
 #include <new>
 
 namespace headrace::zstd {
+namespace {
+
+constexpr std::uint64_t largest_window = std::uint64_t{1} << 31; // of libzstd, whatever the content takes
+
+} // namespace
 
 std::optional<std::uint64_t> Frame::header() noexcept {
     if (number(4) != magic) fits = false;
@@ -16,6 +21,7 @@ std::optional<std::uint64_t> Frame::header() noexcept {
         const std::uint64_t code = number(1);
         const std::uint64_t least = std::uint64_t{1} << (10 + (code >> 3));
         window = least + least / 8 * (code & 7);
+        if (window > largest_window) fits = false;
     }
     constexpr std::array<std::size_t, 4> size_bytes = {0, 2, 4, 8};
     const std::size_t bytes = size_bytes[flags >> 6];

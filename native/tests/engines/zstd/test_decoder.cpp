@@ -139,16 +139,19 @@ void test_raw_and_run_length_blocks() {
     check(fails(frame, 6) && fails(frame, 8));
     check(decompress(from_hex("28b52ffd 20 00 010000"), 0).empty());
     check(decompress(from_hex("28b52ffd 20 02 110000 e618"), 2) == from_hex("e618"));
+    check(decompress(from_hex("28b52ffd 00 a8 110000 e618"), 2) == from_hex("e618")); // a window of 2 GiB
 }
 
 void everything_else_is_left_to_the_library() {
     // Truncated; wrong magic number; a checksum; a dictionary; a reserved flag; a wrong size; a short block; an invalid
-    // compressed block; a reserved block type; trailing bytes; no last block; a block larger than its window.
+    // compressed block; a reserved block type; trailing bytes; no last block; a block larger than its window; a
+    // window above 2 GiB.
     for (const char* frame :
          {"", "28b52ffd", "29b52ffd 20 02 110000 e618", "28b52ffd 24 02 110000 e618 00000000",
           "28b52ffd 21 01 02 110000 e618", "28b52ffd 28 02 110000 e618", "28b52ffd 20 03 110000 e618",
           "28b52ffd 20 02 110000 e6", "28b52ffd 20 02 150000 e618", "28b52ffd 20 02 170000 e618",
-          "28b52ffd 20 02 110000 e618 00", "28b52ffd 20 02 100000 e618", "28b52ffd 20 02 1b0000 e6"})
+          "28b52ffd 20 02 110000 e618 00", "28b52ffd 20 02 100000 e618", "28b52ffd 20 02 1b0000 e6",
+          "28b52ffd 00 a9 110000 e618", "28b52ffd 00 ff 110000 e618"})
         check(fails(from_hex(frame), 2), frame);
 }
 

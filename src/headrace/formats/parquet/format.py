@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import CorruptFile, SchemaMismatch, Where
+from headrace.errors import CorruptFile, DataError, SchemaMismatch, Where
 from headrace.formats.parquet.groups import (
     MOST_PARTS,
     Part,
@@ -56,8 +57,7 @@ MOST_READERS = 128
 class ParquetTable(BlockTable):
     """The rows of Parquet files, concatenated in order.
 
-    Only the requested columns are decoded: in order by row group (large ones in parts); for rows from all over the files, all of them
-    once, see :class:`~headrace.formats.table.blocks.BlockTable`.
+    Only the requested columns are decoded, large row groups in parts: see :class:`~headrace.formats.table.blocks.BlockTable`.
 
     Args:
         paths: The files. All must have the columns of the first one.
@@ -106,7 +106,7 @@ class ParquetTable(BlockTable):
         """Readers of files that no thread is using: opening one takes a while where there are many columns."""
         return {}
 
-    def _row_groups(self, file: int, numbers: Sequence[int], leaves: list[Leaf]) -> Any:
+    def _row_groups(self, file: int, numbers: Sequence[int], leaves: Sequence[Leaf]) -> Any:
         idle = self._readers.setdefault((FORKS.count, file), [])
         try:
             reader = idle.pop()
@@ -199,9 +199,6 @@ class ParquetTable(BlockTable):
         pieces: Indices = np.unique((np.cumsum(sizes) - sizes) // PIECE_BYTES, return_inverse=True)[1]
         return pieces
 
-    def _rows_of(self, file: int, group: int) -> int:
-        return int(self._footers[file].row_group(group).num_rows)
-
     @cached_property
     def _firsts(self) -> Indices:
         return np.cumsum([0, *(block.rows for block in self._blocks)], dtype=np.int64)
@@ -243,18 +240,21 @@ class ParquetTable(BlockTable):
     def _read_block(self, block: int, names: Sequence[str]) -> Batch:
         found = self._blocks[block]
         leaves = self._leaves_of(found.file, names)
-        part = part_of(self._blocks, block, self._rows_of(found.file, found.group))
+        rows = self._footers[found.file].row_group(found.group).num_rows
+        part = part_of(self._blocks, block, rows)
         columns: Batch = {}
-        for number, name, column in self._native.read(
-            block, found, part, {leaf: self.schema[leaf.name] for leaf in leaves}
-        ):
+        features = {leaf: self.schema[leaf.name] for leaf in leaves}
+        for number, name, column in self._native.read(block, found, part, features):
             if number == block:
                 columns[name] = column
             else:
                 self._kept.put(number, name, column)
-        for some in self._native.left(found.file, leaves, columns):
+
+        def decode(some: Sequence[Leaf]) -> Batch:
             table = self._table(found, some) if part is None else self._part(block, found, some, part)
-            columns |= self._columns(table, some, found.file, found.first)
+            return self._columns(table, some, found.file, found.first)
+
+        columns = self._native.complete(found.file, leaves, columns, decode)
         self._release_pages(found, len(leaves))
         return columns
 
@@ -287,12 +287,12 @@ class ParquetTable(BlockTable):
         self._check_held(names, found[1], "column", Where(path=self.paths[file]))
         return [found[1][name] for name in names]
 
-    def _roots(self, file: int, leaves: list[Leaf]) -> list[str]:
+    def _roots(self, file: int, leaves: Sequence[Leaf]) -> list[str]:
         """The names of the columns that hold some leaves."""
         columns = self._columns_of[file][0]
         return list(dict.fromkeys(columns[leaf.path[0]] for leaf in leaves))
 
-    def _table(self, block: RowBlock, leaves: list[Leaf]) -> Any:
+    def _table(self, block: RowBlock, leaves: Sequence[Leaf]) -> Any:
         """The rows of whole row groups."""
         numbers = range(block.group, block.group + block.groups)
         table = self._row_groups(block.file, numbers, leaves)
@@ -301,7 +301,7 @@ class ParquetTable(BlockTable):
             raise CorruptFile(Where(path=self.paths[block.file]), expected=f"{block.rows} rows", found=found)
         return table
 
-    def _part(self, block: int, found: RowBlock, leaves: list[Leaf], part: Part) -> Any:
+    def _part(self, block: int, found: RowBlock, leaves: Sequence[Leaf], part: Part) -> Any:
         """Part of a large row group. A reader goes through it in order, so parts before this one are decoded, too, and kept."""
         file, group = found.file, found.group
         key = (FORKS.count, file, group, tuple(leaf.name for leaf in leaves))
@@ -328,13 +328,14 @@ class ParquetTable(BlockTable):
             drop_oldest(self._cursors, MOST_CURSORS)
         return table
 
-    def _keep_passed(self, block: int, table: Any, leaves: list[Leaf]) -> None:
+    def _keep_passed(self, block: int, table: Any, leaves: Sequence[Leaf]) -> None:
         found = self._blocks[block]
         if table is not None and len(table) == found.rows:
-            for name, column in self._columns(table, leaves, found.file, found.first).items():
-                self._kept.put(block, name, column)
+            with suppress(DataError):  # Faults are for those who ask for these rows.
+                for name, column in self._columns(table, leaves, found.file, found.first).items():
+                    self._kept.put(block, name, column)
 
-    def _columns(self, table: Any, leaves: list[Leaf], file: int, first: int) -> Batch:
+    def _columns(self, table: Any, leaves: Sequence[Leaf], file: int, first: int) -> Batch:
         names = self._columns_of[file][0]
         position = {name: at for at, name in enumerate(table.column_names)}
         columns = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from headrace import _native
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
+from headrace.errors import DataError
 from headrace.formats.parquet.groups import Part, RowBlock, drop_oldest
 from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
 from headrace.io.engines import engines
@@ -27,7 +29,7 @@ from headrace.io.threads import FORKS
 __all__ = ["NativeColumns", "read_codecs"]
 
 CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw")
-BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE = range(6)
+BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE, REPETITIONS, DEFINITIONS = range(8)
 """What the numbers of a column in a row group are."""
 MOST_READERS = 1024
 MOST_LEVEL = 3
@@ -47,18 +49,18 @@ def read_codecs(footer: Any) -> set[str]:
 
 
 def _read_chunk_table(file: MappedFile, footer: Any) -> npt.NDArray[np.int64] | None:
-    """Where the pages of each column in each row group are, ``int64 (row groups, columns, 6)``; ``None`` if pyarrow reads something else.
+    """Where the pages of each column in each row group are, ``int64 (row groups, columns, 8)``; ``None`` if pyarrow reads something else.
 
     Args:
         file: The file.
         footer: Its metadata as pyarrow has read them.
     """
     content = memoryview(file.buffer)
-    size = int.from_bytes(content[-END_BYTES:-4], "little")
-    if not 0 < size <= len(content) - END_BYTES:
-        return None
     try:
         with guard_reads(file.buffer):
+            size = int.from_bytes(content[-END_BYTES:-4], "little")
+            if not 0 < size <= len(content) - END_BYTES:
+                return None
             found = _native.parquet_chunks(content[-END_BYTES - size : -END_BYTES])
     except _native.FormatError:
         return None
@@ -111,7 +113,7 @@ class ColumnPages:
 
     Args:
         file: The file.
-        chunks: Of that column, ``int64 (row groups, 6)``.
+        chunks: Of that column, ``int64 (row groups, 8)``.
         form: How it is stored.
         feature: What it becomes.
         verify: Whether to check the checksums of pages.
@@ -175,7 +177,7 @@ class FilePages:
         if self._chunks is None or other._chunks is None or not self._footer.schema.equals(other._footer.schema):
             return False
         # All row groups of a file have the types of the first.
-        return np.array_equal(self._chunks[0, :, TYPE], other._chunks[0, :, TYPE])
+        return np.array_equal(self._chunks[0, :, TYPE:], other._chunks[0, :, TYPE:])
 
     def form(self, leaf: Leaf, feature: Feature) -> ColumnForm | None:
         """How a column is stored; ``None``: pyarrow must read it."""
@@ -208,6 +210,9 @@ class FilePages:
         stored = STORED.get(found.physical_type)
         if stored is None or (self._chunks[:, number, TYPE] != stored.physical).any():
             return None
+        counted = self._chunks[:, number, REPETITIONS : DEFINITIONS + 1]
+        if ((counted != 0) & (counted != [found.max_repetition_level + 1, most + 1])).any():
+            return None  # A damaged schema: the column has other levels.
         is_text = types.is_string(kind) or types.is_large_string(kind)
         dtype = _dtype_of(kind, found)
         is_bytes = is_text or types.is_binary(kind) or types.is_large_binary(kind)
@@ -343,10 +348,19 @@ class NativeColumns:
                     self._readers[key] = reader
                     drop_oldest(self._readers, MOST_READERS)
 
-    def left(self, file: int, leaves: Sequence[Leaf], decoded: Batch) -> list[list[Leaf]]:
-        """The columns that pyarrow reads, in sets of those that it has read up to the same block."""
+    def complete(
+        self, file: int, leaves: Sequence[Leaf], columns: Batch, decode: Callable[[Sequence[Leaf]], Batch]
+    ) -> Batch:
+        """The columns of a block: those that were decoded here, and the others as ``decode`` reads them with pyarrow, in sets of those that
+        it has read up to the same block.
+        """
         sets: dict[int, list[Leaf]] = {}
         for leaf in leaves:
-            if leaf.name not in decoded:
+            if leaf.name not in columns:
                 sets.setdefault(self._refused.get((file, leaf.name), -1), []).append(leaf)
-        return list(sets.values())
+        if columns or len(sets) > 1:
+            with suppress(DataError):
+                for some in sets.values():
+                    columns |= decode(some)
+                return columns
+        return decode(leaves)  # Of several errors, the one that comes first if pyarrow reads all columns.

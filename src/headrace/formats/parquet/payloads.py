@@ -114,9 +114,9 @@ class ParquetPayloads:
         _, offsets, data = array.buffers()
         starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
         held = (memoryview(data) if data is not None else memoryview(b""), starts)
-        kept = list(self._groups.items())  # Other threads change it meanwhile.
-        left = MOST_KEPT_BYTES - held[0].nbytes - sum(view.nbytes for _, (view, _) in kept)
-        for oldest, (view, _) in kept:
+        groups = list(self._groups.items())  # Other threads change them meanwhile.
+        left = MOST_KEPT_BYTES - held[0].nbytes - sum(view.nbytes for _, (view, _) in groups)
+        for oldest, (view, _) in groups:
             if left >= 0:
                 break
             self._groups.pop(oldest, None)
