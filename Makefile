@@ -47,7 +47,8 @@ demo: $(VENV)/.installed
 # their decoders.
 DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfrecord formats/recordio formats/parquet io/cache \
 	io/test_engines.py)
-DECODING += $(addprefix --ignore=tests/,codecs/images/test_claims.py codecs/images/test_png_checks.py io/cache/test_parallel_inflater.py)
+DECODING += $(addprefix --ignore=tests/,codecs/images/test_claims.py codecs/images/test_png_checks.py io/cache/test_parallel_inflater.py \
+	formats/parquet/test_native_columns.py formats/parquet/test_native_damage.py)
 
 # Tests that run alone leave half of two cores idle, so the linters, clang-tidy and the C++ tests run beside them, the last two at a low
 # priority. `make check` also runs clang's analyzer, which takes four fifths of clang-tidy's time.

@@ -51,6 +51,11 @@ OPTIONS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def native(own_engines):
+    """Native code comes first, whatever ``HEADRACE_ENGINES`` says."""
+
+
 def any_kind(rng, depth=0):
     """Any type, mostly one that is decoded natively."""
     if rng.random() < 0.04:

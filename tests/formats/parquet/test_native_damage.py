@@ -38,6 +38,11 @@ FLIPS = (0x01, 0x02, 0x80, 0x10, 0xFF, 0x04, 0x40, 0x08, 0x20)
 ROWS = 10
 
 
+@pytest.fixture(autouse=True)
+def native(own_engines):
+    """Native code comes first, whatever ``HEADRACE_ENGINES`` says."""
+
+
 def file_of(form):
     table, target = table_of(SCHEMA, ROWS, NULLS, random.Random(3)), io.BytesIO()
     how = {"row_group_size": 6, "data_page_size": 40, "write_batch_size": 3, "store_schema": False} | FORMS[form]
