@@ -15,14 +15,14 @@ enum Codec : std::int64_t { none = 0, snappy = 1, zstd = 6 };
 // Writers make pages of about a megabyte.
 constexpr std::uint64_t most_page_bytes = 256 << 20;
 constexpr std::uint64_t most_page_levels = 16 << 20;
-constexpr std::uint64_t most_snappy_ratio = 22;      // three bytes copy up to 64
-constexpr std::uint64_t most_zstd_block = 128 << 10; // per four bytes or more
+constexpr std::uint64_t most_snappy_ratio = 22; // three bytes copy up to 64
 
 [[noreturn]] void refuse(std::uint64_t at) { throw FormatError(Fault::structure, at); }
 
 bool is_plausible(std::int64_t codec, std::uint64_t stored, std::uint64_t decoded) noexcept {
     if (codec == none) return stored == decoded;
-    const std::uint64_t most = codec == snappy ? stored * most_snappy_ratio : (stored / 4 + 1) * most_zstd_block;
+    const std::uint64_t most =
+        codec == snappy ? stored * most_snappy_ratio : (stored / 4 + 1) * headrace::zstd::most_block_bytes;
     return decoded <= std::min(most, most_page_bytes);
 }
 
