@@ -208,7 +208,7 @@ class Strings(Sequence[Any]):
     @property
     def nbytes(self) -> int:
         """Bytes of values and offsets."""
-        return int(self._offsets[-1] - self._offsets[0]) + self._offsets.nbytes
+        return int(self._offsets.item(-1) - self._offsets.item(0)) + self._offsets.nbytes
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a column of strings is read-only")

@@ -28,6 +28,7 @@ from headrace.contracts.protocols import (
     offers,
 )
 from headrace.contracts.random_keys import RandomKeys, read_batch
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, bytes_of_column, cut_batch
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.loading.rounds import BatchRun
@@ -59,7 +60,10 @@ def _check_and_measure(batch: Batch, rows: int) -> int:
     """:func:`~headrace.contracts.values.bytes_of`, after :func:`check_rows`: in one loop, because for small batches two are noticeable."""
     size = 0
     for name, column in batch.items():
-        if type(column) is np.ndarray and column.ndim and len(column) == rows:
+        kind = type(column)
+        if (kind is np.ndarray and column.ndim and len(column) == rows) or (
+            kind is Strings and column.shape[0] == rows
+        ):
             size += column.nbytes
         else:
             check_rows({name: column}, rows)

@@ -26,6 +26,7 @@ from headrace.io.local.open import FolderReader, OutsideFolder, read_each, read_
 from headrace.io.store.object import RemoteFile, fetch_heads
 from headrace.io.urls import is_url, sibling_of, stays_below
 from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, records_below
+from headrace.sources.records import CsvNode
 from headrace.sources.stacking import row, stack
 from headrace.sources.views import keep_features
 
@@ -105,6 +106,8 @@ def _find_columns(node: Any) -> dict[str, Feature]:
 
 def _sample(node: Node, names: list[str], rows: int = SAMPLE) -> list[Example]:
     """The first rows, up to damage, which is left for reading to report."""
+    if names and isinstance(node, CsvNode):
+        return node.narrow(tuple(names)).head(rows)
     found: list[Example] = []
     with suppress(DataError):
         found.extend(islice(examples_of(keep_features(node, names)), rows) if names else ())

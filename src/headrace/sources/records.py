@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,7 +95,10 @@ class RecordNode:
         return error.relocated(where)
 
     def _blocks(self, records: int | None = None) -> Iterator[tuple[Batch, int]]:
-        for first, spans in self.records.iter_spans(records):
+        return self._decode(self.records.iter_spans(records))
+
+    def _decode(self, blocks: Iterable[tuple[int, Any]]) -> Iterator[tuple[Batch, int]]:
+        for first, spans in blocks:
             try:
                 yield self.codec.decode_batch(spans), len(spans)
             except DataError as error:
@@ -126,7 +130,15 @@ class CsvNode(RecordNode):
                     return batch
         return super().batch(indices)
 
-    def narrow(self, names: tuple[str, ...], /) -> Node:
+    def head(self, rows: int, /) -> list[Example]:
+        """The first examples, up to damage, for less than :meth:`examples`, which decodes a large block."""
+        found: list[Example] = []
+        with suppress(DataError):
+            for batch, size in self._decode(self.records.first_spans(rows)):
+                found += list_rows(batch, size)
+        return found
+
+    def narrow(self, names: tuple[str, ...], /) -> CsvNode:
         return CsvNode(self.records, self.codec.narrowed(names))
 
     def _relocate(self, error: DataError, where: Where) -> DataError:

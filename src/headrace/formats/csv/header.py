@@ -18,7 +18,7 @@ __all__ = ["NUMBERS", "is_headed", "needs_quotes"]
 NUMBERS = ("whole", "positive", "huge", "real", "boolean")
 LEAST_COUNTED = 4  # pandas writes the header 0, 1, 2, 3 for unnamed columns; a row 0, 1 may be data
 NAME = re.compile(r"[^\W\d][\w .:()\[\]%#@&+*'-]{0,63}")
-MOST_SEARCHED = 8  # names that are looked for in the text of all rows, before rows are split
+MOST_SEARCHED = 2 << 20  # bytes that are searched for the names before rows are split: all the text, for each name
 MOST_SPLIT = 20_000  # fields that are looked at one by one
 NULL = b"\\N"
 """What databases write for a missing value, without quotes where they quote all others."""
@@ -104,10 +104,10 @@ def _recur(spans: _native.Spans, dialect: CsvDialect, names: list[bytes]) -> boo
     """Whether a field below the first row has the name of its column. It may, in quotes below a name that has none."""
     others = spans.part(1, len(spans))
     quote = dialect.quote.encode()
-    if len(names) <= MOST_SEARCHED and not any(quote and quote in name for name in names):
-        text = b"\n".join(others.to_bytes())  # A name without quotes stands in the text as it is.
-        if not any(name in text for name in names):
-            return False
+    text = b"\n".join(others.to_bytes())
+    has_quotes = any(quote and quote in name for name in names)  # A name without them stands in the text as it is.
+    if not has_quotes and len(names) * len(text) <= MOST_SEARCHED and not any(name in text for name in names):
+        return False
     top = next(_split(spans, dialect, 1))
     for number in range(len(others)):
         values = map(bytes.strip, _native.values_of_csv(others.view(number), dialect.marks))
