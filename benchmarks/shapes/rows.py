@@ -179,12 +179,14 @@ array_record 1d3000 batch=1 shuffled
 array_record 1d1000 batch=128 group=64
 npy 1f32 batch=1024 shuffled
 npy 1f32[784] batch=128
+npy 1f32[784] batch=32 shuffled
 npy 1f32[784] batch=4096 shuffled
 npy 1u8[224x224x3] batch=32 shuffled
 npy 1i63[16] shuffled
 csv 20f64
 csv 5i31+5i7 batch=1024
 csv 10s8~20+2f64
+csv 30s3
 csv 1w200-500+1i7
 csv 100i14
 jsonl 5f64+5i31

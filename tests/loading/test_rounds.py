@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.rounds import rounds
 
-from headrace.loading.rounds import BatchRun, Cursor, RoundPlan, part_bounds
+from headrace.loading.jobs import Block
+from headrace.loading.rounds import BatchRun, Cursor, JobMemory, JobSizer, RoundPlan, part_bounds
 
 LAYOUTS = st.builds(RoundPlan, st.integers(1, 9), st.integers(1, 9), st.booleans())
 SIZES = st.integers(0, 200)
@@ -127,3 +128,69 @@ def test_runs_are_planned_by_where_they_start(layout, n, data):
     full = [run for run in runs if run.step == layout.round_size]
     assert asked == [run.start for run in full]
     assert all(run.batches == 1 + run.start % 3 for run in full[:-1])
+
+
+def make_jobs(sizer, count, costs, size):
+    """The ways of some jobs of batches of ``size`` bytes, which cost ``costs[cuts]`` ns each."""
+    ways = []
+    for _ in range(count):
+        ways.append(sizer.cuts)
+        batches, ns = max(sizer.inline_batches, 2), costs[sizer.cuts]
+        run = BatchRun(0, 0, 0, 8, 0, 8, batches, is_last=False)
+        if sizer.cuts:
+            sizer.note(Block(run, [{}] * batches, bytes=batches * size, reading_ns=batches * ns))
+        else:
+            sizer.note(Block(run, [{}], bytes=size, reading_ns=ns))
+            sizer.note_singles(batches, batches * ns)
+    return ways
+
+
+@pytest.mark.parametrize(("size", "first"), [(30_000, True), (100_000, True), (200_000, False)])
+@pytest.mark.parametrize(("costs", "cuts"), [({True: 9_000, False: 6_000}, False), ({True: 6_000, False: 9_000}, True)])
+def test_batches_are_cut_where_that_is_faster(size, first, costs, cuts):
+    sizer = JobSizer(can_grow=True)
+    ways = make_jobs(sizer, 60, costs, size)
+    assert ways[5] == first
+    assert ways[20:].count(not cuts) <= 2
+    ways = make_jobs(sizer, 2_000, costs, size)
+    assert 5 < ways.count(not cuts) < 20  # Trials go on, rarely.
+    assert make_jobs(sizer, 600, {way: costs[not way] for way in costs}, size)[-10:].count(cuts) <= 1
+
+
+def test_ways_that_cost_the_same_do_not_alternate():
+    sizer = JobSizer(can_grow=True)
+    costs = {True: 6_000, False: 5_900}
+    assert make_jobs(sizer, 1_000, costs, 50_000).count(False) < 12
+
+
+@pytest.mark.parametrize("size", [4_000, 300_000])
+def test_small_and_large_batches_are_made_one_way(size):
+    sizer = JobSizer(can_grow=True)
+    ways = make_jobs(sizer, 300, {True: 9_000, False: 9_000}, size)
+    assert set(ways[1:]) == {size < 8_000}
+    assert set(make_jobs(JobSizer(can_grow=False), 300, {False: 9_000}, 50_000)) == {False}
+
+
+def test_a_way_is_kept_for_the_next_epoch_and_trials_go_on():
+    memory = JobMemory()
+    costs = {True: 9_000, False: 6_000}
+    ways = [way for _ in range(20) for way in make_jobs(JobSizer(can_grow=True, memory=memory), 4, costs, 50_000)[1:]]
+    assert ways[:4] == [True] * 4
+    assert ways[20:].count(True) <= 4
+
+
+def test_jobs_of_threads_say_nothing_about_the_consumers_way():
+    sizer = JobSizer(can_grow=True)
+    run = BatchRun(0, 0, 0, 8, 0, 8, 10, is_last=False)
+    for _ in range(50):
+        sizer.note(Block(run, [{}] * 10, bytes=500_000, reading_ns=90_000), passed=True)
+    assert sizer.cuts
+    assert make_jobs(sizer, 4, {True: 9_000, False: 6_000}, 50_000) == [True] * 4
+
+
+def test_a_way_that_changes_keeps_jobs_small():
+    """A job of batches that are cut holds at most a megabyte, also after one that made hundreds one by one."""
+    sizer = JobSizer(can_grow=True)
+    for _ in range(400):
+        make_jobs(sizer, 1, {True: 4_000, False: 3_000}, 100_000)
+        assert not sizer.cuts or sizer.inline_batches <= 10

@@ -236,9 +236,11 @@ class Batches(Iterator[Any]):
 
     def _settle(self) -> None:
         """Count the batches that were made one by one."""
-        self._rest = None
+        rest, self._rest = self._rest, None
         if self._progress.running is not None:
             self._progress.running.settle()
+        if rest is not None:
+            self._pace.note_singles(rest.settled, rest.settled_ns)
 
     def _note(self, spent_ns: int, examples: int) -> None:
         """Note the cost of the block that the consumer has used up, or more time that it cost."""
@@ -256,16 +258,15 @@ class Batches(Iterator[Any]):
                 del error  # Its traceback refers to this frame, and the cycle would keep the batches alive.
         block, helped_ns = self._next_block()
         if block.batches:
-            self._pace.note(block)
+            self._pace.note(block, passed=self._by_threads)
             self._times(block.run.epoch, entered).add(block, helped_ns)
             made = len(block.batches) if block.rest is None else block.run.batches
             self._fetched = block.run.after(made)
             self._progress.run, self._progress.given = block.run, 0
             self._used = block.run.size * made
             self._read_ns = block.reading_ns // len(block.batches)
-        self._rest = block.rest
+        self._rest, self._error = block.rest, block.error
         self._ready = block.batches[::-1]
-        self._error = block.error
 
     def _next_block(self) -> tuple[Block, int]:
         """The next block, and how long the consumer itself made batches meanwhile."""

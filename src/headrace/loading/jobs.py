@@ -251,7 +251,7 @@ class OpenRun:
 
     __slots__ = (
         *("_batch_bytes", "_bytes", "_handover_ns", "_is_own", "_is_read_only", "_maker", "_number", "_prepared_ns"),
-        *("_read", "_run", "_settled", "_spent_ns", "_transform_ns", "left", "size"),
+        *("_read", "_run", "_spent_ns", "_transform_ns", "left", "settled", "settled_ns", "size"),
     )
 
     def __init__(
@@ -260,10 +260,14 @@ class OpenRun:
         self._maker, self._run, self._read, self._prepared_ns, self._is_own = maker, run, read, prepared_ns, is_own
         self._is_read_only = maker.transform is None and maker.convert is None
         self._batch_bytes = 0  # of every batch, if that is known
-        self._number = self._settled = 0
+        self._number = 0
         self._bytes = self._spent_ns = self._transform_ns = self._handover_ns = 0  # since it was settled
         self.left: int = run.batches
         self.size: int = run.size
+        self.settled: int = 0
+        """Batches that :meth:`settle` has counted."""
+        self.settled_ns: int = 0
+        """How long they took."""
 
     def make(self) -> Any:
         """The next batch."""
@@ -298,12 +302,12 @@ class OpenRun:
 
     def settle(self, clocks: Clocks) -> tuple[int, int]:
         """Add the sizes and times of the batches since the last call to sums. Returns how many they are, and how long they took."""
-        count, spent_ns = self._number - self._settled, self._spent_ns
+        count, spent_ns = self._number - self.settled, self._spent_ns
         clocks.bytes += self._bytes
         clocks.reading_ns += spent_ns - self._transform_ns - self._handover_ns + count * self._prepared_ns
         clocks.transform_ns += self._transform_ns
         clocks.handover_ns += self._handover_ns
-        self._settled = self._number
+        self.settled, self.settled_ns = self._number, self.settled_ns + spent_ns + count * self._prepared_ns
         self._bytes = self._spent_ns = self._transform_ns = self._handover_ns = 0
         return count, spent_ns
 

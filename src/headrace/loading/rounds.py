@@ -16,20 +16,21 @@ At the end of an epoch too few positions may remain for a full round:
 
 So every rank always gets the same number of batches.
 
-A :class:`JobSizer` finds how many batches a job is worth, from the durations of earlier jobs.
+A :class:`JobSizer` finds how many batches a job is worth, from the durations of earlier jobs, and a :class:`CutChoice` whether they are cut from
+a larger one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from headrace.contracts.values import Indices, SizeEstimate
 
-__all__ = ["BatchRun", "Cursor", "JobMemory", "JobSizer", "RoundPlan", "part_bounds"]
+__all__ = ["BatchRun", "Cursor", "CutChoice", "JobMemory", "JobSizer", "RoundPlan", "part_bounds"]
 
 
 class Cursor(NamedTuple):
@@ -174,10 +175,57 @@ MAX_BATCHES = 256
 INLINE_BLOCK_BYTES = 1 << 20
 """The most bytes in a job that the consumer makes itself: a larger block would leave the core's own cache before it is used."""
 LEAST_CUT = 4
-"""The consumer cuts its batches from a larger one only if at least this many fit into it (twice as many if they take less than a nanosecond for
-``COPIED_PER_NS`` bytes), and two take no longer than ``INLINE_NS``. A call for each batch of 128 to 256 KB takes up to twice as long (Parquet with
-26 columns of text); only batches that are copied about as fast as memory allows gain more (up to an eighth) by staying in the core's own cache."""
+"""The consumer cuts its batches from a larger one only if at least this many fit into it (as a first guess twice as many if they take less than a
+nanosecond for ``COPIED_PER_NS`` bytes), and two take no longer than ``INLINE_NS``."""
 COPIED_PER_NS = 6
+LEAST_TRIED_BYTES = 8 << 10
+"""Batches from this size on are made both ways now and then. Making 30 to 130 KB in a call of its own takes 0.6 to 0.9 of the time if they are only
+copied, because the memory of the batch before is still in the core's own cache; it takes 1.1 to 2.3 times as long if a call costs more than that."""
+FIRST_PAUSE, MOST_PAUSE = 6, 192
+"""The jobs before the first trial, and the most between two."""
+BETTER = 0.95
+"""The share of the time that the other way may take at most: a trial is one job."""
+WINS = 2  # trials in a row that change the choice
+
+
+@dataclass(slots=True)
+class CutChoice:
+    """Whether the consumer cuts its batches from a larger one, or makes them one by one: found by trying both."""
+
+    cuts: bool | None = None
+    """The choice; ``None``: the guess holds."""
+    is_trial: bool = False
+    """Whether the next job is made the other way."""
+    _cost: float = 0.0  # nanoseconds for a batch made as chosen
+    _jobs: int = 0  # since the last trial
+    _pause: int = FIRST_PAUSE
+    _wins: int = 0
+
+    def next_way(self, guess: bool) -> bool:  # noqa: FBT001 - one of two ways
+        """Whether the next job should cut its batches."""
+        chosen = guess if self.cuts is None else self.cuts
+        return chosen is not self.is_trial
+
+    def note(self, batch_ns: float, guess: bool) -> None:  # noqa: FBT001 - one of two ways
+        """Take a job into account that was made as :meth:`next_way` said.
+
+        Args:
+            batch_ns: Nanoseconds for each of its batches.
+            guess: The way that was guessed.
+        """
+        if not self.is_trial:
+            self._cost = (self._cost + batch_ns) / 2 if self._cost else batch_ns
+            self._jobs += 1
+            self.is_trial = self._jobs >= self._pause
+            return
+        self.is_trial, self._jobs = False, 0
+        if batch_ns >= BETTER * self._cost:
+            self._wins, self._pause = 0, min(2 * max(self._pause, FIRST_PAUSE), MOST_PAUSE)
+            return
+        self._wins, self._pause = self._wins + 1, 1
+        if self._wins == WINS:
+            chosen = guess if self.cuts is None else self.cuts
+            self.cuts, self._cost, self._wins, self._pause = not chosen, batch_ns, 0, FIRST_PAUSE
 
 
 @dataclass(slots=True)
@@ -187,6 +235,7 @@ class JobMemory:
     batches: int = 1
     inline_batches: int = 1
     batch_ns: float = 0.0
+    ways: CutChoice = field(default_factory=CutChoice)
 
 
 class MadeJob(Protocol):
@@ -219,11 +268,17 @@ class JobSizer:
         """Whether such a job should cut its batches from a larger one."""
         self.sizes: SizeEstimate | None = None
         """Of the examples at each position, where that is known: so that a job is not too large if its rows are far larger than those before."""
+        self._batch_bytes = 0.0  # in the latest job
         self._half, self._inline_half = memory.batches // 2, memory.inline_batches // 2
         self._batch_ns = memory.batch_ns
 
-    def note(self, block: MadeJob) -> None:
-        """Take a finished job into account."""
+    def note(self, block: MadeJob, *, passed: bool = False) -> None:
+        """Take a finished job into account.
+
+        Args:
+            block: What it made: all batches of its run, or only the first if the others are made one by one.
+            passed: Whether another thread or process made it.
+        """
         if not (count := len(block.batches)):
             return
         spent = (block.reading_ns + block.transform_ns + block.handover_ns) / count
@@ -232,16 +287,39 @@ class JobSizer:
         batch_bytes = max(block.bytes / count, 1.0)
         if self._can_grow:
             self.batches = self._within(PASSED_NS, MAX_BLOCK_BYTES / batch_bytes, max(2 * self.batches, self._half))
-            least = 2 * LEAST_CUT if batch_bytes > COPIED_PER_NS * self._batch_ns else LEAST_CUT
-            self.cuts = least * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= INLINE_NS
-        # Of batches made one by one none waits for another one, however many there are.
-        by_size = INLINE_BLOCK_BYTES / batch_bytes if self.cuts else MAX_BATCHES
-        self.inline_batches = self._within(INLINE_NS, by_size, max(2 * self.inline_batches, self._inline_half))
+            if count == block.run.batches:
+                self._choose_way(batch_bytes, spent if count > 1 and not passed else 0.0)
+        self._size_inline(batch_bytes)
         if self.sizes is not None:
             run = block.run
             self.sizes.note(run.start, run.start + count * run.step, block.bytes)
         memory = self._memory
         memory.batches, memory.inline_batches, memory.batch_ns = self.batches, self.inline_batches, self._batch_ns
+
+    def note_singles(self, batches: int, spent_ns: int) -> None:
+        """Take batches into account that the consumer has made one by one."""
+        if self._can_grow and batches > 1 and spent_ns:
+            self._choose_way(self._batch_bytes, spent_ns / batches)
+            self._size_inline(self._batch_bytes)
+
+    def _size_inline(self, batch_bytes: float) -> None:
+        # Of batches made one by one none waits for another one, however many there are.
+        by_size = INLINE_BLOCK_BYTES / batch_bytes if self.cuts else MAX_BATCHES
+        self.inline_batches = self._within(INLINE_NS, by_size, max(2 * self.inline_batches, self._inline_half))
+
+    def _choose_way(self, batch_bytes: float, batch_ns: float) -> None:
+        """Choose how the consumer makes its next batches, after a job that took ``batch_ns`` for each; 0: not known, or not by the consumer."""
+        self._batch_bytes = batch_bytes
+        least = 2 * LEAST_CUT if batch_bytes > COPIED_PER_NS * self._batch_ns else LEAST_CUT
+        guess = least * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= INLINE_NS
+        can_cut = LEAST_CUT * batch_bytes <= INLINE_BLOCK_BYTES and 2 * self._batch_ns <= INLINE_NS
+        if not can_cut or batch_bytes < LEAST_TRIED_BYTES:
+            self.cuts = guess
+            return
+        ways = self._memory.ways
+        if batch_ns:
+            ways.note(batch_ns, guess)
+        self.cuts = ways.next_way(guess)
 
     def plan(self, start: int, step: int, *, passed: bool) -> int:
         """The number of batches of the next job.
