@@ -12,6 +12,7 @@ constexpr std::size_t length_bytes = 4;
 // Calls `use` with types of `form`'s stored and wanted sizes.
 template <typename Use> void with_types(const ValueForm& form, Use&& use) {
     if (form.stored == 8) return use(std::uint64_t{}, std::uint64_t{});
+    if (form.wanted == 8) return use(std::int32_t{}, std::int64_t{});
     if (form.wanted == 4) return use(std::uint32_t{}, std::uint32_t{});
     if (form.wanted == 2) return use(std::uint32_t{}, std::uint16_t{});
     use(std::uint32_t{}, std::uint8_t{});

@@ -9,8 +9,8 @@ namespace headrace::parquet {
 /// What a column stores, and what its values become.
 struct ValueForm {
     std::size_t stored = 0; ///< Bytes of a number in the file, 4 or 8; 1: truth values, of one bit; 0: text or bytes.
-    std::size_t wanted =
-        0; ///< Bytes of a number in the result: 1, 2 or as many as stored. Higher bits are dropped, as Arrow does.
+    std::size_t wanted = 0; ///< Bytes of a number in the result: as many as stored; 1 or 2 of 4, where higher bits are
+                            ///< dropped, as Arrow does; 8 of 4, where the number is signed.
     [[nodiscard]] bool is_text() const noexcept { return stored == 0; }
     [[nodiscard]] bool is_bit() const noexcept { return stored == 1; }
 };
