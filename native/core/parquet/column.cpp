@@ -230,35 +230,26 @@ std::uint64_t ColumnReader::find_rows(std::size_t rows, Pool::Block& offsets) {
     return load_le<std::uint64_t>(to + rows * sizeof(std::int64_t));
 }
 
-// Goes through the next values: `use` takes those up to the next null of a page, `fill` each null.
-template <typename Use, typename Fill> void ColumnReader::each_run(std::uint64_t count, Use&& use, Fill&& fill) {
-    for (auto page = pages_.begin(); count > 0; ++page) {
-        const std::vector<std::uint32_t>& nulls = page->rows.nulls;
-        const std::uint64_t end = page->used + std::min(count, page->values - page->used);
-        count -= end - page->used;
-        while (page->used < end) {
-            const bool has_null = page->next_null < nulls.size();
-            const std::uint64_t stop = has_null ? std::min<std::uint64_t>(nulls[page->next_null], end) : end;
-            use(*page, static_cast<std::size_t>(stop - page->used));
-            page->used = stop;
-            if (stop == end) break;
-            fill();
-            ++page->used;
-            ++page->next_null;
-        }
-    }
+std::span<const std::uint32_t> ColumnReader::Page::nulls_until(std::uint64_t end) noexcept {
+    const std::vector<std::uint32_t>& all = rows.nulls;
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(next_null);
+    const auto last = std::lower_bound(first, all.end(), end);
+    next_null = static_cast<std::size_t>(last - all.begin());
+    return {first, last};
 }
 
 void ColumnReader::write_numbers(std::uint64_t count, std::byte* to) {
     const std::size_t wanted = form_.values.wanted;
-    const auto write = [&](Page& page, std::size_t some) {
-        write_present(page, some, to);
+    for (auto page = pages_.begin(); count > 0; ++page) {
+        const std::uint64_t begin = page->used;
+        const auto some = static_cast<std::size_t>(std::min(count, page->values - begin));
+        page->used += some;
+        const std::span<const std::uint32_t> nulls = page->nulls_until(page->used);
+        write_present(*page, some - nulls.size(), to + nulls.size() * wanted);
+        if (!nulls.empty()) spread(to, nulls, begin, *form_.fill);
         to += some * wanted;
-    };
-    each_run(count, write, [&] {
-        std::memcpy(to, form_.fill->data(), wanted);
-        to += wanted;
-    });
+        count -= some;
+    }
 }
 
 void ColumnReader::write_present(Page& page, std::size_t count, std::byte* to) const {
@@ -277,7 +268,17 @@ void ColumnReader::write_present(Page& page, std::size_t count, std::byte* to) c
 }
 
 void ColumnReader::add_texts(std::uint64_t count, StringsBuilder& to) {
-    each_run(count, [&](Page& page, std::size_t some) { add_present(page, some, to); }, [&] { to.add(*form_.fill); });
+    for (auto page = pages_.begin(); count > 0; ++page) {
+        const std::uint64_t end = page->used + std::min(count, page->values - page->used);
+        count -= end - page->used;
+        for (const std::uint32_t null : page->nulls_until(end)) {
+            add_present(*page, static_cast<std::size_t>(null - page->used), to);
+            to.add(*form_.fill);
+            page->used = std::uint64_t{null} + 1;
+        }
+        add_present(*page, static_cast<std::size_t>(end - page->used), to);
+        page->used = end;
+    }
 }
 
 void ColumnReader::add_present(Page& page, std::size_t count, StringsBuilder& to) {

@@ -49,6 +49,8 @@ class ColumnReader {
         std::uint64_t values = 0;
         std::uint64_t used = 0;
 
+        // Those of the values before `end` that have not been asked for.
+        [[nodiscard]] std::span<const std::uint32_t> nulls_until(std::uint64_t end) noexcept;
         [[nodiscard]] bool is_used_up() const noexcept { return used == values && next_row == rows.starts.size(); }
     };
 
@@ -64,7 +66,6 @@ class ColumnReader {
     void count_rows(Page& page, const PageHeader& header, Bytes repetition, Bytes definition);
     void open_values(Page& page, const PageHeader& header) const;
     void write_present(Page& page, std::size_t count, std::byte* to) const;
-    template <typename Use, typename Fill> void each_run(std::uint64_t count, Use&& use, Fill&& fill);
     void open_bits(Page& page, const PageHeader& header, std::uint64_t present) const;
     [[nodiscard]] Decoded decode(Bytes stored, std::uint64_t size, bool in_place) const;
     [[nodiscard]] bool has_rows(std::size_t rows) const noexcept;

@@ -58,10 +58,36 @@ void add_zeros(const std::byte* packed, std::uint64_t count, std::uint64_t posit
     }
 }
 
-// Adds what some levels of lists say, without a branch for each: empty lists may be anywhere.
+// The same as `add_levels` where all are those of values. False, with nothing added, if they are not.
+bool add_values(std::span<const std::uint32_t> again, std::span<const std::uint32_t> levels, const LevelForm& form,
+                PageRows& rows) {
+    std::uint32_t other = 0, any = 0, repeated = 0;
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        other |= levels[i] ^ form.most;
+        any |= again[i];
+        repeated += again[i];
+    }
+    if (other != 0 || any > 1 || (rows.ends_empty && again[0] != 0)) return false;
+    const auto values = static_cast<std::uint32_t>(rows.values);
+    if (repeated != levels.size()) {
+        std::size_t starts = rows.starts.size();
+        rows.starts.resize(starts + levels.size());
+        for (std::size_t i = 0; i < levels.size(); ++i) {
+            rows.starts[starts] = values + static_cast<std::uint32_t>(i);
+            starts += again[i] == 0 ? 1 : 0;
+        }
+        rows.starts.resize(starts);
+    }
+    rows.values += levels.size();
+    rows.ends_empty = false;
+    return true;
+}
+
+// Adds what some levels of lists say, at least one, without a branch for each: empty lists may be anywhere.
 void add_levels(std::span<const std::uint32_t> again, std::span<const std::uint32_t> levels, const LevelForm& form,
                 PageRows& rows) {
     const auto empty = static_cast<std::uint32_t>(form.empty);
+    if (add_values(again, levels, form, rows)) return;
     std::size_t starts = rows.starts.size(), nulls = rows.nulls.size();
     rows.starts.resize(starts + levels.size());
     rows.nulls.resize(nulls + levels.size());

@@ -47,6 +47,10 @@ class Dictionary {
 /// Writes plain numbers of `form`, the first `count` of those from `from` on.
 void write_plain(const std::byte* from, std::size_t count, const ValueForm& form, std::byte* to) noexcept;
 
+/// Puts `fill`, of 1, 2, 4 or 8 bytes, in place of nulls. The other numbers are in order behind as many as there are
+/// nulls: they move to where they belong. `nulls` are in order, and count from `first`.
+void spread(std::byte* numbers, std::span<const std::uint32_t> nulls, std::uint64_t first, Bytes fill) noexcept;
+
 /// Adds the next `count` plain texts, and removes them from `from`. `page_slack` bytes behind it must be readable.
 /// Throws `structure` where they end before.
 void add_plain(Bytes& from, std::size_t count, StringsBuilder& to);

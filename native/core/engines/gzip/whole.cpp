@@ -1,6 +1,7 @@
 #include "core/engines/gzip/whole.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/cpu.hpp"
 #include "core/checksum/crc32.hpp"
@@ -20,7 +21,7 @@ constexpr std::size_t longest_match = 258;
 constexpr std::size_t copy_step = 16;
 // What a turn of `run_quickly` reads and writes at most: two loads of a word, the second one up to 7 bytes on;
 // literals, two at a time, and a match, whose last step may write too much.
-constexpr std::size_t quick_input = 16, quick_output = 2 * looks + longest_match + copy_step;
+constexpr std::size_t quick_input = 16, quick_output = std::size_t{2} * looks + longest_match + copy_step;
 
 constexpr unsigned low_bits(std::uint64_t bits, unsigned count) noexcept {
     return static_cast<unsigned>(bits & ((std::uint64_t{1} << count) - 1));
@@ -114,7 +115,7 @@ WholeInflater::Step WholeInflater::run_quickly() noexcept {
         drop(far.bits);
         const std::size_t distance = distance_of(far.value) + low_bits(bits, extra_of(far.value));
         drop(extra_of(far.value));
-        if (distance > static_cast<std::size_t>(to - out_.data())) return stop(Step::wrong);
+        if (std::cmp_greater(distance, to - out_.data())) return stop(Step::wrong);
         copy_match(to, distance, length);
         to += length;
     }
