@@ -78,8 +78,8 @@ def columns(path: Path) -> list[bytes]:
         return []
     data, footer, out = path.read_bytes(), parquet.read_metadata(path), []
     values = {"INT64": 0, "DOUBLE": 0, "INT32": 1, "FLOAT": 1, "BOOLEAN": 4, "BYTE_ARRAY": 5}
-    levels = {(0, 0): 0, (1, 0): 1, (1, 1): 2, (2, 1): 4, (3, 1): 5}
-    codecs = {"UNCOMPRESSED": 0, "SNAPPY": 1, "ZSTD": 2}
+    levels = {(0, 0): 0, (1, 0): 1, (1, 1): 2, (2, 1): 4, (3, 1): 5, (4, 1): 7}
+    codecs = {"UNCOMPRESSED": 0, "SNAPPY": 1, "ZSTD": 2, "GZIP": 3}
     for group in range(footer.num_row_groups):
         rows = footer.row_group(group).num_rows
         for number in range(footer.num_columns):

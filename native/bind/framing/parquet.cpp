@@ -10,6 +10,8 @@ using parquet::ColumnReader;
 
 constexpr std::size_t numbers_of_chunk = sizeof(ColumnChunk) / sizeof(std::int64_t);
 
+constexpr std::uint32_t most_level = 7;
+
 using ChunkTable = nb::ndarray<const std::int64_t, nb::shape<-1, numbers_of_chunk>, nb::c_contig, nb::device::cpu>;
 
 nb::object read_chunks(nb::object footer) {
@@ -47,12 +49,15 @@ struct HeldColumn {
 HeldColumn* make(nb::object file, const ChunkTable& chunks, std::size_t stored, nb::object dtype, std::uint32_t most,
                  std::int32_t empty, bool verify, std::optional<nb::bytes> fill) {
     const std::size_t wanted = dtype.is_none() ? 0 : nb::cast<std::size_t>(dtype.attr("itemsize"));
-    const bool fits = stored == wanted || (stored == 4 && (wanted == 1 || wanted == 2));
+    const bool fits = stored == wanted || (stored == 4 && (wanted == 1 || wanted == 2 || wanted == 8));
     const bool is_known = stored == 0 || stored == 1 || stored == 4 || stored == 8;
-    if (!is_known || !fits || most > 3 || (fill && fill->size() != wanted))
+    if (!is_known || !fits || most > most_level || (fill && wanted != 0 && fill->size() != wanted))
         throw nb::value_error("not a form of columns that is read here");
     ColumnForm form{{stored, wanted}, {most, empty}, verify};
-    if (fill && wanted != 0) std::memcpy(form.fill.emplace().data(), fill->data(), wanted);
+    if (fill) {
+        const auto* const bytes = static_cast<const std::byte*>(fill->data());
+        form.fill.emplace(bytes, bytes + fill->size());
+    }
     return new HeldColumn(std::move(file), chunks, form, std::move(dtype));
 }
 

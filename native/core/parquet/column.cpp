@@ -4,30 +4,37 @@
 #include <utility>
 
 #include "core/checksum/crc32.hpp"
+#include "core/engines/gzip/whole.hpp"
 #include "core/engines/zstd/decoder.hpp"
 #include "core/parquet/snappy.hpp"
 
 namespace headrace::parquet {
 namespace {
 
-enum Codec : std::int64_t { none = 0, snappy = 1, zstd = 6 };
+enum Codec : std::int64_t { none = 0, snappy = 1, gzip = 2, zstd = 6 };
 
 // Writers make pages of about a megabyte.
 constexpr std::uint64_t most_page_bytes = 256 << 20;
 constexpr std::uint64_t most_page_levels = 16 << 20;
 constexpr std::uint64_t most_snappy_ratio = 22; // three bytes copy up to 64
+constexpr std::uint64_t most_gzip_ratio = 1032; // two bits copy up to 258
 
 [[noreturn]] void refuse(std::uint64_t at) { throw FormatError(Fault::structure, at); }
 
 bool is_plausible(std::int64_t codec, std::uint64_t stored, std::uint64_t decoded) noexcept {
     if (codec == none) return stored == decoded;
-    const std::uint64_t most =
-        codec == snappy ? stored * most_snappy_ratio : (stored / 4 + 1) * headrace::zstd::most_block_bytes;
+    const std::uint64_t most = codec == snappy ? stored * most_snappy_ratio
+                               : codec == gzip ? stored * most_gzip_ratio
+                                               : (stored / 4 + 1) * headrace::zstd::most_block_bytes;
     return decoded <= std::min(most, most_page_bytes);
 }
 
 bool decompress(std::int64_t codec, Bytes stored, std::span<std::byte> target) {
     if (codec == snappy) return decompress_snappy(stored, target);
+    if (codec == gzip) {
+        thread_local const auto inflater = std::make_unique<deflate::WholeInflater>();
+        return inflater->inflate(stored, target);
+    }
     thread_local const auto decoder = std::make_unique<headrace::zstd::Decoder>();
     return decoder->decompress(stored, target);
 }
@@ -49,7 +56,7 @@ ColumnReader::ColumnReader(std::shared_ptr<Pool> pool, Bytes file, std::vector<C
       chunks_(std::move(chunks)),
       form_(form) {
     for (const ColumnChunk& chunk : chunks_) {
-        if (chunk.codec != none && chunk.codec != snappy && chunk.codec != zstd) refuse(0);
+        if (chunk.codec != none && chunk.codec != snappy && chunk.codec != gzip && chunk.codec != zstd) refuse(0);
         const auto begin = static_cast<std::uint64_t>(chunk.begin), size = static_cast<std::uint64_t>(chunk.size);
         // The footer is behind all pages, so there is room to read a little beyond them.
         if (chunk.begin < 0 || chunk.size < 0 || chunk.rows < 0 || chunk.levels < chunk.rows || begin > file.size() ||
@@ -158,11 +165,10 @@ void ColumnReader::count_rows(Page& page, const PageHeader& header, Bytes repeti
         rows = found.starts.size();
     } else {
         page.values = header.values;
-        if (form_.levels.most > 0 && !are_all(definition, form_.levels.most, header.values)) {
-            if (!form_.fill || form_.levels.most != 1) refuse(pages_left_.offset());
-            find_zeros(definition, header.values, page.nulls);
-        }
+        if (form_.levels.most > 0 && !are_all(definition, form_.levels.most, header.values))
+            find_below(definition, form_.levels.most, header.values, page.rows.nulls);
     }
+    if (!page.rows.nulls.empty() && !form_.fill) refuse(pages_left_.offset());
     levels_left_ -= header.values;
     if (rows > rows_left_ || (levels_left_ == 0 && rows < rows_left_)) refuse(pages_left_.offset());
     rows_left_ -= rows;
@@ -170,7 +176,8 @@ void ColumnReader::count_rows(Page& page, const PageHeader& header, Bytes repeti
 }
 
 void ColumnReader::open_values(Page& page, const PageHeader& header) const {
-    const std::uint64_t present = page.values - page.nulls.size(); // If there are none, the rest must fit nevertheless.
+    const std::uint64_t present =
+        page.values - page.rows.nulls.size(); // If there are none, the rest must fit nevertheless.
     if (form_.values.is_bit()) return open_bits(page, header, present);
     if (header.encoding == Encoding::plain) {
         const std::size_t each = form_.values.is_text() ? sizeof(std::uint32_t) : form_.values.stored;
@@ -223,24 +230,25 @@ std::uint64_t ColumnReader::find_rows(std::size_t rows, Pool::Block& offsets) {
     return load_le<std::uint64_t>(to + rows * sizeof(std::int64_t));
 }
 
+std::span<const std::uint32_t> ColumnReader::Page::nulls_until(std::uint64_t end) noexcept {
+    const std::vector<std::uint32_t>& all = rows.nulls;
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(next_null);
+    const auto last = std::lower_bound(first, all.end(), end);
+    next_null = static_cast<std::size_t>(last - all.begin());
+    return {first, last};
+}
+
 void ColumnReader::write_numbers(std::uint64_t count, std::byte* to) {
     const std::size_t wanted = form_.values.wanted;
     for (auto page = pages_.begin(); count > 0; ++page) {
-        const std::uint64_t end = page->used + std::min(count, page->values - page->used);
-        count -= end - page->used;
-        while (page->used < end) {
-            const bool has_null = page->next_null < page->nulls.size();
-            const std::uint64_t stop = has_null ? std::min<std::uint64_t>(page->nulls[page->next_null], end) : end;
-            const auto present = static_cast<std::size_t>(stop - page->used);
-            write_present(*page, present, to);
-            to += present * wanted;
-            page->used = stop;
-            if (stop == end) break;
-            std::memcpy(to, form_.fill->data(), wanted);
-            to += wanted;
-            ++page->used;
-            ++page->next_null;
-        }
+        const std::uint64_t begin = page->used;
+        const auto some = static_cast<std::size_t>(std::min(count, page->values - begin));
+        page->used += some;
+        const std::span<const std::uint32_t> nulls = page->nulls_until(page->used);
+        write_present(*page, some - nulls.size(), to + nulls.size() * wanted);
+        if (!nulls.empty()) spread(to, nulls, begin, *form_.fill);
+        to += some * wanted;
+        count -= some;
     }
 }
 
@@ -261,18 +269,24 @@ void ColumnReader::write_present(Page& page, std::size_t count, std::byte* to) c
 
 void ColumnReader::add_texts(std::uint64_t count, StringsBuilder& to) {
     for (auto page = pages_.begin(); count > 0; ++page) {
-        auto some = static_cast<std::size_t>(std::min(count, page->values - page->used));
-        count -= some;
-        page->used += some;
-        if (!page->dictionary) {
-            add_plain(page->rest, some, to);
-            continue;
+        const std::uint64_t end = page->used + std::min(count, page->values - page->used);
+        count -= end - page->used;
+        for (const std::uint32_t null : page->nulls_until(end)) {
+            add_present(*page, static_cast<std::size_t>(null - page->used), to);
+            to.add(*form_.fill);
+            page->used = std::uint64_t{null} + 1;
         }
-        while (some > 0) {
-            const std::span<const std::uint32_t> codes = page->codes.take(some);
-            page->dictionary->add(codes, to);
-            some -= codes.size();
-        }
+        add_present(*page, static_cast<std::size_t>(end - page->used), to);
+        page->used = end;
+    }
+}
+
+void ColumnReader::add_present(Page& page, std::size_t count, StringsBuilder& to) {
+    if (!page.dictionary) return add_plain(page.rest, count, to);
+    while (count > 0) {
+        const std::span<const std::uint32_t> codes = page.codes.take(count);
+        page.dictionary->add(codes, to);
+        count -= codes.size();
     }
 }
 

@@ -12,14 +12,14 @@ namespace headrace::parquet {
 struct ColumnForm {
     ValueForm values;
     LevelForm levels;
-    bool verify = true;                                ///< Whether to check the checksums of pages that have one.
-    std::optional<std::array<std::byte, 8>> fill = {}; ///< The number in place of a null, where there are no lists.
+    bool verify = true;                              ///< Whether to check the checksums of pages that have one.
+    std::optional<std::vector<std::byte>> fill = {}; ///< The number or text in place of a null.
 };
 
 /// Reads one column of adjacent row groups in order: numbers, truth values, text or bytes, or lists of those that are
-/// not nested, plain or with a dictionary, uncompressed or in Snappy or Zstandard. Nulls only among numbers that are no
-/// lists, if there is a number for them. Throws FormatError for everything else, damage included; the reader is of no
-/// use then. The file may change meanwhile.
+/// not nested, plain or with a dictionary, uncompressed or in Snappy, Zstandard or GZIP. A null in place of a list is
+/// an empty one; other nulls only if there is a value for them. Throws FormatError for everything else, damage
+/// included; the reader is of no use then. The file may change meanwhile.
 class ColumnReader {
   public:
     /// Throws `structure` for a codec that is not decoded here, or a chunk outside the file.
@@ -43,13 +43,14 @@ class ColumnReader {
         Bytes rest;          // plain values that are left
         HybridReader codes;
         std::shared_ptr<const Dictionary> dictionary; // if `codes` are the values
-        PageRows rows;
-        std::size_t next_row = 0;         // of the rows that begin here
-        std::vector<std::uint32_t> nulls; // among the values, where there are no lists
+        PageRows rows;                                // where there are no lists: only nulls
+        std::size_t next_row = 0;                     // of the rows that begin here
         std::size_t next_null = 0;
         std::uint64_t values = 0;
         std::uint64_t used = 0;
 
+        // Those of the values before `end` that have not been asked for.
+        [[nodiscard]] std::span<const std::uint32_t> nulls_until(std::uint64_t end) noexcept;
         [[nodiscard]] bool is_used_up() const noexcept { return used == values && next_row == rows.starts.size(); }
     };
 
@@ -71,6 +72,7 @@ class ColumnReader {
     [[nodiscard]] std::uint64_t find_rows(std::size_t rows, Pool::Block& offsets);
     void write_numbers(std::uint64_t count, std::byte* to);
     void add_texts(std::uint64_t count, StringsBuilder& to);
+    static void add_present(Page& page, std::size_t count, StringsBuilder& to);
     void drop_used();
 
     std::shared_ptr<Pool> pool_;

@@ -58,6 +58,58 @@ void add_zeros(const std::byte* packed, std::uint64_t count, std::uint64_t posit
     }
 }
 
+// The same as `add_levels` where all are those of values. False, with nothing added, if they are not.
+bool add_values(std::span<const std::uint32_t> again, std::span<const std::uint32_t> levels, const LevelForm& form,
+                PageRows& rows) {
+    std::uint32_t other = 0, any = 0, repeated = 0;
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        other |= levels[i] ^ form.most;
+        any |= again[i];
+        repeated += again[i];
+    }
+    if (other != 0 || any > 1 || (rows.ends_empty && again[0] != 0)) return false;
+    const auto values = static_cast<std::uint32_t>(rows.values);
+    if (repeated != levels.size()) {
+        std::size_t starts = rows.starts.size();
+        rows.starts.resize(starts + levels.size());
+        for (std::size_t i = 0; i < levels.size(); ++i) {
+            rows.starts[starts] = values + static_cast<std::uint32_t>(i);
+            starts += again[i] == 0 ? 1 : 0;
+        }
+        rows.starts.resize(starts);
+    }
+    rows.values += levels.size();
+    rows.ends_empty = false;
+    return true;
+}
+
+// Adds what some levels of lists say, at least one, without a branch for each: empty lists may be anywhere.
+void add_levels(std::span<const std::uint32_t> again, std::span<const std::uint32_t> levels, const LevelForm& form,
+                PageRows& rows) {
+    const auto empty = static_cast<std::uint32_t>(form.empty);
+    if (add_values(again, levels, form, rows)) return;
+    std::size_t starts = rows.starts.size(), nulls = rows.nulls.size();
+    rows.starts.resize(starts + levels.size());
+    rows.nulls.resize(nulls + levels.size());
+    auto values = static_cast<std::uint32_t>(rows.values);
+    bool ends_empty = rows.ends_empty, is_wrong = false;
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        const bool goes_on = again[i] != 0, is_empty = levels[i] <= empty;
+        // Nothing follows an empty list in its row.
+        is_wrong |= (levels[i] > form.most) | (again[i] > 1) | (goes_on & (is_empty | ends_empty));
+        rows.starts[starts] = rows.nulls[nulls] = values;
+        starts += goes_on ? 0 : 1;
+        nulls += levels[i] > empty && levels[i] < form.most ? 1 : 0;
+        values += is_empty ? 0 : 1;
+        ends_empty = is_empty;
+    }
+    rows.starts.resize(starts);
+    rows.nulls.resize(nulls);
+    rows.values = values;
+    rows.ends_empty = ends_empty;
+    if (is_wrong) throw FormatError(Fault::structure, values);
+}
+
 } // namespace
 
 void unpack(const std::byte* from, unsigned width, std::span<std::uint32_t> to) noexcept { unpackers[width](from, to); }
@@ -142,8 +194,21 @@ void find_zeros(Bytes levels, std::uint64_t count, std::vector<std::uint32_t>& t
     }
 }
 
+void find_below(Bytes levels, std::uint32_t most, std::uint64_t count, std::vector<std::uint32_t>& to) {
+    if (most == 1) return find_zeros(levels, count, to);
+    HybridReader reader(levels, width_of(most));
+    for (std::uint64_t at = 0; at < count;) {
+        for (const std::uint32_t level : reader.take(count - at)) {
+            if (level > most) throw FormatError(Fault::structure, at);
+            if (level < most) to.push_back(static_cast<std::uint32_t>(at));
+            ++at;
+        }
+    }
+}
+
 void read_rows(Bytes repetition, Bytes definition, std::uint64_t count, const LevelForm& form, PageRows& rows) {
     rows.starts.clear();
+    rows.nulls.clear();
     rows.values = 0;
     rows.ends_empty = false;
     if (are_all(definition, form.most, count)) { // No list is empty: every level has a value.
@@ -153,16 +218,14 @@ void read_rows(Bytes repetition, Bytes definition, std::uint64_t count, const Le
     }
     HybridReader repeated(repetition, 1), defined(definition, width_of(form.most));
     std::span<const std::uint32_t> again, level;
-    for (std::uint64_t i = 0; i < count; ++i, again = again.subspan(1), level = level.subspan(1)) {
-        if (again.empty()) again = repeated.take(count - i);
-        if (level.empty()) level = defined.take(count - i);
-        const bool begins = again[0] == 0, is_empty = std::cmp_equal(level[0], form.empty);
-        // A level of another depth is a null. Nothing follows an empty list in its row.
-        if ((level[0] != form.most && !is_empty) || again[0] > 1 || (!begins && (is_empty || rows.ends_empty)))
-            throw FormatError(Fault::structure, i);
-        if (begins) rows.starts.push_back(static_cast<std::uint32_t>(rows.values));
-        rows.values += is_empty ? 0 : 1;
-        rows.ends_empty = is_empty;
+    while (count > 0) {
+        if (again.empty()) again = repeated.take(count);
+        if (level.empty()) level = defined.take(count);
+        const std::size_t some = std::min(again.size(), level.size());
+        add_levels(again.first(some), level.first(some), form, rows);
+        again = again.subspan(some);
+        level = level.subspan(some);
+        count -= some;
     }
 }
 

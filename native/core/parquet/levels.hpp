@@ -64,15 +64,19 @@ struct LevelForm {
 /// are fewer, or other levels than 0 and 1.
 void find_zeros(Bytes levels, std::uint64_t count, std::vector<std::uint32_t>& to);
 
+/// The same of levels below `most`, where higher ones do not exist.
+void find_below(Bytes levels, std::uint32_t most, std::uint64_t count, std::vector<std::uint32_t>& to);
+
 /// The rows of lists in a page.
 struct PageRows {
     std::vector<std::uint32_t> starts; ///< Among the page's values, of each row that begins in it.
+    std::vector<std::uint32_t> nulls;  ///< Which of the page's values are nulls.
     std::uint64_t values = 0; ///< In the page. Those before the first start belong to the row of the page before.
     bool ends_empty = false;  ///< Whether the last row is an empty list.
 };
 
-/// Reads the levels of a page of lists that are not nested. Throws `structure` for a null, values after an empty list,
-/// or levels that do not exist.
+/// Reads the levels of a page of lists that are not nested. A null in place of a list is an empty list. Throws
+/// `structure` for values after an empty list, or levels that do not exist.
 void read_rows(Bytes repetition, Bytes definition, std::uint64_t count, const LevelForm& form, PageRows& rows);
 
 } // namespace headrace::parquet

@@ -12,9 +12,18 @@ constexpr std::size_t length_bytes = 4;
 // Calls `use` with types of `form`'s stored and wanted sizes.
 template <typename Use> void with_types(const ValueForm& form, Use&& use) {
     if (form.stored == 8) return use(std::uint64_t{}, std::uint64_t{});
+    if (form.wanted == 8) return use(std::int32_t{}, std::int64_t{});
     if (form.wanted == 4) return use(std::uint32_t{}, std::uint32_t{});
     if (form.wanted == 2) return use(std::uint32_t{}, std::uint16_t{});
     use(std::uint32_t{}, std::uint8_t{});
+}
+
+// Calls `use` with a type of this size.
+template <typename Use> void with_size(std::size_t size, Use&& use) {
+    if (size == 8) return use(std::uint64_t{});
+    if (size == 4) return use(std::uint32_t{});
+    if (size == 2) return use(std::uint16_t{});
+    use(std::uint8_t{});
 }
 
 // Copies a text into room with `StringsBuilder::long_room` bytes behind it, from memory with `page_slack` behind it. A
@@ -89,6 +98,22 @@ void write_plain(const std::byte* from, std::size_t count, const ValueForm& form
     with_types(form, [&]<typename Stored, typename Wanted>(Stored, Wanted) {
         for (std::size_t i = 0; i < count; ++i)
             store_le(to + i * sizeof(Wanted), static_cast<Wanted>(load_le<Stored>(from + i * sizeof(Stored))));
+    });
+}
+
+void spread(std::byte* numbers, std::span<const std::uint32_t> nulls, std::uint64_t first, Bytes fill) noexcept {
+    with_size(fill.size(), [&]<typename Number>(Number) {
+        const auto filled = load_le<Number>(fill.data());
+        const std::byte* from = numbers + nulls.size() * sizeof(Number);
+        std::byte* to = numbers;
+        for (const std::uint32_t null : nulls) {
+            for (std::byte* const end = numbers + (null - first) * sizeof(Number); to < end; to += sizeof(Number)) {
+                store_le(to, load_le<Number>(from));
+                from += sizeof(Number);
+            }
+            store_le(to, filled);
+            to += sizeof(Number);
+        }
     });
 }
 

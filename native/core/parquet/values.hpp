@@ -9,8 +9,8 @@ namespace headrace::parquet {
 /// What a column stores, and what its values become.
 struct ValueForm {
     std::size_t stored = 0; ///< Bytes of a number in the file, 4 or 8; 1: truth values, of one bit; 0: text or bytes.
-    std::size_t wanted =
-        0; ///< Bytes of a number in the result: 1, 2 or as many as stored. Higher bits are dropped, as Arrow does.
+    std::size_t wanted = 0; ///< Bytes of a number in the result: as many as stored; 1 or 2 of 4, where higher bits are
+                            ///< dropped, as Arrow does; 8 of 4, where the number is signed.
     [[nodiscard]] bool is_text() const noexcept { return stored == 0; }
     [[nodiscard]] bool is_bit() const noexcept { return stored == 1; }
 };
@@ -46,6 +46,10 @@ class Dictionary {
 
 /// Writes plain numbers of `form`, the first `count` of those from `from` on.
 void write_plain(const std::byte* from, std::size_t count, const ValueForm& form, std::byte* to) noexcept;
+
+/// Puts `fill`, of 1, 2, 4 or 8 bytes, in place of nulls. The other numbers are in order behind as many as there are
+/// nulls: they move to where they belong. `nulls` are in order, and count from `first`.
+void spread(std::byte* numbers, std::span<const std::uint32_t> nulls, std::uint64_t first, Bytes fill) noexcept;
 
 /// Adds the next `count` plain texts, and removes them from `from`. `page_slack` bytes behind it must be readable.
 /// Throws `structure` where they end before.

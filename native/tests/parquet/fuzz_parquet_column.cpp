@@ -74,11 +74,11 @@ std::optional<Found> read(Bytes file, const ColumnChunk& chunk, const ColumnForm
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < head_size) return 0;
-    constexpr ValueForm values[] = {{8, 8}, {4, 4}, {4, 2}, {4, 1}, {1, 1}, {0, 0}};
-    constexpr LevelForm levels[] = {{0, -1}, {1, -1}, {1, 0}, {2, 0}, {2, 1}, {3, 1}, {2, -1}};
-    constexpr std::int64_t codecs[] = {0, 1, 6};
+    constexpr ValueForm values[] = {{8, 8}, {4, 4}, {4, 2}, {4, 1}, {1, 1}, {0, 0}, {4, 8}};
+    constexpr LevelForm levels[] = {{0, -1}, {1, -1}, {1, 0}, {2, 0}, {2, 1}, {3, 1}, {2, -1}, {4, 2}};
+    constexpr std::int64_t codecs[] = {0, 1, 6, 2};
     ColumnForm form{values[data[0] % std::size(values)], levels[data[1] % std::size(levels)], (data[2] & 64) != 0};
-    if ((data[2] & 128) != 0 && !form.levels.has_lists()) form.fill.emplace().fill(std::byte{0x55});
+    if ((data[2] & 128) != 0) form.fill.emplace(form.values.is_text() ? 3 : form.values.wanted, std::byte{0x55});
     const std::int64_t rows = data[3] + data[4] % 16 * 256;
     const std::int64_t more = form.levels.has_lists() ? data[5] + data[6] % 16 * 256 : 0;
     std::vector<std::byte> file(reinterpret_cast<const std::byte*>(data) + head_size,

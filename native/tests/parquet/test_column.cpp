@@ -23,7 +23,7 @@ ColumnForm form_of(std::size_t stored, std::size_t wanted, std::uint32_t most, s
 }
 
 ColumnForm with_fill(ColumnForm form) {
-    form.fill.emplace().fill(std::byte{0x55});
+    form.fill.emplace(form.values.is_text() ? 3 : form.values.wanted, std::byte{0x55});
     return form;
 }
 
@@ -278,9 +278,67 @@ void test_pages() {
               .rows(lists, 3, 5) == Texts{"[1,2,3,]", "[]", "[]"});
 }
 
+void test_nulls() {
+    const ColumnForm deep = with_fill(form_of(4, 4, 2)), words = with_fill(form_of(0, 0, 1));
+    const std::string fill = "UUU", number = std::to_string(0x55555555);
+    // In a null struct.
+    check(Pages().data(3, plain, "03000000 03 2400 05000000").rows(deep, 3, 3) == Texts{number, number, "5"});
+    check(!Pages().data(2, plain, "02000000 04 03 05000000 06000000").rows(deep, 2, 2)); // no such level
+    // Text, plain and with a dictionary.
+    check(Pages().data(3, plain, "02000000 03 05 0100000061 00000000").rows(words, 3, 3) == Texts{"a", fill, ""});
+    check(Pages().dictionary(1, "0100000061").data(3, coded, "02000000 03 05 00 04").rows(words, 3, 3) ==
+          Texts{"a", fill, "a"});
+    check(Pages().data(2, plain, "02000000 04 00").rows(words, 2, 2) == Texts{fill, fill});
+    check(!Pages().data(3, plain, "02000000 03 05 0100000061 000000").rows(words, 3, 3));   // too few texts
+    check(!Pages().data(2, plain, "02000000 03 02 00000000").rows(form_of(0, 0, 1), 2, 2)); // without a text for nulls
+}
+
+void test_nulls_of_lists() {
+    const ColumnForm nullable = form_of(4, 4, 3, 1), filled = with_fill(nullable), inner = form_of(4, 4, 4, 2);
+    const std::string number = std::to_string(0x55555555);
+    constexpr const char* levels = "02000000 03 08  03000000 03 e400 07000000"; // 0, 1, 2 and 3
+    check(Pages().data(4, plain, levels).rows(filled, 3, 4) == Texts{"[]", "[]", "[" + number + ",7,]"});
+    check(!Pages().data(4, plain, levels).rows(nullable, 3, 4)); // without a number for nulls
+    check(Pages().data(3, plain, "02000000 06 00  06000000 02 00 02 01 02 03 07000000").rows(nullable, 3, 3) ==
+          Texts{"[]", "[]", "[7,]"});
+    check(!Pages().data(1, plain, "02000000 02 00  02000000 02 03").rows(filled, 1, 1)); // a value that is not there
+    // In a struct: levels 0, 1, 2 and 4.
+    check(Pages().data(4, plain, "02000000 08 00  08000000 02 00 02 01 02 02 02 04 09000000").rows(inner, 4, 4) ==
+          Texts{"[]", "[]", "[]", "[9,]"});
+    check(!Pages().data(1, plain, "02000000 02 00  02000000 02 05 09000000").rows(inner, 1, 1)); // no such level
+    // A null list does not go on.
+    check(!Pages().data(2, plain, "04000000 02 00 02 01  04000000 02 00 02 03 07000000").rows(nullable, 1, 2));
+    check(!Pages()
+               .data(1, plain, "02000000 02 00  02000000 02 00")
+               .data(1, plain, "02000000 02 01  02000000 02 03  01000000")
+               .rows(nullable, 1, 2));
+}
+
+void test_days() {
+    const ColumnForm days = form_of(4, 8, 0);
+    check(Pages().data(3, plain, "01000000 ffffffff 00000080").rows(days, 3, 3) ==
+          Texts{"1", "-1", std::to_string(INT32_MIN)});
+    check(Pages().dictionary(2, "01000000 feffffff").data(2, coded, "01 03 02").rows(days, 2, 2) == Texts{"1", "-2"});
+    check(!Pages().data(2, plain, "01000000 ffffff").rows(days, 2, 2));
+}
+
+void test_gzip() {
+    const auto page = [](std::int64_t decoded, const std::string& hex) {
+        const auto size = static_cast<std::int64_t>(from_hex(hex).size());
+        return Pages().page({0, decoded, size, {2, plain, rle, rle}}, hex).rows(numbers, 2, 2, 2);
+    };
+    const std::string member = "1f8b0800000000000203 6364606060026200 7c178103 08000000"; // of `one_two`
+    check(page(8, member) == both);
+    check(!page(7, member) && !page(9, member) && !page(20 * 1032 + 1, member) && !page(INT32_MAX, member));
+    check(!page(8, "78da 6364606060026200 00180004"));                // zlib
+    check(!page(8, member + member) && !page(16, member + member));   // two members
+    check(!page(8, member + "00") && !page(8, member.substr(0, 50))); // something behind it, a part of it
+    check(Pages().page({0, 0, 0, {2, plain, rle, rle}}, "").rows(nulls, 2, 2, 2) == std::nullopt);
+}
+
 void test_sizes() {
     constexpr std::int64_t most = INT32_MAX;
-    for (const std::int64_t codec : {0, 1, 6})
+    for (const std::int64_t codec : {0, 1, 2, 6})
         for (const ColumnForm& form : {numbers, texts, nulls, lists, bits})
             for (const std::int64_t encoding : {plain, rle, coded})
                 for (const std::int64_t count : {std::int64_t{1}, std::int64_t{2}, most})
@@ -400,7 +458,7 @@ void test_chunks() {
     check(!is_taken({0, 101, 5, 5, 0, 1}) && !is_taken({101, 0, 5, 5, 0, 1}) && !is_taken({INT64_MAX, 1, 5, 5, 0, 1}));
     check(!is_taken({1, INT64_MAX, 5, 5, 0, 1}) && !is_taken({-1, 5, 5, 5, 0, 1}) && !is_taken({5, -1, 5, 5, 0, 1}));
     check(!is_taken({0, 100, 4, 5, 0, 1}) && !is_taken({0, 100, 6, 5, 0, 1}) && !is_taken({0, 100, 5, -1, 0, 1}));
-    for (const std::int64_t codec : {2, 3, 4, 5, 7, 8}) check(!is_taken({0, 100, 5, 5, codec, 1}));
+    for (const std::int64_t codec : {3, 4, 5, 7, 8}) check(!is_taken({0, 100, 5, 5, codec, 1}));
 }
 
 // Numbers of which a file declares many take memory only as far as its pages hold them.
@@ -429,6 +487,10 @@ int main() {
         test_footers(file);
     }
     test_pages();
+    test_nulls();
+    test_nulls_of_lists();
+    test_days();
+    test_gzip();
     test_sizes();
     test_dictionaries();
     test_levels();

@@ -192,7 +192,7 @@ PageRows rows_of(const Numbers& again, const Numbers& levels, const LevelForm& f
     for (const std::uint32_t value : again) put_equal(repetition, 1, value, 1);
     for (const std::uint32_t value : levels) put_equal(definition, 1, value, 2);
     const WithSlack repeated(repetition), defined(definition);
-    PageRows rows{{9}, 9, true};
+    PageRows rows{{9}, {9}, 9, true};
     read_rows(repeated.bytes(), defined.bytes(), levels.size(), form, rows);
     return rows;
 }
@@ -208,10 +208,78 @@ void test_rows() {
     check(rows.starts == Numbers{0, 3, 4} && rows.values == 6 && !rows.ends_empty);
     rows = rows_of({1, 0, 0, 0, 1, 0}, {3, 1, 1, 3, 3, 1}, form);
     check(rows.starts == Numbers{1, 1, 1, 3} && rows.values == 3 && rows.ends_empty);
-    check(fault({0}, {0}) == Fault::structure && fault({0}, {2}) == Fault::structure); // a null list, a null
-    check(fault({1}, {1}) == Fault::structure);                                        // an empty list goes on
+    check(rows.nulls.empty());
+    // Nulls in place of a list are empty lists; other nulls are values.
+    rows = rows_of({0, 0, 1, 0, 0, 1}, {0, 2, 3, 1, 3, 2}, form);
+    check(rows.starts == Numbers{0, 0, 2, 2} && rows.values == 4 && !rows.ends_empty);
+    check(rows.nulls == Numbers{0, 3});
+    check(rows_of({0}, {0}, form).ends_empty && rows_of({0, 0}, {2, 0}, form).ends_empty);
+    check(fault({1}, {1}) == Fault::structure && fault({1}, {0}) == Fault::structure); // an empty list goes on
     check(fault({0, 1}, {1, 3}) == Fault::structure);                                  // a value follows an empty list
+    check(fault({0, 1}, {0, 2}) == Fault::structure);                                  //
+    check(fault_of([&] { (void)rows_of({0}, {3}, {2, 1}); }).fault == Fault::structure); // no such level
     check(fault({0}, {3, 1}) == Fault::truncated && fault({0}, {3, 3}) == Fault::truncated);
+}
+
+// Rows of random lists, in runs of any form.
+void test_many_rows() {
+    std::mt19937 random(5);
+    for (const LevelForm& form : {LevelForm{3, 1}, LevelForm{2, 0}, LevelForm{2, 1}, LevelForm{7, 5}})
+        for (int turn = 0; turn < 100; ++turn) {
+            Numbers again, levels, starts, nulls;
+            std::uint32_t values = 0;
+            const auto empty = static_cast<std::uint32_t>(form.empty);
+            for (std::size_t list = random() % 300; list-- > 0;) {
+                starts.push_back(values);
+                const std::size_t size = random() % 3 == 0 ? 0 : 1 + random() % (turn % 2 == 0 ? 3 : 400);
+                if (size == 0) levels.push_back(static_cast<std::uint32_t>(random()) % (empty + 1));
+                for (std::size_t i = 0; i < size; ++i) {
+                    const std::uint32_t below = form.most - empty - 1;
+                    levels.push_back(form.most - (random() % 4 == 0 ? below : 0));
+                    if (levels.back() < form.most) nulls.push_back(values);
+                    ++values;
+                }
+                again.insert(again.end(), std::max<std::size_t>(size, 1), 1);
+                again[levels.size() - std::max<std::size_t>(size, 1)] = 0;
+            }
+            const auto in_runs = [&](Numbers some, unsigned width) {
+                Buffer runs;
+                if (turn % 3 == 0) {
+                    for (const std::uint32_t number : some) put_equal(runs, 1, number, width);
+                } else if (!some.empty()) {
+                    some.resize((some.size() + 7) / 8 * 8);
+                    put_varint(runs, some.size() / 8 << 1 | 1);
+                    put_packed(runs, some, width);
+                }
+                return runs;
+            };
+            const WithSlack repeated(in_runs(again, 1));
+            const WithSlack defined(in_runs(levels, static_cast<unsigned>(std::bit_width(form.most))));
+            PageRows rows;
+            read_rows(repeated.bytes(), defined.bytes(), levels.size(), form, rows);
+            check(rows.starts == starts && rows.nulls == nulls && rows.values == values);
+            check(rows.ends_empty == (!levels.empty() && levels.back() <= empty));
+        }
+}
+
+void test_levels_below() {
+    std::mt19937 random(6);
+    for (const std::uint32_t most : {1, 3, 7})
+        for (int turn = 0; turn < 100; ++turn) {
+            const auto width = static_cast<unsigned>(std::bit_width(most));
+            const Runs runs = make_runs(random, width, 1 + random() % 900);
+            const std::size_t count = random() % (runs.numbers.size() + 1);
+            Numbers below, found{77};
+            for (std::uint32_t i = 0; i < count; ++i)
+                if (runs.numbers[i] < most) below.push_back(i);
+            const WithSlack held(runs.bytes);
+            find_below(held.bytes(), most, count, found);
+            check(found.front() == 77 && std::ranges::equal(std::span(found).subspan(1), below));
+        }
+    Numbers found;
+    const WithSlack few("06 01"), large("04 03");
+    check(fault_of([&] { find_below(few.bytes(), 2, 4, found); }).fault == Fault::truncated);
+    check(fault_of([&] { find_below(large.bytes(), 2, 2, found); }).fault == Fault::structure);
 }
 
 // A run of equal levels has a whole byte for each, which may hold more than there are levels.
@@ -231,5 +299,7 @@ int main() {
     test_hostile_runs();
     test_levels();
     test_rows();
+    test_many_rows();
+    test_levels_below();
     test_levels_of_no_meaning();
 }

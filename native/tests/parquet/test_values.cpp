@@ -143,9 +143,31 @@ void test_faults() {
         }
 }
 
+template <typename Number> void test_spread() {
+    const Number fill = 99;
+    for (unsigned nulls = 0; nulls < 64; ++nulls) { // each bit: whether one of six is null
+        std::vector<std::uint32_t> places;
+        std::vector<Number> numbers, wanted;
+        for (unsigned i = 0; i < 6; ++i) {
+            const bool is_null = (nulls >> i & 1) != 0;
+            if (is_null) places.push_back(1000 + i);
+            else numbers.push_back(static_cast<Number>(i + 1));
+            wanted.push_back(is_null ? fill : static_cast<Number>(i + 1));
+        }
+        numbers.insert(numbers.begin(), places.size(), Number{0});
+        const auto bytes = std::as_writable_bytes(std::span(numbers));
+        spread(bytes.data(), places, 1000, std::as_bytes(std::span(&fill, 1)));
+        check(numbers == wanted);
+    }
+}
+
 } // namespace
 
 int main() {
+    test_spread<std::uint8_t>();
+    test_spread<std::uint16_t>();
+    test_spread<std::uint32_t>();
+    test_spread<std::uint64_t>();
     test_numbers();
     test_texts();
     test_faults();

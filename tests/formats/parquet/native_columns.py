@@ -19,11 +19,12 @@ NUMBERS = (
 )
 TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 TIMES = (*(pa.timestamp(unit) for unit in UNITS), *(pa.timestamp(unit, "UTC") for unit in UNITS))
+DAYS = (pa.date32(),)
 OTHERS = (
-    *(pa.float16(), pa.date32(), pa.date64(), pa.time32("ms"), pa.time64("us"), pa.duration("ms"), pa.binary(3)),
+    *(pa.float16(), pa.date64(), pa.time32("ms"), pa.time64("us"), pa.duration("ms"), pa.binary(3)),
     *(pa.decimal128(7, 2), pa.decimal128(25, 2), pa.decimal64(12, 1), pa.string_view(), pa.binary_view()),
 )
-SCALARS = (*NUMBERS, *TEXTS, *TIMES, *OTHERS)
+SCALARS = (*NUMBERS, *TEXTS, *TIMES, *DAYS, *OTHERS)
 
 
 def described(column):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.parquet.native_columns import (
+    DAYS,
     NUMBERS,
     SCALARS,
     TEXTS,
@@ -35,7 +36,7 @@ from headrace.formats.parquet import groups
 GOLDEN = Path(__file__).parents[2] / "golden" / "parquet"
 NO_NULLS = (0,)
 
-USUAL = (*NUMBERS, *TEXTS, *TIMES)
+USUAL = (*NUMBERS, *TEXTS, *TIMES, *DAYS)
 OPTIONS = {
     "compression": ["none", "snappy", "zstd", "gzip"],
     "data_page_version": ["1.0", "2.0"],
@@ -80,7 +81,7 @@ def any_kind(rng, depth=0):
 def any_schema(rng):
     """Types, and shares of nulls as :func:`table_of` takes them."""
     kinds = [any_kind(rng) for _ in range(rng.randint(1, 6))]
-    shares = [rng.choice([*[NO_NULLS] * 5, (0.2, 0), (0, 0.2), (0.5, 0.5), (1,)]) for _ in kinds]
+    shares = [rng.choice([*[NO_NULLS] * 4, (0.2, 0), (0.2, 0), (0, 0.2), (0.5, 0.5), (1,)]) for _ in kinds]
     return pa.schema([pa.field(f"c{at}", kind, rng.random() < 0.6) for at, kind in enumerate(kinds)]), shares
 
 
@@ -187,12 +188,12 @@ PLAIN_KINDS = {
     **{f"never null {kind}": pa.large_list(pa.field("item", kind, nullable=False)) for kind in NUMBERS},
     **{f"pair {kind}": pa.list_(kind, 2) for kind in NUMBERS},
     **{f"coded {kind}": pa.dictionary(pa.int32(), kind) for kind in TEXTS},
-    **{str(kind): kind for kind in TIMES},
-    **{f"list {kind}": pa.list_(kind) for kind in TIMES},
+    **{str(kind): kind for kind in (*TIMES, *DAYS)},
+    **{f"list {kind}": pa.list_(kind) for kind in (*TIMES, *DAYS)},
 }
 
 
-@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("use_dictionary", [True, False])
 def test_which_columns_are_decoded(tmp_path, compression, version, use_dictionary):
@@ -206,18 +207,77 @@ def test_which_columns_are_decoded(tmp_path, compression, version, use_dictionar
 
 def test_which_nulls_are_decoded(tmp_path):
     """Those of floats and points in time become NaN and NaT. Others need a default."""
-    schema = pa.schema({str(kind): kind for kind in (*NUMBERS, *TEXTS, *TIMES)} | {"list": pa.list_(pa.int32())})
+    schema = pa.schema({str(kind): kind for kind in USUAL})
     table = table_of(schema, 40, [(0.3,)] * len(schema), random.Random(6))
     pq.write_table(table, tmp_path / "x.parquet", data_page_size=50, write_batch_size=5, row_group_size=17)
     found = hr.open(tmp_path / "x.parquet").schema
-    numbers = {str(kind) for kind in (*NUMBERS, *TIMES)}
-    assert names_decoded(tmp_path / "x.parquet") == {"float", "double", *(numbers & {str(kind) for kind in TIMES})}
+    assert names_decoded(tmp_path / "x.parquet") == {"float", "double", *map(str, (*TIMES, *DAYS))}
     given_schema = hr.Schema(
         {name: hr.Feature(feature.dtype, feature.shape, default=default_of(feature)) for name, feature in found.items()}
     )
     for name in found:
         alone = hr.Schema({name: given_schema[name]})
-        assert names_decoded(tmp_path / "x.parquet", schema=alone) == {name} & numbers
+        assert names_decoded(tmp_path / "x.parquet", schema=alone) == {name}
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_which_nulls_of_lists_are_decoded(tmp_path, compression, version, use_dictionary):
+    """A null in place of a list is an empty list. A null in a list is one as it would be outside."""
+    schema = pa.schema({str(kind): pa.list_(kind) for kind in USUAL})
+    how = {"compression": compression, "data_page_version": version, "use_dictionary": use_dictionary}
+    for nulls in ((0.3, 0), (0, 0.3), (0.3, 0.3)):
+        table = table_of(schema, 40, [nulls] * len(schema), random.Random(6))
+        pq.write_table(table, tmp_path / "x.parquet", row_group_size=17, **how)
+        found = hr.open(tmp_path / "x.parquet").schema
+        kept = {"float", "double", *map(str, (*TIMES, *DAYS))} if nulls[1] else set(found)
+        for name, feature in found.items():
+            alone = hr.Schema({name: feature})
+            assert names_decoded(tmp_path / "x.parquet", schema=alone) == {name} & kept
+            alone = hr.Schema({name: hr.Feature(feature.dtype, feature.shape, default=default_of(feature))})
+            assert names_decoded(tmp_path / "x.parquet", schema=alone) == {name}
+
+
+def test_nulls_in_structs(tmp_path):
+    """Of a struct, of a list in it, and of a value in that."""
+    fields = {"f": pa.float32(), "l": pa.list_(pa.float64()), "n": pa.list_(pa.field("e", pa.int8(), nullable=False))}
+    kinds = {"s": pa.struct(fields), "deep": pa.struct({"s": pa.struct(fields), "d": pa.date32()})}
+    table = table_of(pa.schema(kinds), 60, [(0.3,), (0.2,)], random.Random(8))
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=17)
+    assert names_decoded(tmp_path / "x.parquet") == {"s/f", "s/l", "s/n", "deep/s/f", "deep/s/l", "deep/s/n", "deep/d"}
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_nulls_of_lists_of_one_length(tmp_path, nullable):
+    """pyarrow gives a null its values, too, and refuses every other length."""
+    values = [[1.0, None], None, [2.0, 3.0], None]
+    kind = pa.list_(pa.field("e", pa.float32()), 2)
+    table = pa.table({"p": pa.array(values if nullable else [[1.0, None]] * 4, kind)})
+    pq.write_table(table, tmp_path / "x.parquet")
+    features = (
+        *(hr.Feature("float32", (length,), default=default) for length in (2, 3, None) for default in (None, 5.0)),
+        hr.Feature("float32", (2,), default=(7.0, 8.0)),
+    )
+    for feature in features:
+        names = names_decoded(tmp_path / "x.parquet", schema=hr.Schema({"p": feature}))
+        assert names == ({"p"} if not nullable and feature.shape != (3,) else set()), feature
+
+
+def test_lists_of_another_length_than_their_type(tmp_path):
+    """A footer says that they have two values each."""
+    contents = []
+    for kind in (pa.list_(pa.float32()), pa.list_(pa.float32(), 2)):
+        values = [[1, 2], [3, 4], [5, 6]] if pa.types.is_fixed_size_list(kind) else [[1, 2], [3], [4, 5, 6]]
+        table = pa.table({"p": pa.array(values, kind)})
+        pq.write_table(table, tmp_path / "x.parquet", compression="none", use_dictionary=False)
+        contents.append((tmp_path / "x.parquet").read_bytes())
+    ends = [len(content) - 8 - int.from_bytes(content[-8:-4], "little") for content in contents]
+    assert ends[0] == ends[1]
+    (tmp_path / "x.parquet").write_bytes(contents[0][: ends[0]] + contents[1][ends[0] :])
+    for shape in ((None,), (2,), (3,)):
+        feature = hr.Feature("float32", shape)
+        assert not names_decoded(tmp_path / "x.parquet", schema=hr.Schema({"p": feature}))
 
 
 def default_of(feature):

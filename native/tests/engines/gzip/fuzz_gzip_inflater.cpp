@@ -1,5 +1,5 @@
 // Inflates arbitrary bytes, as GZIP files and as deflate data in one. There must be no access out of bounds, the
-// inflater must end, and for every stretch size the result must be zlib's.
+// inflaters must end, and the result must be zlib's, for every stretch size and for a member as a whole.
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "core/engines/gzip/parallel.hpp"
+#include "core/engines/gzip/whole.hpp"
 
 using namespace headrace;
 
@@ -100,6 +101,12 @@ void check(Bytes file) {
     const Reference wanted = inflate_with_zlib(file, 31);
     must_be_of_the_library(inflate(file, 512, 2, 256), wanted);
     must_be_of_the_library(inflate(file, std::size_t{64} << 10, 1, std::size_t{64} << 10), wanted);
+    if (!wanted.is_whole) return;
+    const std::vector<std::byte> exact(file.begin(), file.end());
+    std::vector<std::byte> out(wanted.bytes.size());
+    if (deflate::WholeInflater().inflate(exact, out) && (!wanted.is_sound || out != wanted.bytes)) std::abort();
+    std::vector<std::byte> less(out.size() / 2);
+    if (deflate::WholeInflater().inflate(exact, less) && !less.empty()) std::abort();
 }
 
 } // namespace

@@ -1,5 +1,6 @@
-"""Pages that native code decodes: numbers, truth values, points in time, text, bytes and lists of those, also in structs.
+"""Pages that native code decodes: numbers, truth values, dates, points in time, text, bytes and lists of those, also in structs.
 
+Nulls become what pyarrow's way makes of them: in place of a list an empty one, else the default, NaN or NaT.
 Everything else is left to pyarrow, damage included, so the verdict about a file is always its own.
 
 Source of the layout: Parquet's ``parquet.thrift`` and ``Encodings.md``; see ``native/core/parquet``.
@@ -32,9 +33,10 @@ CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw")
 BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE, REPETITIONS, DEFINITIONS = range(8)
 """What the numbers of a column in a row group are."""
 MOST_READERS = 1024
-MOST_LEVEL = 3
+MOST_LEVEL = 7
 UNITS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Of points in time: their names in Parquet."""
+DAYS = np.dtype("M8[D]")
 END_BYTES = 8
 """The size of the footer, and the magic bytes."""
 
@@ -105,7 +107,9 @@ class ColumnForm(NamedTuple):
     most: int
     """The definition level of a value."""
     empty: int
-    """That of an empty list; -1: there are no lists."""
+    """That of an empty list; -1: there are no lists. Lower ones are nulls in place of a list, or of what holds it."""
+    length: int | None
+    """The length that the type of lists gives all of them; ``None``: it varies."""
 
 
 class ColumnPages:
@@ -146,11 +150,10 @@ class ColumnPages:
         if offsets is None:
             return values
         length = feature.shape[0]
-        if length is None:
-            return Ragged(values, offsets)
-        if len(values) != rows * length or not (np.diff(offsets) == length).all():
+        expected = form.length if length is None else length
+        if expected is not None and not (np.diff(offsets) == expected).all():
             raise _RefusedError
-        return values.reshape(rows, length)
+        return Ragged(values, offsets) if length is None else values.reshape(rows, length)
 
 
 class FilePages:
@@ -200,9 +203,10 @@ class FilePages:
             return None
         found = self._footer.schema.column(number)
         types, kind, is_list = arrow().types, leaf.type, False
-        most, empty = found.max_definition_level, -1
+        most, empty, length = found.max_definition_level, -1, None
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
             empty = most - 1 - kind.value_field.nullable
+            length = kind.list_size if types.is_fixed_size_list(kind) else None
             kind, is_list = kind.value_type, True
         if found.max_repetition_level != is_list or most > MOST_LEVEL or (is_list and empty < 0):
             return None
@@ -218,7 +222,7 @@ class FilePages:
         is_bytes = is_text or types.is_binary(kind) or types.is_large_binary(kind)
         if is_bytes != (stored.size == 0) or (dtype is None) != is_bytes or (dtype and not _holds(stored, dtype)):
             return None
-        return ColumnForm(number, stored.size, dtype, is_text, most, empty)
+        return ColumnForm(number, stored.size, dtype, is_text, most, empty, length)
 
 
 def _dtype_of(kind: Any, stored: Any) -> np.dtype[Any] | None:
@@ -227,6 +231,8 @@ def _dtype_of(kind: Any, stored: Any) -> np.dtype[Any] | None:
     if types.is_timestamp(kind):
         is_alike = json.loads(stored.logical_type.to_json()).get("timeUnit") == UNITS.get(kind.unit)
         return np.dtype(f"M8[{kind.unit}]") if is_alike else None
+    if types.is_date32(kind):
+        return DAYS
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
         found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
         return found
@@ -234,10 +240,11 @@ def _dtype_of(kind: Any, stored: Any) -> np.dtype[Any] | None:
 
 
 def _fill_of(form: ColumnForm, feature: Feature) -> bytes | None:
-    """The number in place of a null: the default, or that of nothing; ``None``: it is a fault."""
-    if form.dtype is None or form.empty >= 0:
-        return None
-    fill = {"f": np.nan, "M": "NaT"}.get(form.dtype.kind) if feature.default is None else feature.default
+    """The number or text in place of a null: the default, or that of nothing; ``None``: it is a fault."""
+    fill = feature.default if np.ndim(feature.default) == 0 else None  # Several values are those of a whole list.
+    if form.dtype is None:
+        return fill.encode(errors="surrogatepass") if isinstance(fill, str) else fill
+    fill = {"f": np.nan, "M": "NaT"}.get(form.dtype.kind) if fill is None else fill
     return None if fill is None else np.array(fill, form.dtype).tobytes()
 
 
@@ -247,12 +254,14 @@ def _holds(stored: PhysicalType, dtype: np.dtype[Any]) -> bool:
         return dtype.kind == "b" and stored.size == 1
     if dtype.kind == "f" or stored.is_float:
         return dtype.kind == "f" and stored.is_float and dtype.itemsize == stored.size
-    return dtype.itemsize == stored.size or (stored.size == 4 and dtype.itemsize < 4)
+    return dtype.itemsize == stored.size or (stored.size == 4 and (dtype.itemsize < 4 or dtype == DAYS))
 
 
 def _becomes(form: ColumnForm, feature: Feature) -> bool:
     """Whether the values of a column are those of a feature as they are."""
     if feature.sparse or len(feature.shape) != (form.empty >= 0) or 0 in feature.shape:
+        return False
+    if form.length is not None and feature.shape[0] not in (None, form.length):
         return False
     if form.dtype is None:
         return feature.dtype == ("str" if form.is_text else "bytes")
