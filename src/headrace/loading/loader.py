@@ -18,6 +18,7 @@ from headrace.contracts.protocols import (
     Streams,
     defines,
     offers,
+    reads_batches,
 )
 from headrace.contracts.random_keys import HasRandomStreams, ReadsWithKeys
 from headrace.contracts.records import Shard
@@ -360,9 +361,7 @@ def idle_bytes(memory: int | None) -> int:
 
 def _as_source(given: Any) -> ReadsBatches:
     """The source, or one of what is accepted as one."""
-    if callable(getattr(given, "batch", None)) and hasattr(given, "__len__"):
-        return given  # type: ignore[no-any-return]
-    return _hooks.as_source(given)  # type: ignore[no-any-return]
+    return given if reads_batches(given) else _hooks.as_source(given)
 
 
 def _is_random(source: object) -> bool:
