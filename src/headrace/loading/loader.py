@@ -83,7 +83,8 @@ class Loader(Iterable[Batch_co]):
         prefetch: How far ahead each thread or worker works, in jobs of up to about a millisecond (3 ms in workers; one
             batch, or several small ones). 0 is the same as ``threads=0``; with workers it counts as 1.
         to: ``"numpy"`` arrays, ``"torch"`` tensors (no copy) or ``"jax"`` arrays.
-        device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``). Copies start
+        device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``), also of those that
+            ``map_batch`` made with the library of ``to``. Copies start
             before the batch is requested; with torch, GPU copies come from pinned memory, on a separate stream.
 
     Raises:
