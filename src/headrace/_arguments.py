@@ -18,10 +18,13 @@ __all__ = [
     "check_offsets",
     "check_position",
     "check_positions",
+    "check_row",
+    "check_vector",
     "choice",
     "flag",
     "function",
     "names",
+    "refuse_rows",
     "whole",
     "word",
 ]
@@ -141,6 +144,39 @@ def check_positions(rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     return wanted if low >= 0 else np.where(wanted < 0, wanted + n, wanted)
 
 
+def check_row(index: Any) -> int:
+    """Check the position of one row of a ragged column.
+
+    Raises:
+        TypeError: It is no integer.
+    """
+    try:
+        return operator.index(index)
+    except TypeError:
+        hint = "ragged.take([0, 2]) has several rows, ragged.take(numpy.flatnonzero(mask)) those of a mask"
+        raise TypeError(f"expected an integer or a slice, found {type(index).__name__}: {hint}") from None
+
+
+def refuse_rows(rows: Iterable[Any], error: Exception) -> None:
+    """Raise an error that says why rows cannot be joined, in place of NumPy's.
+
+    Raises:
+        TypeError: One is no array and no list.
+        ValueError: Their values have different shapes.
+    """
+    for at, row in enumerate(rows):
+        is_sequence = hasattr(row, "__len__") and hasattr(row, "__getitem__") and getattr(row, "ndim", None) != 0
+        if not is_sequence or isinstance(row, (str, bytes, dict)):
+            found = f"{type(row).__name__} {row!r:.60} in row {at}"
+            raise TypeError(
+                f"expected rows that are arrays or lists, found {found}: [value] is a row of one"
+            ) from error
+    if type(error) is ValueError:
+        hint = "Rows of rows are hr.Ragged(hr.Ragged.from_list(inner_rows), offsets)"
+        found = str(error).rstrip(".")
+        raise ValueError(f"expected rows whose values have one shape, found others: {found}. {hint}") from error
+
+
 def check_integers(given: npt.ArrayLike) -> npt.NDArray[Any]:
     """Check positions whose range is not known here: integers in one axis, or a single one.
 
@@ -176,6 +212,20 @@ def check_offsets(given: Any, total: int) -> npt.NDArray[np.int64]:
             f"offsets must run from 0 to {total} without falling, found {found[row : row + 2].tolist()} for row {row}"
         )
     return np.ascontiguousarray(found, np.int64)
+
+
+def check_vector(given: Any, dtype: type[np.uint8 | np.int64]) -> npt.NDArray[Any]:
+    """Check values of one dtype in one axis, or a buffer of them. They become contiguous and aligned.
+
+    Raises:
+        ValueError: They are of another dtype, or in several axes.
+    """
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        given = np.frombuffer(given, dtype)
+    array = np.asarray(given)
+    if array.ndim != 1 or (array.dtype != dtype and (array.size or array.dtype.kind not in "iuf")):
+        raise ValueError(f"expected {np.dtype(dtype)} of one axis, found {array.dtype} of shape {array.shape}")
+    return np.require(array, dtype, ["C", "A"])
 
 
 def _to_host(given: Any) -> Any:

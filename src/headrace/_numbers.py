@@ -158,8 +158,6 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
         SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or ``dtype`` does not hold a
             value (only floats may be rounded). Or values are masked that are no floats. ``where.record`` is the row.
     """
-    if not isinstance(rows, (list, tuple)):
-        rows = list(rows)  # an iterator gives them only once
     types = set(map(type, rows))
     if types & MASKED:
         rows = [fill_masked(row, at) for at, row in enumerate(rows)]

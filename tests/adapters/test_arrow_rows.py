@@ -59,3 +59,21 @@ def test_numbers_are_read_where_they_lie(monkeypatch):
     monkeypatch.setattr(arrow, "BLOCK_ROWS", 10)
     assert source.batch(np.arange(999, -1, -1))["x"].tolist() == values[::-1].tolist()
     assert np.shares_memory(source.node._whole.get("x"), values)
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.list_(pa.string_view()), pa.string()])
+def test_views_of_text_are_read_where_arrow_cannot_take_them(kind):
+    """All text of Polars is of this kind."""
+    values = [b"bytes %d" % k if kind == pa.binary_view() else f"text {k}" for k in range(6)]
+    values = [[value] for value in values] if pa.types.is_list(kind) else values
+    table = pa.table({"s": pa.array(values, kind), "n": pa.array([0, 1, None, 3, 4, 5])})
+    source = from_arrow(table)
+    for indices in ([], [1], [5, 0, 3], [4, 4]):
+        batch = source.batch(indices)
+        assert batch["n"].tolist() == indices
+        assert batch["s"].to_list() == [values[k] for k in indices]
+    with pytest.raises(hr.SchemaMismatch, match="expected a value, found none .* at record 2, feature 'n'"):
+        source.batch([4, 2])
+    (last,) = hr.Loader(table[:2], 2, shard=hr.Shard(3, 4))
+    assert (last["s"].to_list(), last["n"].tolist()) == ([], [])
+    assert from_arrow(table[:0]).to_pandas().shape == (0, 2)

@@ -146,3 +146,19 @@ def test_images_by_path_are_read_with_their_example(hf, tmp_path, monkeypatch):
 def test_a_dictionary_of_splits_is_no_source(hf, dataset):
     with pytest.raises(TypeError, match="a DatasetDict of the splits 'train'. Choose one"):
         hr.open(hf.DatasetDict({"train": dataset}))
+
+
+def test_a_transform_is_not_called(hf):
+    dataset = hf.Dataset.from_dict({"i": [1, 2], "t": ["a", "b"]})
+    changed = dataset.with_transform(lambda batch: {"i": [10 * value for value in batch["i"]]})
+    with pytest.warns(UserWarning, match=r"has a transform .*, which is not called here: pass it to source.map"):
+        source = from_hf(changed)
+    assert source[0] == {"i": 1, "t": "a"}
+    assert from_hf(dataset.with_format(None, columns=["i"]))[1] == {"i": 2, "t": "b"}
+
+
+def test_loaders_and_mixtures_take_datasets(hf):
+    dataset = hf.Dataset.from_dict({"i": list(range(6))})
+    for source in (dataset, hr.Mixture([(dataset, 1)])):
+        assert [batch["i"].tolist() for batch in hr.Loader(source, 4)] == [[0, 1, 2, 3], [4, 5]]
+    assert sorted(int(batch["i"][0]) for batch in hr.Loader(dataset, 1, shuffle=True, seed=3)) == list(range(6))

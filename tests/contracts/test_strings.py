@@ -445,3 +445,59 @@ def test_nested_arrow_arrays_of_bytes_are_refused():
         assert hr.Strings.from_arrow(pa.array(["ab", "c"], kind)).to_list() == ["ab", "c"]
     with pytest.raises(TypeError, match="expected an Arrow array of text or bytes, found decimal"):
         hr.Strings.from_arrow(pa.array([1], pa.decimal128(5)))
+
+
+def test_a_text_among_lists_is_not_cut_into_characters():
+    for rows in ([["ab", "c"], "xy"], [[b"ab", b"c"], b"xy"], [["a"], None], [["a"], ["b", "c"]]):
+        with pytest.raises(ValueError, match=r"expected rows of one shape, \(\d,\) as at 0, found \(.*\) at 1: "):
+            hr.Strings.from_values(rows)
+    for value in ("ab", b"ab", None):
+        with pytest.raises(ValueError, match="put it into a list"):
+            hr.Strings.from_values(value)
+    assert hr.Strings.from_values(character for character in "ab").tolist() == ["a", "b"]
+
+
+def test_an_ellipsis_gives_values_and_columns_as_in_numpy():
+    column = hr.Strings.from_values(["one", "two", "three", "four"])
+    assert column[1, ...] == column[..., 1] == column.reshape(2, 2)[0, 1, ...] == "two"
+    assert type(column[1, ...]) is str
+    assert column[..., 1:3].tolist() == ["two", "three"]
+    assert column.reshape(2, 2)[..., 1].tolist() == ["two", "four"]
+
+
+def test_series_become_columns():
+    pd = pytest.importorskip("pandas", minversion="3")
+    pa = pytest.importorskip("pyarrow")
+    text = pd.Series(["a", "b"])
+    assert hr.Strings.from_arrow(text).tolist() == ["a", "b"]
+    assert hr.Strings.from_arrow(pd.concat([text, pd.Series(["c"])])).tolist() == ["a", "b", "c"]
+    assert hr.Strings.from_arrow(pd.Series([], dtype="str")).tolist() == []
+    assert hr.Strings.from_arrow(text.astype("category")).tolist() == ["a", "b"]
+
+    class Series:
+        """As of Polars, whose values alone do not show the type where there are none."""
+
+        def __iter__(self):
+            return iter(())
+
+        def to_arrow(self):
+            return pa.array([], pa.large_string())
+
+    assert hr.Strings.from_arrow(Series()).shape == (0,)
+    with pytest.raises(TypeError, match="found Table: pass one column"):
+        hr.Strings.from_arrow(hr.ColumnSource({"x": ["a"]}))
+
+
+def test_series_of_polars_become_columns():
+    pl = pytest.importorskip("polars")
+    for series in (pl.Series(["a", "b"]), pl.Series(["a", "b"], dtype=pl.Categorical)):
+        assert hr.Strings.from_arrow(series).tolist() == ["a", "b"]
+        assert hr.Strings.from_arrow(series[:0]).tolist() == []
+
+
+def test_a_null_in_a_dictionary_counts_where_a_row_has_it():
+    pa = pytest.importorskip("pyarrow")
+    words = pa.array(["a", "b", None])
+    assert hr.Strings.from_arrow(pa.DictionaryArray.from_arrays(pa.array([0, 1, 1]), words)).tolist() == ["a", "b", "b"]
+    with pytest.raises(ValueError, match="expected no nulls, found 1"):
+        hr.Strings.from_arrow(pa.DictionaryArray.from_arrays(pa.array([0, 2]), words))

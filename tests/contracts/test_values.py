@@ -65,8 +65,14 @@ def test_positions_are_those_of_numpy(rows, data):
 
 
 def test_a_row_has_a_whole_number():
-    with pytest.raises(TypeError, match="integer"):
-        Ragged.from_list([[1], [2]])[1.5]
+    ragged = Ragged.from_list([[1], [2]])
+    for index in (1.5, [0, 1], np.array([True, False])):
+        with pytest.raises(TypeError, match=r"expected an integer or a slice, found .*: ragged.take"):
+            ragged[index]
+    with pytest.raises(ValueError, match=r"step 1 only, got 2: ragged.take\(range"):
+        ragged[::2]
+    assert ragged[np.int64(-1)].tolist() == ragged[True].tolist() == [2]
+    assert ragged.take(1).to_list() == [[2]]
 
 
 def test_padding():
@@ -530,5 +536,24 @@ def test_from_list_rounds_floats_and_nothing_else():
 
 def test_rows_of_uneven_depth_say_what_is_wrong():
     for rows in ([[[1], [2, 3]], []], [[[1, 2]], [[1, 2, 3]]]):
-        with pytest.raises(ValueError, match=r"rows must hold values of one shape \(or be a Ragged of a Ragged\)"):
+        with pytest.raises(
+            ValueError, match=r"expected rows whose values have one shape, found others: .* hr.Ragged\("
+        ):
             Ragged.from_list(rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([[1], None], "NoneType None in row 1"),
+        ([[1], 2], "int 2 in row 1"),
+        ([["ab"], "xy"], "str 'xy' in row 1"),
+        ([{1, 2}], r"set \{1, 2\} in row 0"),
+        ([[1], (number for number in [1])], "generator .* in row 1"),
+        ([[1], np.array(2)], r"ndarray array\(2\) in row 1"),
+    ],
+)
+def test_what_is_no_row_is_named(rows, found):
+    for dtype in (None, "int64", object):
+        with pytest.raises(TypeError, match=f"expected rows that are arrays or lists, found {found}"):
+            Ragged.from_list(rows, dtype)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections import UserDict
 from contextlib import contextmanager
 
 import numpy as np
@@ -73,6 +74,43 @@ class TestTorch:
         assert batch["x"].tolist() == [1, 1, 1]
         assert batch["text"].tolist() == ["a"]
 
+    def test_tensors_of_map_batch_go_to_the_device(self):
+        torch = pytest.importorskip("torch")
+
+        def make(batch):
+            ragged = hr.Ragged(torch.arange(2), np.array([0, 2]))
+            made = {
+                "tensor": torch.from_numpy(batch["row"]),
+                "ragged": ragged,
+                "list": [torch.ones(1)],
+                "x": batch["i"],
+            }
+            return {**made, "encoding": UserDict(ids=batch["i"], text=hr.Strings.from_values(["a"]))}
+
+        (batch,) = hr.Loader(Numbers(4), 4, to="torch", device="meta", map_batch=make)
+        moved = [batch["tensor"], batch["ragged"].values, batch["list"][0], batch["x"], batch["encoding"]["ids"]]
+        assert {tensor.device.type for tensor in moved} == {"meta"}
+        assert batch["encoding"]["text"].tolist() == ["a"]
+        assert isinstance(batch["ragged"].offsets, (np.ndarray, torch.Tensor))
+
+    def test_tensors_of_map_batch_on_a_stream(self, monkeypatch):
+        """On a fake GPU that records its calls: only what is in host memory is pinned, only what streams know is noted for one."""
+        torch = pytest.importorskip("torch")
+        reported = []
+        monkeypatch.setattr(torch, "cuda", _Cuda(reported))
+        monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: reported.append("pin") or self)
+        monkeypatch.setattr(
+            torch.Tensor, "to", lambda self, device, non_blocking=False: reported.append(("to", non_blocking)) or self
+        )
+        stage = CudaStage(torch, "cuda:0")
+        staged = _staging(torch, stage)({"host": torch.ones(2), "there": torch.ones(2, device="meta")})
+        assert reported == ["on side", "pin", ("to", True), ("to", True), "side records", "off side"]
+        assert len(staged.tensors) == 2
+        reported.clear()
+        staged = _staging(torch, stage)([torch.eye(2).to_sparse()])
+        assert reported == ["on side", "on default", ("to", False), "off default", "side records", "off side"]
+        assert staged.tensors == []
+
     def test_the_consumer_part_of_the_handover_runs_for_every_batch(self, monkeypatch):
         monkeypatch.setattr(
             "headrace.loading.loader.handover", lambda to, device: (None, lambda batch: batch["i"].tolist())
@@ -112,6 +150,9 @@ class _Cuda:
 
     def Stream(self, device):
         return _Stream(self.reported, "side")
+
+    def default_stream(self, device):
+        return _Stream(self.reported, "default")
 
     def current_stream(self, device):
         return _Stream(self.reported, "current")
@@ -179,6 +220,20 @@ class TestJax:
             assert batch["row"].devices() == {device}
             seen += batch["i"].tolist()
         assert seen == list(range(40))
+
+    def test_arrays_of_map_batch_go_to_the_device(self):
+        jax = pytest.importorskip("jax")
+        sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+        for device in (jax.devices()[0], sharding):
+            (batch,) = hr.Loader(
+                Numbers(4),
+                4,
+                to="jax",
+                device=device,
+                map_batch=lambda batch: {"x": jax.numpy.ones(4), "i": batch["i"]},
+            )
+            assert batch["x"].committed
+            assert batch["x"].devices() == batch["i"].devices() == {jax.devices()[0]}
 
     def test_what_a_sharding_does_not_divide_is_refused(self):
         """In a process of its own, which has four devices."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import time
+from collections import UserDict
 from typing import NamedTuple
 
 import numpy as np
@@ -103,6 +104,13 @@ class TestTorch:
         assert [tuple(image.shape) for image in out[1]] == [(1, 2), (2, 1)]
         assert isinstance(out[2], Pair)
         assert isinstance(out[2].x, torch.Tensor)
+
+    def test_other_mappings_become_dicts(self, torch):
+        out = converter("torch")(UserDict(x=np.ones(2), y=UserDict(z=np.ones(1)), name="n"))
+        assert type(out) is dict
+        assert isinstance(out["x"], torch.Tensor)
+        assert isinstance(out["y"]["z"], torch.Tensor)
+        assert out["name"] == "n"
 
     def test_after_map_batch(self, torch):
         loader = Loader(Numbers(10), 5, to="torch", map_batch=lambda batch: (batch["row"] * 2, batch["i"] % 2))

@@ -664,3 +664,58 @@ class TestSettingsOfTheLoop:
         with torch.inference_mode():
             assert set(loader) == {(False, True, False, torch.bfloat16)}
         assert set(loader) == {(True, False, False, torch.bfloat16)}
+
+
+def test_columns_of_a_source_are_sources():
+    source = hr.ColumnSource({"n": np.arange(5), "text": list("abcde"), "rows": hr.Ragged.from_list([[1]] * 5)})
+    for name in source.schema:
+        expected = source.select(name).batch(range(4))[name]
+        for made in (Loader(source[name], 4), Loader(hr.Mixture([(source[name], 1)]), 4)):
+            batch = next(iter(made))
+            assert list(batch) == [name]
+            assert type(batch[name]) is type(expected)
+            assert repr(batch[name]) == repr(expected)
+    assert hr.open(source["text"]).schema == source.select("text").schema
+
+
+def test_a_class_is_no_source():
+    with pytest.raises(TypeError, match="ColumnSource.*, which is no source"):
+        hr.Mixture([(hr.ColumnSource, 1)])
+    with pytest.raises(TypeError, match=r"got the class ColumnSource. That is a class: pass an object"):
+        Loader(hr.ColumnSource, 2)
+
+
+def test_a_source_may_pass_on_the_attributes_of_a_table():
+    class Wrapped(Numbers):
+        def __getattr__(self, name):
+            if name in ("with_format", "__array__"):
+                return len
+            raise AttributeError(name)
+
+    assert indices_of(Loader(Wrapped(5), 2)) == [[0, 1], [2, 3], [4]]
+
+
+@pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 2}])
+def test_two_threads_in_one_iterator(options):
+    """The second one gets an error. Without it, batches could vanish."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Waiting(Numbers):
+        def batch(self, indices):
+            inside.set()
+            assert leave.wait(300)
+            return super().batch(indices)
+
+    batches = iter(Loader(Waiting(8), 2, **options))
+    first = []
+    thread = threading.Thread(target=lambda: first.extend(next(batches)["i"].tolist()))
+    thread.start()
+    assert inside.wait(300)
+    closing = threading.Timer(0.1, leave.set)  # closing the iterator waits for its threads
+    closing.start()
+    with pytest.raises(RuntimeError, match="expected one thread at a time to use an iterator of a loader, found two"):
+        next(batches)
+    closing.join()
+    thread.join(300)
+    assert not thread.is_alive()
+    assert list(batches) == []

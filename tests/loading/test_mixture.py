@@ -312,3 +312,9 @@ def test_positions_that_are_no_integers_are_refused(positions):
     with pytest.raises(TypeError, match="positions must be"):
         mixture.batch(positions)
     assert all(len(column) == 0 for column in mixture.batch([]).values())
+
+
+def test_a_frame_with_a_column_named_batch():
+    frame = pytest.importorskip("pandas").DataFrame({"batch": [1, 2], "x": [1.0, 2.0]})
+    (batch,) = Loader(Mixture([(frame, 1)]), 2)
+    assert batch["batch"].tolist() == [1, 2]

@@ -243,7 +243,12 @@ class ArrowNode(RowBlocks):
     def _take(self, indices: Indices) -> Any:
         if len(indices) and (np.diff(indices) == 1).all():
             return self.table.slice(int(indices[0]), len(indices))
-        return self._combined.take(arrow().array(indices))
+        if not len(indices):
+            return self.table.slice(0, 0)
+        try:
+            return self._combined.take(arrow().array(indices))
+        except NotImplementedError:  # Arrow cannot do it for views, which the texts of Polars are
+            return arrow().concat_tables([self.table.slice(index, 1) for index in indices.tolist()])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name in STATE}

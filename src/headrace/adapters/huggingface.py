@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -30,8 +31,8 @@ FILES = ("Image", "Audio", "Video")
 def from_hf(dataset: Any, *, decode: bool = True) -> Any:
     """A ``datasets.Dataset`` as a source; a ``DatasetDict`` as one source for each split.
 
-    Rows are read through the dataset's own Arrow tables (memory-mapped), in its order after ``select``, ``shuffle`` and ``filter``. Formats
-    and transforms set on it are ignored.
+    Rows are read through the dataset's own Arrow tables (memory-mapped), in its order after ``select``, ``shuffle`` and ``filter``. A format
+    set on it does not count, nor do the columns that it selects. A transform is not called either; a warning says so.
 
     Args:
         dataset: A ``datasets.Dataset`` or ``DatasetDict``.
@@ -53,6 +54,11 @@ def from_hf(dataset: Any, *, decode: bool = True) -> Any:
             expected="a datasets.Dataset, which has random access",
             found=type(dataset).__name__,
             hint="load_dataset(..., streaming=False) gives one.",
+        )
+    if getattr(dataset, "format", {}).get("type") == "custom":
+        warnings.warn(
+            "The dataset has a transform (with_transform, set_transform), which is not called here: pass it to source.map(...)",
+            stacklevel=2,
         )
     return Source(decode_images(HfNode(dataset), decode=decode, given=None))
 

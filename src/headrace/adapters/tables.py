@@ -14,6 +14,7 @@ from headrace.adapters.pandas import from_pandas
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy.header import fields_of
+from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.source import ColumnSource, Source
 from headrace.sources.stacking import copy_example, stack
 from headrace.sources.tables import ColumnNode, as_columns
@@ -29,7 +30,7 @@ def as_source(given: Any) -> Source:
     """A source of what was passed as one.
 
     Args:
-        given: A source; a frame of pandas or Polars; an Arrow table; a Hugging Face ``Dataset``; columns, as ``{"image": array, ...}``; an
+        given: A source; a frame of pandas or Polars; an Arrow table; a Hugging Face ``Dataset``; a column of a source; columns, as ``{"image": array, ...}``; an
             array, as the feature ``values``; or examples, as a list or another iterable of dicts, which is read into memory now.
 
     Raises:
@@ -49,21 +50,20 @@ def as_columns_or_source(given: Any) -> Source | dict[str, Any] | None:
     Raises:
         TypeError: It holds no examples; the message says what to pass.
     """
+    if isinstance(given, FeatureColumn):
+        given = given.source  # which keeps the types of texts and of lists
     if isinstance(given, Source):
         return given
+    if isinstance(given, type):  # which has the methods of its objects, but is none of them
+        raise _not_a_source(given, f"That is a class: pass an object, as {given.__name__}(...) makes one.")
     if callable(getattr(given, "batch", None)) and hasattr(given, "where") and hasattr(given, "schema"):
         return Source(given)  # such as a Mixture
-    library = type(given).__module__.partition(".")[0]
     if isinstance(given, Mapping) and not hasattr(given, "tocsr"):
         _refuse_splits(given)
         return as_columns(given)
-    if library == "pandas" and len(getattr(given, "shape", ())) != 1:
-        return from_pandas(given)
-    if library in ("polars", "pyarrow") and len(getattr(given, "shape", ())) != 1:
-        return from_arrow(given)
-    if library == "datasets" and hasattr(given, "with_format") and hasattr(given, "__len__"):
-        source: Source = from_hf(given)
-        return source
+    table = _read_table(given)
+    if table is not None:
+        return table
     if (
         isinstance(given, Ragged)
         or hasattr(given, "tocsr")
@@ -72,10 +72,26 @@ def as_columns_or_source(given: Any) -> Source | dict[str, Any] | None:
         return _array_columns(given)
     hint = _refusal(given)
     if hint:
-        raise TypeError(
-            f"expected a source, which has len() and batch(indices), columns or examples, got {type(given).__name__}. {hint}"
-        )
+        raise _not_a_source(given, hint)
     return None
+
+
+def _read_table(given: Any) -> Source | None:
+    """A frame or a table as a source; ``None`` for anything else."""
+    library = type(given).__module__.partition(".")[0]
+    if library == "pandas" and len(getattr(given, "shape", ())) != 1:
+        return from_pandas(given)
+    if library in ("polars", "pyarrow") and len(getattr(given, "shape", ())) != 1:
+        return from_arrow(given)
+    if library == "datasets" and hasattr(given, "with_format") and hasattr(given, "__len__"):
+        source: Source = from_hf(given)
+        return source
+    return None
+
+
+def _not_a_source(given: Any, hint: str) -> TypeError:
+    found = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+    return TypeError(f"expected a source, which has len() and batch(indices), columns or examples, got {found}. {hint}")
 
 
 def _refuse_splits(given: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import Where
 
 __all__ = [
+    "TABLES",
     "BringsOrder",
     "Codec",
     "CutsCleanly",
@@ -40,7 +41,11 @@ __all__ = [
     "defines",
     "known_bytes",
     "offers",
+    "reads_batches",
 ]
+
+TABLES = ("__array__", "__arrow_c_stream__", "with_format", "write_datasink")
+"""An attribute of what holds examples: arrays, frames and tables, datasets of Hugging Face and of Ray Data."""
 
 Offer = TypeVar("Offer")
 
@@ -123,6 +128,16 @@ class ReadsBatches(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...
     def batch(self, indices: Indices, /) -> Batch: ...
+
+
+def reads_batches(given: object) -> TypeGuard[ReadsBatches]:
+    """Whether an object is a source by itself. Tables are not: their ``batch`` is a column of that name, or takes the size of a batch.
+
+    Their classes are asked, because a source may pass on all attributes of a table.
+    """
+    if isinstance(given, type) or any(hasattr(type(given), name) for name in TABLES):
+        return False
+    return callable(getattr(given, "batch", None)) and hasattr(given, "__len__")
 
 
 class ReadsChecked(Protocol):

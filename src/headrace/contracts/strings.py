@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native, _optional
-from headrace._arguments import check_positions, whole
+from headrace._arguments import check_positions, check_vector, whole
 
 __all__ = ["Strings"]
 
@@ -52,8 +52,8 @@ class Strings(Sequence[Any]):
     shape: tuple[int, ...]
 
     def __init__(self, data: Any, offsets: Any, *, is_text: bool, shape: Sequence[int] | None = None) -> None:
-        data = _as_vector(data, np.uint8)
-        offsets = _as_vector(offsets, np.int64)
+        data = _read_only(check_vector(data, np.uint8))
+        offsets = _read_only(check_vector(offsets, np.int64))
         if len(offsets) == 0:
             raise ValueError("expected offsets, one more than there are values, found none")
         outside, bad = _native.check_strings(data, offsets, is_text)
@@ -114,7 +114,7 @@ class Strings(Sequence[Any]):
 
     @classmethod
     def from_arrow(cls, array: Any) -> Strings:
-        """A column from an Arrow array of text or bytes, or any object with ``__arrow_c_array__``.
+        """A column from an Arrow array of text or bytes, a series, or any object with ``__arrow_c_array__``.
 
         Shares memory with large strings and binaries; others get new offsets or are copied. Needs pyarrow.
 
@@ -123,10 +123,13 @@ class Strings(Sequence[Any]):
             ValueError: It has nulls, or text that is not UTF-8.
         """
         pa = _optional.require("pyarrow", extra="arrow")
+        if not isinstance(array, (pa.Array, pa.ChunkedArray)):  # Polars itself knows the type of a series without rows
+            array = array.to_arrow() if hasattr(array, "to_arrow") else pa.array(array)
         if isinstance(array, pa.ChunkedArray):
             parts = [cls.from_arrow(chunk) for chunk in array.chunks]
             return cls.concatenate(parts or [cls.from_arrow(pa.array([], array.type))])
-        array = array if isinstance(array, pa.Array) else pa.array(array)
+        if not isinstance(array, pa.Array):
+            raise TypeError(f"expected an Arrow array of text or bytes, found {type(array).__name__}: pass one column")
         array = array.storage if isinstance(array, pa.ExtensionArray) else array
         if array.null_count:
             raise ValueError(f"expected no nulls, found {array.null_count}: fill them first")
@@ -135,6 +138,8 @@ class Strings(Sequence[Any]):
             inner = cls.from_arrow(array.flatten())
             return inner.reshape(len(array), array.type.list_size, *inner.shape[1:])
         if types.is_dictionary(array.type):
+            if array.dictionary.null_count:  # which no row may use
+                return cls.from_arrow(array.dictionary_decode())
             return cls.from_arrow(array.dictionary).take(np.asarray(array.indices.cast(pa.int64())))
         kind = str(array.type)  # that of a list or struct may hold these words, too
         is_text = kind in ("string", "large_string", "string_view")
@@ -236,7 +241,7 @@ class Strings(Sequence[Any]):
             if rows.ndim == 1 and rows.dtype.kind in "iu":
                 return self.take(rows)
         picked = np.arange(self.size).reshape(self.shape)[index]
-        if not isinstance(picked, np.ndarray):
+        if not np.ndim(picked):  # also with an ellipsis, for which NumPy makes an array without axes
             return self.reshape(-1)._row(int(picked))
         taken = self.reshape(-1).take(np.ascontiguousarray(picked.reshape(-1)))
         return self.trust(taken.data, taken.offsets, self.is_text, picked.shape)
@@ -376,25 +381,20 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
-def _as_vector(given: Any, dtype: type[np.uint8 | np.int64]) -> npt.NDArray[Any]:
-    """A read-only view, contiguous and aligned."""
-    if isinstance(given, (bytes, bytearray, memoryview)):
-        given = np.frombuffer(given, dtype)
-    array = np.asarray(given)
-    if array.ndim != 1 or (array.dtype != dtype and (array.size or array.dtype.kind not in "iuf")):
-        raise ValueError(f"expected {np.dtype(dtype)} of one axis, found {array.dtype} of shape {array.shape}")
-    return _read_only(np.require(array, dtype, ["C", "A"]))
-
-
 def _flatten(values: Any) -> tuple[list[Any], tuple[int, ...]]:
     """Values end to end, and their shape."""
     if not isinstance(values, (list, np.ndarray)):
+        if isinstance(values, (str, bytes, bytearray)) or not hasattr(values, "__iter__"):
+            return [values], ()  # a text is one value, not its characters
         values = np.asarray(values) if hasattr(values, "__array__") else list(values)
     if isinstance(values, list):
         if not values or not isinstance(values[0], (list, tuple, np.ndarray, Strings)):
             return values, (len(values),)
         rows = [_flatten(row) for row in values]
-        if len({shape for _, shape in rows}) != 1:
-            raise ValueError("expected rows of one shape, found several")
+        shape = rows[0][1]
+        other = next((at for at, (_, found) in enumerate(rows) if found != shape), None)
+        if other is not None:
+            found = f"{rows[other][1]} at {other}: {values[other]!r:.60}"
+            raise ValueError(f"expected rows of one shape, {shape} as at 0, found {found}")
         return [value for row, _ in rows for value in row], (len(rows), *rows[0][1])
     return values.reshape(-1).tolist(), values.shape

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
-from headrace._arguments import check_offsets, check_positions
+from headrace._arguments import check_offsets, check_positions, check_row, refuse_rows
 from headrace._numbers import join_rows, place_values
 from headrace.contracts.strings import Strings
 
@@ -118,12 +117,13 @@ class Ragged(Sequence[Any]):
         """Join arrays (or lists) of equal inner shape. With dtype ``object``, rows of only text or only bytes become :class:`Strings`.
         SchemaMismatch if ``dtype`` does not hold a value (only floats may be rounded); or, without one, if none holds all values.
         """
+        rows = rows if isinstance(rows, (list, tuple)) else list(rows)  # an iterator gives them only once
         try:
             values, lengths = join_rows(rows, dtype)
-        except ValueError as error:
-            if type(error) is not ValueError:  # ours
-                raise
-            raise ValueError(f"rows must hold values of one shape (or be a Ragged of a Ragged): {error}") from error
+        except (TypeError, ValueError) as error:
+            if type(error) in (TypeError, ValueError):  # others are ours
+                refuse_rows(rows, error)
+            raise
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         return cls(without_objects(values), offsets)
@@ -148,11 +148,11 @@ class Ragged(Sequence[Any]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
-                raise ValueError(f"rows can be sliced with step 1 only, got {step}")
+                raise ValueError(f"rows can be sliced with step 1 only, got {step}: ragged.take(range(...)) has others")
             stop = max(start, stop)
             offsets = self.offsets[start : stop + 1]
             return Ragged(self.values[int(offsets[0]) : int(offsets[-1])], offsets - offsets[0])
-        row = operator.index(index)
+        row = index if type(index) is int else check_row(index)
         if row < 0:
             row += len(self)
         if not 0 <= row < len(self):
@@ -165,7 +165,7 @@ class Ragged(Sequence[Any]):
 
     def take(self, rows: npt.ArrayLike) -> Ragged:
         """The rows at these positions, copied. Negative ones count from the end; one outside is an IndexError, flags a TypeError."""
-        rows = check_positions(rows, len(self))
+        rows = check_positions(rows, len(self)).reshape(-1)
         held = np.asarray(self.offsets)
         starts = held[rows]
         lengths = held[rows + 1] - starts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from headrace._numbers import fill_masked
 from headrace._optional import JaxSettings, require
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import DataError, UnsupportedData, Where
 
@@ -51,7 +52,13 @@ class CudaStage:
 
     def copy(self, tensor: Any) -> Any:
         """Start copying a tensor to the GPU. Its allocator keeps the pinned memory until the copy is done."""
-        return tensor.pin_memory().to(self._device, non_blocking=True)
+        tensor = tensor.pin_memory() if tensor.is_cpu else tensor
+        return tensor.to(self._device, non_blocking=True)
+
+    def copy_now(self, tensor: Any) -> Any:
+        """Copy a tensor that no stream can be noted for, such as a sparse one. Its memory is of the default stream."""
+        with self._torch.cuda.stream(self._torch.cuda.default_stream(self._device)):
+            return tensor.to(self._device)
 
     def arrive(self, staged: Staged) -> Any:
         """The batch. What the consumer computes from now on waits for the copies on the GPU; nothing waits here."""
@@ -118,38 +125,46 @@ def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
     if device is None:
         return converter(to), None
     if to == "jax":
+        jax = require("jax", extra="jax")
         return _convert_all(
-            _to_jax(device), offsets=None, is_divided=not getattr(device, "is_fully_replicated", True)
+            _to_jax(device),
+            offsets=None,
+            own=jax.Array,
+            place=_jax_placer(jax, device),
+            is_divided=not getattr(device, "is_fully_replicated", True),
         ), None
     if to != "torch":
         raise ValueError(f"device={device!r} needs to='torch' or to='jax'")
     torch = require("torch", extra="torch")
     found = torch_device(torch, device)
     if found.type != "cuda":
-        convert = _to_torch()
-        return _convert_all(lambda array: _move(convert(array), torch, found), offsets=convert), None
+        return _convert_and_move(torch, lambda tensor: tensor.to(found)), None
     stage = CudaStage(torch, found)
     return _staging(torch, stage), stage.arrive
 
 
-def _move(value: Any, torch: Any, device: Any) -> Any:
-    return value.to(device) if isinstance(value, torch.Tensor) else value
+def _convert_and_move(torch: Any, move: Convert) -> Convert:
+    """A function that makes tensors of arrays, and moves them and those that are in the batch already."""
+    convert = _to_torch()
+
+    def convert_and_move(array: npt.NDArray[Any]) -> Any:
+        value = convert(array)
+        return move(value) if isinstance(value, torch.Tensor) else value
+
+    return _convert_all(convert_and_move, offsets=convert, own=torch.Tensor, place=move)
 
 
 def _staging(torch: Any, stage: CudaStage) -> Convert:
-    convert = _to_torch()
-
     def begin(batch: Any) -> Any:
         moved: list[Any] = []
 
-        def move(array: npt.NDArray[Any]) -> Any:
-            value = convert(array)
-            if isinstance(value, torch.Tensor):
-                value = stage.copy(value)
-                moved.append(value)
-            return value
+        def move(tensor: Any) -> Any:
+            if tensor.layout is not torch.strided:
+                return stage.copy_now(tensor)
+            moved.append(stage.copy(tensor))
+            return moved[-1]
 
-        return stage.begin(_convert_all(move, offsets=convert), moved, batch)
+        return stage.begin(_convert_and_move(torch, move), moved, batch)
 
     return begin
 
@@ -157,8 +172,8 @@ def _staging(torch: Any, stage: CudaStage) -> Convert:
 def converter(to: To) -> Convert | None:
     """A function that converts a batch of NumPy arrays to one of ``to``; ``None`` for NumPy itself.
 
-    It converts the arrays inside dicts, lists and tuples. Values without an equivalent stay unchanged: text and bytes
-    (:class:`~headrace.Strings`), dates, records, scipy's sparse arrays. Masked floats become NaN, other masked values are refused, and
+    It converts the arrays inside dicts, lists and tuples; other mappings become dicts. Values without an equivalent stay unchanged: text
+    and bytes (:class:`~headrace.Strings`), dates, records, scipy's sparse arrays. So do arrays that a function made with another library. Masked floats become NaN, other masked values are refused, and
     so are numbers of ``ml_dtypes`` that the library lacks.
 
     - **torch**: ``torch.from_numpy``, no copy: the tensor holds the batch's memory. (Read-only, byte-swapped, reversed or
@@ -183,23 +198,39 @@ def converter(to: To) -> Convert | None:
     raise ValueError(f"to must be 'numpy', 'torch' or 'jax', got {to!r}")
 
 
-def _convert_all(convert: Convert, *, offsets: Convert | None, is_divided: bool = False) -> Convert:
-    """A function that applies ``convert`` to every array in a value, and ``offsets`` to the offsets of a :class:`Ragged`.
+def _convert_all(
+    convert: Convert,
+    *,
+    offsets: Convert | None,
+    own: type[Any] | tuple[()] = (),
+    place: Convert = lambda array: array,
+    is_divided: bool = False,
+) -> Convert:
+    """A function that converts every array in a value.
 
-    With ``is_divided``, arrays are divided among devices. A ``Ragged`` is refused: its values would be divided anywhere in its rows.
+    Args:
+        convert: Of an array of NumPy.
+        offsets: Converts the offsets of a :class:`Ragged`.
+        own: The type of the library's own arrays, which ``map_batch`` may have made.
+        place: Brings one to the device.
+        is_divided: Arrays are divided among devices. A ``Ragged`` is refused: its values would be divided anywhere in its rows.
     """
 
     def go(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return convert(value if type(value) is np.ndarray else fill_masked(value))
-        if isinstance(value, dict):
-            return {name: go_named(name, item) for name, item in value.items()}
         if isinstance(value, (list, tuple)):
             return type(value)(map(go, value)) if not hasattr(value, "_fields") else type(value)(*map(go, value))
         if isinstance(value, Ragged):
             if is_divided and _is_number(value.dtype):
                 raise _no_equal_rows(value)
-            return Ragged.trust(go(value.values), offsets(value.offsets) if offsets else value.offsets)
+            is_array = isinstance(value.offsets, np.ndarray)
+            return Ragged.trust(go(value.values), offsets(value.offsets) if offsets and is_array else value.offsets)
+        if isinstance(value, own):
+            return place(value)
+        # Other mappings are such as the encodings of tokenizers. Asking takes longest, and columns of text are in many batches.
+        if isinstance(value, dict) or (type(value) is not Strings and isinstance(value, Mapping)):
+            return {name: go_named(name, item) for name, item in value.items()}
         return value
 
     def go_named(name: Any, value: Any) -> Any:
@@ -258,6 +289,23 @@ def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
             raise _no_division(array, error) from error
 
     return convert
+
+
+def _jax_placer(jax: Any, device: Any) -> Convert:
+    """A function that puts JAX's own arrays on a device or a sharding."""
+    put = jax_putter(jax, device)
+
+    def place(array: Any) -> Any:
+        if not array.is_fully_addressable:  # it is divided among processes already
+            return array
+        try:
+            return put(array)
+        except ValueError as error:
+            if not isinstance(device, jax.sharding.Sharding):
+                raise
+            raise _no_division(array, error) from error
+
+    return place
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:

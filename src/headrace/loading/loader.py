@@ -18,6 +18,7 @@ from headrace.contracts.protocols import (
     Streams,
     defines,
     offers,
+    reads_batches,
 )
 from headrace.contracts.random_keys import HasRandomStreams, ReadsWithKeys
 from headrace.contracts.records import Shard
@@ -72,7 +73,7 @@ class Loader(Iterable[Batch_co]):
         drop_last: Drop an incomplete round of ``world * batch_size``, so all batches have the same size.
         map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls,
             nor fill arrays that it returned before: batches wait to be used.
-        threads: Number of threads that make batches while the consumer works; a consumer that would wait helps. By
+        threads: The most threads that make batches while the consumer works; a consumer that would wait helps. By
             default one fewer than the number of cores (1 to 16), or none while tests show that threads do not pay. 0:
             every batch is made on request.
         workers: Number of processes that make batches, instead of threads: for functions in pure Python (``source.map``,
@@ -82,7 +83,8 @@ class Loader(Iterable[Batch_co]):
         prefetch: How far ahead each thread or worker works, in jobs of up to about a millisecond (3 ms in workers; one
             batch, or several small ones). 0 is the same as ``threads=0``; with workers it counts as 1.
         to: ``"numpy"`` arrays, ``"torch"`` tensors (no copy) or ``"jax"`` arrays.
-        device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``). Copies start
+        device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``), also of those that
+            ``map_batch`` made with the library of ``to``. Copies start
             before the batch is requested; with torch, GPU copies come from pinned memory, on a separate stream.
 
     Raises:
@@ -203,7 +205,7 @@ class Loader(Iterable[Batch_co]):
     def __iter__(self) -> Iterator[Batch_co]:
         """The batches from the current position to the end of the epochs.
 
-        Several iterators may run at once, independently; the loader's state is that of the newest.
+        Several iterators may run at once, independently; the loader's state is that of the newest. Each is for one thread at a time.
         """
         old = self._progress
         self._progress = LoaderPosition(self._normal(old.cursor), finished=old.finished)
@@ -360,9 +362,7 @@ def idle_bytes(memory: int | None) -> int:
 
 def _as_source(given: Any) -> ReadsBatches:
     """The source, or one of what is accepted as one."""
-    if callable(getattr(given, "batch", None)) and hasattr(given, "__len__"):
-        return given  # type: ignore[no-any-return]
-    return _hooks.as_source(given)  # type: ignore[no-any-return]
+    return given if reads_batches(given) else _hooks.as_source(given)
 
 
 def _is_random(source: object) -> bool:

@@ -13,7 +13,16 @@ import numpy.typing as npt
 
 from headrace import _hooks
 from headrace._arguments import check_integers
-from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, Locates, ReadsBatches, defines, offers
+from headrace.contracts.protocols import (
+    CutsCleanly,
+    Fingerprinted,
+    HasSchema,
+    Locates,
+    ReadsBatches,
+    defines,
+    offers,
+    reads_batches,
+)
 from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, join, take_rows
@@ -257,10 +266,8 @@ def _pairs(sources: Any) -> list[tuple[ReadsBatches, Weight]]:
 
 
 def _as_source(given: Any, wanted: str) -> ReadsBatches:
-    if hasattr(given, "batch") and hasattr(given, "__len__"):
-        return given  # type: ignore[no-any-return]
     try:
-        return _hooks.as_source(given)  # type: ignore[no-any-return]
+        return given if reads_batches(given) else _hooks.as_source(given)
     except TypeError as error:
         raise TypeError(f"{wanted}, got {given!r:.80}, which is no source: headrace.open gives one") from error
 

@@ -16,7 +16,7 @@ from headrace.codecs.infer import RawCodec, infer_payloads, infer_schema
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
-from headrace.contracts.protocols import SourceLike
+from headrace.contracts.protocols import TABLES, SourceLike
 from headrace.contracts.records import ReadsFirst, Records, Table, TakesColumns, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
@@ -123,10 +123,6 @@ def open(
             raise TypeError(f"of {type(path).__name__}, which is no file, open takes columns= and split= only")
         return _open_in_memory(path, columns, split)
     return open_files(path) if split is None else _open_split(path, split, open_files)
-
-
-TABLES = ("__array__", "__arrow_c_stream__", "with_format", "write_datasink")
-"""An attribute of what holds examples: arrays, frames and tables, datasets of Hugging Face and of Ray Data."""
 
 
 def is_path(given: Any) -> TypeGuard[Paths]:

@@ -60,6 +60,22 @@ def test_arrays(source):
         source["int8"].__array__(copy=False)
 
 
+def test_isin_takes_any_iterable_but_no_single_value():
+    source = hr.ColumnSource({"label": np.arange(4), "share": np.arange(4) / 2, "name": ["a", "b", "ab", "c"]})
+    for wanted in ([1, 2], (1, 2), {1, 2}, range(1, 3), {1: "x", 2: "y"}, np.array([1, 2]), source["label"][1:3]):
+        assert source["label"].isin(wanted).tolist() == [False, True, True, False]
+    numbers = {1: 0.5, 2: 1.0}
+    for wanted in (numbers.keys(), iter(numbers), map(int, numbers), (number for number in numbers)):
+        assert source["label"].isin(wanted).tolist() == [False, True, True, False]
+    assert source["share"].isin(numbers.values()).tolist() == [False, True, True, False]
+    for names in ({"b": 1, "ab": 2}.keys(), iter(["b", "ab"]), hr.Strings.from_values(["b", "ab"])):
+        assert source["name"].isin(names).tolist() == [False, True, True, False]
+    for single in (None, 1, "ab", b"ab"):
+        for name in source.schema:
+            with pytest.raises(TypeError, match="isin takes several values, such as"):
+                source[name].isin(single)
+
+
 def test_comparisons_are_masks():
     source = hr.ColumnSource({"label": np.array([3, 1, 3]), "name": ["a", "b", "ä"], "raw": [b"x", b"y", b"x"]})
     column = source["label"]

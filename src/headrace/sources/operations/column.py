@@ -116,11 +116,19 @@ class FeatureColumn(Sequence[Any]):
         return self._source.batch(indices)[self.name]
 
     def isin(self, values: Any) -> npt.NDArray[np.bool_]:
-        """For each value, whether it is one of ``values``."""
+        """For each value, whether it is one of ``values``: an array or any iterable; the keys of a dict.
+
+        Raises:
+            TypeError: It is a single value.
+        """
+        if isinstance(values, (str, bytes, bytearray)) or not hasattr(values, "__iter__"):
+            raise TypeError(f"isin takes several values, such as [{values!r:.60}], got {values!r:.60}")
         found = np.asarray(self)
-        wanted = list(values) if isinstance(values, (set, frozenset, FeatureColumn)) else values
+        is_array = isinstance(values, (list, tuple)) or hasattr(type(values), "__array__")
+        # NumPy would take other iterables for one object, which equals nothing.
+        wanted = values if is_array and not isinstance(values, FeatureColumn) else list(values)
         if self.feature.is_text and self.ndim == 1:
-            texts = set(wanted.tolist() if isinstance(wanted, np.ndarray) else wanted)
+            texts = set(wanted.reshape(-1).tolist() if isinstance(wanted, np.ndarray) else wanted)
             return np.fromiter((value in texts for value in found), np.bool_, len(found))
         return np.isin(found, _exact(wanted, found.dtype) if found.dtype.kind in "iuf" else wanted)
 
