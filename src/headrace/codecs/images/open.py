@@ -135,9 +135,15 @@ class _TurboJpeg:
         known = colour_space in JPEG_CHANNELS or colour_space in CMYK
         return cls(image, height, width, colour_space) if known else None
 
+    def _decoded(self, colour_space: str, buffer: Pixels | None = None) -> Pixels:
+        tiff.check_scans(self.image)  # libjpeg-turbo sets no limit
+        # strict is simplejpeg's default: libjpeg's warnings (such as a truncated image) are errors.
+        decoded: Pixels = _turbo().decode_jpeg(self.image, colour_space, buffer=buffer)
+        return decoded
+
     def _cmyk_as_rgb(self) -> Pixels:
         """As Pillow converts it. Pillow alone would not notice a truncated image: it ignores libjpeg's warnings."""
-        inks = ~_turbo().decode_jpeg(self.image, "CMYK")  # stored inverted, as Adobe does
+        inks = ~self._decoded("CMYK")  # stored inverted, as Adobe does
         found = _pillow().frombytes("CMYK", (inks.shape[1], inks.shape[0]), inks.tobytes())
         return np.asarray(found.convert("RGB"))
 
@@ -148,13 +154,12 @@ class _TurboJpeg:
         colour_space = COLOUR_SPACES.get(out.shape[2])
         if colour_space is None or out.dtype != np.uint8:
             # For grey, libjpeg returns the stored luma, which is more exact than converting to colour and back.
-            natural = _turbo().decode_jpeg(self.image, COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
+            natural = self._decoded(COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
             out[...] = convert_pixels(natural, out.shape[2], str(out.dtype))
             return
         if out.shape[2] == self.channels and engines().jpeg.is_own and _native.decode_jpeg_into(self.image, out):
             return
-        # strict is simplejpeg's default: libjpeg's warnings (such as a truncated image) are errors.
-        decoded = _turbo().decode_jpeg(self.image, colour_space, buffer=out)
+        decoded = self._decoded(colour_space, buffer=out)
         if decoded.shape != out.shape:
             raise ValueError(f"pixels of shape {decoded.shape} and a header that says {out.shape}")
 
@@ -228,6 +233,7 @@ class _PillowImage:
         if self.kind == "png":
             return self._png_pixels()
         if self.kind == "jpeg":
+            tiff.check_scans(self.image)
             _check_jpeg(self.image)
         elif self.kind == "tiff":
             tiff.check_parts(self.opened.tag_v2, self.image)
