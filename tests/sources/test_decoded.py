@@ -280,7 +280,7 @@ def test_columns_of_bytes_in_tables(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = {"bytes": IMAGES[:20], "path": ["x"] * 20}
     nested = arrow.array([dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)])
-    columns = {"plain": IMAGES[:20], "image": nested, "other": [b"x"] * 20, "late": [*IMAGES[:15], *[b"x"] * 5]}
+    columns = {"plain": IMAGES[:20], "image": nested, "other": [b"x"] * 20, "late": [*IMAGES[:8], *[b"x"] * 12]}
     parquet.write_table(arrow.table(columns), tmp_path / "x.parquet")
     source = hr.open(tmp_path / "x.parquet")
     assert source.schema["plain"] == source.schema["image/bytes"] == JPEG
@@ -356,4 +356,23 @@ def test_each_feature_may_have_options_of_its_own(tmp_path, name):
     assert np.unique(batch["mask"]).tolist() == [0, 2]
     np.testing.assert_array_equal(batch["image"][..., :1] == batch["image"].max(), batch["mask"] == 2)
     np.testing.assert_array_equal(source.select("mask").batch(range(N))["mask"], source.batch(range(N))["mask"])
-    pickle.loads(pickle.dumps(source))[0]  # noqa: S301 - made here
+    pickle.loads(pickle.dumps(source))[0]
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.tfrecord.gz", "x.array_record", "x.recordio", "x.parquet"])
+def test_an_odd_value_among_images_is_damage_and_no_reason_to_leave_the_options_out(tmp_path, name):
+    path = tmp_path / name
+    hr.write(path, examples([*IMAGES[:3], b"", *IMAGES[4:]]))
+    source = hr.open(path, decode=hr.ImageOptions(resize=(8, 8)))
+    assert source.schema["image"].shape == (8, 8, 3)
+    assert source[2]["image"].shape == (8, 8, 3)
+    with pytest.raises(hr.errors.CorruptRecord, match="an empty file or value.*record 3"):
+        source[3]
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.recordio", "x.parquet"])
+def test_bytes_of_which_only_half_are_images_stay_bytes(tmp_path, name):
+    hr.write(tmp_path / name, examples([IMAGES[0], b"%PDF\xff"] * 5))
+    assert hr.open(tmp_path / name).schema["image"] == hr.Feature("bytes")
+    hr.write(tmp_path / f"more.{name}", examples([IMAGES[0], b"%PDF\xff"] * 5 + [IMAGES[1]]))
+    assert hr.open(tmp_path / f"more.{name}").schema["image"].encoding == "jpeg"

@@ -14,7 +14,7 @@ import numpy as np
 from headrace.codecs.images.decode import ImageDecoder
 from headrace.codecs.images.views import decoder_of, feature_of_views, given_feature
 from headrace.contracts.feature import IMAGE_AXES, Feature
-from headrace.contracts.images import ImageOptions, RandomResizedCrop, encoding_of_all
+from headrace.contracts.images import ImageOptions, RandomResizedCrop, encoding_of_most
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
@@ -37,7 +37,7 @@ from headrace.sources.stacking import row, stack
 from headrace.sources.tables import TableNode
 from headrace.sources.views import keep_features
 
-__all__ = ["Decoding", "DecodedNode", "check_decoding", "decode_images", "decodings_of", "images_in", "stored_schema"]
+__all__ = ["DecodedNode", "Decoding", "check_decoding", "decode_images", "decodings_of", "images_in", "stored_schema"]
 
 Decoding = bool | ImageOptions | Mapping[str, ImageOptions]
 """What :func:`headrace.open` takes as ``decode``."""
@@ -129,14 +129,14 @@ def decodings_of(node: Node) -> tuple[str, ...]:
 
 
 def _find_images(node: TableNode) -> dict[str, Feature]:
-    """The columns of bytes of a table whose first values are all images. A table itself only says that they are bytes."""
+    """The columns of bytes of a table most of whose first values are images. A table itself only says that they are bytes."""
     names = [name for name, feature in node.schema.items() if feature.dtype == "bytes" and feature.encoding is None]
     if not names:
         return {}
     sample = _first(TableNode(node.records, tuple(names)).examples(TABLE_SAMPLE), TABLE_SAMPLE)
     found = {}
     for name in names:
-        encoding = encoding_of_all(image for example in sample for image in images_in(example[name]))
+        encoding = encoding_of_most(image for example in sample for image in images_in(example[name]))
         if encoding is not None:
             found[name] = replace(node.schema[name], encoding=encoding)
     return found
