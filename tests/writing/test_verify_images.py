@@ -48,6 +48,13 @@ def test_a_folder_of_images(tmp_path):
     assert report.bytes == sum(file.stat().st_size for file in tmp_path.rglob("*.jpg"))
     assert [fault.where.path for fault in hr.verify(tmp_path, images=True).faults] == [str(tmp_path / "dog" / "1.jpg")]
     (tmp_path / "cat" / "0.jpg").write_bytes(b"<html>not found</html>")
+    (tmp_path / "cat" / "1.jpg").write_bytes(b"")
+    report = hr.verify(tmp_path, images=True)
+    assert [fault.where.path for fault in report.faults] == [
+        str(tmp_path / name) for name in ("cat/0.jpg", "cat/1.jpg", "dog/1.jpg")
+    ]
+    assert (report.files, report.records, report.images) == (6, 3, 4)  # each is counted once
+    (tmp_path / "cat" / "1.jpg").write_bytes(jpeg())
     assert [fault.where.path for fault in hr.verify(tmp_path).faults] == [str(tmp_path / "cat" / "0.jpg")]
 
 

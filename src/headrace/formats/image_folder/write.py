@@ -191,8 +191,7 @@ def _check_name(name: str, record: int, feature: str) -> str:
     """
     parts = name.split("/")
     bad = "\\" in name or "\0" in name or not all(map(is_visible, parts))
-    folders = parts if feature == LABEL else parts[:-1]
-    if bad or any(map(is_image_name, folders)) or (feature == LABEL and len(parts) > 1):
+    if bad or (feature == LABEL and len(parts) > 1):
         raise UnsupportedData(
             Where(record=record, feature=feature),
             expected="a name of a visible file inside the folder" if feature == NAME else "a name for a visible folder",
