@@ -97,7 +97,7 @@ def open(
     word(codec, "codec")
     names(columns, "columns")
     names(image_columns, "image_columns")
-    decode = check_decoding(decode)
+    decode = decode if decode is True else check_decoding(decode)
     given = None if schema is None else Schema(schema)
     stored = None if given is None else stored_schema(given)
 

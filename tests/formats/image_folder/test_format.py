@@ -197,6 +197,22 @@ def test_files_are_numbered_where_they_have_no_names(tmp_path, monkeypatch):
         assert source[1]["image"] == images[11]
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        [*(f"img{i}" for i in range(5)), *(f"{i:08d}" for i in range(3))],
+        [f"{i:08d}" for i in reversed(range(8))],
+    ],
+)
+def test_names_that_are_numbers_are_kept(tmp_path, monkeypatch, names):
+    """The last unit looks as if its files had been numbered because they have no names."""
+    hr.write(tmp_path / "x.tfrecord", [{"image": jpeg(seed=i), "name": name} for i, name in enumerate(names)])
+    monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 5)
+    hr.convert(tmp_path / "x.tfrecord", tmp_path / "many", format="image_folder")
+    source = hr.open(tmp_path / "many", decode=False)
+    assert {e["name"]: e["image"] for e in source} == {f"{name}.jpg": jpeg(seed=i) for i, name in enumerate(names)}
+
+
 def test_pixels_and_text_are_not_an_image(tmp_path):
     pixels = {"image": np.zeros((2, 4, 4, 3), np.uint8), "label": np.arange(2)}
     with pytest.raises(hr.UnsupportedData, match="encoding='png'"):

@@ -113,7 +113,7 @@ class ImageEncoder:
         """Encode one image. Encoded bytes are returned unchanged.
 
         Raises:
-            SchemaMismatch: The image has another shape or dtype.
+            SchemaMismatch: The image has another shape or dtype, or one that the encoding cannot hold.
         """
         if isinstance(pixels, bytes):
             return pixels
@@ -126,7 +126,15 @@ class ImageEncoder:
                 expected=f"pixels of {self.feature.dtype} with shape {wanted} for {self.kind}",
                 found=f"{image.dtype} with shape {image.shape}",
             )
-        return _jpeg(image) if self.kind == "jpeg" else _by_pillow(image, self.kind)
+        try:
+            return _jpeg(image) if self.kind == "jpeg" else _by_pillow(image, self.kind)
+        except (ValueError, OSError) as error:  # too long a side for the encoding, or no pixel
+            raise SchemaMismatch(
+                Where(record=record, feature=self.name),
+                expected=f"pixels that {self.kind} can hold",
+                found=f"{image.dtype} with shape {image.shape}: {error}",
+                hint="source.map can crop or resize images. JPEG holds up to 65,500 pixels a side, WebP 16,383.",
+            ) from error
 
 
 def _jpeg(pixels: Pixels) -> bytes:
