@@ -261,3 +261,23 @@ def test_parts_that_overlap_are_damage():
     image = image[:sizes] + struct.pack("<4I", *[len(image)] * 4) + image[sizes + 16 :]
     with pytest.raises(hr.CorruptRecord, match="parts that overlap"):
         decode(image)
+
+
+@pytest.mark.parametrize(
+    ("tags", "order"),
+    [
+        ({258: 32, 262: 1}, ">"),
+        ({258: 16, 262: 0}, ">"),
+        ({258: [16, 16], 262: 1, 277: 2, 338: 2}, "<"),
+        ({258: [8, 8], 262: 1, 277: 2, 284: 2, 338: 2}, "<"),
+    ],
+)
+def test_whole_images_that_pillow_does_not_read_are_no_damage(tags, order):
+    samples, planes = tags.get(277, 1), 2 if 284 in tags else 1
+    size = 4 * 5 * samples * np.max(tags[258]) // 8 // planes
+    whole = tiff(4, 5, [bytes(size)] * planes, {259: RAW, 278: 4, **tags}, order=order)
+    with pytest.raises(hr.UnsupportedData, match="a TIFF of"):
+        decode(whole)
+    if planes == 1:  # their one part lies before the directory
+        with pytest.raises(hr.CorruptRecord):
+            decode(whole[:-6])

@@ -95,6 +95,8 @@ def _by_pillow(image: bytes, kind: str) -> ImageHeader:
     except Exception as error:
         if kind == "png" and type(error).__name__ not in BOMBS:
             check_png(image)  # It names the fault, for which Pillow has few words.
+        if kind == "tiff" and type(error).__name__ == "UnidentifiedImageError":
+            tiff.refuse_unknown(image)
         raise
 
 
@@ -239,7 +241,16 @@ class _PillowImage:
             tiff.check_parts(self.opened.tag_v2, self.image)
         if self.kind in ("bmp", "webp") and _claimed_bytes(self.image, self.kind) > len(self.image):
             raise ValueError(f"the header says {_claimed_bytes(self.image, self.kind)} bytes")
-        return tiff.deep_pixels(_pillow(), self.image) if self.is_deep_tiff else self._converted()
+        if self.is_deep_tiff:
+            return tiff.deep_pixels(_pillow(), self.image)
+        try:
+            return self._converted()
+        except ValueError as error:
+            if self.kind == "tiff" and "raw mode" in str(error):  # Pillow's words for samples that it cannot unpack
+                raise NotImplementedError(
+                    f"a TIFF of samples in an order that Pillow does not read: {error}"
+                ) from error
+            raise
 
     def _png_pixels(self) -> Pixels:
         if self.is_deep_png:
@@ -322,8 +333,14 @@ def surely_upright(image: bytes) -> bool:
 
 
 def orientation_of(opened: Any) -> int:
-    """The orientation, 1 to 8, that an image has in Pillow. Pillow applies that of a TIFF itself, so it counts as 1."""
-    found = opened.getexif().get(ORIENTATION, 1)
+    """The orientation, 1 to 8, that an image has in Pillow. Pillow applies that of a TIFF itself, so it counts as 1.
+
+    One that cannot be read is none: notes beside the pixels do not make an image a damaged one.
+    """
+    try:
+        found = opened.getexif().get(ORIENTATION, 1)
+    except Exception:  # noqa: BLE001 - Pillow raises errors of any class
+        return 1
     return found if found in range(2, 9) and opened.format != "TIFF" else 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import struct
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 from headrace import _native
 from headrace.codecs.images.encode import Pixels
 
-__all__ = ["check_parts", "check_scans", "deep_pixels", "has_deep_colours", "is_inverted"]
+__all__ = ["check_parts", "check_scans", "deep_pixels", "has_deep_colours", "is_inverted", "refuse_unknown"]
 
 
 WIDTH, LENGTH, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, ROWS_PER_STRIP = 256, 257, 258, 259, 262, 277, 278
@@ -26,6 +27,7 @@ PLANES, TILE_WIDTH, TILE_LENGTH, SAMPLE_FORMAT, JPEG_TABLES, SUBSAMPLING = 284, 
 STRIPS, TILES = (273, 279), (324, 325)
 """The tags of the offsets of strips or tiles, and of their sizes."""
 JPEG, JPEG_END, WHITE_IS_ZERO, YCBCR, SEPARATE, SIGNED = 7, b"\xff\xd9", 0, 6, 2, 2
+ENTRY_BYTES, WHOLE = 12, {3: "H", 4: "I"}
 BYTE_BITS = 8
 BLOCK = 16
 """Rows and columns of the largest blocks that a JPEG consists of."""
@@ -86,6 +88,41 @@ def _raw_mode(opened: Any) -> str:
 def is_inverted(opened: Any) -> bool:
     """Whether 0 is white in 16-bit grey. Pillow inverts 8-bit grey itself."""
     return opened.tag_v2.get(PHOTOMETRIC) == WHITE_IS_ZERO and _raw_mode(opened) in ("I;16", "I;16N")
+
+
+def refuse_unknown(image: bytes) -> None:
+    """Tell a TIFF of a kind that Pillow does not know from a damaged one: its first directory and all of its parts are there.
+
+    Raises:
+        NotImplementedError: It is whole.
+    """
+    order = "<" if image.startswith(b"II") else ">"
+    try:
+        (at,) = struct.unpack_from(f"{order}I", image, len(b"II*\0"))
+        (count,) = struct.unpack_from(f"{order}H", image, at)
+        entries = range(at + 2, at + 2 + ENTRY_BYTES * count, ENTRY_BYTES)
+        tags = {struct.unpack_from(f"{order}H", image, entry)[0]: _numbers(image, entry, order) for entry in entries}
+    except struct.error:
+        return
+    places = [(tags.get(offsets, ()), tags.get(sizes, ())) for offsets, sizes in (STRIPS, TILES)]
+    ends = [offset + size for offsets, sizes in places for offset, size in zip(offsets, sizes, strict=False)]
+    if ends and max(ends) <= len(image):
+        bits, (samples,), (photometric,) = tags.get(BITS, (1,)), tags.get(SAMPLES, (1,)), tags.get(PHOTOMETRIC, (-1,))
+        raise NotImplementedError(
+            f"a TIFF of {samples} samples of {max(bits)} bits in this order of bytes, of photometric interpretation {photometric}"
+        )
+
+
+def _numbers(image: bytes, entry: int, order: str) -> tuple[int, ...]:
+    """The values of an entry of a directory, if they are whole numbers."""
+    kind, count, _ = struct.unpack_from(f"{order}HII", image, entry + 2)
+    if kind not in WHOLE or not count:
+        return ()
+    shape = f"{order}{count}{WHOLE[kind]}"
+    is_inside = struct.calcsize(shape) <= len(b"####")
+    return struct.unpack_from(
+        shape, image, entry + 8 if is_inside else struct.unpack_from(f"{order}I", image, entry + 8)[0]
+    )
 
 
 def check_parts(tags: Any, image: bytes) -> None:
