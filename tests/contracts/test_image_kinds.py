@@ -12,7 +12,7 @@ from headrace.contracts.images import (
     RandomResizedCrop,
     encoding_by_counts,
     encoding_of,
-    encoding_of_all,
+    encoding_of_most,
     is_image_name,
 )
 
@@ -33,17 +33,20 @@ def test_bytes_that_are_not_images(image):
 
 def test_all_of_some():
     jpeg, png = golden("grey.jpg"), golden("palette.png")
-    assert encoding_of_all([jpeg, jpeg]) == "jpeg"
-    assert encoding_of_all([jpeg, memoryview(png)]) == "image"
-    assert encoding_of_all([jpeg, b"text"]) is None
-    assert encoding_of_all([]) is None
+    assert encoding_of_most([jpeg, jpeg]) == "jpeg"
+    assert encoding_of_most([jpeg, memoryview(png)]) == "image"
+    assert encoding_of_most([jpeg, b"text"]) is None
+    assert encoding_of_most([b"", jpeg, jpeg]) == "jpeg"
+    assert encoding_of_most([b"", jpeg, jpeg, b"text"]) is None
+    assert encoding_of_most([]) is None
 
 
 def test_the_same_from_counts():
     assert len(ENCODINGS) == 6
     assert encoding_by_counts(3, (0, 0, 3, 0, 0, 0, 0)) == "png"
     assert encoding_by_counts(3, (0, 1, 2, 0, 0, 0, 0)) == "image"
-    assert encoding_by_counts(4, (1, 1, 2, 0, 0, 0, 0)) is None
+    assert encoding_by_counts(4, (1, 1, 2, 0, 0, 0, 0)) == "image"
+    assert encoding_by_counts(4, (2, 0, 2, 0, 0, 0, 0)) is None
     assert encoding_by_counts(0, (0,) * 7) is None
 
 

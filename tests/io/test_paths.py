@@ -1,5 +1,6 @@
 """Every way to name files."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -241,3 +242,10 @@ def test_an_unreadable_folder_is_not_reported_as_missing(tmp_path):
     (tmp_path / "round").symlink_to(tmp_path / "round")  # a folder without permission would not stop root
     with pytest.raises(OSError, match="symbolic links"):
         expand(str(tmp_path / "round" / "x.tfrecord"))
+
+
+def test_a_shard_that_is_a_link_to_nowhere_is_expanded_like_others(tmp_path):
+    """Reading it fails; the folder must not look whole without it."""
+    (tmp_path / "a.tfrecord").write_bytes(b"")
+    os.symlink("/not/fetched", tmp_path / "b.tfrecord")
+    assert expand(tmp_path) == [str(tmp_path / "a.tfrecord"), str(tmp_path / "b.tfrecord")]

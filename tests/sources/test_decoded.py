@@ -280,7 +280,7 @@ def test_columns_of_bytes_in_tables(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = {"bytes": IMAGES[:20], "path": ["x"] * 20}
     nested = arrow.array([dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)])
-    columns = {"plain": IMAGES[:20], "image": nested, "other": [b"x"] * 20, "late": [*IMAGES[:15], *[b"x"] * 5]}
+    columns = {"plain": IMAGES[:20], "image": nested, "other": [b"x"] * 20, "late": [*IMAGES[:8], *[b"x"] * 12]}
     parquet.write_table(arrow.table(columns), tmp_path / "x.parquet")
     source = hr.open(tmp_path / "x.parquet")
     assert source.schema["plain"] == source.schema["image/bytes"] == JPEG
@@ -302,3 +302,77 @@ def test_the_schema_is_inferred_despite_damage(tmp_path):
     assert source[1]["label"] == 1
     with pytest.raises(hr.CorruptRecord):
         list(source)
+
+
+@pytest.mark.parametrize("decode", [hr.ImageOptions, [hr.ImageOptions()], {"image": "small"}, "false", 0, None])
+def test_a_decode_argument_that_says_nothing_about_images_is_refused(source, tmp_path, decode):
+    with pytest.raises(TypeError, match=r"decode must be True, False, an ImageOptions"):
+        hr.open(tmp_path / "x.tfrecord", decode=decode)
+
+
+def test_a_crop_that_is_no_option_is_refused_with_the_call_that_is_meant(source, tmp_path):
+    with pytest.raises(TypeError, match=r"decode=ImageOptions\(crop=RandomResizedCrop\(size=\(8, 8\)"):
+        hr.open(tmp_path / "x.tfrecord", decode=hr.RandomResizedCrop(8))
+
+
+def test_flags_of_numpy_are_flags(source, tmp_path):
+    assert hr.open(tmp_path / "x.tfrecord", decode=np.bool_(False)).schema["image"] == STORED
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.parquet", "x.npz", "x.csv"])
+def test_options_for_what_holds_no_image_are_refused(tmp_path, name):
+    hr.write(tmp_path / name, [{"x": 1.5, "y": 2}] * 3)
+    with pytest.raises(hr.errors.UnsupportedData, match=r"none in the features \['x', 'y'\]"):
+        hr.open(tmp_path / name, decode=hr.ImageOptions(flip=True))
+    with pytest.raises(hr.errors.UnsupportedData, match="found Feature.*feature 'x'"):
+        hr.open(tmp_path / name, decode={"x": hr.ImageOptions(flip=True)})
+    with pytest.raises(hr.errors.NoSuchFeature, match="image"):
+        hr.open(tmp_path / name, decode={"image": hr.ImageOptions(flip=True)})
+    assert len(hr.open(tmp_path / name, decode={})) == 3
+
+
+def test_options_for_a_file_without_examples_are_accepted(tmp_path):
+    hr.write(tmp_path / "x.tfrecord", [])
+    assert len(hr.open(tmp_path / "x.tfrecord", decode=hr.ImageOptions(flip=True))) == 0
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.parquet"])
+def test_each_feature_may_have_options_of_its_own(tmp_path, name):
+    """Both take the same random numbers, so a mask stays aligned, and its classes are not mixed."""
+    classes = [np.where(noise(20, 30, 1, seed=seed) > 127, 2, 0).astype(np.uint8) for seed in range(N)]
+    shapes = [made(np.repeat(each, 3, axis=2)) for each in classes]
+    hr.write(tmp_path / name, [{"image": shape, "mask": shape, "other": shape} for shape in shapes])
+    crop = {"crop": hr.RandomResizedCrop(16), "interpolation": "nearest"}
+    source = hr.open(
+        tmp_path / name,
+        decode={
+            "image": hr.ImageOptions(**crop, flip=True, dtype="float32", mean=0.5, std=0.5),
+            "mask": hr.ImageOptions(**crop, flip=True, channels=1),
+        },
+    )
+    assert source.schema["mask"] == hr.Feature("uint8", (16, 16, 1), encoding="png")
+    assert source.schema["other"] == hr.Feature("uint8", (20, 30, 3), encoding="png")
+    batch = next(iter(hr.Loader(source, N, shuffle=True, seed=3)))
+    assert np.unique(batch["mask"]).tolist() == [0, 2]
+    np.testing.assert_array_equal(batch["image"][..., :1] == batch["image"].max(), batch["mask"] == 2)
+    np.testing.assert_array_equal(source.select("mask").batch(range(N))["mask"], source.batch(range(N))["mask"])
+    pickle.loads(pickle.dumps(source))[0]
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.tfrecord.gz", "x.array_record", "x.recordio", "x.parquet"])
+def test_an_odd_value_among_images_is_damage_and_no_reason_to_leave_the_options_out(tmp_path, name):
+    path = tmp_path / name
+    hr.write(path, examples([*IMAGES[:3], b"", *IMAGES[4:]]))
+    source = hr.open(path, decode=hr.ImageOptions(resize=(8, 8)))
+    assert source.schema["image"].shape == (8, 8, 3)
+    assert source[2]["image"].shape == (8, 8, 3)
+    with pytest.raises(hr.errors.CorruptRecord, match="an empty file or value.*record 3"):
+        source[3]
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.recordio", "x.parquet"])
+def test_bytes_of_which_only_half_are_images_stay_bytes(tmp_path, name):
+    hr.write(tmp_path / name, examples([IMAGES[0], b"%PDF\xff"] * 5))
+    assert hr.open(tmp_path / name).schema["image"] == hr.Feature("bytes")
+    hr.write(tmp_path / f"more.{name}", examples([IMAGES[0], b"%PDF\xff"] * 5 + [IMAGES[1]]))
+    assert hr.open(tmp_path / f"more.{name}").schema["image"].encoding == "jpeg"

@@ -255,3 +255,20 @@ def test_names_that_no_file_has_are_missing(trap):
     named = trap("z.jsonl", "a\0.png")
     with pytest.raises(hr.NoFiles, match="record 70"):
         hr.open(named, decode=False, image_columns=["path"])[70]
+
+
+@pytest.mark.parametrize("odd", ["", "../secret.jpg", "none"])
+@pytest.mark.parametrize("row", [0, 3])
+def test_odd_paths_among_those_of_images_are_named_when_they_are_read(folder, odd, row):
+    paths = [f"jpegs/{i}.jpg" for i in range(N)]
+    paths[row] = odd
+    source = hr.Source(with_images(rows(folder, paths), None))
+    assert source.schema["path"] == hr.Feature("bytes", encoding="jpeg")
+    assert source[1]["path"] == jpeg(seed=1)
+    with pytest.raises(hr.errors.UnsupportedData, match=f"record {row}.*feature 'path'"):
+        source[row]
+
+
+def test_text_of_which_only_half_names_images_stays_text(folder):
+    source = hr.Source(with_images(rows(folder, ["jpegs/1.jpg", "a note"] * 3), None))
+    assert source.schema["path"] == hr.Feature("str")

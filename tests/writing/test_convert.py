@@ -636,6 +636,32 @@ def test_nothing_is_resumed_of_images_decoded_in_another_way(tmp_path, monkeypat
     assert_only_the_same_is_resumed(tmp_path, monkeypatch, lambda version: make(version).map(dict), "y.npy")
 
 
+@pytest.mark.parametrize("write", [hr.convert, lambda source, path: hr.write(path, source)])
+def test_images_are_not_stored_without_the_options_that_change_them(tmp_path, write):
+    schema = {"image": hr.Feature("uint8", (8, 8, 3), encoding="png")}
+    hr.write(tmp_path / "i.tfrecord", {"image": np.zeros((6, 8, 8, 3), np.uint8)}, schema=schema)
+    source = hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(resize=(4, 4), dtype="float32"))
+    for form in (source, source[::2], source.rename({"image": "photo"})):
+        with pytest.raises(hr.UnsupportedData, match=r"found some that are decoded with ImageOptions\(resize=\(4, 4\)"):
+            write(form, tmp_path / "no.tfrecord")
+    assert not (tmp_path / "no.tfrecord").exists()
+    write(source.encoded(), tmp_path / "stored.tfrecord")
+    assert hr.open(tmp_path / "stored.tfrecord")[0]["image"].shape == (8, 8, 3)
+    write(source.map(dict), tmp_path / "made.parquet")
+    assert hr.open(tmp_path / "made.parquet").schema["image"] == hr.Feature("float32", (4, 4, 3))
+    write(source, tmp_path / "made.npz")
+    assert hr.open(tmp_path / "made.npz").schema["image"].shape == (4, 4, 3)
+    write(hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(channels=1)), tmp_path / "grey.tfrecord")
+
+
+def test_options_that_are_left_out_are_named_where_that_is_allowed(tmp_path):
+    schema = {"image": hr.Feature("uint8", (8, 8, 3), encoding="png")}
+    hr.write(tmp_path / "i.tfrecord", {"image": np.zeros((6, 8, 8, 3), np.uint8)}, schema=schema)
+    source = hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(resize=(4, 4)))
+    done = hr.convert(source, tmp_path / "x.parquet", allow_loss=True)
+    assert done.lost == ("'image' is stored as before ImageOptions(resize=(4, 4))",)
+
+
 @pytest.mark.parametrize(
     ("row", "one", "other"),
     [

@@ -48,6 +48,13 @@ def test_a_folder_of_images(tmp_path):
     assert report.bytes == sum(file.stat().st_size for file in tmp_path.rglob("*.jpg"))
     assert [fault.where.path for fault in hr.verify(tmp_path, images=True).faults] == [str(tmp_path / "dog" / "1.jpg")]
     (tmp_path / "cat" / "0.jpg").write_bytes(b"<html>not found</html>")
+    (tmp_path / "cat" / "1.jpg").write_bytes(b"")
+    report = hr.verify(tmp_path, images=True)
+    assert [fault.where.path for fault in report.faults] == [
+        str(tmp_path / name) for name in ("cat/0.jpg", "cat/1.jpg", "dog/1.jpg")
+    ]
+    assert (report.files, report.records, report.images) == (6, 3, 4)  # each is counted once
+    (tmp_path / "cat" / "1.jpg").write_bytes(jpeg())
     assert [fault.where.path for fault in hr.verify(tmp_path).faults] == [str(tmp_path / "cat" / "0.jpg")]
 
 
@@ -92,6 +99,18 @@ def test_without_images_there_is_nothing_to_do(tmp_path):
     report = hr.verify(tmp_path / "x.tfrecord", images=True)
     assert report.ok
     assert report.images == 0
+    assert "0 images decoded: no fault" in str(report)
+    assert "decoded" not in str(hr.verify(tmp_path / "x.tfrecord"))
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record", "x.recordio", "x.parquet", "x.avro"])
+def test_values_that_are_no_images_among_many_are_damaged_ones(tmp_path, name):
+    column = images(bad=())["image"]
+    column[3], column[5] = b"", b"<html>not found</html>"
+    hr.write(tmp_path / name, {"image": column, "label": np.arange(len(column))})
+    report = hr.verify(tmp_path / name, images=True)
+    assert places(report) == [(3, "image"), (5, "image")]
+    assert (report.records, report.images) == (98, 100)
 
 
 def test_files_that_cannot_be_opened_at_all(tmp_path):

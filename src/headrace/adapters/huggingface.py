@@ -17,7 +17,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
-from headrace.sources.decoded import decode_images
+from headrace.sources.decoded import Decoding, check_decoding, decode_images
 from headrace.sources.node import Node, stored_bytes
 from headrace.sources.source import Source
 from headrace.sources.views import Chosen
@@ -28,7 +28,7 @@ FILES = ("Image", "Audio", "Video")
 """Features that are the bytes of a file: ``struct<bytes, path>`` in Arrow."""
 
 
-def from_hf(dataset: Any, *, decode: bool = True) -> Any:
+def from_hf(dataset: Any, *, decode: Decoding = True) -> Any:
     """A ``datasets.Dataset`` as a source; a ``DatasetDict`` as one source for each split.
 
     Rows are read through the dataset's own Arrow tables (memory-mapped), in its order after ``select``, ``shuffle`` and ``filter``. A format
@@ -36,7 +36,8 @@ def from_hf(dataset: Any, *, decode: bool = True) -> Any:
 
     Args:
         dataset: A ``datasets.Dataset`` or ``DatasetDict``.
-        decode: Decode images to ``uint8 (h, w, c)``. Otherwise they are the ``bytes`` of their files, as audio and video always are.
+        decode: Decode images to ``uint8 (h, w, c)``, or as :class:`~headrace.ImageOptions` say. ``False`` leaves the ``bytes`` of their
+            files, which audio and video always are.
 
     Returns:
         A source, or ``{split: source}``. A ``ClassLabel`` is ``int64`` with its names in the schema, ``Array2D`` to ``Array5D`` have
@@ -60,7 +61,7 @@ def from_hf(dataset: Any, *, decode: bool = True) -> Any:
             "The dataset has a transform (with_transform, set_transform), which is not called here: pass it to source.map(...)",
             stacklevel=2,
         )
-    return Source(decode_images(HfNode(dataset), decode=decode, given=None))
+    return Source(decode_images(HfNode(dataset), decode=check_decoding(decode), given=None))
 
 
 class HfNode:

@@ -96,7 +96,7 @@ def _show(report: Report) -> None:
     count = len(report.faults) + report.more_faults
     print_line(
         f"{count_of(report.files, 'file')}, {count_of(report.records, 'intact record')}, {size_of(report.bytes)}"
-        + (f", {count_of(report.images, 'image')} decoded: " if report.images else ": ")
+        + (f", {count_of(report.images, 'image')} decoded: " if report.looked_for_images else ": ")
         + ("no fault" if report.ok else count_of(count, "fault")),
         style="green" if report.ok else "bold red",
     )

@@ -15,7 +15,7 @@ from headrace._faults import describe
 from headrace.codecs.example.columns import name_of
 from headrace.codecs.values import all_faults
 from headrace.contracts.feature import Encoding, Feature
-from headrace.contracts.images import encoding_by_counts, encoding_of_all
+from headrace.contracts.images import encoding_by_counts, encoding_of_most
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
@@ -53,14 +53,14 @@ def infer_schema(
     """Infer the codec and schema of these records.
 
     Records are Examples (or SequenceExamples) if one has a feature with values and all before it are protobuf messages.
-    Otherwise they are raw, and images if the first ones are. A later record that is not a message does not change that: it
+    Otherwise they are raw, and images if most of the first ones are. A later record that is not a message does not change that: it
     is an error when it is read.
 
     A feature with the same number of values in every record has that number as its shape (``()`` for one). If the number
     varies or is 0, or some records lack the feature, the shape is ``(None,)``. Feature lists have ``(None,)``,
     ``(None, k)`` or ``(None, None)`` for one, ``k`` or varying values per step. Bytes that are UTF-8 without control
-    characters (except tab, line feed and carriage return) in every record are ``"str"``; bytes that all begin like the same
-    kind of image have its ``encoding``. If a feature and a feature list share a name, the feature is called
+    characters (except tab, line feed and carriage return) in every record are ``"str"``; bytes that begin like
+    images in more than half of the values have the ``encoding`` of that kind, or ``"image"`` for several: the others are damaged. If a feature and a feature list share a name, the feature is called
     ``context/NAME``. Keys that never hold a list are omitted. Invalid UTF-8 in keys becomes lone surrogates, as in file
     names.
 
@@ -94,12 +94,12 @@ def infer_schema(
 
 
 def _image_kind(spans: _native.Spans | None) -> Encoding | None:
-    """The image kind of these payloads, if all are images. Damaged ones are left to the reader."""
+    """The image kind of these payloads, if most are images. Damaged ones are left to the reader."""
     try:
         if spans is None:
             return None
         with _native.GuardedRead(spans):
-            return encoding_of_all(spans.view(i) for i in range(len(spans)))
+            return encoding_of_most(spans.view(i) for i in range(len(spans)))
     except _native.FormatError:
         return None
 

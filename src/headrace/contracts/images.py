@@ -18,7 +18,7 @@ __all__ = [
     "RandomResizedCrop",
     "encoding_by_counts",
     "encoding_of",
-    "encoding_of_all",
+    "encoding_of_most",
     "is_image_name",
 ]
 
@@ -68,20 +68,21 @@ def encoding_of(image: bytes, size: int | None = None) -> Encoding | None:
     return None
 
 
-def encoding_of_all(images: Iterable[bytes | memoryview]) -> Encoding | None:
-    """The encoding of all values; ``"image"`` if there are several, ``None`` if one is not an image."""
-    kinds: set[Encoding] = set()
-    for image in images:
-        kind = encoding_of(bytes(image[:HEAD_BYTES]), len(image))
-        if kind is None:
-            return None
-        kinds.add(kind)
-    return None if not kinds else kinds.pop() if len(kinds) == 1 else SEVERAL_KINDS
+def encoding_of_most(values: Iterable[bytes | memoryview]) -> Encoding | None:
+    """The encoding of values of which more than half are images; ``"image"`` if there are several kinds, else ``None``.
+
+    The others are damage, which reading names. A column with one of them must not be left to a program that expects pixels.
+    """
+    kinds = [encoding_of(bytes(value[:HEAD_BYTES]), len(value)) for value in values]
+    found = {kind for kind in kinds if kind is not None}
+    if 2 * kinds.count(None) >= len(kinds):
+        return None
+    return found.pop() if len(found) == 1 else SEVERAL_KINDS
 
 
 def encoding_by_counts(values: int, images: Sequence[int]) -> Encoding | None:
     """The same from the counts of native code: of all ``values``, and of those of each kind, ``(not an image, *ENCODINGS)``."""
-    if not values or sum(images[1:]) != values:
+    if 2 * sum(images[1:]) <= values:
         return None
     kinds = [encoding for encoding, count in zip(ENCODINGS, images[1:], strict=True) if count]
     return kinds[0] if len(kinds) == 1 else SEVERAL_KINDS  # type: ignore[return-value]

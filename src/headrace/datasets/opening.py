@@ -251,9 +251,8 @@ class _Splits:
 
     def named(self, split: str, node: Node) -> PreparedSource:
         stored = {name: node.schema[name] for name in self.images if name in node.schema}
-        for options in dict.fromkeys(self.images[name] for name in stored):
-            alike = {name: feature for name, feature in stored.items() if self.images[name] == options}
-            node = DecodedNode(node, options, {}, alike)
+        if stored:
+            node = DecodedNode(node, self.images, {}, stored)
         return PreparedSource(node, self.codec, self.prepared, split)
 
     def check_names(self, split: SplitLike) -> None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.io.faults import name_in_errors
-from headrace.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, natural_key
+from headrace.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, is_file, natural_key
 from headrace.io.store.listing import list_below, list_folder, list_tree, no_listing, objects_exist
 from headrace.io.store.upload import (
     check_writable,
@@ -46,6 +46,8 @@ class Listing:
     def of(cls, folder: PathLike) -> Listing:
         """List a local or remote folder. No file is opened.
 
+        A link that leads nowhere is a file, or a folder if its name has no suffix: a class that is missing would change the numbers of others.
+
         Raises:
             NoFiles: There is no such folder.
             UnsupportedData: Its server cannot list folders.
@@ -60,8 +62,8 @@ class Listing:
                     if entry.name[0] != "." and not entry.name.endswith(TEMPORARIES):
                         if entry.is_dir():
                             folders.append(entry.name)
-                        elif entry.is_file():  # opening a pipe would wait for its writer
-                            files.append(entry.name)
+                        elif is_file(entry):
+                            (files if "." in entry.name or entry.is_file() else folders).append(entry.name)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NoFiles(Where(path=os.fspath(folder)), expected="a folder", found="nothing of that name") from error
         return cls.sorted(os.fspath(folder), files, folders)

@@ -37,6 +37,7 @@ __all__ = [
     "absolute",
     "expand",
     "expand_home",
+    "is_file",
     "is_folder",
     "is_pipe",
     "leads_back",
@@ -270,7 +271,7 @@ def _expand_glob(pattern: str) -> list[str]:
 
 def _expand_folder(folder: str) -> list[str]:
     with os.scandir(folder) as entries:
-        names = record_names(entry.name for entry in entries if entry.is_file())
+        names = record_names(entry.name for entry in entries if is_file(entry))
     if not names:
         raise NoFiles(
             Where(path=folder),
@@ -281,6 +282,14 @@ def _expand_folder(folder: str) -> list[str]:
         )
     _check_sets(folder, names)
     return [os.path.join(folder, name) for name in names]
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a folder is a file, or a link that leads nowhere: reading that one fails, and data must not vanish without a word.
+
+    Pipes and devices are no files: opening a pipe would wait for its writer.
+    """
+    return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))
 
 
 def _check_sets(folder: str, names: Sequence[str]) -> None:

@@ -14,12 +14,12 @@ import numpy as np
 from headrace.codecs.images.decode import ImageDecoder
 from headrace.codecs.images.views import decoder_of, feature_of_views, given_feature
 from headrace.contracts.feature import IMAGE_AXES, Feature
-from headrace.contracts.images import ImageOptions, encoding_of_all
+from headrace.contracts.images import ImageOptions, RandomResizedCrop, encoding_of_most
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged
-from headrace.errors import DataError, MissingExtra, Where
+from headrace.errors import DataError, MissingExtra, UnsupportedData, Where
 from headrace.sources.node import (
     Node,
     OverFiles,
@@ -37,7 +37,10 @@ from headrace.sources.stacking import row, stack
 from headrace.sources.tables import TableNode
 from headrace.sources.views import keep_features
 
-__all__ = ["DecodedNode", "decode_images", "decodings_of", "images_in", "stored_schema"]
+__all__ = ["DecodedNode", "Decoding", "check_decoding", "decode_images", "decodings_of", "images_in", "stored_schema"]
+
+Decoding = bool | ImageOptions | Mapping[str, ImageOptions]
+"""What :func:`headrace.open` takes as ``decode``."""
 
 SAMPLE = 64
 """How many examples are read to find the size, channels and depth of images."""
@@ -50,40 +53,90 @@ def stored_schema(schema: Schema) -> Schema:
     return Schema({name: feature.stored for name, feature in schema.items()})
 
 
-def decode_images(node: Node, *, decode: bool | ImageOptions, given: Schema | None) -> Node:
+def check_decoding(decode: object) -> Decoding:
+    """Check the argument ``decode`` of :func:`headrace.open`.
+
+    Raises:
+        TypeError: It says nothing about images.
+    """
+    if isinstance(decode, (bool, ImageOptions)):
+        return decode
+    if isinstance(decode, np.bool_):
+        return bool(decode)
+    if isinstance(decode, Mapping) and all(isinstance(each, ImageOptions) for each in decode.values()):
+        return dict(decode)
+    if isinstance(decode, RandomResizedCrop):
+        raise TypeError(f"a crop is one of the options: decode=ImageOptions(crop={decode!r})")
+    raise TypeError(
+        f"decode must be True, False, an ImageOptions(...), or a dict of those by feature, got {decode!r:.200}"
+    )
+
+
+def decode_images(node: Node, *, decode: Decoding, given: Schema | None) -> Node:
     """The node with its images decoded.
 
     Args:
         node: Encoded images as ``bytes`` features with an ``encoding``.
         decode: The argument of :func:`headrace.open`.
         given: The schema given there.
+
+    Raises:
+        NoSuchFeature, UnsupportedData: There are options for what is no image.
     """
     if decode is False:
         return node
     stored = {name: feature for name, feature in node.schema.items() if feature.encoding is not None}
     if given is None and isinstance(node, TableNode):
         stored |= _find_images(node)
+    _check_options(node, decode, stored)
     if not stored:
         return node
     wanted = {name: feature for name, feature in (given or {}).items() if feature.is_image}
-    return DecodedNode(node, decode if isinstance(decode, ImageOptions) else ImageOptions(), wanted, stored)
+    return DecodedNode(node, _options_by_name(decode, stored), wanted, stored)
+
+
+def _options_by_name(decode: Decoding, stored: Mapping[str, Feature]) -> dict[str, ImageOptions]:
+    """How each feature is decoded; one that no option names, whole."""
+    if isinstance(decode, Mapping):
+        return {name: decode.get(name, ImageOptions()) for name in stored}
+    return dict.fromkeys(stored, decode if isinstance(decode, ImageOptions) else ImageOptions())
+
+
+def _check_options(node: Node, decode: Decoding, stored: Mapping[str, Feature]) -> None:
+    """Options that would be ignored are errors. Without examples, or before damage, nothing shows what is an image."""
+    if isinstance(decode, bool):
+        return
+    names = list(decode) if isinstance(decode, Mapping) else []
+    _ = node.schema.select(names)
+    missing = [name for name in names if name not in stored]
+    if (not missing and stored) or not _first(examples_of(node), 1):
+        return
+    if isinstance(decode, Mapping) and not missing:
+        return  # options for nothing
+    raise UnsupportedData(
+        Where(path=node.where(0).path, feature=missing[0] if missing else None),
+        expected="images, which ImageOptions decode",
+        found=repr(node.schema[missing[0]]) if missing else f"none in the features {list(node.schema)}",
+        hint="A feature holds images if most of its first values begin as images do, or if schema= says so. source.map changes "
+        "pixels that are stored as arrays.",
+    )
 
 
 def decodings_of(node: Node) -> tuple[str, ...]:
     """How a node and those below it decode images. A fingerprint does not show it: it is of the stored ones."""
     decoded = (each for each in walk(node) if isinstance(each, DecodedNode))
-    return tuple(f"{each.options} {sorted(each.stored)} {Schema(each.given).to_json()}" for each in decoded)
+    return tuple(f"{sorted(each.options.items())} {Schema(each.given).to_json()}" for each in decoded)
 
 
 def _find_images(node: TableNode) -> dict[str, Feature]:
-    """The columns of bytes of a table whose first values are all images. A table itself only says that they are bytes."""
+    """The columns of bytes of a table most of whose first values are images. A table itself only says that they are bytes."""
     names = [name for name, feature in node.schema.items() if feature.dtype == "bytes" and feature.encoding is None]
     if not names:
         return {}
     sample = _first(TableNode(node.records, tuple(names)).examples(TABLE_SAMPLE), TABLE_SAMPLE)
     found = {}
     for name in names:
-        encoding = encoding_of_all(image for example in sample for image in images_in(example[name]))
+        encoding = encoding_of_most(image for example in sample for image in images_in(example[name]))
         if encoding is not None:
             found[name] = replace(node.schema[name], encoding=encoding)
     return found
@@ -102,7 +155,7 @@ class DecodedNode:
 
     Args:
         parent: The node of encoded images.
-        options: How they are decoded.
+        options: How those of each feature are decoded.
         given: What some features become, where the caller said so; the others are found from the first images.
         stored: The features to decode, as they are stored.
     """
@@ -110,12 +163,12 @@ class DecodedNode:
     def __init__(
         self,
         parent: Node,
-        options: ImageOptions,
+        options: Mapping[str, ImageOptions],
         given: Mapping[str, Feature],
         stored: Mapping[str, Feature],
     ) -> None:
         self.parent = parent
-        self.options = options
+        self.options: dict[str, ImageOptions] = {name: options[name] for name in stored}
         self.given: dict[str, Feature] = dict(given)
         self.stored: dict[str, Feature] = dict(stored)
         if isinstance(parent, OverFiles):
@@ -134,22 +187,18 @@ class DecodedNode:
         for name, stored in self.stored.items():
             images = [image for example in sample for image in images_in(example[name])] if name in unknown else []
             given = self.given.get(name)
-            found[name] = self._found(stored, images) if given is None else given_feature(given, self.options)
+            options = self.options[name]
+            found[name] = _found(stored, images, options) if given is None else given_feature(given, options)
         return found
-
-    def _found(self, stored: Feature, images: list[bytes]) -> Feature:
-        try:
-            return feature_of_views(stored, images, self.options)
-        except MissingExtra:  # raised when pixels are read
-            return feature_of_views(stored, [], self.options)
 
     @cached_property
     def _decoders(self) -> dict[str, ImageDecoder]:
-        exact = self.options.channels is not None
-        return {
-            name: decoder_of(feature, self.options, exact=exact or name in self.given)
-            for name, feature in self._decoded.items()
-        }
+        decoders = {}
+        for name, feature in self._decoded.items():
+            options = self.options[name]
+            is_exact = options.channels is not None or name in self.given
+            decoders[name] = decoder_of(feature, options, exact=is_exact)
+        return decoders
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -162,7 +211,7 @@ class DecodedNode:
         return self._pixels(batch, lambda position: self.parent.where(int(indices[position])), indices, keys)
 
     def random_streams(self) -> int:
-        return int(self.options.is_random)
+        return int(any(options.is_random for options in self.options.values()))
 
     @cached_property
     def _stream(self) -> int:
@@ -229,6 +278,13 @@ class DecodedNode:
             indices = np.arange(first, first + rows)
             yield self._pixels(batch, lambda position, first=first: self.parent.where(first + position), indices)
             first += rows
+
+
+def _found(stored: Feature, images: list[bytes], options: ImageOptions) -> Feature:
+    try:
+        return feature_of_views(stored, images, options)
+    except MissingExtra:  # raised when pixels are read
+        return feature_of_views(stored, [], options)
 
 
 def images_in(value: Any) -> list[bytes]:

@@ -34,6 +34,8 @@ __all__ = ["TEXT_FORMATS", "ImagePaths", "as_paths", "with_images"]
 
 SAMPLE = 64
 """How many rows are read to find columns of paths."""
+FIRST = 4
+"""How many rows are read to leave out columns of other text."""
 MOST_REQUESTS = 4
 """How many URLs are requested at most before a column is taken for text."""
 SHOWN = 200
@@ -48,7 +50,7 @@ def with_images(node: Node, image_columns: Sequence[str] | None, *, in_schema: S
     Args:
         node: Rows of text files.
         image_columns: The features that are paths, which are followed wherever they lead. ``None``: those of ``in_schema``, or
-            those whose values in the first rows all name images below the folder, if one of those files exists. Empty: none.
+            those whose values in most of the first rows name images below the folder, if one of those files exists. Empty: none.
         in_schema: The features that a schema says are images. It says what a column is, and does not let its paths lead out.
 
     Raises:
@@ -89,17 +91,17 @@ def _take_columns(node: Node, names: Sequence[str]) -> dict[str, Feature]:
 
 
 def _find_columns(node: Any) -> dict[str, Feature]:
-    """The columns whose first values all name images below the folder, as the images that they become."""
+    """The columns most of whose first values name images below the folder, as the images that they become."""
     names = [name for name, feature in node.schema.items() if feature == Feature("str")]
     if not names:
         return {}
-    first = _sample(node, names, 1)
-    names = [name for name in names if first and _stays_inside(first[0][name])]
+    first = _sample(node, names, FIRST)
+    names = [name for name in names if any(_stays_inside(example[name]) for example in first)]
     sample = _sample(node, names)
     found = {}
     for name in names:
-        paths = [example[name] for example in sample]
-        if paths and all(_stays_inside(path) for path in paths) and _any_exists(_file(node, node.records, 0), paths):
+        paths = [example[name] for example in sample if _stays_inside(example[name])]  # no other is looked for
+        if 2 * len(paths) > len(sample) and _any_exists(_file(node, node.records, 0), paths):
             found[name] = _image_feature(paths)
     return found
 

@@ -15,7 +15,6 @@ from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import RawCodec, infer_payloads, infer_schema
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
-from headrace.contracts.images import ImageOptions
 from headrace.contracts.protocols import TABLES, SourceLike
 from headrace.contracts.records import ReadsFirst, Records, Table, TakesColumns, is_table
 from headrace.contracts.schema import Schema
@@ -27,7 +26,7 @@ from headrace.io.folders import Listing
 from headrace.io.paths import expand
 from headrace.io.store.listing import is_url_pattern
 from headrace.io.urls import child_of, is_listing, is_url
-from headrace.sources.decoded import decode_images, stored_schema
+from headrace.sources.decoded import Decoding, check_decoding, decode_images, stored_schema
 from headrace.sources.images import TEXT_FORMATS, as_paths, with_images
 from headrace.sources.node import Node
 from headrace.sources.records import CsvNode, RecordNode, csv_codec, sagemaker_record_codec
@@ -62,7 +61,7 @@ def open(
     compression: str | None = None,
     on_corrupt: Literal["raise", "skip"] = "raise",
     verify: bool = True,
-    decode: bool | ImageOptions = True,
+    decode: Decoding = True,
     image_columns: Sequence[str] | None = None,
 ) -> Source:
     """Open files as a random-access sequence of typed examples.
@@ -86,7 +85,7 @@ def open(
         verify: ``False`` leaves checksums unchecked. Formats without checksums refuse it.
         decode: Whether encoded images become pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape ``(height, width,
             channels)``, decoded when they are read. ``False`` leaves the bytes; an :class:`~headrace.ImageOptions` sets how
-            they are decoded.
+            they are decoded, and a dict of those by feature how each is: ``{"mask": ImageOptions(interpolation="nearest")}``.
         image_columns: Columns of paths (relative to the folder of their file) to read as images; their paths may lead
             anywhere. ``None``: columns of paths in CSV and JSON Lines are detected, and must stay in that folder. Empty:
             none.
@@ -98,6 +97,7 @@ def open(
     word(codec, "codec")
     names(columns, "columns")
     names(image_columns, "image_columns")
+    decode = decode if decode is True else check_decoding(decode)
     given = None if schema is None else Schema(schema)
     stored = None if given is None else stored_schema(given)
 
@@ -112,7 +112,11 @@ def open(
             rows, images = as_paths(records.format, stored)
             node = with_images(_node(records, codec, rows, only), image_columns, in_schema=images)
         features = list(node.schema.values())
-        if isinstance(node, TableNode) or any(feature.encoding is not None for feature in features):
+        if (
+            isinstance(node, TableNode)
+            or not isinstance(decode, bool)
+            or any(each.encoding is not None for each in features)
+        ):
             node = decode_images(node, decode=decode, given=given)
         source = Source(node)
         return source if columns is None else source.select(*columns)

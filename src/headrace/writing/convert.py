@@ -228,7 +228,7 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
     with open_engine(on, threads) as engine:
         if not isinstance(engine, Threads):
             build_indexes(source, engine, show=progress)
-        source = storable(source, target.format)
+        source, undone = storable(source, target.paths[0], target.format, allow_loss=allow_loss)
         raw = codec is None and schema is None and not columns and _passes(source, target.format)
         lost: tuple[FeatureLoss, ...] = ()
         written = source.schema
@@ -244,7 +244,7 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
         bytes=total_size(target.paths),
         resumed=resumed,
         skipped=source.skipped.records,
-        lost=tuple(map(str, lost)),
+        lost=(*undone, *map(str, lost)),
         schema=written,
     )
 

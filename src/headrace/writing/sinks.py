@@ -23,6 +23,8 @@ from headrace.contracts.values import Batch, Ragged, RowSizer, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
+from headrace.sources.decoded import DecodedNode
+from headrace.sources.node import walk
 from headrace.sources.source import Source
 from headrace.sources.stacking import widen
 
@@ -269,12 +271,31 @@ def open_writer(path: PathLike, format: str, compression: str, *, joined: bool =
     return writer(path, compression=compression)
 
 
-def storable(source: Source, format: str) -> Source:
+def storable(source: Source, path: str, format: str, *, allow_loss: bool = False) -> tuple[Source, tuple[str, ...]]:
     """The source as a format stores it: with pixels in formats of numbers, else with encoded images.
 
     So images are copied from file to file unchanged, however lossy their encoding.
+
+    Returns:
+        The source, and a sentence for each feature whose options are left out. There is none unless that is allowed.
+
+    Raises:
+        UnsupportedData: The images are cropped, resized or laid out by options, which their stored bytes are not.
     """
-    return source if format in PIXEL_FORMATS else source.encoded()
+    if format in PIXEL_FORMATS:
+        return source, ()
+    encoded = source.encoded()
+    kept = {id(node) for node in walk(encoded.node)}  # such as those below a map, which takes pixels
+    undone = [node for node in walk(source.node) if isinstance(node, DecodedNode) and id(node) not in kept]
+    options = [each for node in undone for each in node.options.items() if not each[1].is_plain]
+    if options and not allow_loss:
+        raise UnsupportedData(
+            Where(path=path, feature=options[0][0]),
+            expected=f"images as they are stored, which {format} gets",
+            found=f"some that are decoded with {options[0][1]!r}",
+            hint="source.encoded() writes the stored ones, source.map(dict) the arrays that the options make.",
+        )
+    return encoded, tuple(f"{name!r} is stored as before {each!r}" for name, each in options)
 
 
 def rows_of(batch: Mapping[str, Any]) -> int:

@@ -45,6 +45,7 @@ class Report:
         faults: An error for each, with its position. At most 10,000 are kept; ``more_faults`` counts the others.
         schema: The schema of the payloads, if they are examples.
         images: Number of decoded images.
+        looked_for_images: Whether images were to be decoded.
     """
 
     files: int = 0
@@ -54,6 +55,7 @@ class Report:
     more_faults: int = 0
     schema: Schema | None = None
     images: int = 0
+    looked_for_images: bool = False
 
     @property
     def ok(self) -> bool:
@@ -103,7 +105,7 @@ class Report:
         return _hooks.to_html(self)
 
     def __str__(self) -> str:
-        images = f", {self.images} images decoded" if self.images else ""
+        images = f", {self.images} images decoded" if self.looked_for_images else ""
         head = f"{self.files} files, {self.records} intact records, {self.bytes} bytes{images}"
         if self.ok:
             return f"{head}: no fault"
@@ -161,7 +163,7 @@ def _verify(
     codec: str | None,
     compression: str | None,
 ) -> Report:
-    report = Report()
+    report = Report(looked_for_images=images)
     records: Any = open_records(path, format=format, compression=compression)
     paths = files_of(records)
     report.files = len(paths)

@@ -17,6 +17,7 @@ import headrace as hr
 from headrace import _native
 from headrace.codecs.images.decode import ImageDecoder
 from headrace.codecs.images.open import open_image
+from headrace.codecs.images.tiff import check_scans
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
 
@@ -176,3 +177,37 @@ def _tag(tiff, number):
         if tag == number:
             return at + 8 if count * {3: 2, 4: 4}[kind] <= 4 else value
     raise AssertionError(number)
+
+
+def segment(marker, content):
+    return bytes([0xFF, marker]) + struct.pack(">H", len(content) + 2) + content
+
+
+def of_scans(count, *, before=b""):
+    """A grey JPEG of 8 x 8 whose one block of zeros is in this many scans, which are all valid."""
+    tables = segment(0xDB, b"\0" + b"\1" * 64) + segment(0xC2, struct.pack(">BHHB", 8, 8, 8, 1) + b"\1\x11\0")
+    codes = b"".join(segment(0xC4, bytes([kind, 1, *[0] * 15, 0])) for kind in (0x00, 0x10))
+    first = segment(0xDA, b"\1\1\0\0\0\0") + b"\x7f"
+    return (
+        b"\xff\xd8"
+        + before
+        + tables
+        + codes
+        + first
+        + (segment(0xDA, b"\1\1\0\1\1\0") + b"\x7f") * (count - 1)
+        + b"\xff\xd9"
+    )
+
+
+def test_jpegs_of_many_scans_are_refused_before_they_take_time():
+    assert decode(of_scans(500)).shape == (1, 8, 8, 3)
+    with pytest.raises(hr.errors.UnsupportedData, match="a JPEG of more than 500 scans"):
+        decode(of_scans(501))
+    with pytest.raises(NotImplementedError, match="a JPEG of more than 500 scans"):
+        pixels_of(of_scans(501))
+
+
+def test_what_looks_like_scans_in_notes_and_behind_the_image_does_not_count():
+    image = of_scans(3, before=segment(0xE1, b"\xff\xda" * 1000)) + b"\xff\xda" * 1000
+    assert decode(of_scans(499, before=segment(0xE1, b"\xff\xda" * 1000))).shape == (1, 8, 8, 3)
+    check_scans(image)

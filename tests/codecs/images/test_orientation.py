@@ -92,3 +92,12 @@ def test_upright_jpegs_are_decoded_as_a_batch(own_engines, monkeypatch):
     decode = ImageDecoder(Feature("uint8", (40, 64, 3)), ImageOptions(oriented=True), exact=False)
     assert decode.images([image, image]).shape == (2, 40, 64, 3)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_an_orientation_that_cannot_be_read_is_none(kind):
+    out = io.BytesIO()
+    Image.fromarray(noise(20, 30)).save(out, kind, exif=b"garbage!", **({"lossless": True} if kind == "WEBP" else {}))
+    feature = Feature("uint8", (None, None, 3))
+    (found,) = ImageDecoder(feature, ImageOptions(oriented=True), exact=False).images([out.getvalue()])
+    np.testing.assert_array_equal(found, noise(20, 30))

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.datasets import load_sample_images
 from tests.codecs.images.files import noise
 
 import headrace as hr
+from headrace.codecs.images import tiff as tiff_module
 from headrace.codecs.images.decode import ImageDecoder
 from headrace.codecs.images.open import open_image
 from headrace.codecs.images.tiff import check_parts
@@ -201,3 +203,81 @@ REFUSED = {
 def test_samples_that_would_be_misread_are_refused(kind):
     with pytest.raises(hr.UnsupportedData, match=kind):
         decode(REFUSED[kind])
+
+
+@pytest.mark.parametrize("tags", [{322: 1, 323: 1}, {278: 1}])
+def test_missing_parts_are_counted_before_anything_is_done_for_each(tags):
+    """9000 x 9000 parts took gigabytes."""
+    height, width = (9000, 9000) if 322 in tags else (65_000, 1)
+    image = tiff(height, width, [bytes(64)], {258: 8, 259: RAW, 262: 1, **tags})
+    entries = Image.open(io.BytesIO(image)).tag_v2
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=f"1 of its {height * width} parts"):
+            check_parts(entries, image)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def at_one_place(image, count):
+    """The TIFF with the place of its first strip for all."""
+    for tag in (273, 279):
+        at = image.index(struct.pack("<HHI", tag, LONG, count))
+        (values,) = struct.unpack_from("<I", image, at + 8)
+        image = image[:values] + image[values : values + 4] * count + image[values + 4 * count :]
+    return image
+
+
+def test_jpegs_of_another_size_are_refused_before_their_codes_are_read(monkeypatch):
+    """A few bytes that were read again for each of thousands of strips took minutes."""
+    monkeypatch.setattr(tiff_module._native, "is_jpeg_sound", None)
+    pixels = photograph()
+    for image in (
+        at_one_place(of_jpegs(64, 48, [pixels, *[pixels[:1]] * 63], t278=1), 64),
+        of_jpegs(64, 40, [pixels]),
+        of_jpegs(8, 48, [pixels]),
+        of_jpegs(8, 8, [pixels], t322=8192, t323=8192),
+    ):
+        with pytest.raises(hr.CorruptRecord, match="a JPEG of 64 x 48 in a part of|tiles of 8192 x 8192"):
+            decode(image)
+
+
+def test_parts_at_one_place_are_checked_once(monkeypatch):
+    checked = []
+    monkeypatch.setattr(tiff_module, "check_scans", checked.append)
+    pixels = photograph()
+    image = at_one_place(of_jpegs(64, 48, [pixels[:16]] * 4, t278=16), 4)
+    found = decode(image)
+    np.testing.assert_array_equal(found[16:32], found[:16])
+    assert len(checked) == 1
+
+
+def test_parts_that_overlap_are_damage():
+    pixels = photograph()
+    image = of_jpegs(64, 48, [pixels[:16]] * 4, t278=16)
+    at = image.index(struct.pack("<HHI", 279, LONG, 4))
+    (sizes,) = struct.unpack_from("<I", image, at + 8)
+    image = image[:sizes] + struct.pack("<4I", *[len(image)] * 4) + image[sizes + 16 :]
+    with pytest.raises(hr.CorruptRecord, match="parts that overlap"):
+        decode(image)
+
+
+@pytest.mark.parametrize(
+    ("tags", "order"),
+    [
+        ({258: 32, 262: 1}, ">"),
+        ({258: 16, 262: 0}, ">"),
+        ({258: [16, 16], 262: 1, 277: 2, 338: 2}, "<"),
+        ({258: [8, 8], 262: 1, 277: 2, 284: 2, 338: 2}, "<"),
+    ],
+)
+def test_whole_images_that_pillow_does_not_read_are_no_damage(tags, order):
+    samples, planes = tags.get(277, 1), 2 if 284 in tags else 1
+    size = 4 * 5 * samples * np.max(tags[258]) // 8 // planes
+    whole = tiff(4, 5, [bytes(size)] * planes, {259: RAW, 278: 4, **tags}, order=order)
+    with pytest.raises(hr.UnsupportedData, match="a TIFF of"):
+        decode(whole)
+    if planes == 1:  # their one part lies before the directory
+        with pytest.raises(hr.CorruptRecord):
+            decode(whole[:-6])

@@ -119,6 +119,27 @@ def test_folders_that_are_not_class_folders(tmp_path, folder):
         hr.open(tmp_path / "circle", format="image_folder").schema
 
 
+def test_links_that_lead_nowhere_are_images_and_classes_that_cannot_be_read(folder):
+    """Without them, a dataset that was fetched in part would look whole, and a missing class change the numbers of others."""
+    os.symlink("/not/fetched", folder / "cat" / "00.jpg")
+    source = hr.open(folder)
+    names = [str(source.where(row).path) for row in range(len(source))]
+    row = names.index(str(folder / "cat" / "00.jpg"))
+    with pytest.raises(hr.NoFiles, match=r"00\.jpg"):
+        source[row]
+    report = hr.verify(folder, images=True)
+    assert [fault.where.path for fault in report.faults] == [names[row]]
+    assert report.records == len(source) - 1
+    os.symlink("/not/mounted", folder / "ant")
+    with pytest.raises(hr.NoFiles, match=r"no such folder.*ant"):
+        hr.open(folder)
+
+
+def test_a_class_may_be_named_like_an_image(folder):
+    put(folder / "zebra.png" / "1.jpg", jpeg())
+    assert "zebra.png" in hr.open(folder).schema["label"].names
+
+
 def test_other_folders_are_not_mistaken_for_images(tmp_path):
     hr.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}]) if (tmp_path / "records").mkdir() else None
     hr.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}])
@@ -174,6 +195,22 @@ def test_files_are_numbered_where_they_have_no_names(tmp_path, monkeypatch):
         assert [e["label"] for e in source] == [0, 0, *range(1, 11)]
         assert source[1]["name"] == "00000/00000011.jpg"
         assert source[1]["image"] == images[11]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [*(f"img{i}" for i in range(5)), *(f"{i:08d}" for i in range(3))],
+        [f"{i:08d}" for i in reversed(range(8))],
+    ],
+)
+def test_names_that_are_numbers_are_kept(tmp_path, monkeypatch, names):
+    """The last unit looks as if its files had been numbered because they have no names."""
+    hr.write(tmp_path / "x.tfrecord", [{"image": jpeg(seed=i), "name": name} for i, name in enumerate(names)])
+    monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 5)
+    hr.convert(tmp_path / "x.tfrecord", tmp_path / "many", format="image_folder")
+    source = hr.open(tmp_path / "many", decode=False)
+    assert {e["name"]: e["image"] for e in source} == {f"{name}.jpg": jpeg(seed=i) for i, name in enumerate(names)}
 
 
 def test_pixels_and_text_are_not_an_image(tmp_path):

@@ -18,9 +18,10 @@ __all__ = ["ImageEncoder", "Pixels", "apply_colour_key", "apply_orientation", "c
 Pixels = npt.NDArray[Any]
 
 GREY_ALPHA, RGB, RGBA = 2, 3, 4
-LUMA = np.array(
-    [19595, 38470, 7471], np.uint64
-)  # 0.299, 0.587, 0.114 of ITU-R BT.601 in 1/65536, like libjpeg and Pillow
+LUMA = (19595, 38470, 7471)
+"""0.299, 0.587, 0.114 of ITU-R BT.601 in 1/65536, like libjpeg and Pillow. The luma of 16-bit samples still fits into 32 bits."""
+LUMA_PIXELS = 1 << 14
+"""So many at once stay in the cache."""
 WIDE = 257  # 255 * 257 == 65535
 
 
@@ -59,7 +60,14 @@ def _split_alpha(pixels: Pixels) -> tuple[Pixels, Pixels | None]:
 
 
 def _luma(colours: Pixels) -> Pixels:
-    return ((colours.astype(np.uint64) @ LUMA + 0x8000) >> 16).astype(colours.dtype)[:, :, None]
+    luma = np.empty((*colours.shape[:2], 1), colours.dtype)
+    step = max(1, LUMA_PIXELS // max(1, colours.shape[1]))
+    for top in range(0, len(colours), step):
+        rows = colours[top : top + step].astype(np.uint32)
+        luma[top : top + step, :, 0] = (
+            rows[:, :, 0] * LUMA[0] + rows[:, :, 1] * LUMA[1] + rows[:, :, 2] * LUMA[2] + 0x8000
+        ) >> 16
+    return luma
 
 
 def apply_colour_key(pixels: Pixels, key: Any) -> Pixels:
@@ -113,7 +121,7 @@ class ImageEncoder:
         """Encode one image. Encoded bytes are returned unchanged.
 
         Raises:
-            SchemaMismatch: The image has another shape or dtype.
+            SchemaMismatch: The image has another shape or dtype, or one that the encoding cannot hold.
         """
         if isinstance(pixels, bytes):
             return pixels
@@ -126,7 +134,15 @@ class ImageEncoder:
                 expected=f"pixels of {self.feature.dtype} with shape {wanted} for {self.kind}",
                 found=f"{image.dtype} with shape {image.shape}",
             )
-        return _jpeg(image) if self.kind == "jpeg" else _by_pillow(image, self.kind)
+        try:
+            return _jpeg(image) if self.kind == "jpeg" else _by_pillow(image, self.kind)
+        except (ValueError, OSError) as error:  # too long a side for the encoding, or no pixel
+            raise SchemaMismatch(
+                Where(record=record, feature=self.name),
+                expected=f"pixels that {self.kind} can hold",
+                found=f"{image.dtype} with shape {image.shape}: {error}",
+                hint="source.map can crop or resize images. JPEG holds up to 65,500 pixels a side, WebP 16,383.",
+            ) from error
 
 
 def _jpeg(pixels: Pixels) -> bytes:

@@ -95,6 +95,8 @@ def _by_pillow(image: bytes, kind: str) -> ImageHeader:
     except Exception as error:
         if kind == "png" and type(error).__name__ not in BOMBS:
             check_png(image)  # It names the fault, for which Pillow has few words.
+        if kind == "tiff" and type(error).__name__ == "UnidentifiedImageError":
+            tiff.refuse_unknown(image)
         raise
 
 
@@ -135,9 +137,15 @@ class _TurboJpeg:
         known = colour_space in JPEG_CHANNELS or colour_space in CMYK
         return cls(image, height, width, colour_space) if known else None
 
+    def _decoded(self, colour_space: str, buffer: Pixels | None = None) -> Pixels:
+        tiff.check_scans(self.image)  # libjpeg-turbo sets no limit
+        # strict is simplejpeg's default: libjpeg's warnings (such as a truncated image) are errors.
+        decoded: Pixels = _turbo().decode_jpeg(self.image, colour_space, buffer=buffer)
+        return decoded
+
     def _cmyk_as_rgb(self) -> Pixels:
         """As Pillow converts it. Pillow alone would not notice a truncated image: it ignores libjpeg's warnings."""
-        inks = ~_turbo().decode_jpeg(self.image, "CMYK")  # stored inverted, as Adobe does
+        inks = ~self._decoded("CMYK")  # stored inverted, as Adobe does
         found = _pillow().frombytes("CMYK", (inks.shape[1], inks.shape[0]), inks.tobytes())
         return np.asarray(found.convert("RGB"))
 
@@ -148,13 +156,12 @@ class _TurboJpeg:
         colour_space = COLOUR_SPACES.get(out.shape[2])
         if colour_space is None or out.dtype != np.uint8:
             # For grey, libjpeg returns the stored luma, which is more exact than converting to colour and back.
-            natural = _turbo().decode_jpeg(self.image, COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
+            natural = self._decoded(COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
             out[...] = convert_pixels(natural, out.shape[2], str(out.dtype))
             return
         if out.shape[2] == self.channels and engines().jpeg.is_own and _native.decode_jpeg_into(self.image, out):
             return
-        # strict is simplejpeg's default: libjpeg's warnings (such as a truncated image) are errors.
-        decoded = _turbo().decode_jpeg(self.image, colour_space, buffer=out)
+        decoded = self._decoded(colour_space, buffer=out)
         if decoded.shape != out.shape:
             raise ValueError(f"pixels of shape {decoded.shape} and a header that says {out.shape}")
 
@@ -228,12 +235,22 @@ class _PillowImage:
         if self.kind == "png":
             return self._png_pixels()
         if self.kind == "jpeg":
+            tiff.check_scans(self.image)
             _check_jpeg(self.image)
         elif self.kind == "tiff":
             tiff.check_parts(self.opened.tag_v2, self.image)
         if self.kind in ("bmp", "webp") and _claimed_bytes(self.image, self.kind) > len(self.image):
             raise ValueError(f"the header says {_claimed_bytes(self.image, self.kind)} bytes")
-        return tiff.deep_pixels(_pillow(), self.image) if self.is_deep_tiff else self._converted()
+        if self.is_deep_tiff:
+            return tiff.deep_pixels(_pillow(), self.image)
+        try:
+            return self._converted()
+        except ValueError as error:
+            if self.kind == "tiff" and "raw mode" in str(error):  # Pillow's words for samples that it cannot unpack
+                raise NotImplementedError(
+                    f"a TIFF of samples in an order that Pillow does not read: {error}"
+                ) from error
+            raise
 
     def _png_pixels(self) -> Pixels:
         if self.is_deep_png:
@@ -316,8 +333,14 @@ def surely_upright(image: bytes) -> bool:
 
 
 def orientation_of(opened: Any) -> int:
-    """The orientation, 1 to 8, that an image has in Pillow. Pillow applies that of a TIFF itself, so it counts as 1."""
-    found = opened.getexif().get(ORIENTATION, 1)
+    """The orientation, 1 to 8, that an image has in Pillow. Pillow applies that of a TIFF itself, so it counts as 1.
+
+    One that cannot be read is none: notes beside the pixels do not make an image a damaged one.
+    """
+    try:
+        found = opened.getexif().get(ORIENTATION, 1)
+    except Exception:  # noqa: BLE001 - Pillow raises errors of any class
+        return 1
     return found if found in range(2, 9) and opened.format != "TIFF" else 1
 
 

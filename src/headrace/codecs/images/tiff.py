@@ -7,16 +7,19 @@ format) and 21 (YCbCr subsampling); TIFF Technical Note 2 (JPEG).
 from __future__ import annotations
 
 import io
+import math
+import re
+import struct
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace import _native
 from headrace.codecs.images.encode import Pixels
 
-__all__ = ["check_parts", "deep_pixels", "has_deep_colours", "is_inverted"]
+__all__ = ["check_parts", "check_scans", "deep_pixels", "has_deep_colours", "is_inverted", "refuse_unknown"]
 
 
 WIDTH, LENGTH, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, ROWS_PER_STRIP = 256, 257, 258, 259, 262, 277, 278
@@ -24,7 +27,12 @@ PLANES, TILE_WIDTH, TILE_LENGTH, SAMPLE_FORMAT, JPEG_TABLES, SUBSAMPLING = 284, 
 STRIPS, TILES = (273, 279), (324, 325)
 """The tags of the offsets of strips or tiles, and of their sizes."""
 JPEG, JPEG_END, WHITE_IS_ZERO, YCBCR, SEPARATE, SIGNED = 7, b"\xff\xd9", 0, 6, 2, 2
+ENTRY_BYTES, WHOLE = 12, {3: "H", 4: "I"}
 BYTE_BITS = 8
+BLOCK = 16
+"""Rows and columns of the largest blocks that a JPEG consists of."""
+LARGE_TILE = 1 << 24
+"""Pixels that a tile may have in an image of fewer."""
 SWAPPED = {"L": "B", "B": "L", "N": "B" if sys.byteorder == "little" else "L"}
 DEEP = ("RGB;16", "RGBX;16", "RGBA;16")
 """What Pillow calls interleaved colours of 16 bits, before a letter for their byte order."""
@@ -82,52 +90,161 @@ def is_inverted(opened: Any) -> bool:
     return opened.tag_v2.get(PHOTOMETRIC) == WHITE_IS_ZERO and _raw_mode(opened) in ("I;16", "I;16N")
 
 
+def refuse_unknown(image: bytes) -> None:
+    """Tell a TIFF of a kind that Pillow does not know from a damaged one: its first directory and all of its parts are there.
+
+    Raises:
+        NotImplementedError: It is whole.
+    """
+    order = "<" if image.startswith(b"II") else ">"
+    try:
+        (at,) = struct.unpack_from(f"{order}I", image, len(b"II*\0"))
+        (count,) = struct.unpack_from(f"{order}H", image, at)
+        entries = range(at + 2, at + 2 + ENTRY_BYTES * count, ENTRY_BYTES)
+        tags = {struct.unpack_from(f"{order}H", image, entry)[0]: _numbers(image, entry, order) for entry in entries}
+    except struct.error:
+        return
+    places = [(tags.get(offsets, ()), tags.get(sizes, ())) for offsets, sizes in (STRIPS, TILES)]
+    ends = [offset + size for offsets, sizes in places for offset, size in zip(offsets, sizes, strict=False)]
+    if ends and max(ends) <= len(image):
+        bits, (samples,), (photometric,) = tags.get(BITS, (1,)), tags.get(SAMPLES, (1,)), tags.get(PHOTOMETRIC, (-1,))
+        raise NotImplementedError(
+            f"a TIFF of {samples} samples of {max(bits)} bits in this order of bytes, of photometric interpretation {photometric}"
+        )
+
+
+def _numbers(image: bytes, entry: int, order: str) -> tuple[int, ...]:
+    """The values of an entry of a directory, if they are whole numbers."""
+    kind, count, _ = struct.unpack_from(f"{order}HII", image, entry + 2)
+    if kind not in WHOLE or not count:
+        return ()
+    shape = f"{order}{count}{WHOLE[kind]}"
+    is_inside = struct.calcsize(shape) <= len(b"####")
+    return struct.unpack_from(
+        shape, image, entry + 8 if is_inside else struct.unpack_from(f"{order}I", image, entry + 8)[0]
+    )
+
+
 def check_parts(tags: Any, image: bytes) -> None:
     """Check that a TIFF has all of its strips or tiles, and the JPEGs in them.
 
     Raises:
-        ValueError: A part is missing, or a JPEG is damaged, incomplete or too small.
+        ValueError: A part is missing, or a JPEG is damaged, incomplete, or does not fit its part.
+        NotImplementedError: A JPEG has too many scans.
     """
     for kind in (STRIPS, TILES):
         offsets, sizes = (tags.get(tag, ()) for tag in kind)
-        wanted = list(_part_sizes(tags, is_tiled=kind is TILES)) if offsets else []
-        if len(offsets) < len(wanted):
-            raise ValueError(f"{len(offsets)} of its {len(wanted)} parts")
+        if not offsets:
+            continue
+        grid = _Grid.of(tags, is_tiled=kind is TILES)
+        if len(offsets) < grid.total:  # before any work for each, because a few bytes may declare billions
+            raise ValueError(f"{len(offsets)} of its {grid.total} parts")
         if tags.get(COMPRESSION) == JPEG:
-            for offset, size, shape in zip(offsets, sizes, wanted, strict=False):
-                _check_jpeg(tags.get(JPEG_TABLES, b""), image[offset : offset + size], shape)
+            _check_jpegs(grid, tags.get(JPEG_TABLES, b""), list(zip(offsets, sizes, strict=False)), image)
 
 
-def _check_jpeg(tables: bytes, part: bytes, shape: tuple[int, int]) -> None:
-    """Check the JPEG of a strip or tile; all of them share the tables in a tag.
+def _check_jpegs(grid: _Grid, tables: bytes, places: list[tuple[int, int]], image: bytes) -> None:
+    """Check the JPEG of each strip or tile; all of them share the tables in a tag. Parts at one place are checked once.
 
     libtiff ignores libjpeg's warnings, as Pillow does. It only warns of a JPEG that is smaller than its part, and the other pixels are
     what was in memory before. It refuses larger ones itself, except a last strip, which it cuts off.
     """
-    whole = tables[: -len(JPEG_END)] + part[len(JPEG_END) :] if tables else part
-    if _native.is_jpeg_sound(whole + JPEG_END) is False:  # the end is often left out
-        raise ValueError("the compressed pixels are damaged or incomplete")
-    found = _jpeg_size(whole)
-    if found is None or found[0] < shape[0] or found[1] < shape[1]:
-        size = "unknown size" if found is None else "{} x {}".format(*found)
-        raise ValueError("a JPEG of {} in a part of {} x {}".format(size, *shape))
+    if sum(size for _, size in set(places)) > len(image):
+        raise ValueError("parts that overlap")
+    if grid.is_tiled and math.prod(grid.part) > max(grid.width * grid.length, LARGE_TILE):
+        raise ValueError("tiles of {} x {}".format(*grid.part))
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for (offset, size), (shape, most_rows) in zip(places, grid.parts(), strict=False):
+        part = image[offset : offset + size]
+        whole = tables[: -len(JPEG_END)] + part[len(JPEG_END) :] if tables else part
+        is_new = (offset, size) not in found
+        if is_new:
+            found[offset, size] = _jpeg_size(whole)
+        height, width = found[offset, size]
+        if not (
+            shape[0] <= height <= most_rows and width == shape[1]
+        ):  # first: the other checks take time for each pixel
+            raise ValueError("a JPEG of {} x {} in a part of {} x {}".format(height, width, *shape))
+        if is_new:
+            check_scans(whole)
+            if _native.is_jpeg_sound(whole + JPEG_END) is False:  # the end is often left out
+                raise ValueError("the compressed pixels are damaged or incomplete")
 
 
-def _part_sizes(tags: Any, *, is_tiled: bool) -> Iterator[tuple[int, int]]:
-    """Height and width of every strip or tile, plane by plane if the planes are apart. Planes of colours may be smaller."""
-    width, length = tags[WIDTH], tags[LENGTH]
-    part = (tags[TILE_LENGTH], tags[TILE_WIDTH]) if is_tiled else (min(tags.get(ROWS_PER_STRIP, length), length), width)
-    across, down = -(-width // max(part[1], 1)), -(-length // max(part[0], 1))
-    planes = tags.get(SAMPLES, 1) if tags.get(PLANES) == SEPARATE else 1
-    for plane in range(planes):
-        wide, high = tags.get(SUBSAMPLING, (2, 2)) if plane > 0 and tags.get(PHOTOMETRIC) == YCBCR else (1, 1)
-        for number in range(across * down):
-            rows = part[0] if is_tiled else min(part[0], length - number * part[0])
-            yield -(-rows // high), -(-part[1] // wide)
+class _Grid(NamedTuple):
+    """The strips or tiles of a TIFF."""
+
+    width: int
+    length: int
+    part: tuple[int, int]
+    """Height and width of a whole one."""
+    is_tiled: bool
+    planes: int
+    subsampling: tuple[int, int]
+    """Of the planes of colours: their width and height are divided by these."""
+
+    @classmethod
+    def of(cls, tags: Any, *, is_tiled: bool) -> _Grid:
+        width, length = tags[WIDTH], tags[LENGTH]
+        rows = min(tags.get(ROWS_PER_STRIP, length), length)
+        part = (tags[TILE_LENGTH], tags[TILE_WIDTH]) if is_tiled else (rows, width)
+        planes = tags.get(SAMPLES, 1) if tags.get(PLANES) == SEPARATE else 1
+        subsampling = tags.get(SUBSAMPLING, (2, 2)) if tags.get(PHOTOMETRIC) == YCBCR else (1, 1)
+        return cls(width, length, (max(part[0], 1), max(part[1], 1)), is_tiled, planes, subsampling)
+
+    @property
+    def in_plane(self) -> int:
+        """How many a plane has."""
+        return -(-self.width // self.part[1]) * -(-self.length // self.part[0])
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.planes * self.in_plane
+
+    def parts(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """Height and width of each, plane by plane, and how many rows its JPEG may have. Planes of colours may be smaller."""
+        for number in range(self.total):
+            plane, at = divmod(number, self.in_plane)
+            wide, high = self.subsampling if plane > 0 else (1, 1)
+            left = self.part[0] if self.is_tiled else self.length - at * self.part[0]
+            rows, columns = -(-min(self.part[0], left) // high), -(-self.part[1] // wide)
+            # libtiff cuts off a last strip: it may be whole, and end with its last block.
+            yield (rows, columns), rows if self.is_tiled or left > self.part[0] else -(-self.part[0] // BLOCK) * BLOCK
 
 
-def _jpeg_size(image: bytes) -> tuple[int, int] | None:
-    """Height and width in the frame header of a JPEG."""
+MOST_SCANS = 500
+"""As many as libjpeg-turbo allows in its own tests. Each may take time for every pixel, and next to no bytes."""
+NEXT_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
+"""A marker that is neither a stuffed byte, a restart nor filling."""
+START, SCAN, END = 0xD8, 0xDA, 0xD9
+
+
+def check_scans(image: bytes) -> None:
+    """Check that a JPEG has no more scans than any camera or program writes.
+
+    Raises:
+        NotImplementedError: It has.
+    """
+    if image.count(b"\xff\xda") <= MOST_SCANS:
+        return
+    scans, at = 0, 0  # Some of those bytes may be in a thumbnail, or in a film behind the image.
+    while scans <= MOST_SCANS and (found := NEXT_MARKER.search(image, at)) is not None:
+        at, marker = found.end(), image[found.start() + 1]
+        if marker == END:
+            return
+        scans += marker == SCAN
+        at += 0 if marker == START else int.from_bytes(image[at : at + 2], "big")
+    if scans > MOST_SCANS:
+        raise NotImplementedError(f"a JPEG of more than {MOST_SCANS} scans")
+
+
+def _jpeg_size(image: bytes) -> tuple[int, int]:
+    """Height and width in the frame header of a JPEG.
+
+    Raises:
+        ValueError: It has none.
+    """
     at = 2
     while at + 9 <= len(image) and image[at] == 0xFF:
         marker = image[at + 1]
@@ -137,4 +254,4 @@ def _jpeg_size(image: bytes) -> tuple[int, int] | None:
             at += 1
         else:
             at += 2 + int.from_bytes(image[at + 2 : at + 4], "big")
-    return None
+    raise ValueError("a part without the header of a JPEG")

@@ -53,7 +53,7 @@ def infer_records(blocks: Iterable[_native.Spans], only: Collection[str] | None 
     keys is an empty sparse row. A dense feature has its stored shape, with ``None`` for axes that differ. Without a stored
     shape it has ``(k,)`` for ``k`` values in every record, ``()`` for one value (``(1,)`` for ``values``, the feature
     vector), and ``(None,)`` if the number varies or some records lack it. Bytes that are UTF-8 without control characters
-    in every record are ``"str"``; bytes that all begin like the same kind of image have its ``encoding``. A string that
+    in every record are ``"str"``; bytes that begin like images in more than half of the values have an ``encoding``. A string that
     some records lack has the default ``""``, and a sparse feature the default 0, an empty row. Keys that never hold a tensor are omitted.
 
     Args:

@@ -204,7 +204,7 @@ def _sort_listing(listing: Listing) -> tuple[list[str], list[str], bool]:
     """Visible sub-folders, sorted; images, in natural order; and whether other files may hold records."""
     images = [name for name in listing.files if is_image_name(name)]
     others = any(is_record_name(name) and not is_image_name(name) for name in listing.files)
-    return [name for name in listing.folders if not is_image_name(name)], images, others
+    return list(listing.folders), images, others
 
 
 def _class_folders(listing: Listing) -> list[str]:

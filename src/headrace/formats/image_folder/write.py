@@ -191,8 +191,7 @@ def _check_name(name: str, record: int, feature: str) -> str:
     """
     parts = name.split("/")
     bad = "\\" in name or "\0" in name or not all(map(is_visible, parts))
-    folders = parts if feature == LABEL else parts[:-1]
-    if bad or any(map(is_image_name, folders)) or (feature == LABEL and len(parts) > 1):
+    if bad or (feature == LABEL and len(parts) > 1):
         raise UnsupportedData(
             Where(record=record, feature=feature),
             expected="a name of a visible file inside the folder" if feature == NAME else "a name for a visible folder",
@@ -203,13 +202,20 @@ def _check_name(name: str, record: int, feature: str) -> str:
 
 
 def join_folders(parts: Sequence[str], path: str) -> None:
-    """Join folders into one. Numbered images are numbered consecutively. On error, all parts are left unchanged."""
+    """Join folders into one. Numbered images are numbered consecutively. On error, all parts are left unchanged.
+
+    Images are numbered where every part has the numbers that :class:`ImageFolderSink` gives without a feature ``name``. Names that a user
+    gave are kept, also if they are numbers.
+    """
+    files = {part: _images_in(part) for part in parts}
+    are_numbers = all(map(_are_numbered, files.values()))
     whole = AtomicFolder(path)
     with contextlib.ExitStack() as stack:
         stack.callback(whole.abort)
         count = 0
         for part in parts:
-            count += _add_images(whole, part, count)
+            _add_images(whole, part, files[part], count if are_numbers else None)
+            count += len(files[part])
         for note in (CLASSES_NOTE, *(() if count else (NOTE,))):
             if os.path.exists(place := os.path.join(parts[0], note)):
                 whole.add(place, note)
@@ -221,18 +227,29 @@ def join_folders(parts: Sequence[str], path: str) -> None:
         discard_folder(part)
 
 
-def _add_images(whole: AtomicFolder, part: str, first: int) -> int:
-    """Add the images of a part, numbered ones from ``first``, and return their count."""
+def _images_in(part: str) -> list[str]:
+    """The paths of the images of a part, from its folder."""
     files = []
-    for folder, folders, names in walk(part):
+    for folder, _, names in walk(part):
+        within = os.path.relpath(folder, part)
+        files += [os.path.normpath(os.path.join(within, name)) for name in names if name not in (NOTE, *NOTES)]
+    return files
+
+
+def _are_numbered(files: Sequence[str]) -> bool:
+    stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
+    return sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
+
+
+def _add_images(whole: AtomicFolder, part: str, files: Sequence[str], first: int | None) -> None:
+    """Add the images of a part under their names, or numbered from ``first``."""
+    for folder, folders, _ in walk(part):
         within = os.path.relpath(folder, part)
         whole.make_folders(os.path.join(within, name) for name in folders)
-        files += [os.path.normpath(os.path.join(within, name)) for name in names if name not in (NOTE, *NOTES)]
-    stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
-    are_numbers = sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
-    for file, stem in zip(files, stems, strict=True):
+    for file in files:
         folder, name = os.path.split(file)
-        target = os.path.join(folder, f"{int(stem) + first:08d}{name[len(stem) :]}" if are_numbers else name)
+        stem, ending = os.path.splitext(name)
+        target = file if first is None else os.path.join(folder, f"{int(stem) + first:08d}{ending}")
         if os.path.exists(whole.place(target)):
             raise SchemaMismatch(
                 Where(path=os.path.join(whole.path, target), feature=NAME),
@@ -240,4 +257,3 @@ def _add_images(whole: AtomicFolder, part: str, first: int) -> int:
                 found="two with this name",
             )
         whole.add(os.path.join(part, file), target)
-    return len(files)

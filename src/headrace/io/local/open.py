@@ -275,6 +275,8 @@ def _size(path: str) -> int:
             return sum(Path(folder, name).stat().st_size for folder, _, names in walk(path) for name in names)
         return Path(path).stat().st_size
     except FileNotFoundError as error:
+        if os.path.islink(path):
+            return 0  # it leads nowhere, which reading it says
         raise NoFiles(Where(path=path), expected="a file", found="nothing of that name") from error
 
 

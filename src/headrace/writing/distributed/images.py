@@ -10,7 +10,8 @@ import numpy as np
 
 from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.feature import Feature
-from headrace.contracts.images import ImageOptions
+from headrace.contracts.images import ImageOptions, encoding_of
+from headrace.contracts.records import ChecksFiles
 from headrace.errors import DataError, NoFiles, UnsupportedData
 from headrace.formats.index.parts import SentSource
 from headrace.io.system import usable_cores
@@ -129,10 +130,14 @@ def _decode_rows(encoded: Node, stored: dict[str, Feature], start: int, stop: in
         for row in range(start, stop):
             _add(found, _decode_rows(encoded, stored, row, row + 1))
         return found
+    # Where each file is an example, its own check has reported one that does not begin like an image.
+    are_files = isinstance(records_below(encoded)[0], ChecksFiles)
     for row in range(stop - start):
         faults = []
         for name, feature in stored.items():
             for image in images_in(batch[name][row]):
+                if are_files and encoding_of(image) is None:
+                    continue
                 found.images += 1
                 fault = _fault_of(image, feature)
                 if fault is not None:
