@@ -1,4 +1,5 @@
 import functools
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+from PIL import Image
+from tests.io.file_server import serving
 
 import headrace as hr
 from headrace.contracts.values import RowSizer, size_of
@@ -462,6 +465,15 @@ def test_a_folder_that_holds_the_source_is_not_replaced(tmp_path, how):
     assert sorted(os.listdir(tmp_path / "data")) == ["more.npy", "test.npy", "train.npy"]
 
 
+def test_a_folder_with_images_that_the_source_names_is_not_replaced(tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "x.csv").write_text("image,label\nimages/0.png,0\n")
+    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "images" / "0.png")
+    with pytest.raises(hr.UnsupportedData, match=r"without files of the source.*0\.png"):
+        hr.convert(tmp_path / "x.csv", tmp_path / "images", format="image_folder", overwrite=True)
+    assert os.listdir(tmp_path / "images") == ["0.png"]
+
+
 OFFSET = 0
 
 
@@ -634,6 +646,65 @@ def test_nothing_is_resumed_of_images_decoded_in_another_way(tmp_path, monkeypat
 
     assert_only_the_same_is_resumed(tmp_path, monkeypatch, make, "x.npy")
     assert_only_the_same_is_resumed(tmp_path, monkeypatch, lambda version: make(version).map(dict), "y.npy")
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_nothing_is_resumed_of_images_that_rows_name_and_that_were_replaced(tmp_path, monkeypatch, name):
+    lines = ["image,label", *(f"{n}.png,{n}" for n in range(6))]
+    objects = [json.dumps({"image": f"{n}.png", "label": n}) for n in range(6)]
+    (tmp_path / name).write_text("\n".join(lines if name == "x.csv" else objects) + "\n")
+
+    def make(version):
+        for n in range(6):
+            value = n + 100 * (version == 2 and n == 3)
+            if version == 1 or n == 3:
+                Image.fromarray(np.full((4, 4, 3), value, np.uint8)).save(tmp_path / f"{n}.png")
+        return hr.open(tmp_path / name)
+
+    make(1)
+    interrupt(monkeypatch, hr.open(tmp_path / name), tmp_path / "x.npz")
+    done = hr.convert(make(2), tmp_path / "x.npz")
+    assert (done.resumed, np.load(tmp_path / "x.npz")["image"][:, 0, 0, 0].tolist()) == (0, [0, 1, 2, 103, 4, 5])
+    interrupt(monkeypatch, hr.open(tmp_path / name), tmp_path / "y.npz")
+    assert hr.convert(hr.open(tmp_path / name), tmp_path / "y.npz").resumed == 6
+
+
+def test_a_missing_image_that_appears_is_converted(tmp_path):
+    (tmp_path / "x.csv").write_text("image\n0.png\n1.png\n")
+    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "0.png")
+    with pytest.raises(hr.NoFiles, match="an image at"):
+        hr.convert(tmp_path / "x.csv", tmp_path / "x.npz")
+    Image.fromarray(np.ones((4, 4, 3), np.uint8)).save(tmp_path / "1.png")
+    assert hr.convert(tmp_path / "x.csv", tmp_path / "x.npz").examples == 2
+
+
+def test_nothing_is_resumed_of_another_manifest(tmp_path, monkeypatch):
+    (tmp_path / "n").mkdir()
+    for n in range(6):
+        np.save(tmp_path / "n" / f"{n}.npy", np.full(3, n))
+
+    def make(version):
+        labels = [n + 7 * (version == 2 and n == 3) for n in range(6)]
+        rows = [f"{n}.npy,{label},t{label}" for n, label in enumerate(labels)]
+        (tmp_path / "n" / "manifest.csv").write_text("\n".join(["file,label,text", *rows]))
+        return hr.open(tmp_path / "n")
+
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, make)
+
+
+def test_nothing_is_resumed_of_objects_that_were_replaced(tmp_path, monkeypatch):
+    """Also images of rows, which are at URLs then."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "x.csv").write_text("\n".join(["image", *(f"{n}.png" for n in range(6))]) + "\n")
+    for n in range(6):
+        Image.fromarray(np.full((4, 4, 3), n, np.uint8)).save(tmp_path / "there" / f"{n}.png")
+    with serving(tmp_path / "there") as server:
+        interrupt(monkeypatch, hr.open(f"{server.url}/x.csv"), tmp_path / "x.npz")
+        Image.fromarray(np.full((4, 4, 3), 103, np.uint8)).save(tmp_path / "there" / "3.png")
+        done = hr.convert(hr.open(f"{server.url}/x.csv"), tmp_path / "x.npz")
+        assert (done.resumed, np.load(tmp_path / "x.npz")["image"][3, 0, 0, 0]) == (0, 103)
+        interrupt(monkeypatch, hr.open(f"{server.url}/x.csv"), tmp_path / "y.npz")
+        assert hr.convert(hr.open(f"{server.url}/x.csv"), tmp_path / "y.npz").resumed == 6
 
 
 @pytest.mark.parametrize(
