@@ -2,6 +2,7 @@ import functools
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -282,6 +283,18 @@ def test_a_folder_with_other_files_is_never_replaced(tmp_path, original, dst):
     with pytest.raises(hr.UnsupportedData):
         hr.convert(original, out, format=format)
     assert files_below(tmp_path) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are pipes on POSIX only")
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_pipe_is_not_replaced(tmp_path, original, overwrite):
+    os.mkfifo(tmp_path / "x.tfrecord-00001-of-00002")
+    (tmp_path / "y.tfrecord").symlink_to("x.tfrecord-00001-of-00002")
+    for name in ("x.tfrecord@2", "y.tfrecord"):
+        with pytest.raises(hr.UnsupportedData, match="found a pipe"):
+            hr.convert(original, tmp_path / name, overwrite=overwrite)
+    assert stat.S_ISFIFO((tmp_path / "x.tfrecord-00001-of-00002").stat().st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["a.tfrecord", "x.tfrecord-00001-of-00002", "y.tfrecord"]
 
 
 def test_a_link_to_a_folder_is_not_replaced(tmp_path, original):

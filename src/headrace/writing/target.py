@@ -18,7 +18,7 @@ from headrace.formats.example_files.manifest import NAMES as MANIFESTS
 from headrace.formats.image_folder.write import NOTES
 from headrace.formats.registry import csv_options, endings, format_named, format_of_name
 from headrace.formats.table.folders import NOTE
-from headrace.io.paths import expand_home
+from headrace.io.paths import expand_home, refuse_special_file
 from headrace.io.store.upload import is_uploaded
 from headrace.io.urls import is_url
 from headrace.sources.images import ImagePaths
@@ -133,13 +133,14 @@ def named_files(source: Source) -> Iterator[str]:
 
 
 def check_replaceable(path: str, source: Source) -> None:
-    """Refuse to replace a folder that holds more than a data set, such as a home folder: its files would be lost.
+    """Refuse to replace a folder that holds more than a data set, such as a home folder: its files would be lost. Refuse pipes and devices, too.
 
     Raises:
-        UnsupportedData: It holds a file of the source, or one that no format of folders writes; or the path is a link to a folder.
+        UnsupportedData: A pipe or a device is there. Or it holds a file of the source, or one that no format of folders writes; or the path is a link to a folder.
     """
     if is_url(path):
         return
+    refuse_special_file(path)
     if not Path(path).is_dir():
         return
     if Path(path).is_symlink():

@@ -24,6 +24,7 @@ from typing import Any
 
 from headrace.io.faults import name_in_errors
 from headrace.io.local.signatures import Signature
+from headrace.io.paths import refuse_special_file
 from headrace.io.system import sync_folder
 
 __all__ = ["finish_names", "give_names", "has_journal", "names_given", "same_version", "version_of"]
@@ -95,6 +96,7 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
 
     Raises:
         ValueError: A path is elsewhere.
+        UnsupportedData: A pipe or a device is there.
         OSError: A name cannot be given. Those before it are taken back, and what they have replaced is there again. A single file that has
             its name keeps it: what it has replaced is gone.
     """
@@ -102,6 +104,7 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
     for path in names.values():
         if os.path.dirname(path) != _beside(folder):
             raise ValueError(f"{path} is not beside {folder}")
+        refuse_special_file(path)
     namings = {
         name: _Naming(path, version_of(path), version_of(os.path.join(folder, name)), is_known=True)
         for name, path in names.items()
