@@ -87,6 +87,29 @@ def test_refusal_names_what_would_be_lost(tmp_path):
     assert not (tmp_path / "b.npy").exists()
 
 
+@pytest.mark.parametrize("name", ["b.tfrecord", "b.tfrecord.gz", "b.array_record", "b.recordio", "b.csv"])
+def test_a_damaged_payload_is_named_and_leaves_nothing(tmp_path, original, name):
+    """Also where payloads are copied, which decodes none."""
+    hr.write(tmp_path / "a.tfrecord", {"label": np.arange(1000)})
+    damaged = bytearray(original.read_bytes())
+    damaged[len(damaged) // 1000 * 20 + 14] ^= 1
+    original.write_bytes(damaged)
+    with pytest.raises(hr.CorruptRecord, match=r"payload checksum 0x.*a\.tfrecord, record 20, byte 0x"):
+        hr.convert(original, tmp_path / name)
+    assert os.listdir(tmp_path) == ["a.tfrecord"]
+
+
+def test_a_damaged_payload_of_records_of_sagemaker_is_named(tmp_path):
+    hr.write(tmp_path / "x.recordio", {"values": np.arange(90, dtype=np.float32).reshape(30, 3)})
+    hr.write_records(tmp_path / "a.tfrecord", hr.records(tmp_path / "x.recordio"))
+    damaged = bytearray((tmp_path / "a.tfrecord").read_bytes())
+    damaged[len(damaged) // 30 * 20 + 16] ^= 1
+    (tmp_path / "a.tfrecord").write_bytes(damaged)
+    source = hr.open(tmp_path / "a.tfrecord", codec="sagemaker_record")
+    with pytest.raises(hr.CorruptRecord, match=r"payload checksum 0x.*a\.tfrecord, record 20, byte 0x"):
+        hr.convert(source, tmp_path / "y.recordio")
+
+
 def test_damaged_records_are_left_out_and_counted(tmp_path, original):
     data = bytearray(original.read_bytes())
     data[len(data) // 2] ^= 1
