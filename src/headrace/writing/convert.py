@@ -24,9 +24,11 @@ from headrace.io.cache.folder import cache_key
 from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature, wait_for_tick
+from headrace.io.paths import absolute
 from headrace.io.progress import Progress
 from headrace.io.store.object import RemoteFile, fetch_heads
 from headrace.io.urls import is_url
+from headrace.io.write.pending import remove_abandoned
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, OverFiles, fingerprint_of, records_below, walk
 from headrace.sources.open import open as open_source
@@ -302,6 +304,9 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         check_replaceable(path, source)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
         return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite, can_resume=can_resume)
+    if not is_url(target.paths[0]):
+        # Files of a conversion are written in its folder, so no writer looks for leftovers beside it.
+        remove_abandoned(*os.path.split(absolute(target.paths[0])))
     work = WorkFolder.open(target, len(source), plan, example_bytes=each_bytes)
     try:
         # A run that is resumed may have given files their final names before it was interrupted.

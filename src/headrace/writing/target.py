@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -65,6 +65,7 @@ class Target:
 
         Raises:
             UnknownFormat: the name has no known ending and ``format`` is not given.
+            UnsupportedData: Two shards are links to one file.
             ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
         """
         if not isinstance(path, (str, os.PathLike)):
@@ -97,6 +98,8 @@ class Target:
         compression = _compression(compression, suffix, known)
         digits = max(5, len(str(shards)))
         paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
+        if sharded and not is_uploaded(text):
+            _check_apart(paths)
         if known == "csv":
             options = (options or CSV()).with_delimiter(CSV_DELIMITERS.get(Path(name).suffix.lower(), ","))
         return cls(paths=tuple(paths), format=known, compression=compression, csv=options)
@@ -108,6 +111,23 @@ class Target:
     def bound(self, number: int, n: int) -> tuple[int, int]:
         """The range that goes into one file."""
         return number * n // len(self.paths), (number + 1) * n // len(self.paths)
+
+
+def _check_apart(paths: Sequence[str]) -> None:
+    """Refuse shards of which one would replace another, because they are links to one file."""
+    if not any(map(os.path.islink, paths)):
+        return
+    seen: dict[str, str] = {}
+    for path in paths:
+        place = os.path.realpath(path)
+        other = seen.setdefault(place, path)
+        if other != path:
+            raise UnsupportedData(
+                Where(path=path),
+                expected="a file of its own for each shard",
+                found=f"{place}, which {other} is, too",
+                hint="Remove the link.",
+            )
 
 
 def _compression(given: str | None, suffix: str, format: str) -> str:
