@@ -6,7 +6,8 @@ A single file replaces the old one in one step of the file system. For several t
 2. All old files are moved into the folder.
 3. The new files get their names.
 
-A reader sees the old files, or the new ones, or that some are missing. An error takes everything back. After a kill the journal
+So the names never stand for files of both, and a reader sees the old files, or the new ones, or that some are missing. It opens them one by one, though: one that
+opens them during all three steps may get files of both. An error takes everything back. After a kill the journal
 is there, and :func:`finish_names` does the rest. It is called by the next writer of the same files, and by the removal of
 abandoned files. Much may have happened until then: a file that was written after the journal is newer than the one that waits, and is kept.
 """
