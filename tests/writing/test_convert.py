@@ -1,3 +1,4 @@
+import errno
 import functools
 import json
 import os
@@ -207,6 +208,18 @@ def test_nothing_is_left_where_nothing_is_finished(tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.writing.distributed.unit_writer.open_sink", fail)
     with pytest.raises(hr.MissingExtra):
         hr.convert(tmp_path / "x.npy", tmp_path / "y.parquet")
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+def test_nothing_is_left_where_the_plan_cannot_be_stored(tmp_path, monkeypatch):
+    hr.write(tmp_path / "x.npy", {"x": np.arange(100.0)})
+
+    def fail(*_arguments, **_options):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(units, "AtomicFile", fail)
+    with pytest.raises(OSError, match="no space"):
+        hr.convert(tmp_path / "x.npy", tmp_path / "y.tfrecord")
     assert os.listdir(tmp_path) == ["x.npy"]
 
 

@@ -317,10 +317,10 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         if existing is not None:
             work.remove_if_empty()
             raise _exists_error(existing)
-        work.begin()
-        resumed = work.finished_examples()
-        writer.report(resumed)
         try:
+            work.begin()
+            resumed = work.finished_examples()
+            writer.report(resumed)
             run = _run_here if isinstance(engine, Threads) else run_in_folder
             run(work, engine, writer, each_bytes)
         except FINAL:
