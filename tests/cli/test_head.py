@@ -139,3 +139,10 @@ def test_nothing_to_show_is_wrong_usage(run, people):
     done = run("head", people, "-c", "")
     assert done.code == 2
     assert "expected the names of features" in " ".join(done.err.split())
+
+
+def test_any_count_and_nothing_but_the_error_of_a_row_that_is_not_there(run, people):
+    assert run("head", people, "-n", "9" * 25).out == run("head", people, "-n", "100").out
+    done = run("head", people, "--rows", "100")
+    assert done.out == ""
+    assert "row 100 is not below 12" in done.err

@@ -1,6 +1,9 @@
+import errno
 import functools
+import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -10,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+from PIL import Image
+from tests.io.file_server import serving
 
 import headrace as hr
 from headrace.contracts.values import RowSizer, size_of
@@ -81,6 +86,29 @@ def test_refusal_names_what_would_be_lost(tmp_path):
     with pytest.raises(hr.UnsupportedData, match=r"numbers of a fixed shape.*feature 'ids'"):
         hr.convert(tmp_path / "a.tfrecord", tmp_path / "b.npy")
     assert not (tmp_path / "b.npy").exists()
+
+
+@pytest.mark.parametrize("name", ["b.tfrecord", "b.tfrecord.gz", "b.array_record", "b.recordio", "b.csv"])
+def test_a_damaged_payload_is_named_and_leaves_nothing(tmp_path, original, name):
+    """Also where payloads are copied, which decodes none."""
+    hr.write(tmp_path / "a.tfrecord", {"label": np.arange(1000)})
+    damaged = bytearray(original.read_bytes())
+    damaged[len(damaged) // 1000 * 20 + 14] ^= 1
+    original.write_bytes(damaged)
+    with pytest.raises(hr.CorruptRecord, match=r"payload checksum 0x.*a\.tfrecord, record 20, byte 0x"):
+        hr.convert(original, tmp_path / name)
+    assert os.listdir(tmp_path) == ["a.tfrecord"]
+
+
+def test_a_damaged_payload_of_records_of_sagemaker_is_named(tmp_path):
+    hr.write(tmp_path / "x.recordio", {"values": np.arange(90, dtype=np.float32).reshape(30, 3)})
+    hr.write_records(tmp_path / "a.tfrecord", hr.records(tmp_path / "x.recordio"))
+    damaged = bytearray((tmp_path / "a.tfrecord").read_bytes())
+    damaged[len(damaged) // 30 * 20 + 16] ^= 1
+    (tmp_path / "a.tfrecord").write_bytes(damaged)
+    source = hr.open(tmp_path / "a.tfrecord", codec="sagemaker_record")
+    with pytest.raises(hr.CorruptRecord, match=r"payload checksum 0x.*a\.tfrecord, record 20, byte 0x"):
+        hr.convert(source, tmp_path / "y.recordio")
 
 
 def test_damaged_records_are_left_out_and_counted(tmp_path, original):
@@ -183,6 +211,18 @@ def test_nothing_is_left_where_nothing_is_finished(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["x.npy"]
 
 
+def test_nothing_is_left_where_the_plan_cannot_be_stored(tmp_path, monkeypatch):
+    hr.write(tmp_path / "x.npy", {"x": np.arange(100.0)})
+
+    def fail(*_arguments, **_options):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(units, "AtomicFile", fail)
+    with pytest.raises(OSError, match="no space"):
+        hr.convert(tmp_path / "x.npy", tmp_path / "y.tfrecord")
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
 def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 10)
     hr.write(tmp_path / "x.npy", {"x": np.arange(40.0)})
@@ -279,6 +319,18 @@ def test_a_folder_with_other_files_is_never_replaced(tmp_path, original, dst):
     with pytest.raises(hr.UnsupportedData):
         hr.convert(original, out, format=format)
     assert files_below(tmp_path) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are pipes on POSIX only")
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_pipe_is_not_replaced(tmp_path, original, overwrite):
+    os.mkfifo(tmp_path / "x.tfrecord-00001-of-00002")
+    (tmp_path / "y.tfrecord").symlink_to("x.tfrecord-00001-of-00002")
+    for name in ("x.tfrecord@2", "y.tfrecord"):
+        with pytest.raises(hr.UnsupportedData, match="found a pipe"):
+            hr.convert(original, tmp_path / name, overwrite=overwrite)
+    assert stat.S_ISFIFO((tmp_path / "x.tfrecord-00001-of-00002").stat().st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["a.tfrecord", "x.tfrecord-00001-of-00002", "y.tfrecord"]
 
 
 def test_a_link_to_a_folder_is_not_replaced(tmp_path, original):
@@ -460,6 +512,15 @@ def test_a_folder_that_holds_the_source_is_not_replaced(tmp_path, how):
     with pytest.raises(hr.UnsupportedData, match="without files of the source"):
         hr.convert(source, tmp_path / "data", format="npy_folder", overwrite=True)
     assert sorted(os.listdir(tmp_path / "data")) == ["more.npy", "test.npy", "train.npy"]
+
+
+def test_a_folder_with_images_that_the_source_names_is_not_replaced(tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "x.csv").write_text("image,label\nimages/0.png,0\n")
+    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "images" / "0.png")
+    with pytest.raises(hr.UnsupportedData, match=r"without files of the source.*0\.png"):
+        hr.convert(tmp_path / "x.csv", tmp_path / "images", format="image_folder", overwrite=True)
+    assert os.listdir(tmp_path / "images") == ["0.png"]
 
 
 OFFSET = 0
@@ -660,6 +721,65 @@ def test_options_that_are_left_out_are_named_where_that_is_allowed(tmp_path):
     source = hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(resize=(4, 4)))
     done = hr.convert(source, tmp_path / "x.parquet", allow_loss=True)
     assert done.lost == ("'image' is stored as before ImageOptions(resize=(4, 4))",)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_nothing_is_resumed_of_images_that_rows_name_and_that_were_replaced(tmp_path, monkeypatch, name):
+    lines = ["image,label", *(f"{n}.png,{n}" for n in range(6))]
+    objects = [json.dumps({"image": f"{n}.png", "label": n}) for n in range(6)]
+    (tmp_path / name).write_text("\n".join(lines if name == "x.csv" else objects) + "\n")
+
+    def make(version):
+        for n in range(6):
+            value = n + 100 * (version == 2 and n == 3)
+            if version == 1 or n == 3:
+                Image.fromarray(np.full((4, 4, 3), value, np.uint8)).save(tmp_path / f"{n}.png")
+        return hr.open(tmp_path / name)
+
+    make(1)
+    interrupt(monkeypatch, hr.open(tmp_path / name), tmp_path / "x.npz")
+    done = hr.convert(make(2), tmp_path / "x.npz")
+    assert (done.resumed, np.load(tmp_path / "x.npz")["image"][:, 0, 0, 0].tolist()) == (0, [0, 1, 2, 103, 4, 5])
+    interrupt(monkeypatch, hr.open(tmp_path / name), tmp_path / "y.npz")
+    assert hr.convert(hr.open(tmp_path / name), tmp_path / "y.npz").resumed == 6
+
+
+def test_a_missing_image_that_appears_is_converted(tmp_path):
+    (tmp_path / "x.csv").write_text("image\n0.png\n1.png\n")
+    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "0.png")
+    with pytest.raises(hr.NoFiles, match="an image at"):
+        hr.convert(tmp_path / "x.csv", tmp_path / "x.npz")
+    Image.fromarray(np.ones((4, 4, 3), np.uint8)).save(tmp_path / "1.png")
+    assert hr.convert(tmp_path / "x.csv", tmp_path / "x.npz").examples == 2
+
+
+def test_nothing_is_resumed_of_another_manifest(tmp_path, monkeypatch):
+    (tmp_path / "n").mkdir()
+    for n in range(6):
+        np.save(tmp_path / "n" / f"{n}.npy", np.full(3, n))
+
+    def make(version):
+        labels = [n + 7 * (version == 2 and n == 3) for n in range(6)]
+        rows = [f"{n}.npy,{label},t{label}" for n, label in enumerate(labels)]
+        (tmp_path / "n" / "manifest.csv").write_text("\n".join(["file,label,text", *rows]))
+        return hr.open(tmp_path / "n")
+
+    assert_only_the_same_is_resumed(tmp_path, monkeypatch, make)
+
+
+def test_nothing_is_resumed_of_objects_that_were_replaced(tmp_path, monkeypatch):
+    """Also images of rows, which are at URLs then."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "x.csv").write_text("\n".join(["image", *(f"{n}.png" for n in range(6))]) + "\n")
+    for n in range(6):
+        Image.fromarray(np.full((4, 4, 3), n, np.uint8)).save(tmp_path / "there" / f"{n}.png")
+    with serving(tmp_path / "there") as server:
+        interrupt(monkeypatch, hr.open(f"{server.url}/x.csv"), tmp_path / "x.npz")
+        Image.fromarray(np.full((4, 4, 3), 103, np.uint8)).save(tmp_path / "there" / "3.png")
+        done = hr.convert(hr.open(f"{server.url}/x.csv"), tmp_path / "x.npz")
+        assert (done.resumed, np.load(tmp_path / "x.npz")["image"][3, 0, 0, 0]) == (0, 103)
+        interrupt(monkeypatch, hr.open(f"{server.url}/x.csv"), tmp_path / "y.npz")
+        assert hr.convert(hr.open(f"{server.url}/x.csv"), tmp_path / "y.npz").resumed == 6
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tests.io.write.test_commit import in_a_process_that_is_killed
 from tests.writing.test_engines import Pickling
 
 import headrace as hr
+from headrace.io.write import pending
 from headrace.writing import units
 
 SHARDS = 3
@@ -60,6 +61,36 @@ def test_a_kill_at_each_rename(shards, engine):
     assert codes[-1] == 0
     assert ends[-1] == (3, "new")
     assert {(3, "old"), (2, "old"), (1, "old"), (0,), (1, "new"), (2, "new")} <= set(ends)
+
+
+def test_old_files_are_removed_although_a_kill_interrupted_their_removal(shards, monkeypatch):
+    target, replace = shards
+
+    def die(_):
+        os._exit(9)
+
+    def killed():
+        units.shutil.rmtree = die
+        replace()
+
+    assert in_a_process_that_is_killed(10**6, killed) == 9
+    assert [name for name in os.listdir(target.parent) if name.endswith(".headrace-tmp")]
+    pending._temporaries.cache_clear()  # the listing of this second
+    replace()
+    assert [name for name in os.listdir(target.parent) if name.startswith(".")] == []
+
+
+def test_two_links_to_one_file_are_refused(shards, tmp_path):
+    target, _ = shards
+    for name in ("x-00001-of-00002", "x-00002-of-00003", "y-00000-of-00002", "y-00001-of-00002"):
+        (tmp_path / name).symlink_to("x-00000-of-00003" if name.endswith("3") else "one")
+    for name in ("x@3", "y@2"):
+        with pytest.raises(hr.UnsupportedData, match="a file of its own for each shard"):
+            hr.convert(target, tmp_path / name, format="tfrecord", overwrite=True)
+        with pytest.raises(hr.UnsupportedData, match="a file of its own for each shard"):
+            hr.write(tmp_path / name, {"n": np.arange(9)}, format="tfrecord")
+    assert hr.convert(target, tmp_path / "x@2", format="tfrecord", overwrite=True).examples == 60
+    assert len(hr.open(tmp_path / "x@2")) == 60
 
 
 @pytest.mark.parametrize("engine", ["threads", "others"])

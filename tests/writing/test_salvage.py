@@ -67,3 +67,11 @@ def test_the_home_folder(tmp_path, monkeypatch):
     hr.write_records("~/x.tfrecord", PAYLOADS)
     assert salvage("~/x.tfrecord", "~/y.tfrecord").records == 10
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.tfrecord", "y.tfrecord"]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.array_record", "out.npy"])
+def test_the_name_of_another_format_is_refused(tmp_path, name):
+    hr.write_records(tmp_path / "x.tfrecord", PAYLOADS)
+    with pytest.raises(hr.UnsupportedData, match="of the same format, tfrecord"):
+        salvage(tmp_path / "x.tfrecord", tmp_path / name)
+    assert salvage(tmp_path / "x.tfrecord", tmp_path / "out.saved").records == 10

@@ -300,3 +300,12 @@ def test_names_come_back_or_are_refused(name, format, tmp_path):
     path = pairs.path_of(tmp_path, format)
     if write(batch, schema, path, format):
         assert_same(read(path, format, schema), batch)
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.recordio", "x.jsonl", "x.csv", "x.parquet"])
+@pytest.mark.parametrize(("bits", "dtype"), [("u2", "float16"), ("u4", "float32"), ("u8", "float64")])
+def test_signalling_nans_are_written_without_a_warning(tmp_path, name, bits, dtype):
+    signalling = {"float16": 0x7C01, "float32": 0x7F800001, "float64": 0x7FF0000000000001}[dtype]
+    values = np.array([signalling, 0], bits).view(dtype)
+    hr.write(tmp_path / name, {"x": values})
+    assert np.isnan(hr.open(tmp_path / name).batch(range(2))["x"]).tolist() == [True, False]

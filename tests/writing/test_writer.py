@@ -547,3 +547,24 @@ def test_rows_without_values_have_the_axes_of_the_schema(tmp_path, feature, valu
     hr.write(tmp_path / f"y.{end}@2", [{"x": []}, {"x": value}], schema=schema)
     hr.write(path, {"x": [[], []]}, schema=schema)
     assert len(hr.open(path, schema=schema)) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["x.tfrecord", "x.recordio", "x.npz", "x.csv", "x.parquet", "x.tar", "x.array_record@2"]
+)
+def test_examples_without_features_are_refused_where_their_number_is_lost(tmp_path, name):
+    (tmp_path / "in.jsonl").write_text("{}\n{}\n")
+    for write in (hr.write, lambda path, _: hr.convert(tmp_path / "in.jsonl", path)):
+        with pytest.raises(hr.UnsupportedData, match="examples with features"):
+            write(tmp_path / name, [{}, {}])
+    assert os.listdir(tmp_path) == ["in.jsonl"]
+    assert hr.write(tmp_path / name, []) == 0
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.avro"])
+def test_examples_without_features_are_kept(tmp_path, name):
+    assert hr.write(tmp_path / name, [{}, {}]) == 2
+    assert list(hr.open(tmp_path / name)) == [{}, {}]
+    assert hr.convert(tmp_path / name, tmp_path / "y.avro").examples == 2
+    assert len(hr.open(tmp_path / "y.avro")) == 2
+    assert hr.verify(tmp_path / name).records == 2

@@ -143,13 +143,15 @@ def head(
     elif wanted is not None:
         found = _fitting(source, condition(wanted), names)
     examples: list[tuple[int, Example]] = []
+    is_complete = False
     try:
-        for index, example in islice(found, count):
+        for index, example in islice(found, min(count, sys.maxsize)):
             examples.append((index, example))
             if as_json:
                 print_json(to_json(dict(example)), indent=None)
+        is_complete = True
     finally:  # Show the examples before the damage, then report the damage.
-        if not as_json:
+        if not as_json and (examples or is_complete):
             _print_examples(names, examples)
     report_skipped(source.skipped)
 

@@ -21,7 +21,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, Where
 
-__all__ = ["Inference", "RawCodec", "find_lacking", "infer_payloads", "infer_schema"]
+__all__ = ["Inference", "RawCodec", "find_lacking", "infer_payloads", "infer_schema", "payloads_of"]
 
 
 NONE, BYTES, FLOAT, INT = range(4)
@@ -183,6 +183,18 @@ def _dtype(name: str, key: dict[str, Any]) -> tuple[str, Any]:
     if encoding is not None:
         return "bytes", encoding
     return ("str" if key["plain_text"] and key["texts"] else "bytes"), None
+
+
+def payloads_of(spans: _native.Spans) -> list[bytes]:
+    """Payloads as bytes.
+
+    Raises:
+        CorruptRecord: A checksum is wrong; ``where.record`` is the position in ``spans``.
+    """
+    try:
+        return spans.to_bytes()
+    except _native.FormatError as error:
+        raise describe(error, Where(record=error.record)) from error
 
 
 class RawCodec:

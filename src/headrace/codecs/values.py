@@ -150,7 +150,7 @@ def to_wire(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: st
 
 
 def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[Any]:
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a signalling NaN becomes a quiet one
         narrow = np.ascontiguousarray(flat, np.float32)
     if flat.dtype.kind in "iu":
         is_kept = bool(is_exact(flat, "float16" if dtype == "float16" else np.float32).all())

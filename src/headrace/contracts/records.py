@@ -26,6 +26,7 @@ __all__ = [
     "Format",
     "GivesReader",
     "IsUnnamed",
+    "KnowsColumns",
     "Misfit",
     "OfFolder",
     "OnCorrupt",
@@ -215,7 +216,7 @@ class Table(Protocol):
     """The rows of some files, joined in order, as typed columns. Picklable; safe in threads and after fork.
 
     What a table may offer besides is one protocol each: :class:`TakesSchema`, :class:`TakesColumns`, :class:`ReadsBlocks`,
-    :class:`GivesReader`, :class:`IsUnnamed`, :class:`OfFolder`, and :class:`~headrace.contracts.protocols.CutsCleanly`.
+    :class:`GivesReader`, :class:`IsUnnamed`, :class:`KnowsColumns`, :class:`OfFolder`, and :class:`~headrace.contracts.protocols.CutsCleanly`.
     """
 
     format: str
@@ -286,6 +287,14 @@ class ChecksFiles(Protocol):
 
     def check_files(self, files: range, /) -> Iterator[Checked]:
         """The checks of some files: their numbers."""
+
+
+@runtime_checkable
+class KnowsColumns(Protocol):
+    """A table with columns that are not in its files, such as those of a manifest."""
+
+    def known_columns(self) -> Mapping[str, Any]:
+        """Their values, one for each example."""
 
 
 @runtime_checkable

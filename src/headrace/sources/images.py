@@ -25,7 +25,7 @@ from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData,
 from headrace.io.local.open import FolderReader, OutsideFolder, read_each, read_whole
 from headrace.io.store.object import RemoteFile, fetch_heads
 from headrace.io.urls import is_url, sibling_of, stays_below
-from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, records_below
+from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, read_blocks, records_below
 from headrace.sources.records import CsvNode
 from headrace.sources.stacking import row, stack
 from headrace.sources.views import keep_features
@@ -36,6 +36,8 @@ SAMPLE = 64
 """How many rows are read to find columns of paths."""
 FIRST = 4
 """How many rows are read to leave out columns of other text."""
+ROWS = 4096
+"""How many rows of paths are read at a time where no image is."""
 MOST_REQUESTS = 4
 """How many URLs are requested at most before a column is taken for text."""
 SHOWN = 200
@@ -187,6 +189,15 @@ class ImagePaths:
 
     def cuts_cleanly(self) -> bool:
         return cuts_cleanly(self.parent)
+
+    def files(self) -> Iterator[str]:
+        """The files that the rows name, except those outside the folder, which are not read."""
+        for start, stop, batch in read_blocks(narrow(self.parent, tuple(self.images)), ROWS):
+            files = [_file(self.parent, self.records, index) for index in range(start, stop)]
+            for name in self.images:
+                for file, path in zip(files, batch[name], strict=True):
+                    if self.anywhere or _stays_inside(path):
+                        yield sibling_of(file, path)
 
     def _with_images(self, batch: Batch, indices: Sequence[int]) -> Batch:
         columns = dict(batch)

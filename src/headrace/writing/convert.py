@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,21 +15,20 @@ from headrace.adapters.arrow import ArrowNode
 from headrace.adapters.huggingface import HfNode
 from headrace.contracts.csv import CSV, CsvDialect
 from headrace.contracts.feature import Feature
-from headrace.contracts.images import is_image_name
-from headrace.contracts.records import files_of
+from headrace.contracts.records import KnowsColumns, files_of
 from headrace.contracts.schema import Schema
-from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.example_files.manifest import NAMES as MANIFESTS
-from headrace.formats.image_folder.write import NOTES
+from headrace.errors import CorruptFile, CorruptRecord, NoFiles, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.formats.table.arrow_types import arrow
-from headrace.formats.table.folders import NOTE
 from headrace.io.cache.folder import cache_key
 from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature, wait_for_tick
+from headrace.io.paths import absolute
 from headrace.io.progress import Progress
+from headrace.io.store.object import RemoteFile, fetch_heads
 from headrace.io.urls import is_url
+from headrace.io.write.pending import remove_abandoned
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, OverFiles, fingerprint_of, records_below, walk
 from headrace.sources.open import open as open_source
@@ -45,8 +43,8 @@ from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
-from headrace.writing.sinks import check_feature_names, codec_for, storable
-from headrace.writing.target import Target
+from headrace.writing.sinks import check_feature_names, codec_for, refuse_without_features, storable
+from headrace.writing.target import Target, check_replaceable, named_files
 from headrace.writing.units import WorkFolder, finish, join_units
 
 __all__ = ["Converted", "convert"]
@@ -56,13 +54,38 @@ FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
 UNKNOWN = "Finished work is not kept: a function uses objects of which it cannot be known whether they are the same in the next call."
 
 
+AT_ONCE = 1024
+"""How many objects are asked for their versions at once."""
+
+
 def _versions(source: Source) -> str:
-    """A key that changes with the files. A fingerprint depends only on the first and last example."""
-    paths = [path for records in records_below(source.node) for path in files_of(records)]
-    here = [str(path) for path in paths if Path(path).is_file()]
-    signatures = list(map(Signature.of, here))
-    wait_for_tick(signatures)
-    return cache_key(*here, *signatures)
+    """A key that changes with the files, also those that rows name. A fingerprint depends only on the first and last example."""
+    paths = [*(path for records in records_below(source.node) for path in files_of(records)), *named_files(source)]
+    here = [str(path) for path in paths if not is_url(path)]
+    signatures = list(map(_signature_of, here))
+    wait_for_tick(signature for signature in signatures if signature is not None)
+    there = [path for path in paths if is_url(path)]
+    versions = [each for at in range(0, len(there), AT_ONCE) for each in _versions_in_store(there[at : at + AT_ONCE])]
+    return cache_key(*here, *signatures, *there, *versions)
+
+
+def _signature_of(path: str) -> Signature | None:
+    """Size and times of a file; ``None`` if there is none, which reading says of the row that names it."""
+    try:
+        return Signature.of(path)
+    except (NoFiles, OSError, ValueError):
+        return None
+
+
+def _versions_in_store(urls: Sequence[str]) -> list[tuple[int, str | None, int]]:
+    """The versions of objects, without the time at which they were asked for. None if one is missing: reading says which."""
+    files = list(map(RemoteFile, urls))
+    try:
+        fetch_heads(files)
+    except NoFiles:
+        return []
+    versions = [file.version for file in files]
+    return [(version.size, version.etag, version.modified_ns) for version in versions]
 
 
 def _openings(source: Source) -> list[str]:
@@ -101,6 +124,8 @@ def _derivation(source: Source) -> list[str | None]:
         elif not isinstance(node, Filtered):  # what a filter chooses is known
             functions = _functions_of(node)
             keys += [key_of_values(functions)] if functions else []
+    for records in records_below(source.node):
+        keys += [key_of_values(dict(records.known_columns()))] if isinstance(records, KnowsColumns) else []
     if not isinstance(source.node, OverFiles):
         picked = np.unique(np.linspace(0, len(source) - 1, SAMPLED).astype(np.int64)) if len(source) else ()
         keys += [fingerprint_of(Chosen(source.node, range(index, index + 1))) for index in map(int, picked)]
@@ -235,6 +260,8 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
         if not raw:
             check_feature_names(source.schema, target.paths[0], target.format)
             source, written, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
+            if not written and len(source):
+                refuse_without_features(target.paths[0], target.format)
         with Progress("converting", len(source), "examples", show=progress) as bar:
             writer = UnitWriter(source, target, codec, raw=raw, advance=bar.advance, schema=written)
             resumed = _run(engine, writer, allow_loss=allow_loss, overwrite=overwrite)
@@ -276,9 +303,12 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         plan["derivation"] = derivation if can_resume else os.urandom(16).hex()
     each_bytes = example_bytes(source)
     for path in target.paths:
-        _check_folder_to_replace(path, source)
+        check_replaceable(path, source)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
         return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite, can_resume=can_resume)
+    if not is_url(target.paths[0]):
+        # Files of a conversion are written in its folder, so no writer looks for leftovers beside it.
+        remove_abandoned(*os.path.split(absolute(target.paths[0])))
     work = WorkFolder.open(target, len(source), plan, example_bytes=each_bytes)
     try:
         # A run that is resumed may have given files their final names before it was interrupted.
@@ -287,10 +317,10 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         if existing is not None:
             work.remove_if_empty()
             raise _exists_error(existing)
-        work.begin()
-        resumed = work.finished_examples()
-        writer.report(resumed)
         try:
+            work.begin()
+            resumed = work.finished_examples()
+            writer.report(resumed)
             run = _run_here if isinstance(engine, Threads) else run_in_folder
             run(work, engine, writer, each_bytes)
         except FINAL:
@@ -306,43 +336,6 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
     finally:
         work.close()
     return resumed
-
-
-def _check_folder_to_replace(path: str, source: Source) -> None:
-    """Refuse to replace a folder that holds more than a data set, such as a home folder: its files would be lost.
-
-    Raises:
-        UnsupportedData: It holds a file of the source, or one that no format of folders writes; or the path is a link to a folder.
-    """
-    if is_url(path) or not Path(path).is_dir():
-        return
-    if Path(path).is_symlink():
-        raise UnsupportedData(
-            Where(path=path), expected="a folder", found="a link to one", hint="Pass the folder that it leads to."
-        )
-    replaced = Path(path).resolve()
-    for file in (file for records in records_below(source.node) for file in files_of(records)):
-        if not is_url(file) and any(replaced in found.parents for found in (Path(file).resolve(), _of_name(file))):
-            raise UnsupportedData(
-                Where(path=path),
-                expected="a folder without files of the source, because a conversion replaces all that it holds",
-                found=f"one with {file}",
-                hint="Pass another folder.",
-            )
-    for folder, _, files in os.walk(path):
-        for name in files:
-            if not (name.endswith((".npy", ".npz")) or name in (NOTE, *NOTES, *MANIFESTS) or is_image_name(name)):
-                raise UnsupportedData(
-                    Where(path=path),
-                    expected="a new folder, or one with examples only",
-                    found=f"one with {(Path(folder) / name).relative_to(path)}",
-                    hint="Remove the folder, or pass another one. overwrite=True replaces only folders of arrays or images.",
-                )
-
-
-def _of_name(file: str) -> Path:
-    """Where the name of a file is, which may be a link to it."""
-    return Path(file).parent.resolve() / Path(file).name
 
 
 def _exists_error(path: str) -> UnsupportedData:

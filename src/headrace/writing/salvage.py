@@ -7,7 +7,7 @@ from typing import Any
 from headrace.contracts.records import Salvaged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.open import detect, open_records
-from headrace.formats.registry import format_named
+from headrace.formats.registry import format_named, format_of_name
 from headrace.io.folders import first_existing
 from headrace.io.paths import PathLike, expand, expand_home
 from headrace.writing.sinks import open_writer
@@ -25,7 +25,7 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
         format: Of the file; by default found from its content, then from its name.
 
     Raises:
-        UnsupportedData: ``path`` is more than one file, ``out`` exists or names shards, or the records of the format have no boundaries.
+        UnsupportedData: ``path`` is more than one file, ``out`` exists, or names shards or another format, or the records of the format have no boundaries.
         CorruptFile: There is nothing to salvage.
     """
     paths = expand(path)
@@ -38,6 +38,11 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
     if first_existing([out]):
         raise UnsupportedData(Where(path=out), expected="a new file", found="one that already exists")
     found = format_named(format) if format is not None else detect(paths[0])
+    named = format_of_name(out)
+    if named not in (None, found.name):
+        expected = f"the name of a file of the same format, {found.name}"
+        hint = "Salvage into that format, then convert it: headrace.convert(file, ...)."
+        raise UnsupportedData(Where(path=out), expected=expected, found=f"that of {named}", hint=hint)
     if found.salvage is not None:
         return found.salvage(paths[0], out)
     return _written_again(paths[0], out, found.name)

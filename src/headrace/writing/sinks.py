@@ -38,6 +38,7 @@ __all__ = [
     "encoders_of",
     "open_sink",
     "open_writer",
+    "refuse_without_features",
     "row_sizer",
     "rows_of",
     "slice_rows",
@@ -49,6 +50,8 @@ __all__ = [
 
 FIRST_ROWS, MOST_ROWS = 64, 1024
 BATCH_BYTES = 64 << 20
+WITHOUT_FEATURES = ("jsonl", "avro")
+"""Formats of examples that may have no features."""
 
 
 def row_sizer(source: object) -> RowSizer:
@@ -214,6 +217,21 @@ def open_sink(
     is_apart = first or found.join is not None or found.pieces is not None
     opened = sink(path, schema, compression=compression, **({} if is_apart else {"first": False}))
     return CheckingSink(opened, schema, str(path))
+
+
+def refuse_without_features(path: str, format: str) -> None:
+    """Refuse examples without features, of which most formats do not keep how many there are.
+
+    Raises:
+        UnsupportedData: The format is one of those.
+    """
+    if format not in WITHOUT_FEATURES:
+        raise UnsupportedData(
+            Where(path=path),
+            expected=f"examples with features, because {format} does not keep how many there are without",
+            found="examples without any",
+            hint="JSON Lines and Avro keep that.",
+        )
 
 
 def check_feature_names(schema: Schema, path: PathLike, format: str) -> None:

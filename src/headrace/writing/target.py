@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from headrace._arguments import whole, word
 from headrace.contracts.csv import CSV
+from headrace.contracts.images import is_image_name
+from headrace.contracts.records import files_of
 from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
+from headrace.formats.example_files.manifest import NAMES as MANIFESTS
+from headrace.formats.image_folder.write import NOTES
 from headrace.formats.registry import csv_options, endings, format_named, format_of_name
-from headrace.io.paths import expand_home
+from headrace.formats.table.folders import NOTE
+from headrace.io.paths import expand_home, refuse_special_file
 from headrace.io.store.upload import is_uploaded
+from headrace.io.urls import is_url
+from headrace.sources.images import ImagePaths
+from headrace.sources.node import records_below, walk
+from headrace.sources.source import Source
 
-__all__ = ["COMPRESSION_SUFFIXES", "SHARD_PATTERN", "Target"]
+__all__ = ["COMPRESSION_SUFFIXES", "SHARD_PATTERN", "Target", "check_replaceable", "named_files"]
 
 
 CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
@@ -54,6 +65,7 @@ class Target:
 
         Raises:
             UnknownFormat: the name has no known ending and ``format`` is not given.
+            UnsupportedData: Two shards are links to one file.
             ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
         """
         if not isinstance(path, (str, os.PathLike)):
@@ -86,6 +98,8 @@ class Target:
         compression = _compression(compression, suffix, known)
         digits = max(5, len(str(shards)))
         paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
+        if sharded and not is_uploaded(text):
+            _check_apart(paths)
         if known == "csv":
             options = (options or CSV()).with_delimiter(CSV_DELIMITERS.get(Path(name).suffix.lower(), ","))
         return cls(paths=tuple(paths), format=known, compression=compression, csv=options)
@@ -97,6 +111,23 @@ class Target:
     def bound(self, number: int, n: int) -> tuple[int, int]:
         """The range that goes into one file."""
         return number * n // len(self.paths), (number + 1) * n // len(self.paths)
+
+
+def _check_apart(paths: Sequence[str]) -> None:
+    """Refuse shards of which one would replace another, because they are links to one file."""
+    if not any(map(os.path.islink, paths)):
+        return
+    seen: dict[str, str] = {}
+    for path in paths:
+        place = os.path.realpath(path)
+        other = seen.setdefault(place, path)
+        if other != path:
+            raise UnsupportedData(
+                Where(path=path),
+                expected="a file of its own for each shard",
+                found=f"{place}, which {other} is, too",
+                hint="Remove the link.",
+            )
 
 
 def _compression(given: str | None, suffix: str, format: str) -> str:
@@ -112,3 +143,51 @@ def _compression(given: str | None, suffix: str, format: str) -> str:
             hint=did_you_mean(name, known),
         )
     return name
+
+
+def named_files(source: Source) -> Iterator[str]:
+    """The files that rows name, such as the images of a CSV."""
+    for node in walk(source.node):
+        if isinstance(node, ImagePaths):
+            yield from node.files()
+
+
+def check_replaceable(path: str, source: Source) -> None:
+    """Refuse to replace a folder that holds more than a data set, such as a home folder: its files would be lost. Refuse pipes and devices, too.
+
+    Raises:
+        UnsupportedData: A pipe or a device is there. Or it holds a file of the source, or one that no format of folders writes; or the path is a link to a folder.
+    """
+    if is_url(path):
+        return
+    refuse_special_file(path)
+    if not Path(path).is_dir():
+        return
+    if Path(path).is_symlink():
+        raise UnsupportedData(
+            Where(path=path), expected="a folder", found="a link to one", hint="Pass the folder that it leads to."
+        )
+    replaced = Path(path).resolve()
+    of_records = (file for records in records_below(source.node) for file in files_of(records))
+    for file in chain(of_records, named_files(source)):
+        if not is_url(file) and any(replaced in found.parents for found in (Path(file).resolve(), _of_name(file))):
+            raise UnsupportedData(
+                Where(path=path),
+                expected="a folder without files of the source, because a conversion replaces all that it holds",
+                found=f"one with {file}",
+                hint="Pass another folder.",
+            )
+    for folder, _, files in os.walk(path):
+        for name in files:
+            if not (name.endswith((".npy", ".npz")) or name in (NOTE, *NOTES, *MANIFESTS) or is_image_name(name)):
+                raise UnsupportedData(
+                    Where(path=path),
+                    expected="a new folder, or one with examples only",
+                    found=f"one with {(Path(folder) / name).relative_to(path)}",
+                    hint="Remove the folder, or pass another one. overwrite=True replaces only folders of arrays or images.",
+                )
+
+
+def _of_name(file: str) -> Path:
+    """Where the name of a file is, which may be a link to it."""
+    return Path(file).parent.resolve() / Path(file).name

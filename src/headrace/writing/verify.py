@@ -18,6 +18,7 @@ from headrace.contracts.records import Checked, ChecksFiles, TakesSchema, files_
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, DataError
 from headrace.formats.open import open_records, verify_records
+from headrace.formats.table.base import InferredTable
 from headrace.io.cache.folder import fresh_cache
 from headrace.io.local.open import total_size
 from headrace.io.progress import Progress
@@ -204,7 +205,7 @@ class _Check:
 
 def _check_files(report: Report, check: _Check, engine: TaskEngine, bar: Progress) -> None:
     """Check each file by an engine, or many small ones at once, and put the reports together in the order of the files."""
-    parts: Sequence[Any] = check.records.paths
+    parts: Sequence[Any] = check.records.parts() if isinstance(check.records, InferredTable) else check.records.paths
     if isinstance(check.records, ChecksFiles):
         count = report.files
         parts = parts_of(np.arange(count), UNIT_BYTES // MOST_SMALL_FILES, count, cores_of(engine))
@@ -215,12 +216,14 @@ def _check_files(report: Report, check: _Check, engine: TaskEngine, bar: Progres
         report.merge(found)
 
 
-def _check_part(check: _Check, part: tuple[int, str | range]) -> tuple[int, Report]:
+def _check_part(check: _Check, part: tuple[int, str | range | InferredTable]) -> tuple[int, Report]:
     number, files = part
     report, schema = Report(), check.schema
     with fresh_cache():
         if isinstance(files, range):
             stretches = check.records.check_files(files)
+        elif isinstance(files, InferredTable):
+            stretches = verify_records(files)
         else:
             records: Any = open_records([files], format=check.records.format, compression=check.compression)
             if schema is not None and is_table(records) and isinstance(records, TakesSchema):

@@ -26,7 +26,7 @@ from headrace.sources.source import Source
 from headrace.sources.stacking import copy_example, schema_of, stack
 from headrace.sources.tables import as_columns
 from headrace.writing.fitting import fit_text
-from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
+from headrace.writing.sinks import bytes_of, open_sink, refuse_without_features, rows_of, slice_rows
 from headrace.writing.target import Target
 
 __all__ = ["BLOCK_EXAMPLES", "Writer", "as_examples", "infer_schema", "single_columns"]
@@ -193,6 +193,8 @@ class Writer(Closing):
         schema = self.schema
         if schema is None or n == 0:
             return
+        if not schema:
+            refuse_without_features(self.target.paths[0], self.target.format)
         self._refuse_others(schema, batch)
         step = max(1, min(n, n * BLOCK_BYTES // max(1, bytes_of(batch))))
         for start in range(0, n, step):

@@ -472,3 +472,23 @@ def test_an_inserted_byte_makes_no_records_of_the_end_of_a_file(path, tmp_path, 
     found = [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")]
     assert not [payload for payload in found if payload not in payloads]
     assert any(stretch.faults for stretch in verify_records(ArrayRecordRecords([str(path)])))
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("group_size", [1, 8])
+@pytest.mark.parametrize("part", [0.1, 0.9])
+def test_missing_bytes_make_no_records_of_the_footer_and_cost_only_the_chunks_there(
+    path, tmp_path, compression, group_size, part
+):
+    """More bytes than the last chunk has, so that the footer lists one after itself. It must not decide which chunks are kept."""
+    rng = np.random.default_rng(0)
+    payloads = [rng.bytes(112) for _ in range(2000)]
+    data = Path(
+        write(tmp_path / "x.array_record", payloads, compression=compression, group_size=group_size)
+    ).read_bytes()
+    at = int(part * 200_000)
+    path.write_bytes(data[:at] + data[at + 5000 :])
+    found = [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")]
+    assert not set(found) - set(payloads)
+    assert len(found) >= 1800  # else those after the damage would be missing, too
+    assert salvage(path, tmp_path / "saved.array_record").records == len(found)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.formats.golden import NPY
 
+import headrace as hr
 from headrace.errors import SchemaMismatch, UnsupportedData
 from headrace.formats.npy.format import NpyRecords
 from headrace.formats.npy.write import NpyWriter
@@ -54,6 +55,14 @@ def test_rows_in_fortran_order_and_lists(tmp_path):
         writer.write(array[::-1])
         writer.write(array.tolist())
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.concatenate([array, array[::-1], array]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "M8[ns]", "S5"])
+def test_rows_with_steps_between_them(tmp_path, dtype):
+    table = np.arange(40).astype("M8[ns]" if dtype == "M8[ns]" else dtype).reshape(8, 5)
+    for rows in (table[::-3], table[:, 1], table[:, ::2], np.broadcast_to(table[0, 0], (4, 3)), table[:, None, 1]):
+        hr.write(tmp_path / "x.npy", {"x": rows})
+        assert (tmp_path / "x.npy").read_bytes() == saved(np.ascontiguousarray(rows))
 
 
 def test_no_rows_at_all(tmp_path):

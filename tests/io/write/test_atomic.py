@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import socket
+import stat
 import sys
 import time
 
@@ -11,7 +13,7 @@ import pytest
 from tests.forks import exit_code, fork, fork_killed
 
 from headrace import _native
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, UnsupportedData
 from headrace.io.paths import expand
 from headrace.io.write import atomic, pending
 from headrace.io.write.atomic import AtomicFile, write_atomic
@@ -268,3 +270,32 @@ def test_a_file_that_never_was_complains_of_nothing_when_it_goes(path, monkeypat
         AtomicFile(path)
     gc.collect()
     assert heard == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are pipes on POSIX only")
+def test_what_is_no_file_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    os.mkfifo("pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+        for name, kind in {"pipe": "pipe", "link": "pipe", "socket": "socket"}.items():
+            with pytest.raises(UnsupportedData, match=f"found a {kind}"):
+                AtomicFile(name)
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+    assert stat.S_ISSOCK(os.stat("socket").st_mode)
+    assert sorted(os.listdir()) == ["link", "pipe", "socket"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs the descriptors of Linux as files")
+def test_a_file_that_a_process_has_open_is_not_replaced_by_the_name_of_its_descriptor(tmp_path):
+    (tmp_path / "log").write_text("earlier\n")
+    with open(tmp_path / "log", "a") as log:
+        (tmp_path / "way").symlink_to(f"/proc/self/fd/{log.fileno()}")
+        for name in (f"/proc/self/fd/{log.fileno()}", f"/proc/{os.getpid()}/fd/{log.fileno()}", tmp_path / "way"):
+            with pytest.raises(UnsupportedData, match="what a process has open"):
+                AtomicFile(name)
+    assert (tmp_path / "log").read_text() == "earlier\n"
+    with AtomicFile(tmp_path / "log") as file:
+        file.write(b"new")
+    assert (tmp_path / "log").read_text() == "new"

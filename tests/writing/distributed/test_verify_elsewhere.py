@@ -145,3 +145,38 @@ def test_on_ray(local_ray, tmp_path):
     data[len(data) // 2] ^= 129
     damaged.write_bytes(data)
     assert hr.verify(tmp_path / "a.tfrecord@3", on="ray").to_json() == hr.verify(tmp_path / "a.tfrecord@3").to_json()
+
+
+@pytest.mark.parametrize("name", ["a.tar@2", "a.tar.gz@2", "a.jsonl@3"])
+def test_all_files_of_a_set_have_the_types_of_the_first_rows(tmp_path, name):
+    """Each file by itself shows others: lists that happen to be empty, or of one length."""
+    lengths = np.r_[np.arange(300) % 3, np.zeros(300, int), np.ones(300, int)]
+    lists = hr.Ragged(np.arange(lengths.sum()), np.r_[0, np.cumsum(lengths)])
+    hr.write(tmp_path / name, {"list": lists, "label": np.arange(900)})
+    here, there = hr.verify(tmp_path / name), hr.verify(tmp_path / name, on=Pickling())
+    assert (here.ok, here.records) == (True, 900)
+    assert there.to_json() == here.to_json()
+
+
+@pytest.mark.parametrize("name", ["a.tar@2", "a.jsonl@2"])
+def test_the_types_of_a_set_whose_first_file_is_damaged_or_empty(tmp_path, name):
+    hr.write(tmp_path / name, {"label": np.arange(20)})
+    first = min(tmp_path.iterdir())
+    sound = first.read_bytes()
+    for damaged, faults in ((b'{"label": 1' if "json" in name else sound[:1000], 1), (b"", None)):
+        first.write_bytes(damaged)
+        here, there = hr.verify(tmp_path / name), hr.verify(tmp_path / name, on=Pickling())
+        assert there.to_json() == here.to_json()
+        assert here.records >= 10
+        if faults is not None:
+            assert [fault.where.path for fault in here.faults] == [str(first)] * faults
+
+
+def test_a_given_schema_counts_for_archives(tmp_path):
+    hr.write(tmp_path / "a.tar", {"label": np.arange(20)})
+    wrong = {"label": hr.Feature("float32", (3,))}
+    assert not hr.verify(tmp_path / "a.tar", schema=wrong).ok
+    assert (
+        hr.verify(tmp_path / "a.tar", schema=wrong, on=Pickling()).to_json()
+        == hr.verify(tmp_path / "a.tar", schema=wrong).to_json()
+    )

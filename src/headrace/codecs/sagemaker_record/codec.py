@@ -97,8 +97,15 @@ class SageMakerRecordCodec:
         return {name: column[0] for name, column in batch.items()}
 
     def payloads(self, spans: _native.Spans) -> list[bytes]:
-        """The payloads as bytes. If a frame allows two readings, the one that is a Record."""
-        return _native.record_payloads(spans)
+        """The payloads as bytes. If a frame allows two readings, the one that is a Record.
+
+        Raises:
+            CorruptRecord: A checksum is wrong; ``where.record`` is the position in ``spans``.
+        """
+        try:
+            return _native.record_payloads(spans)
+        except _native.FormatError as error:
+            raise describe(error, Where(record=error.record)) from error
 
     def encode_batch(
         self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1

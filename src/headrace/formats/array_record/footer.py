@@ -101,8 +101,13 @@ def footer_begin(file: HasBuffer) -> int:
     return begin
 
 
-def as_footer(file: HasBuffer, begin: int) -> Footer | None:
+def as_footer(file: HasBuffer, begin: int, *, moved: bool = False) -> Footer | None:
     """The footer at ``begin``; ``None`` if that chunk is not a footer.
+
+    Args:
+        file: Its file.
+        begin: Where it is.
+        moved: Whether bytes before it may be missing, so that it lists chunks that would begin after it.
 
     Raises:
         BadChunk: The chunk is damaged.
@@ -112,7 +117,8 @@ def as_footer(file: HasBuffer, begin: int) -> Footer | None:
         options, begins, decoded_sizes, counts = _native.parse_footer(chunks.spans())
     except _native.FormatError:
         return None
-    rising = np.all(np.diff(begins, prepend=FIRST_CHUNK - 1, append=begin) > 0)
+    last = int(begins[-1]) + 1 if moved and len(begins) else begin
+    rising = np.all(np.diff(begins, prepend=FIRST_CHUNK - 1, append=last) > 0)
     if not rising or not np.all(counts > 0):
         return None
     return Footer(begin, options.decode("utf-8", "replace"), begins, decoded_sizes, counts)

@@ -24,6 +24,8 @@ STEP = 4096
 DECODED_BYTES = 4 << 20  # at a time
 MOST_OPTIONS, MOST_ENTRY = 4096, 64
 """The most bytes of a footer: for the options of the writer, and for each chunk."""
+NEAR_END = 16
+"""Of how many chunks at the end of a file one is intact, where bytes before them are missing."""
 BEGIN, END, TYPE, COUNT, DECODED = range(5)  # columns of the native table
 
 
@@ -196,7 +198,23 @@ def _footer_among(file: MappedFile, found: ScanResult) -> Footer | None:
     if len(footers) != 1 or footer is None or number < last:
         return None
     listed = np.isin(found.begins, footer.begins)
-    return footer if np.all(listed) or np.mean(listed) > 0.5 else None
+    if np.all(listed):
+        return footer
+    return footer if np.mean(listed) > 0.5 and not _have_moved(found.chunks[~listed], footer) else None
+
+
+def _have_moved(chunks: npt.NDArray[np.int64], footer: Footer) -> bool:
+    """Whether chunks that a footer does not list are some that it lists elsewhere, because bytes before them are missing or were added.
+
+    Else they are inside a record, as in files of files.
+    """
+    begin, _, _, count, decoded = chunks[-1].tolist()
+    for place in range(max(0, len(footer.begins) - NEAR_END), len(footer.begins)):
+        if (footer.counts[place], footer.decoded_sizes[place]) == (count, decoded):
+            by = int(footer.begins[place]) - begin
+            if np.all(np.isin(chunks[:, BEGIN] + by, footer.begins)):
+                return True
+    return False
 
 
 def _is_of(footer: Footer, chunks: npt.NDArray[np.int64]) -> bool:
@@ -223,7 +241,7 @@ def _is_like_footer(records: _native.Spans) -> bool:
 
 def _footer_at(file: MappedFile, begin: int) -> Footer | None:
     try:
-        return as_footer(file, begin)
+        return as_footer(file, begin, moved=True)
     except BadChunk:
         return None
 

@@ -79,6 +79,10 @@ class FilesTable(FileTable):
                 faults.append(fault)
             yield Checked(path, int(not faults), size, faults)
 
+    def known_columns(self) -> dict[str, Any]:
+        """The columns known without reading files."""
+        return {name: values for name, (_, values) in self.known.items()}
+
     def with_schema(self, schema: Schema) -> FilesTable:
         """The same files with types that state which lengths vary. The array of a ``.npy`` has no name, so it takes the schema's.
 

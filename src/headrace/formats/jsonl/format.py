@@ -28,7 +28,7 @@ from headrace.formats.jsonl.types import BadLine, Found, array_at, damaged_lines
 from headrace.formats.jsonl.write import JsonLinesWriter
 from headrace.formats.table.arrow import from_arrow
 from headrace.formats.table.arrow_types import refuse_unreadable
-from headrace.formats.table.base import TypedTable, verify_rows
+from headrace.formats.table.base import InferredTable, verify_rows
 from headrace.formats.table.values import BadValue
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import Buffers, FileSet
@@ -74,7 +74,7 @@ class LineFraming(Framing):
         return CorruptFile(Where(path=path, record=record, offset=base), expected="lines", found=str(error))
 
 
-class JsonLinesTable(TypedTable):
+class JsonLinesTable(InferredTable):
     """The objects of JSON Lines files, concatenated in order. Blank lines do not count.
 
     Random access uses an index of lines, built on first use and stored in the user's cache folder.
@@ -87,7 +87,8 @@ class JsonLinesTable(TypedTable):
     """
 
     format = "jsonl"
-    pickled: ClassVar[tuple[str, ...]] = ("_files", "_damaged", "_kept")
+    pickled: ClassVar[tuple[str, ...]] = ("_files", "_damaged", "_kept", "_found")
+    sampled: ClassVar[int] = SAMPLE
 
     def __init__(
         self,
@@ -147,6 +148,14 @@ class JsonLinesTable(TypedTable):
             return infer(lines)
         except BadLine as bad:
             raise bad.fault.relocated(self.where(bad.number)) from bad
+
+    def _of_files(self, paths: Sequence[str]) -> Self:
+        return type(self)(paths, compression=self._compression, given=self.given)
+
+    def _take_types(self, other: Self) -> None:
+        # An error of a column names a row of the other files.
+        if self.given is None and not any(isinstance(feature, DataError) for _, feature in other._found.values()):
+            self.__dict__["_found"] = other._found
 
     @cached_property
     def _paths(self) -> Mapping[str, tuple[str, ...]]:
@@ -284,9 +293,8 @@ class JsonLinesTable(TypedTable):
 
 def verify_jsonl(table: JsonLinesTable) -> Iterator[Checked]:
     """Check that every line is an object of the types found in the first lines, or given by the schema."""
-    for path in table.paths:
-        one = JsonLinesTable([path], compression=table._compression, given=table.given)
-        yield from verify_rows(one, path, step=VERIFY_ROWS)
+    for part in table.parts():
+        yield from verify_rows(part, part.paths[0], step=VERIFY_ROWS)
 
 
 def is_jsonl(head: bytes) -> bool:

@@ -214,9 +214,9 @@ def _or_null(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.ND
 
 def _shortest(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """The doubles with the shortest text that reads back as these narrower floats, whether or not by way of ``float32``."""
-    exact = values.astype(np.float64)
-    short = values.astype(str).astype(np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a signalling NaN becomes a quiet one
+        exact = values.astype(np.float64)
+        short = values.astype(str).astype(np.float64)
         same = (short.astype(values.dtype) == values) & (short.astype(np.float32).astype(values.dtype) == values)
     return np.where(same, short, exact)
 

@@ -67,7 +67,7 @@ class NpyWriter(Closing):
         else:
             array = self._converted(rows)
         if array.nbytes:
-            self._file.write(array.reshape(-1).view(np.uint8).data)  # in C order, of a copy where needed
+            self._file.write(array)  # in C order, of a copy where needed
         self.rows += len(array)
 
     def _converted(self, rows: npt.ArrayLike) -> npt.NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ByteFile",
     "FileTable",
+    "InferredTable",
     "PackedFile",
     "TypedTable",
     "find_steps",
@@ -157,6 +159,46 @@ class TypedTable(FileTable):
         for name in names:
             if name not in held:
                 raise SchemaMismatch(place.at(feature=name), expected=f"a {what} of that name", found=str(list(held)))
+
+
+class InferredTable(TypedTable):
+    """A typed table whose types are those of its first rows, also in files after them."""
+
+    sampled: ClassVar[int]
+    """How many rows show the types."""
+    is_part: bool = False
+    """Whether it is one of those that :meth:`parts` gives."""
+
+    @abstractmethod
+    def _of_files(self, paths: Sequence[str]) -> Self:
+        """Some of the files, opened in the same way."""
+
+    @abstractmethod
+    def _take_types(self, other: Self) -> None:
+        """Read rows as the types that another table of the same set has found."""
+
+    def parts(self) -> Sequence[Self]:
+        """Each file by itself, read as the types that all have. Where the first rows are damaged, each has its own."""
+        if self.is_part:
+            return [self]
+        parts = [self._of_files([path]) for path in self.paths]
+        if self.given is None and len(parts) > 1:
+            with suppress(DataError):
+                first = self._first_files()
+                for part in parts:
+                    part._take_types(first)
+        for part in parts:
+            part.is_part = True
+        return parts
+
+    def _first_files(self) -> Self:
+        """As many files as have the rows that show the types, because an index of all takes a pass over them."""
+        count = 1
+        while True:
+            first = self._of_files(self.paths[:count])
+            if count >= len(self.paths) or len(first) >= self.sampled:
+                return first
+            count *= 2
 
 
 def verify_rows(table: Table, path: str, *, step: int = 1024) -> Iterator[Checked]:

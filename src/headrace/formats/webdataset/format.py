@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from headrace import _native
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Format
+from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.table.base import TypedTable
+from headrace.formats.table.base import InferredTable, verify_rows
 from headrace.formats.table.values import BadValue, column_of
 from headrace.formats.webdataset.members import KEY, TarIndex, column_from, feature_names, feature_of, index_of
 from headrace.formats.webdataset.write import WebDatasetWriter, join_tars, misfits
@@ -33,7 +33,7 @@ SAMPLE = 64
 """Number of examples for inferring array types."""
 
 
-class WebDatasetTable(TypedTable):
+class WebDatasetTable(InferredTable):
     """The examples of WebDataset archives, concatenated in order.
 
     ``000.image.npy`` and ``000.label.cls`` are the features ``image`` and ``label`` of one example: the part after
@@ -47,6 +47,7 @@ class WebDatasetTable(TypedTable):
     """
 
     format = "webdataset"
+    sampled: ClassVar[int] = SAMPLE
 
     def __init__(
         self,
@@ -57,6 +58,8 @@ class WebDatasetTable(TypedTable):
     ) -> None:
         super().__init__(paths, given=given)
         self._compression = parse_compression(compression)
+        self._types: Schema = Schema({})
+        """What other files of a set show of its features."""
 
     @cached_property
     def _files(self) -> FileSet:
@@ -82,9 +85,18 @@ class WebDatasetTable(TypedTable):
             if name == KEY:
                 expected, found = f"members of other names than {KEY}, which is that of the examples' keys", "one"
                 raise UnsupportedData(Where(path=self.paths[0], feature=KEY), expected=expected, found=found)
+            if name in self._types:
+                features[name] = self._types[name]
+                continue
             members = self._members(name, sample)
             features[name] = feature_of(ending, [member for member in members if member is not None], self._place(name))
         return Schema(features)
+
+    def _of_files(self, paths: Sequence[str]) -> Self:
+        return type(self)(paths, compression=self._compression, given=self.given)
+
+    def _take_types(self, other: Self) -> None:
+        self._types = other.schema
 
     def _place(self, name: str) -> Callable[[int], Where]:
         return lambda row: self.where(row).at(feature=name)
@@ -130,6 +142,12 @@ class WebDatasetTable(TypedTable):
         return self.index.where(index, self.paths)
 
 
+def verify_tars(table: WebDatasetTable) -> Iterator[Checked]:
+    """Read every member of every example."""
+    for part in table.parts():
+        yield from verify_rows(part, part.paths[0])
+
+
 def is_tar(head: bytes) -> bool:
     """Whether these first bytes are a tar header: a block with a correct checksum."""
     block = head[:BLOCK_BYTES]
@@ -149,4 +167,5 @@ FORMAT = Format(
     sink=WebDatasetWriter,
     misfits=misfits,
     join=join_tars,
+    verify=verify_tars,
 )

@@ -20,7 +20,7 @@ from headrace import _native
 from headrace.contracts.protocols import Piece
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.names import as_shard
-from headrace.io.paths import PathLike
+from headrace.io.paths import PathLike, refuse_special_file
 from headrace.io.store.commit import finish_object_names
 from headrace.io.store.upload import check_writable, is_uploaded, staging_folder, upload
 from headrace.io.system import lock, sync_folder
@@ -157,6 +157,7 @@ class AtomicFile(Closing):
 
     Raises:
         OSError: The folder does not exist or is not writable.
+        UnsupportedData: A pipe or a device has the name.
         NoFiles, Unreachable, UnsupportedData: The URL cannot be written to; see :mod:`headrace.io.store.upload`.
     """
 
@@ -169,6 +170,8 @@ class AtomicFile(Closing):
             check_writable(self.path)
             if _is_shard(self.path, at=0):
                 finish_object_names(self.path)  # what a killed run has left would make readers refuse the new shards
+        else:
+            refuse_special_file(self.path)
         self._durable = durable
         self._ended = False
         self._process = os.getpid()

@@ -6,7 +6,8 @@ A single file replaces the old one in one step of the file system. For several t
 2. All old files are moved into the folder.
 3. The new files get their names.
 
-A reader sees the old files, or the new ones, or that some are missing. An error takes everything back. After a kill the journal
+So the names never stand for files of both, and a reader sees the old files, or the new ones, or that some are missing. It opens them one by one, though: one that
+opens them during all three steps may get files of both. An error takes everything back. After a kill the journal
 is there, and :func:`finish_names` does the rest. It is called by the next writer of the same files, and by the removal of
 abandoned files. Much may have happened until then: a file that was written after the journal is newer than the one that waits, and is kept.
 """
@@ -24,6 +25,7 @@ from typing import Any
 
 from headrace.io.faults import name_in_errors
 from headrace.io.local.signatures import Signature
+from headrace.io.paths import refuse_special_file
 from headrace.io.system import sync_folder
 
 __all__ = ["finish_names", "give_names", "has_journal", "names_given", "same_version", "version_of"]
@@ -95,6 +97,7 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
 
     Raises:
         ValueError: A path is elsewhere.
+        UnsupportedData: A pipe or a device is there.
         OSError: A name cannot be given. Those before it are taken back, and what they have replaced is there again. A single file that has
             its name keeps it: what it has replaced is gone.
     """
@@ -102,6 +105,7 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
     for path in names.values():
         if os.path.dirname(path) != _beside(folder):
             raise ValueError(f"{path} is not beside {folder}")
+        refuse_special_file(path)
     namings = {
         name: _Naming(path, version_of(path), version_of(os.path.join(folder, name)), is_known=True)
         for name, path in names.items()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.codecs.infer import payloads_of
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, UnsupportedData, Where
@@ -92,13 +93,12 @@ class UnitWriter:
     def _write_raw(self, unit: Unit, path: Path) -> None:
         node = self.source.node
         assert isinstance(node, RecordNode)
-        records, chosen = node.records, node.codec
+        records = node.records
         with open_writer(path, self.target.format, self.target.compression, joined=unit.joined) as writer:
             start, sizer = unit.start, row_sizer(records)
             while start < unit.stop:
                 stop = start + sizer.take(start, unit.stop)
-                spans = records.spans(np.arange(start, stop))
-                payloads = chosen.payloads(spans) if isinstance(chosen, SageMakerRecordCodec) else spans.to_bytes()
+                payloads = _payloads(node, start, stop)
                 writer.write_many(payloads)
                 self.report(stop - start)
                 sizer.note(start, stop - start, sum(map(len, payloads)))
@@ -122,6 +122,15 @@ class UnitWriter:
                 self.report(rows)
             stack.pop_all()
         sink.close()
+
+
+def _payloads(node: RecordNode, start: int, stop: int) -> list[bytes]:
+    """The payloads of some records, whose checksums are verified here."""
+    spans = node.records.spans(np.arange(start, stop))
+    try:
+        return node.codec.payloads(spans) if isinstance(node.codec, SageMakerRecordCodec) else payloads_of(spans)
+    except DataError as error:
+        raise error.relocated(node.records.where(start + (error.where.record or 0))) from error
 
 
 def write_units(writer: UnitWriter, units: Sequence[Unit]) -> int:
