@@ -696,3 +696,20 @@ def test_text_that_is_not_utf8_is_damage(tmp_path, before):
     assert raised.value.where.record == before
     assert source[before + 1] == {"a": "c"}
     assert [type(fault) for fault in hr.verify(path).faults] == [CorruptRecord]
+
+
+def test_folders_as_spark_writes_them(tmp_path):
+    for number in range(3):
+        (tmp_path / f"part-{number}.json").write_text(f'{{"n": {number}}}\n')
+    (tmp_path / "_SUCCESS").touch()
+    assert hr.open(tmp_path).batch([2, 0])["n"].tolist() == [2, 0]
+    packed = tmp_path / "part-1.json"
+    (tmp_path / "part-1.json.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    assert hr.open(tmp_path).batch([2, 1, 0])["n"].tolist() == [2, 1, 0]
+
+
+def test_a_folder_of_other_json_is_of_no_known_format(tmp_path):
+    (tmp_path / "dataset_info.json").write_text('{\n  "name": "x"\n}\n')
+    with pytest.raises(hr.UnknownFormat):
+        hr.open(tmp_path)
