@@ -274,3 +274,49 @@ def test_hints_for_tables_in_memory_name_no_schema():
             from_arrow(table)
         assert caught.value.where.feature == "m"
         assert "schema=" not in str(caught.value)
+
+
+@pytest.mark.parametrize("words", [pa.string_view(), pa.binary_view(), pa.string(), pa.large_binary()])
+@pytest.mark.parametrize("index", [pa.uint8(), pa.uint32(), pa.int64()])
+def test_dictionaries_of_views(words, index):
+    """Such as the categories of Polars, which Arrow itself cannot decode."""
+    values = ["a", "b"] if words in (pa.string(), pa.string_view()) else [b"a", b"b"]
+    held = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], index), pa.array(values, words))
+    table = pa.table({"c": held, "l": pa.ListArray.from_arrays(pa.array([0, 2, 2, 3]), held)})
+    a, b = values
+    source = from_arrow(pa.concat_tables([table, table]))
+    assert source.batch([5, 1, 0])["c"].tolist() == [a, b, a]
+    assert source.batch([3, 1])["l"].to_list() == [[a, b], []]
+    assert list(source)[2]["c"] == a
+    with pytest.raises(hr.SchemaMismatch, match="record 1"):
+        from_arrow(pa.table({"c": held.take(pa.array([0, None]))}))[1]
+
+
+def test_views_beside_a_value_that_does_not_fit():
+    """Rows are then read one by one, which Arrow cannot do with views."""
+    texts = pa.array(["a", "b", "c"], pa.string_view())
+    table = pa.table(
+        {
+            "t": texts,
+            "b": pa.array([b"a", b"b", b"c"], pa.binary_view()),
+            "l": pa.ListArray.from_arrays(pa.array([0, 1, 1, 3]), texts),
+            "s": pa.StructArray.from_arrays([texts], ["k"]),
+            "n": pa.array([1, None, 3]),
+        }
+    )
+    source = from_arrow(table)
+    found = source.batch([2, 0])
+    assert (found["t"].tolist(), found["b"].tolist()) == (["c", "a"], [b"c", b"a"])
+    assert (found["l"].to_list(), found["s/k"].tolist()) == ([["b", "c"], ["a"]], ["c", "a"])
+    with pytest.raises(hr.SchemaMismatch, match="record 1, feature 'n'"):
+        source[1]
+
+
+def test_python_objects_of_polars_are_refused():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"n": [1], "o": polars.Series([object()], dtype=polars.Object)})
+    with pytest.raises(hr.UnsupportedData, match="Python objects - at feature 'o'"):
+        from_arrow(frame)
+    assert from_arrow(frame.select("n"))[0] == {"n": 1}
+    texts = polars.DataFrame({"c": polars.Series(["a"], dtype=polars.Categorical)})
+    assert hr.open(texts)[0] == {"c": "a"}

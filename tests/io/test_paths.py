@@ -83,9 +83,19 @@ def test_a_folder_holds_its_record_files_only(folder):
         (["metadata.jsonl", "1.png", "2.png"], ["1.png", "2.png"]),
         (["a.jsonl", "b.jsonl.gz", "c.parquet"], ["b.jsonl.gz", "c.parquet"]),
         (["a.jsonl", "b.jsonl.parquet"], ["b.jsonl.parquet"]),
+        (["p-0.json", "p-1.json", "_SUCCESS", ".p-0.json.crc", "README.md"], ["p-0.json", "p-1.json"]),
+        (["p-0.json", "p-1.json.gz", "x.JSON"], ["p-0.json", "p-1.json.gz", "x.JSON"]),
+        (["a.jsonl", "b.json.gz", "c.json"], ["a.jsonl", "b.json.gz", "c.json"]),
+        (["a.json", "a.jsonl"], ["a.jsonl"]),
+        (["a.json", "b.parquet"], ["b.parquet"]),
+        (["part-0.txt", "part-1.txt.gz", "README.txt"], ["part-0.txt", "part-1.txt.gz"]),
+        (
+            ["b.txt.gz", "part-0.json", "part-1.json.gz", "x.parquet"],
+            ["b.txt.gz", "part-0.json", "part-1.json.gz", "x.parquet"],
+        ),
     ],
 )
-def test_json_lines_are_notes_beside_other_formats_only(folder, names, records):
+def test_notes_that_hold_records(folder, names, records):
     make(folder, *(f"d/{name}" for name in names))
     assert expand("d") == [f"d/{name}" for name in records]
 

@@ -190,17 +190,18 @@ void register_json(nb::module_& module) {
                               "exact, missing), kinds "
                               "1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the "
                               "number that stands for "
-                              "a missing value; None: none may miss.")
+                              "a missing value; None: none may miss. With `only_known`, a line is not plain if it has "
+                              "another key with a value.")
         .def(
             "__init__",
-            [](json::Decoder* self, nb::list specs) {
+            [](json::Decoder* self, nb::list specs, bool only_known) {
                 std::vector<json::Spec> wanted;
                 for (nb::handle item : specs) wanted.push_back(spec_of(item));
-                new (self) json::Decoder(std::move(wanted));
+                new (self) json::Decoder(std::move(wanted), only_known);
             },
-            nb::arg("specs"),
-            nb::sig("def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]]) "
-                    "-> None"))
+            nb::arg("specs"), nb::arg("only_known") = false,
+            nb::sig("def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]], "
+                    "only_known: bool = False) -> None"))
         .def("decode", guarded(&decode), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"),
              nb::arg("ends"),
              nb::sig("def decode(self, buffers: Buffers | list[typing.Any], which: "

@@ -139,7 +139,8 @@ class Run {
         reader.skip_blanks();
         const Member* const wanted = find(key, object_number, position);
         if (wanted == nullptr)
-            return is_utf8(std::as_bytes(std::span(key))) && reader.skip_value(Decoder::most_depth, room_);
+            return is_utf8(std::as_bytes(std::span(key))) &&
+                   (decoder_.only_known_ ? take_nothing(reader) : reader.skip_value(Decoder::most_depth, room_));
         const std::size_t k = wanted->number;
         std::size_t& seen = wanted->is_object ? seen_objects_[k] : seen_[k];
         if (seen == line_) return false; // twice
@@ -171,6 +172,13 @@ class Run {
         const auto found = known.places.find(room_);
         if (found == known.places.end()) return nullptr;
         return order[position] = &known.members[found->second];
+    }
+
+    /// Reads null or an object without keys.
+    static bool take_nothing(Reader& reader) {
+        if (!reader.take('{')) return reader.take("null");
+        reader.skip_blanks();
+        return reader.take('}');
     }
 
     bool list(Reader& reader, std::size_t k, std::size_t level) { // NOLINT(misc-no-recursion): see above
@@ -279,7 +287,10 @@ class Run {
     std::string room_;
 };
 
-Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)), objects_(1) {
+Decoder::Decoder(std::vector<Spec> specs, bool only_known)
+    : specs_(std::move(specs)),
+      objects_(1),
+      only_known_(only_known) {
     for (std::size_t k = 0; k < specs_.size(); ++k) add(k);
 }
 

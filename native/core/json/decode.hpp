@@ -45,8 +45,10 @@ struct Column {
 /// Decodes lines into columns. Immutable: one decoder serves many threads.
 class Decoder {
   public:
-    /// Throws FormatError{range} if a spec has no path, or if that is also the path of another one, or leads to it.
-    explicit Decoder(std::vector<Spec> specs);
+    /// With `only_known`, a line with another key than those of the specs is not plain, unless it holds nothing: null
+    /// or an object without keys. Throws FormatError{range} if a spec has no path, or if that is also the path of
+    /// another one, or leads to it.
+    explicit Decoder(std::vector<Spec> specs, bool only_known = false);
     Decoder(Decoder&&) = default;
     Decoder(const Decoder&) = delete;
     Decoder& operator=(Decoder&&) = delete;
@@ -85,6 +87,7 @@ class Decoder {
 
     std::vector<Spec> specs_;
     std::vector<Object> objects_; ///< The first is a line.
+    bool only_known_;
 };
 
 } // namespace headrace::json

@@ -202,6 +202,21 @@ void test_depth() {
         }
 }
 
+void test_only_known_keys() {
+    const std::vector<json::Spec> specs = {nested({"a"}, json::Kind::int64), nested({"o", "b"}, json::Kind::int64)};
+    const json::Decoder decoder(specs, true);
+    const auto is_known = [&](const std::string& line) { return decoder.decode({bytes_of(line)}, pool).has_value(); };
+    check(is_known(R"({"a":1,"o":{"b":2}})"));
+    for (const std::string nothing : {"null", "{}", "{ }"}) {
+        check(is_known(R"({"z":)" + nothing + R"(,"a":1,"o":{"b":2}})"));
+        check(is_known(R"({"a":1,"o":{"b":2,"z":)" + nothing + R"(}})"));
+    }
+    for (const std::string value : {"1", """", "[]", "false", R"({"a":1})", "nul", "{"}) {
+        check(!is_known(R"({"z":)" + value + R"(,"a":1,"o":{"b":2}})"));
+        check(!is_known(R"({"a":1,"o":{"b":2,"z":)" + value + R"(}})"));
+    }
+}
+
 /// A line with one changed byte is decoded or refused; bytes after it are not touched.
 void test_changed_bytes() {
     std::mt19937 random(15);
@@ -242,5 +257,6 @@ int main() {
     test_nesting();
     test_missing_values();
     test_depth();
+    test_only_known_keys();
     test_changed_bytes();
 }

@@ -15,7 +15,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.arrow import from_arrow as column_from_arrow
-from headrace.formats.table.arrow import leaf_array
+from headrace.formats.table.arrow import leaf_array, without_views
 from headrace.formats.table.arrow_types import (
     KEY,
     Leaf,
@@ -143,12 +143,35 @@ def from_arrow(table: Any) -> Source:
         raise TypeError(
             f"from_arrow takes a pyarrow.Table, a record batch, a frame or a dict of columns, got {_kind(table)}"
         )
+    _refuse_objects(table)
     try:
         return Source(ArrowNode(pa.table(table)))
     except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:
         raise UnsupportedData(
             Where(), expected="columns of equal length and of types that Arrow supports", found=str(error)
         ) from error
+
+
+def _refuse_objects(frame: Any) -> None:
+    """Refuse Python objects in a frame of Polars, which gives their addresses as bytes.
+
+    Raises:
+        UnsupportedData: A column holds some.
+    """
+    if type(frame).__module__.partition(".")[0] != "polars":
+        return
+    for name, kind in getattr(frame, "schema", {}).items():
+        if _holds_objects(kind):
+            hint = "Convert or drop that column first."
+            raise UnsupportedData(
+                Where(feature=name), expected="a column that has an array type", found="Python objects", hint=hint
+            )
+
+
+def _holds_objects(kind: Any) -> bool:
+    """Whether a type of Polars is that of Python objects, or holds them."""
+    inner = [getattr(kind, "inner", None), *(field.dtype for field in getattr(kind, "fields", ()))]
+    return str(kind) == "Object" or any(_holds_objects(each) for each in inner if each is not None)
 
 
 def check_source(source: Any) -> Any:
@@ -238,7 +261,7 @@ class ArrowNode(RowBlocks):
     @cached_property
     def _combined(self) -> Any:
         # Taking rows from many chunks searches the chunk of each; one chunk per column costs memory once.
-        return self.table if self.table.num_rows == 0 else self.table.combine_chunks()
+        return self.table if self.table.num_rows == 0 else without_views(self.table).combine_chunks()
 
     def _take(self, indices: Indices) -> Any:
         if len(indices) and (np.diff(indices) == 1).all():

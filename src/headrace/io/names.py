@@ -32,8 +32,9 @@ SIDECARS = frozenset(
     )
 )
 TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
-LINES_NOTE = ".jsonl"
-JSON_LINES = re.compile(r".*\.(jsonl|ndjson|jsonlines)(-\d{5,}-of-\d{5,}|\.(gz|gzip|zlib|zz)|[-_.]\d+)*")
+LINES_NOTE, JSON_NOTE = ".jsonl", ".json"
+JSON_LINES = re.compile(r".*\.(jsonl|ndjson|jsonlines|json)(-\d{5,}-of-\d{5,}|\.(gz|gzip|zlib|zz)|[-_.]\d+)*")
+COMPRESSED_NOTE = re.compile(r"(?P<name>.*(?P<kind>\.[^.]+))\.(gz|gzip|zlib|zz)")
 COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
 SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
 DIGITS = re.compile(r"(\d+)")
@@ -81,13 +82,26 @@ def _ending(name: str) -> str:
 def record_names(names: Iterable[str]) -> list[str]:
     """Those names of files in a folder that may hold records, in natural order.
 
-    A ``.jsonl`` file is a note beside files of another format, such as ``metadata.jsonl`` beside images. Else it holds records.
+    A ``.jsonl`` file is a note beside files of another format, such as ``metadata.jsonl`` beside images. Else it holds records, and
+    so does a ``.json`` file where all others are notes or ``.json.gz``, as Spark writes them. Any other note holds records if
+    its name is that of a compressed file but for numbers: somebody is compressing them.
     """
     shown = sorted(filter(_is_shown, names), key=natural_key)
     found = [name for name in shown if _ending(name) not in SIDECARS]
-    if not all(JSON_LINES.fullmatch(name.lower()) for name in found):
-        return found
-    return [name for name in shown if _ending(name) not in SIDECARS or _ending(name) == LINES_NOTE]
+    compressed = [
+        each for name in found if (each := COMPRESSED_NOTE.fullmatch(name.lower())) and each["kind"] in SIDECARS
+    ]
+    kinds: set[str] = set()
+    if all(JSON_LINES.fullmatch(name.lower()) for name in found):
+        kinds.add(LINES_NOTE)
+        if any(each["kind"] == JSON_NOTE for each in compressed) or not (found or LINES_NOTE in map(_ending, shown)):
+            kinds.add(JSON_NOTE)
+    alike = {DIGITS.sub("0", each["name"]) for each in compressed}
+    return [
+        name
+        for name in shown
+        if (ending := _ending(name)) not in SIDECARS or ending in kinds or DIGITS.sub("0", name.lower()) in alike
+    ]
 
 
 def is_temporary(name: str) -> bool:

@@ -324,8 +324,8 @@ def _expand_folder(folder: str) -> list[str]:
             Where(path=folder),
             expected="record files in this folder",
             found="none",
-            hint="Hidden files, temporaries, notes (.json, .txt, .idx, ...) and sub-folders are left out; "
-            "a glob such as 'folder/*/*.tfrecord' reaches deeper.",
+            hint="Hidden files, temporaries, notes (.txt, .idx, ...; .json beside .jsonl) and sub-folders are left out; "
+            "a glob such as 'folder/*.txt' or 'folder/*/*.tfrecord' names them.",
         )
     _check_sets(folder, names)
     return [os.path.join(folder, name) for name in names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import count, islice, repeat
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
@@ -23,26 +23,20 @@ from headrace.sources.node import (
     keep_dtypes,
     list_rows,
     random_streams,
-    read_blocks,
     runs_of,
     walk,
 )
+from headrace.sources.operations.choosing import fitting, fitting_by_index, fitting_in_order, reads_by_index
 from headrace.sources.stacking import stack
-from headrace.sources.views import Chosen, keep_features
+from headrace.sources.views import Chosen
 
 __all__ = [
     "Filtered",
     "Mapped",
     "UserFunction",
     "filters_below",
-    "fitting",
     "found_instead",
 ]
-
-FILTERED_AT_ONCE = 4096
-"""Examples that a condition looks at together, if they are small."""
-HELD_AT_ONCE = 256
-"""The same where whole examples are held meanwhile."""
 
 
 class UserFunction:
@@ -324,9 +318,15 @@ class Filtered:
 
     def indexed_examples(self) -> Iterator[tuple[int, Example]]:
         """As :meth:`examples`, with the index that each has in the node below."""
+        if self.is_evaluated:
+            yield from zip(self.chosen, examples_of(self._kept), strict=True)
+            return
+        if isinstance(self.predicate, PicksRows) and reads_by_index(self.parent):
+            yield from fitting_by_index(self.parent, self.predicate)
+            return
         examples = enumerate(examples_of(self.parent))
         if isinstance(self.predicate, PicksRows):
-            yield from _fitting_in_order(examples, self.predicate, self.parent.schema)
+            yield from fitting_in_order(examples, self.predicate, self.parent.schema)
             return
         keeps = UserFunction(self.predicate, self.parent)
         for index, example in examples:
@@ -347,42 +347,6 @@ class Filtered:
 
     def stored_bytes(self, first: int, stop: int, /) -> int:
         return self._kept.stored_bytes(first, stop)
-
-
-def fitting(node: Node, condition: PicksRows, begin: int, end: int) -> Iterator[Indices]:
-    """The indices from ``begin`` up to ``end`` that fit a condition, for some examples at a time. Only the features that it needs are decoded.
-
-    Raises:
-        NoSuchFeature, ConditionError: The condition does not fit the features.
-    """
-    schema = node.schema
-    names = condition.needed(schema)
-    needed = keep_features(encoded_node(node) if not any(schema[name].is_image for name in names) else node, names)
-    for start, stop, batch in read_blocks(needed, FILTERED_AT_ONCE, begin, end):
-        yield np.flatnonzero(condition.mask(batch, stop - start, schema)) + start
-
-
-def _fitting_in_order(
-    examples: Iterator[tuple[int, Example]], condition: PicksRows, schema: Schema
-) -> Iterator[tuple[int, Example]]:
-    """Those of some examples that fit a condition. It looks at ever more of them together, so that the first ones are found at once."""
-    names, size = condition.needed(schema), 1
-    while True:
-        taken: list[tuple[int, Example]] = []
-        fault: Exception | None = None
-        try:
-            taken.extend(islice(examples, size))
-        except Exception as error:  # noqa: BLE001 - raised below, after the examples before it
-            fault = error
-        if taken:
-            rows = stack([{name: example[name] for name in names} for _, example in taken])
-            mask = condition.mask(rows, len(taken), schema)
-            yield from (each for each, fits in zip(taken, mask.tolist(), strict=True) if fits)
-        if fault is not None:
-            raise fault
-        if len(taken) < size:
-            return
-        size = min(2 * size, HELD_AT_ONCE)
 
 
 def filters_below(node: Node) -> Iterator[Filtered]:

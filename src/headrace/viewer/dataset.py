@@ -26,9 +26,9 @@ from headrace.io.threads import start_thread
 from headrace.sources.conditions.condition import Condition
 from headrace.sources.node import encoded_node, examples_of, records_below
 from headrace.sources.open import open as open_source
+from headrace.sources.operations.choosing import fitting
 from headrace.sources.source import ColumnSource, Source
 from headrace.sources.stacking import row
-from headrace.sources.user_functions import fitting
 from headrace.sources.views import keep_features
 
 __all__ = ["MOST_PAGE_BYTES", "Row", "ShownDataset", "open_datasets"]

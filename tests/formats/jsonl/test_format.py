@@ -370,7 +370,7 @@ def test_keys_and_values_that_are_not_utf8(tmp_path, row):
     with pytest.raises(CorruptRecord, match=rf"expected UTF-8 text, found byte 0xff in .*x.jsonl, record {row}"):
         _ = hr.open(path).schema
     path.write_bytes(b"\n".join([*lines[:row], b'{"a": "\xff"}', *lines[row:]]))
-    with pytest.raises(SchemaMismatch, match=rf"UTF-8 text.*record {row}.*feature 'a'"):
+    with pytest.raises(CorruptRecord, match=rf"UTF-8 text.*record {row}.*feature 'a'"):
         hr.open(path).batch(np.arange(6))
 
 
@@ -581,3 +581,135 @@ def test_whole_floats_after_the_first_rows_are_integers(tmp_path):
     rows = ['{"x": 1}'] * 300 + ['{"x": 2.0}']
     (tmp_path / "x.jsonl").write_text("\n".join(rows))
     assert hr.open(tmp_path / "x.jsonl").batch([299, 300])["x"].tolist() == [1, 2]
+
+
+BESIDES = [
+    ({"n": 1.5, "late": 1}, "late"),
+    ({"n": 1.5, "late": []}, "late"),
+    ({"n": 1.5, "o": {"a": 1, "deep": "x"}}, "o/deep"),
+    ({"n": 1.5, "late": {"deep": {"er": False}}}, "late/deep/er"),
+]
+
+
+@pytest.mark.parametrize(("row", "key"), BESIDES)
+@pytest.mark.parametrize("other", [{"n": 2.5, "o": {"a": 2}}, {"n": 2.5, "o": {"a": 2.0}}])
+def test_a_key_that_first_occurs_late_is_refused(put, row, key, other):
+    """Its values would be lost. The other row is also one that native code leaves to pyarrow."""
+    first = {"n": 0.5, "o": {"a": 1}}
+    path = put(*[first] * 300, {"o": {"a": 3}, **row}, other)
+    source = hr.open(path)
+    for read in (lambda: source[300], lambda: source.batch([299, 301, 300]), lambda: list(source)):
+        with pytest.raises(SchemaMismatch, match="only the keys of the first rows, found a new key") as raised:
+            read()
+        assert (raised.value.where.record, raised.value.where.feature) == (300, key)
+        assert "columns=" in raised.value.hint
+        assert "schema=" in raised.value.hint
+    assert source.batch([299, 301])["n"].tolist() == [0.5, 2.5]
+    assert [fault.where.record for fault in hr.verify(path).faults] == [300]
+    with pytest.raises(SchemaMismatch, match="a new key"):
+        hr.convert(path, path.with_suffix(".parquet"))
+
+
+def test_a_late_key_is_ignored_where_others_are_listed(put):
+    path = put(*({"n": n, "m": 1} for n in range(300)), {"n": 300, "m": 1, "late": 1})
+    for source in (
+        hr.open(path, columns=["n"]),
+        hr.open(path, columns=["n", "m"]),
+        hr.open(path, schema={"n": hr.Feature("int64")}),
+        hr.open(path).select("n"),
+    ):
+        assert source[300]["n"] == 300
+    late = {"n": hr.Feature("int64"), "late": hr.Feature("int64", default=0)}
+    assert hr.open(path, schema=late).batch([299, 300])["late"].tolist() == [0, 1]
+
+
+def test_a_late_key_that_holds_nothing_loses_nothing(put):
+    rest = [{"n": 300, "late": None}, {"n": 301, "late": {}}, {"n": 302.0, "late": {"deep": None}}]
+    source = hr.open(put(*({"n": n} for n in range(300)), *rest))
+    assert source.batch([299, 300, 301, 302])["n"].tolist() == [299, 300, 301, 302]
+    assert hr.open(put(*[{"meta": {}, "n": 1}] * 300))[299] == {"n": 1}
+
+
+def test_a_late_key_in_rows_without_features(put):
+    source = hr.open(put(*[{}] * 300, {"late": 1}))
+    assert source[299] == {}
+    with pytest.raises(SchemaMismatch, match="record 300"):
+        source.batch([299, 300])
+
+
+def lines_in(folder, **files):
+    for name, rows in files.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_the_first_rows_of_later_files_are_looked_at(tmp_path):
+    first = [{"x": 1, "l": [1, 2]}] * 300
+    lines_in(tmp_path, a=first, b=[{"x": 0.5, "l": [1], "more": 1.5}] * 3, c=[])
+    source = hr.open(tmp_path)
+    assert {name: (f.dtype, f.shape) for name, f in source.schema.items()} == {
+        "x": ("float64", ()),
+        "l": ("int64", (None,)),
+        "more": ("float64", ()),
+    }
+    assert source[302]["more"] == 1.5
+    assert np.isnan(source[0]["more"])
+    lines_in(tmp_path, **{f"b{number:03}": [{"x": number, "l": [1]}] for number in range(100)}, d=[{"z": 1.5}])
+    assert "z" in hr.open(tmp_path).schema
+
+
+@pytest.mark.parametrize("bad", [{"x": "text"}, "[1]", '{"x": '])
+def test_a_bad_first_row_of_a_later_file_is_an_error_where_it_is_read(tmp_path, bad):
+    lines_in(tmp_path, a=[{"x": 1}] * 300)
+    (tmp_path / "b.jsonl").write_text(f"{bad if isinstance(bad, str) else json.dumps(bad)}\n")
+    source = hr.open(tmp_path)
+    assert source[299] == {"x": 1}
+    with pytest.raises((SchemaMismatch, CorruptRecord)) as raised:
+        source[300]
+    assert (raised.value.where.path, raised.value.where.record) == (str(tmp_path / "b.jsonl"), 0)
+
+
+def test_later_files_of_which_lines_are_skipped(tmp_path):
+    lines_in(tmp_path, a=[{"x": n} for n in range(300)])
+    (tmp_path / "a.jsonl").write_text("damage\n" + (tmp_path / "a.jsonl").read_text())
+    (tmp_path / "b.jsonl").write_text('damage\n{"x": 5, "y": 1.5}\n')
+    source = hr.open(tmp_path, on_corrupt="skip")
+    assert (len(source), source[300]) == (301, {"x": 5, "y": 1.5})
+
+
+def test_verify_goes_on_after_damage_in_the_first_rows(put):
+    rows: list = [{"n": n} for n in range(1000)]
+    for damaged in (3, 700, 900):
+        rows[damaged] = '{"n": 1,}'
+    report = hr.verify(put(*rows))
+    assert [fault.where.record for fault in report.faults] == [3, 700, 900]
+    assert report.records == 997
+
+
+@pytest.mark.parametrize("before", [0, 300])
+def test_text_that_is_not_utf8_is_damage(tmp_path, before):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"a": "b"}\n' * before + b'{"a": "\xff"}\n{"a": "c"}\n')
+    source = hr.open(path)
+    with pytest.raises(CorruptRecord, match=r"UTF-8 text, found byte 0xff") as raised:
+        source[before]
+    assert raised.value.where.record == before
+    assert source[before + 1] == {"a": "c"}
+    assert [type(fault) for fault in hr.verify(path).faults] == [CorruptRecord]
+
+
+def test_folders_as_spark_writes_them(tmp_path):
+    for number in range(3):
+        (tmp_path / f"part-{number}.json").write_text(f'{{"n": {number}}}\n')
+    (tmp_path / "_SUCCESS").touch()
+    assert hr.open(tmp_path).batch([2, 0])["n"].tolist() == [2, 0]
+    packed = tmp_path / "part-1.json"
+    (tmp_path / "part-1.json.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    assert hr.open(tmp_path).batch([2, 1, 0])["n"].tolist() == [2, 1, 0]
+
+
+def test_a_folder_of_other_json_is_of_no_known_format(tmp_path):
+    (tmp_path / "dataset_info.json").write_text('{\n  "name": "x"\n}\n')
+    with pytest.raises(hr.UnknownFormat):
+        hr.open(tmp_path)

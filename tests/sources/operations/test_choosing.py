@@ -231,3 +231,44 @@ def test_huge_sources_cost_no_memory():
     assert huge.skip(5)[-1] == {"x": 3}
     assert len(huge.head()) == 5
     assert len(huge.sample(3)) == 3
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "npz", "parquet"])
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_iterating_over_a_filter_reads_what_the_condition_keeps(tmp_path, suffix, is_counted):
+    count = 1000
+    columns = {"i": np.arange(count), "ok": np.arange(count) % 7, "x": np.arange(count) / 2}
+    path = tmp_path / f"x.{suffix}"
+    hr.write(path, columns)
+    for condition, kept in (("ok = 3", range(3, count, 7)), ("ok > 9", []), ("i < 2", [0, 1])):
+        found = hr.open(path).filter(hr.condition(condition))
+        if is_counted:
+            assert len(found) == len(kept)
+        examples = list(found)
+        assert [example["i"] for example in examples] == list(kept)
+        assert all(example["x"] == example["i"] / 2 for example in examples)
+
+
+def test_examples_that_a_condition_leaves_out_are_not_decoded(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(f'{{"i": {i}, "t": {"null" if i == 9 else i}, "ok": {int(i != 9)}}}\n' for i in range(300)))
+    kept = hr.open(path).filter(hr.condition("ok = 1"))
+    assert [example["t"] for example in kept] == [i for i in range(300) if i != 9]
+    assert len(kept) == 299
+    assert len(list(kept)) == 299
+    with pytest.raises(hr.SchemaMismatch, match="record 9"):
+        list(hr.open(path).filter(hr.condition("i < 12")))
+
+
+def test_functions_below_a_filter_are_called_once_for_each_example():
+    calls = []
+
+    def double(example):
+        calls.append(example["i"])
+        return {"i": 2 * example["i"]}
+
+    doubled = hr.ColumnSource({"i": np.arange(100)}).map(double)
+    _ = doubled.schema
+    calls.clear()
+    assert [example["i"] for example in doubled.filter(hr.condition("i > 195"))] == [196, 198]
+    assert sorted(calls)[1:] == list(range(1, 100))

@@ -24,8 +24,8 @@ from headrace.formats.index.places import record_bytes
 from headrace.formats.jsonl.keys import find_keys, keep_keys
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers
 from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
-from headrace.formats.jsonl.types import BadLine, Found, array_at, damaged_lines, infer, misfits, parse, parse_types
-from headrace.formats.jsonl.write import JsonLinesWriter
+from headrace.formats.jsonl.types import BadLine, Found, array_at, damage_of, damaged_lines, infer, parse, parse_types
+from headrace.formats.jsonl.write import JsonLinesWriter, misfits
 from headrace.formats.table.arrow import from_arrow
 from headrace.formats.table.arrow_types import refuse_unreadable
 from headrace.formats.table.base import InferredTable, verify_rows
@@ -38,6 +38,8 @@ __all__ = ["FORMAT", "JsonLinesTable", "LineFraming"]
 
 SAMPLE = 256
 """Number of rows for type inference."""
+LATER_FILES, LATER_ROWS = 8, 16
+"""Of so many later files so many first rows are looked at, too."""
 VERIFY_ROWS = 2048
 
 
@@ -83,11 +85,11 @@ class JsonLinesTable(InferredTable):
         paths: The files.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` detects it for each file from its content.
         on_corrupt: ``"skip"`` skips lines that are not JSON objects, which takes one pass over the files on first use.
-        given: The features to read; by default those found in the first 256 rows.
+        given: The features to read; by default those found in the first 256 rows, and in the first rows of a few later files.
     """
 
     format = "jsonl"
-    pickled: ClassVar[tuple[str, ...]] = ("_files", "_damaged", "_kept", "_found")
+    pickled: ClassVar[tuple[str, ...]] = ("_files", "_damaged", "_kept", "_inferred")
     sampled: ClassVar[int] = SAMPLE
 
     def __init__(
@@ -102,6 +104,7 @@ class JsonLinesTable(InferredTable):
         self.on_corrupt: OnCorrupt = on_corrupt
         self._compression = parse_compression(compression)
         self._columns: tuple[str, ...] | None = None
+        self._infers_from_intact = False
 
     def with_schema(self, schema: Schema) -> Self:
         """The same rows read as other types. Other keys are not looked at, so they may hold anything."""
@@ -132,36 +135,56 @@ class JsonLinesTable(InferredTable):
         """What the index is made from, for making it elsewhere."""
         return IndexRequest(LineFraming(self.format), self.paths, "raise", self._compression)
 
+    def _first_rows(self) -> Indices:
+        """The rows for type inference: the first ones, and those of a few later files."""
+        starts = self.index.firsts[1:-1]  # as numbers of lines
+        if self._kept is not None:
+            starts = np.searchsorted(self._kept, starts)
+        starts = starts[starts >= SAMPLE]
+        if len(starts) > LATER_FILES:
+            starts = starts[np.linspace(0, len(starts) - 1, LATER_FILES).astype(np.int64)]
+        later = (starts[:, None] + np.arange(LATER_ROWS)).reshape(-1)
+        rows = np.unique(np.concatenate([np.arange(min(SAMPLE, len(self))), later[later < len(self)]]))
+        return np.delete(rows, damaged_lines(self._lines(rows), None, None)) if self._infers_from_intact else rows
+
     @cached_property
-    def _found(self) -> Found:
-        """The features found in the first rows."""
-        rows = min(SAMPLE, len(self))
-        if not rows:
-            return {}
-        lines = self._lines(np.arange(rows))
-        try:
-            if self._columns is not None:
-                found = infer(keep_keys(lines, self._columns))
-                if all(name in found for name in self._columns):
-                    return found
-                # The error about a name that is not there shows all that are.
-            return infer(lines)
-        except BadLine as bad:
-            raise bad.fault.relocated(self.where(bad.number)) from bad
+    def _inferred(self) -> tuple[Found, Indices]:
+        """The features found in the first rows, and those rows."""
+        rows = self._first_rows()
+        while len(rows):
+            try:
+                return self._infer(self._lines(rows)), rows
+            except BadLine as bad:
+                row = int(rows[bad.number])
+                if row < SAMPLE:
+                    raise bad.fault.relocated(self.where(row)) from bad
+                rows = rows[rows < SAMPLE]  # The row of a later file is an error only where it is read.
+        return {}, rows
+
+    def _infer(self, lines: Sequence[bytes]) -> Found:
+        if self._columns is not None:
+            found = infer(keep_keys(lines, self._columns))
+            if all(name in found for name in self._columns):
+                return found
+            # The error about a name that is not there shows all that are.
+        return infer(lines)
 
     def _of_files(self, paths: Sequence[str]) -> Self:
-        return type(self)(paths, compression=self._compression, given=self.given)
+        some = type(self)(paths, compression=self._compression, given=self.given)
+        some._infers_from_intact = True  # They are verified.
+        return some
 
     def _take_types(self, other: Self) -> None:
         # An error of a column names a row of the other files.
-        if self.given is None and not any(isinstance(feature, DataError) for _, feature in other._found.values()):
-            self.__dict__["_found"] = other._found
+        found, rows = other._inferred
+        if self.given is None and not any(isinstance(feature, DataError) for _, feature in found.values()):
+            self.__dict__["_inferred"] = found, rows[:0]
 
     @cached_property
     def _paths(self) -> Mapping[str, tuple[str, ...]]:
         """The keys that lead to each feature."""
         if self.given is None:
-            return {name: keys for name, (keys, _) in self._found.items()}
+            return {name: keys for name, (keys, _) in self._inferred[0].items()}
         if not any("/" in name for name in self.given):
             return {}
         try:
@@ -177,10 +200,11 @@ class JsonLinesTable(InferredTable):
 
     def _own_schema(self) -> Schema:
         features = {}
-        for name, (_, feature) in self._found.items():
+        found, rows = self._inferred
+        for name, (_, feature) in found.items():
             if isinstance(feature, DataError):
                 row = feature.where.record
-                raise feature.relocated(Where(path=self.paths[0]) if row is None else self.where(row))
+                raise feature.relocated(Where(path=self.paths[0]) if row is None else self.where(int(rows[row])))
             features[name] = feature
         return Schema(features)
 
@@ -240,8 +264,12 @@ class JsonLinesTable(InferredTable):
 
         Native code decodes plain lines. If any other is among them, pyarrow's reader takes them all, and reports damage.
         """
+        is_given = self.given is not None
+        only_known = not is_given and self._columns is None and len(names) == len(self.schema)
         if names not in self._decoders:
-            self._decoders[names] = plain_decoder(self.schema, names, self._paths, exact=self.given is None)
+            self._decoders[names] = plain_decoder(
+                self.schema, names, self._paths, exact=not is_given, only_known=only_known
+            )
         decoder = self._decoders[names]
         if decoder is not None:
             places = self._places_of(indices if self._kept is None else self._kept[indices])
@@ -250,13 +278,13 @@ class JsonLinesTable(InferredTable):
                 return plain
         lines = self._lines(indices)
         try:
-            table = parse(lines, self._types(names), is_given=self.given is not None)
+            table = parse(lines, self._types(names), is_given=is_given, only_known=only_known)
         except BadLine as bad:
             raise bad.fault.relocated(self.where(int(indices[bad.number]))) from bad
-        columns = {name: self._column(table, name, indices) for name in names}
+        columns = {name: self._column(table, name, indices, lines) for name in names}
         if any_beyond_exact(columns.values()):
             for name in names:
-                self._column(table, name, indices, check=lines)
+                self._column(table, name, indices, lines, check=True)
         return columns
 
     @cached_property
@@ -274,17 +302,19 @@ class JsonLinesTable(InferredTable):
             self._types_of[names] = parse_types(self.schema, names, self._paths)
         return self._types_of[names]
 
-    def _column(self, table: Any, name: str, indices: Indices, check: Sequence[bytes] | None = None) -> Any:
-        """A column. If ``check`` holds its source lines, it is checked against them first."""
+    def _column(self, table: Any, name: str, indices: Indices, lines: Sequence[bytes], *, check: bool = False) -> Any:
+        """A column of these lines. With ``check``, it is checked against them first."""
         # A feature not found in the first rows is a top-level key.
         keys = self._paths.get(name, (name,))
         array = array_at(table, keys)
         try:
-            if check is not None:
-                check_numbers(array, check, keys, rounds=self.given is not None)
+            if check:
+                check_numbers(array, lines, keys, rounds=self.given is not None)
             return as_strings(from_arrow(array, self.schema[name]))
         except BadValue as bad:
-            raise bad.at(self.where(int(indices[bad.row])).at(feature=name)) from bad
+            where = self.where(int(indices[bad.row])).at(feature=name)
+            damage = damage_of(bytes(lines[bad.row]).strip())  # such as text that is not UTF-8
+            raise (bad.at(where) if damage is None else damage.relocated(where)) from bad
 
     def where(self, index: int) -> Where:
         """Path, number of the row in its file, and where its line begins."""
@@ -292,7 +322,7 @@ class JsonLinesTable(InferredTable):
 
 
 def verify_jsonl(table: JsonLinesTable) -> Iterator[Checked]:
-    """Check that every line is an object of the types found in the first lines, or given by the schema."""
+    """Check that every line is an object of the types found in the first intact lines, or given by the schema."""
     for part in table.parts():
         yield from verify_rows(part, part.paths[0], step=VERIFY_ROWS)
 

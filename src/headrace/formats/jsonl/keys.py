@@ -12,7 +12,7 @@ from headrace.errors import Where
 from headrace.formats.table.values import twice_error
 from headrace.io.json_text import load_json
 
-__all__ = ["find_keys", "keep_keys", "repeated_key"]
+__all__ = ["find_keys", "find_new_key", "keep_keys", "repeated_key"]
 
 MOST_INTEGER = (1 << 64) - 1
 
@@ -109,6 +109,39 @@ def _write_integers(value: Any) -> Any:
         return value
     is_integer = number.copy_abs() <= MOST_INTEGER and number == number.to_integral_value()
     return _NumberText(int(number)) if is_integer else value
+
+
+def find_new_key(lines: Sequence[bytes], names: Collection[str]) -> tuple[int, str] | None:
+    """The number of the first line with another key than those of these features, and that key: ``a/b``; ``None`` if there is none.
+
+    Keys that hold nothing do not count. The search ends at a damaged line, which is another error.
+
+    >>> find_new_key([b'{"a": 1}', b'{"a": 2, "c": null, "b": {"c": 3}}'], ["a"])
+    (1, 'b/c')
+    """
+    for number, line in enumerate(lines):
+        try:
+            value = _load(line)
+        except ValueError:
+            return None
+        key = _new_key(value, "", names) if isinstance(value, _Object) else None
+        if key is not None:
+            return number, key
+    return None
+
+
+def _new_key(value: _Object, above: str, names: Collection[str]) -> str | None:
+    for key, inner in value:
+        at = above + key
+        if at in names or inner is None:
+            continue
+        if isinstance(inner, _Object):
+            found = _new_key(inner, f"{at}/", names)
+            if found is not None:
+                return found
+        elif not any(name.startswith(f"{at}/") for name in names):  # else a value in place of an object: another error
+            return at
+    return None
 
 
 def repeated_key(line: bytes, names: Collection[str] | None) -> str | None:

@@ -36,12 +36,20 @@ class PlainDecoder:
         features: The features to decode, by name.
         paths: The keys that lead to each, outermost first.
         exact: Whether an integer in a column of floats must not be rounded.
+        only_known: Whether a line with other keys is not plain, unless they hold nothing.
     """
 
-    def __init__(self, features: Mapping[str, Feature], paths: Sequence[tuple[str, ...]], *, exact: bool) -> None:
+    def __init__(
+        self,
+        features: Mapping[str, Feature],
+        paths: Sequence[tuple[str, ...]],
+        *,
+        exact: bool,
+        only_known: bool = False,
+    ) -> None:
         self._columns = [(name, feature, _is_ready(feature)) for name, feature in features.items()]
         specs = [_spec(path, feature, exact=exact) for path, feature in zip(paths, features.values(), strict=True)]
-        self._decoder = _native.JsonDecoder(specs)
+        self._decoder = _native.JsonDecoder(specs, only_known)
 
     def decode(self, buffers: Buffers, which: Any, begins: Indices, ends: Indices) -> Batch | None:
         """Columns of lines.
@@ -67,7 +75,12 @@ class PlainDecoder:
 
 
 def plain_decoder(
-    schema: Schema, names: Sequence[str], paths: Mapping[str, tuple[str, ...]], *, exact: bool
+    schema: Schema,
+    names: Sequence[str],
+    paths: Mapping[str, tuple[str, ...]],
+    *,
+    exact: bool,
+    only_known: bool = False,
 ) -> PlainDecoder | None:
     """What decodes plain lines to these features; ``None`` if native code cannot.
 
@@ -76,12 +89,13 @@ def plain_decoder(
         names: Those wanted.
         paths: The keys that lead to a feature. One that is not among them is a key of that name.
         exact: Whether an integer in a column of floats must not be rounded.
+        only_known: Whether a line with other keys is not plain, unless they hold nothing.
     """
     ways = [paths.get(name, (name,)) for name in names]
     features = {name: schema[name] for name in names}
     if not names or not _are_apart(ways) or not all(map(_is_known, features.values())):
         return None
-    return PlainDecoder(features, ways, exact=exact)
+    return PlainDecoder(features, ways, exact=exact, only_known=only_known)
 
 
 def _are_apart(paths: Sequence[tuple[str, ...]]) -> bool:

@@ -13,16 +13,15 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.jsonl.keys import keep_keys, repeated_key
+from headrace.formats.jsonl.keys import find_new_key, keep_keys, repeated_key
 from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, integer_type
 from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, feature_of, leaves_of
 from headrace.formats.table.values import BadValue, twice_error
 from headrace.io.json_text import TOO_DEEP, are_objects, load_json, too_deep
 
-__all__ = ["BadLine", "Found", "array_at", "damaged_lines", "infer", "misfits", "parse", "parse_types"]
+__all__ = ["BadLine", "Found", "array_at", "damage_of", "damaged_lines", "infer", "parse", "parse_types"]
 
 
 Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
@@ -215,25 +214,28 @@ def array_at(table: Any, keys: tuple[str, ...]) -> Any:
     return array
 
 
-def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False) -> Any:
+def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False, only_known: bool = False) -> Any:
     """Parse lines into a table.
 
     Args:
         lines: The lines.
         types: The Arrow types of the wanted keys; ``None``: all keys, types inferred.
         is_given: Whether the types are the user's, so that errors do not ask for them.
+        only_known: Refuse other keys than the wanted ones, unless they hold nothing.
 
     Raises:
-        BadLine: A line is not a JSON object, has another type, or a wanted key twice.
+        BadLine: A line is not a JSON object, has another type, a wanted key twice, or a key that is refused.
     """
     size = sum(map(len, lines)) + len(lines)
     if size > MOST_BYTES:
         raise BadLine(0, UnsupportedData(Where(), expected="less than 2 GiB of rows at once", found=f"{size} bytes"))
     try:
-        table = _read_json(lines, types)
+        table = _read_json(lines, types, only_known=only_known)
     except ValueError:
         if (deep := too_deep(b"\n".join(lines))) >= 0:
             raise _deep_line(lines, deep) from None
+        if only_known:
+            _refuse_new_keys(lines, types)
         if types is not None:  # What is not wanted may be at fault.
             lines = keep_keys(lines, *_names_in(types))
         try:
@@ -243,6 +245,20 @@ def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False) -> Any:
     if table.num_rows != len(lines):
         raise _bad_line(lines, types, None, is_given=is_given)
     return table
+
+
+def _refuse_new_keys(lines: Sequence[bytes], types: Any) -> None:
+    """Refuse keys that the types, which were inferred, do not have: to ignore them would lose data that nobody gave up."""
+    found = find_new_key(lines, _names_in(types)[0])
+    if found is not None:
+        number, key = found
+        fault = SchemaMismatch(
+            Where(feature=key),
+            expected="only the keys of the first rows",
+            found="a new key",
+            hint=f"List the keys that you want: with it in schema={{..., {key!r}: ...}}, or without it in columns=[...].",
+        )
+        raise BadLine(number, fault) from None
 
 
 def _names_in(types: Any) -> tuple[list[str], list[str]]:
@@ -296,30 +312,33 @@ def _deep_line(lines: Sequence[bytes], at: int) -> BadLine:
     return BadLine(number, fault)
 
 
-def _read_json(lines: Sequence[bytes], types: Any) -> Any:
+def _read_json(lines: Sequence[bytes], types: Any, *, only_known: bool = False) -> Any:
     """Read lines with pyarrow, which gets nothing but one object a line: anything else may end the process.
 
     Raises:
-        ValueError: They are not, or pyarrow refuses them.
+        ValueError: They are not, or pyarrow refuses them; with ``only_known``, also for a key that is not among the types.
     """
     joined = b"\n".join(lines)
     if not are_objects(joined):
         raise ValueError(OBJECTS)
     reader = require("pyarrow.json", extra="arrow")
-    behaviour = "infer" if types is None else "ignore"
+    behaviour = "infer" if types is None else "error" if only_known else "ignore"
     if types is not None and not len(types):  # With no columns, pyarrow would return no rows either.
         types, behaviour = None, "infer"
-    return reader.read_json(
+    table = reader.read_json(
         io.BytesIO(joined),
         read_options=reader.ReadOptions(use_threads=False, block_size=len(joined) + 1),
         parse_options=reader.ParseOptions(explicit_schema=types, unexpected_field_behavior=behaviour),
     )
+    if only_known and types is None and table.num_columns:
+        raise ValueError("keys, where none were expected")
+    return table
 
 
 def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None, *, is_given: bool) -> BadLine:
     """Find the bad line, and what is wrong with it."""
     for number, line in enumerate(lines):
-        fault: Exception | None = _damage_of(bytes(line).strip())
+        fault: Exception | None = damage_of(bytes(line).strip())
         if isinstance(fault, DataError):
             return BadLine(number, fault)
         fault = _fault_of([line], types)
@@ -335,7 +354,7 @@ def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None, *, is
     return BadLine(0, _mismatch(types, error, is_given=is_given))
 
 
-def _damage_of(text: bytes) -> DataError | None:
+def damage_of(text: bytes) -> DataError | None:
     """What makes a line another thing than a JSON object in Unicode."""
     try:
         value = load_json(text)
@@ -379,22 +398,3 @@ def _mismatch(types: Any, error: Exception | None, *, is_given: bool) -> SchemaM
 
 def _show(text: bytes) -> str:
     return repr(text[:SHOWN].decode("utf-8", "replace")) + ("..." if len(text) > SHOWN else "")
-
-
-def misfits(schema: Schema) -> list[Misfit]:
-    """The features that JSON cannot represent: bytes, complex numbers, sparse rows."""
-    found = []
-    for name, feature in schema.items():
-        dtype = None if feature.is_text else np.dtype(feature.dtype)
-        if feature.sparse:
-            instead = Feature(feature.dtype, feature.shape)
-            found.append(Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead))
-        elif feature.dtype == "bytes":
-            hint = "JSON has no bytes: write .parquet or .avro."
-            found.append(Misfit(feature=name, expected="text or numbers", found=repr(feature), hint=hint))
-        elif dtype is not None and dtype.kind == "f" and dtype.itemsize > 8:
-            instead = Feature("float64", feature.shape)
-            found.append(Misfit(feature=name, expected="floats of up to 64 bits", found=repr(feature), instead=instead))
-        elif dtype is not None and dtype.kind not in "biufmM":
-            found.append(Misfit(feature=name, expected="text or numbers", found=repr(feature)))
-    return found

@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.feature import Feature
+from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
-from headrace.formats.jsonl.types import misfits
 from headrace.formats.table.base import PackedFile, refuse_misfits
 from headrace.formats.table.values import map_values, point_in_time, rows_in
 from headrace.io.paths import PathLike
 
-__all__ = ["JsonLinesWriter"]
+__all__ = ["JsonLinesWriter", "misfits"]
 
 
 SHORT_UNITS = ("ps", "fs", "as")
@@ -227,3 +227,22 @@ def _all_finite(column: Any) -> bool:
     if isinstance(column, list):
         return all(map(_all_finite, column))
     return bool(np.isfinite(column).all())
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """The features that JSON cannot represent: bytes, complex numbers, sparse rows."""
+    found = []
+    for name, feature in schema.items():
+        dtype = None if feature.is_text else np.dtype(feature.dtype)
+        if feature.sparse:
+            instead = Feature(feature.dtype, feature.shape)
+            found.append(Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead))
+        elif feature.dtype == "bytes":
+            hint = "JSON has no bytes: write .parquet or .avro."
+            found.append(Misfit(feature=name, expected="text or numbers", found=repr(feature), hint=hint))
+        elif dtype is not None and dtype.kind == "f" and dtype.itemsize > 8:
+            instead = Feature("float64", feature.shape)
+            found.append(Misfit(feature=name, expected="floats of up to 64 bits", found=repr(feature), instead=instead))
+        elif dtype is not None and dtype.kind not in "biufmM":
+            found.append(Misfit(feature=name, expected="text or numbers", found=repr(feature)))
+    return found

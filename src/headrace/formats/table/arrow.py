@@ -16,8 +16,9 @@ from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, tenso
 from headrace.formats.table.leaves import RowOrigins, leaf_values, numbers_of
 from headrace.formats.table.values import BadValue, missing
 
-__all__ = ["from_arrow", "leaf_array"]
+__all__ = ["from_arrow", "leaf_array", "without_views"]
 
+VIEWS = ("string_view", "binary_view")
 TEXTS = {13: ("i4", True), 14: ("i4", False), 34: ("i8", True), 35: ("i8", False)}
 """Arrow's ids of text and bytes, and large ones: the dtype of their offsets, and whether it is text."""
 
@@ -42,6 +43,17 @@ def _concatenate(chunks: list[Any]) -> Any:
         return pa.concat_arrays([chunk.cast(_large(kind)) for chunk in chunks])
 
 
+def without_views(table: Any) -> Any:
+    """The table with plain text and bytes in place of views, of which Arrow cannot take rows by number. It can of dictionaries."""
+    pa = arrow()
+    kinds = [(field, str(field.type)) for field in table.schema]
+    fields = [
+        field.with_type(_large(field.type)) if "_view" in kind and "dictionary" not in kind else field
+        for field, kind in kinds
+    ]
+    return table.cast(pa.schema(fields, table.schema.metadata))
+
+
 def _large(kind: Any) -> Any:
     """A type that holds the same values with offsets of 64 bits."""
     pa, types = arrow(), arrow().types
@@ -51,9 +63,11 @@ def _large(kind: Any) -> Any:
         return pa.list_(_large(kind.value_type), kind.list_size)
     if types.is_list(kind) or types.is_large_list(kind):
         return pa.large_list(_large(kind.value_type))
-    if types.is_string(kind) or str(kind) == "string_view":
+    if types.is_struct(kind):
+        return pa.struct([kind.field(at).with_type(_large(kind.field(at).type)) for at in range(kind.num_fields)])
+    if types.is_string(kind) or str(kind) == VIEWS[0]:
         return pa.large_string()
-    if types.is_binary(kind) or str(kind) == "binary_view" or types.is_fixed_size_binary(kind):
+    if types.is_binary(kind) or str(kind) == VIEWS[1] or types.is_fixed_size_binary(kind):
         return pa.large_binary()
     return kind
 
@@ -119,7 +133,15 @@ def _plain(array: Any) -> Any:
             array = _transpose(array, kind.shape, order)
         for length in reversed((tensor_shape(kind) or ())[1:]):
             array = _fold(array, length)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return _decode(array) if pa.types.is_dictionary(array.type) else array
+
+
+def _decode(array: Any) -> Any:
+    """The values of a dictionary's array."""
+    words = array.dictionary
+    if str(words.type) in VIEWS:  # such as Polars' categories, which Arrow cannot decode
+        array = arrow().DictionaryArray.from_arrays(array.indices, words.cast(_large(words.type)))
+    return array.dictionary_decode()
 
 
 def _transpose(array: Any, shape: Sequence[int], order: Sequence[int]) -> Any:

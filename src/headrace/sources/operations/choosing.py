@@ -1,4 +1,4 @@
-"""Operations that choose examples: the first ones, random ones, sorted ones, those of a mask.
+"""Operations that choose examples: the first ones, random ones, sorted ones, those of a mask, those that fit a condition.
 
 They are functions of a source, which :class:`headrace.Source` has as methods. A source is known here by what they need of it.
 """
@@ -6,7 +6,8 @@ They are functions of a source, which :class:`headrace.Source` has as methods. A
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -15,15 +16,39 @@ import numpy.typing as npt
 from headrace._arguments import flag, whole
 from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import PicksRows
+from headrace.contracts.records import is_table
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Indices
+from headrace.contracts.values import Example, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.sampling.samplers import Shuffled
 from headrace.sources.matrices import read_all
-from headrace.sources.node import Node
-from headrace.sources.views import Chosen
+from headrace.sources.node import (
+    Node,
+    encoded_node,
+    examples_of,
+    is_counted,
+    read_blocks,
+    records_below,
+    walk,
+)
+from headrace.sources.stacking import stack
+from headrace.sources.views import Chosen, keep_features
 
-__all__ = ["MakesViews", "indices_of_mask", "random_split", "sample", "skip", "sort", "take", "take_first"]
+__all__ = [
+    "MakesViews",
+    "fitting",
+    "fitting_by_index",
+    "fitting_in_order",
+    "indices_of_mask",
+    "random_split",
+    "reads_by_index",
+    "sample",
+    "skip",
+    "sort",
+    "take",
+    "take_first",
+]
 
 View_co = TypeVar("View_co", covariant=True)
 
@@ -31,6 +56,10 @@ FEW = 5
 """Examples that ``head`` gives by default, as in pandas."""
 ROUNDING = 1e-9
 """By how much fractions may miss 1: thirds as floats do."""
+FILTERED_AT_ONCE = 4096
+"""Examples that a condition looks at together, if they are small."""
+HELD_AT_ONCE = 256
+"""The same where whole examples are held meanwhile."""
 
 
 class MakesViews(Protocol[View_co]):
@@ -213,3 +242,62 @@ def _ranks(column: Any, *, down: bool) -> npt.NDArray[np.int64]:
     if missing is not None and missing.any():
         ranks = np.where(missing, np.int64(len(values)), ranks)
     return ranks
+
+
+def fitting(node: Node, condition: PicksRows, begin: int, end: int) -> Iterator[Indices]:
+    """The indices from ``begin`` up to ``end`` that fit a condition, for some examples at a time. Only the features that it needs are decoded.
+
+    Raises:
+        NoSuchFeature, ConditionError: The condition does not fit the features.
+    """
+    schema = node.schema
+    for start, stop, batch in read_blocks(_needed(node, condition), FILTERED_AT_ONCE, begin, end):
+        yield np.flatnonzero(condition.mask(batch, stop - start, schema)) + start
+
+
+def _needed(node: Node, condition: PicksRows) -> Node:
+    names = condition.needed(node.schema)
+    return keep_features(encoded_node(node) if not any(node.schema[name].is_image for name in names) else node, names)
+
+
+def reads_by_index(node: Node) -> bool:
+    """Whether reading examples by index takes no more than in order: no functions make them, which may be slow, and no file of records
+    needs an index first.
+    """
+    has_functions = any(hasattr(each, "function") for each in walk(node))
+    return is_counted(node) and not has_functions and all(map(is_table, records_below(node)))
+
+
+def fitting_by_index(node: Node, condition: PicksRows) -> Iterator[tuple[int, Example]]:
+    """The examples that fit a condition, with their indices. Of others, only the features that the condition needs are decoded."""
+    needed, start, size = _needed(node, condition), 0, 1  # ever more together, so that the first ones are found at once
+    while start < len(node):
+        stop = min(start + size, len(node))
+        mask = condition.mask(needed.batch(np.arange(start, stop)), stop - start, node.schema)
+        kept = np.flatnonzero(mask) + start
+        if len(kept):
+            yield from zip(kept.tolist(), examples_of(Chosen(node, kept)), strict=True)
+        start, size = stop, min(2 * size, HELD_AT_ONCE)
+
+
+def fitting_in_order(
+    examples: Iterator[tuple[int, Example]], condition: PicksRows, schema: Schema
+) -> Iterator[tuple[int, Example]]:
+    """Those of some examples that fit a condition. It looks at ever more of them together, so that the first ones are found at once."""
+    names, size = condition.needed(schema), 1
+    while True:
+        taken: list[tuple[int, Example]] = []
+        fault: Exception | None = None
+        try:
+            taken.extend(islice(examples, size))
+        except Exception as error:  # noqa: BLE001 - raised below, after the examples before it
+            fault = error
+        if taken:
+            rows = stack([{name: example[name] for name in names} for _, example in taken])
+            mask = condition.mask(rows, len(taken), schema)
+            yield from (each for each, fits in zip(taken, mask.tolist(), strict=True) if fits)
+        if fault is not None:
+            raise fault
+        if len(taken) < size:
+            return
+        size = min(2 * size, HELD_AT_ONCE)
