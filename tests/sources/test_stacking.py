@@ -3,6 +3,7 @@ import pytest
 
 import headrace as hr
 from headrace.contracts.schema import any_width
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
 from headrace.sources import stacking
@@ -17,14 +18,45 @@ def test_equal_shapes_become_an_array_and_other_lengths_a_ragged():
 
 
 @pytest.mark.parametrize("other", [3.0, np.ones((2, 2))])
-def test_rows_of_different_ranks_stay_a_list_which_writers_refuse(tmp_path, other):
+def test_rows_of_different_ranks_are_refused(tmp_path, other):
     rows = [{"a": np.arange(2)}, {"a": other}]
     for given in (rows, rows[::-1]):
-        column = stack(given)["a"]
-        assert not isinstance(column, Ragged)
+        with pytest.raises(hr.SchemaMismatch, match=r"a value of \d ax[ei]s, as the others.* at record 1, feature 'a'"):
+            stack(given)
         with pytest.raises(hr.DataError, match="'a'"):
             hr.write(tmp_path / "x.tfrecord", given)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [["ab", "cd"], "ef"],
+        [[[1, 2]], [1, 2]],
+        [[], 3],
+        [3, []],
+        [np.array(3), np.array([3])],
+        [Strings.from_values(["a"]), Strings.from_values([["b", "c"]])],
+    ],
+)
+def test_one_number_of_axes_in_a_feature(values):
+    rows = [{"a": value} for value in values]
+    with pytest.raises(hr.SchemaMismatch, match=r"as the others, found one of the shape .*'a'"):
+        hr.open(rows)
+    source = hr.ColumnSource({"i": np.arange(2)}).map(lambda example: rows[example["i"]])
+    with pytest.raises(hr.SchemaMismatch, match="as the others"):
+        source.batch([0, 1])
+
+
+def test_images_of_several_sizes_are_a_list():
+    images = [np.zeros((2, 3, 3)), np.zeros((0, 4, 3)), np.zeros((4, 5, 3)), []]
+    assert [np.shape(image) for image in stack([{"a": image} for image in images])["a"]] == list(map(np.shape, images))
+
+
+def test_columns_of_text_and_of_bytes_are_not_mixed():
+    rows = [{"a": Strings.from_values(["a"])}, {"a": Strings.from_values([b"b"])}]
+    with pytest.raises(hr.SchemaMismatch, match="expected text, as before, found Strings .* at record 1, feature 'a'"):
+        stack(rows)
 
 
 def test_no_examples_have_no_columns():

@@ -14,7 +14,7 @@ from headrace._arguments import whole
 from headrace._numbers import choose_fill, place_values
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
 from headrace.errors import SchemaMismatch, Where
-from headrace.sources.stacking import ragged_rows
+from headrace.sources.tables import ragged_rows
 
 __all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "as_names", "check_new", "check_packing", "fill_packed"]
 

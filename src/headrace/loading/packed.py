@@ -22,7 +22,7 @@ from headrace.loading.lengths import Overlong, Pieces, as_names, check_new, chec
 from headrace.sources.node import Node, cuts_cleanly, encoded_node, narrow
 from headrace.sources.operations.expand import read_keyed, read_lengths
 from headrace.sources.source import Source
-from headrace.sources.stacking import ragged_rows
+from headrace.sources.tables import ragged_rows
 from headrace.sources.views import keep_features
 
 __all__ = ["Packed"]

@@ -21,7 +21,6 @@ from headrace.errors import SchemaMismatch, Where
 __all__ = [
     "check_kinds",
     "copy_example",
-    "ragged_rows",
     "row",
     "schema_of",
     "stack",
@@ -128,7 +127,7 @@ def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any
     if types & MASKED:
         return stack_values(_fill_masked(values, name), name)
     if types == {Strings}:
-        return _stack_strings(values)
+        return _stack_strings(values, name)
     if Ragged in types:
         return _nest(values, name)
     if hasattr(first, "tocsr"):
@@ -212,7 +211,21 @@ def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: li
         return without_objects(_stack_alike(arrays, dtypes))
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
         return Ragged.from_list(arrays if len(dtypes) == 1 else _align(arrays, name))
+    _check_axes(arrays, name)
     return values
+
+
+def _check_axes(arrays: Sequence[npt.NDArray[Any] | Strings], name: str) -> None:
+    """Refuse different numbers of axes, which no feature has. An empty list may have any number but none."""
+    axes = next((array.ndim for array in arrays if array.size), 1)
+    for at, array in enumerate(arrays):
+        if array.ndim != axes and (array.size or not axes):
+            raise SchemaMismatch(
+                Where(record=at, feature=name),
+                expected=f"a value of {axes} {'axis' if axes == 1 else 'axes'}, as the others",
+                found=f"one of the shape {array.shape}",
+                hint="Give all values of a feature the same number of axes, as in [3] beside [1, 2].",
+            )
 
 
 def _to_array(value: Any, at: int, name: str) -> npt.NDArray[Any]:
@@ -276,14 +289,20 @@ def _other_kind(at: int, name: str, first: Any, found: Any) -> SchemaMismatch:
 
 
 def _kind_of(value: Any) -> str:
+    if isinstance(value, Strings):
+        return "text" if value.is_text else "bytes"
     kind = np.asarray(value).dtype.kind
     return {"U": "text", "S": "bytes", "O": "objects"}.get(kind, "numbers")
 
 
-def _stack_strings(rows: list[Strings]) -> Any:
-    if len({(row.is_text, row.shape) for row in rows}) == 1:
+def _stack_strings(rows: list[Strings], name: str) -> Any:
+    other = next((at for at, row in enumerate(rows) if row.is_text != rows[0].is_text), None)
+    if other is not None:
+        raise _other_kind(other, name, rows[0], rows[other])
+    if len({row.shape for row in rows}) == 1:
         return Strings.concatenate([row.reshape(1, *row.shape) for row in rows])
-    if len({(row.is_text, row.shape[1:]) for row in rows}) > 1:
+    if len({row.shape[1:] for row in rows}) > 1:
+        _check_axes(rows, name)
         return rows
     return Ragged(Strings.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
@@ -325,25 +344,6 @@ def _nest_lists(rows: list[Any], name: str) -> Ragged:
 
 def _has_axes(row: Any) -> bool:
     return isinstance(row, (np.ndarray, Strings)) and row.ndim > 0
-
-
-def ragged_rows(column: Any, name: str) -> Ragged:
-    """A column as rows of possibly different lengths; the rows of a stacked column are equally long.
-
-    Args:
-        column: The column.
-        name: Its feature, for messages.
-
-    Raises:
-        SchemaMismatch: It has no axis that varies, or several.
-    """
-    if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
-        return column
-    if isinstance(column, (np.ndarray, Strings)) and column.ndim >= 2:
-        values = column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])
-        return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * column.shape[1])
-    found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
-    raise SchemaMismatch(Where(feature=name), expected="a feature with one axis that varies", found=found)
 
 
 def schema_of(batch: Mapping[str, Any]) -> Schema:

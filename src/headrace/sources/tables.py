@@ -21,7 +21,7 @@ from headrace.sources.node import Node, examples_by_index, list_rows
 from headrace.sources.stacking import check_kinds, schema_of, stack_values
 from headrace.sources.views import Selected
 
-__all__ = ["ColumnNode", "TableNode", "as_columns", "table_node"]
+__all__ = ["ColumnNode", "TableNode", "as_columns", "ragged_rows", "table_node"]
 
 BLOCK = 256
 """Rows that iteration reads at a time."""
@@ -284,3 +284,22 @@ def _no_column(name: str, found: str) -> TypeError:
     return TypeError(
         f"column {name!r} must be {expected}, got {found}. A single example is written as [{{...}}], a list of one."
     )
+
+
+def ragged_rows(column: Any, name: str) -> Ragged:
+    """A column as rows of possibly different lengths; the rows of a stacked column are equally long.
+
+    Args:
+        column: The column.
+        name: Its feature, for messages.
+
+    Raises:
+        SchemaMismatch: It has no axis that varies, or several.
+    """
+    if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
+        return column
+    if isinstance(column, (np.ndarray, Strings)) and column.ndim >= 2:
+        values = column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])
+        return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * column.shape[1])
+    found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
+    raise SchemaMismatch(Where(feature=name), expected="a feature with one axis that varies", found=found)

@@ -33,7 +33,8 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
-from headrace.sources.stacking import copy_example, ragged_rows, stack
+from headrace.sources.stacking import copy_example, stack
+from headrace.sources.tables import ragged_rows
 from headrace.sources.user_functions import UserFunction, found_instead
 from headrace.sources.views import keep_features
 

@@ -22,7 +22,8 @@ from headrace.io.system import discard_folder
 from headrace.io.write.pending import remove_abandoned, temporary_name
 from headrace.sources.operations.stored import VERSION, StoredNode, check_key, hold_lock, store_batches
 from headrace.sources.source import Source
-from headrace.sources.stacking import copy_example, ragged_rows, stack
+from headrace.sources.stacking import copy_example, stack
+from headrace.sources.tables import ragged_rows
 
 __all__ = ["from_generator"]
 
