@@ -693,3 +693,29 @@ def test_a_source_may_pass_on_the_attributes_of_a_table():
             raise AttributeError(name)
 
     assert indices_of(Loader(Wrapped(5), 2)) == [[0, 1], [2, 3], [4]]
+
+
+@pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 2}])
+def test_two_threads_in_one_iterator(options):
+    """The second one gets an error. Without it, batches could vanish."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Waiting(Numbers):
+        def batch(self, indices):
+            inside.set()
+            assert leave.wait(300)
+            return super().batch(indices)
+
+    batches = iter(Loader(Waiting(8), 2, **options))
+    first = []
+    thread = threading.Thread(target=lambda: first.extend(next(batches)["i"].tolist()))
+    thread.start()
+    assert inside.wait(300)
+    closing = threading.Timer(0.1, leave.set)  # closing the iterator waits for its threads
+    closing.start()
+    with pytest.raises(RuntimeError, match="expected one thread at a time to use an iterator of a loader, found two"):
+        next(batches)
+    closing.join()
+    thread.join(300)
+    assert not thread.is_alive()
+    assert list(batches) == []

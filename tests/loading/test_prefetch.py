@@ -211,6 +211,30 @@ def test_threads_end_when_ctrl_c_interrupts_the_start_of_one(monkeypatch):
     assert wait_for_threads()
 
 
+def test_no_more_threads_than_jobs(own_threads):
+    made = Prefetcher(numbers(3), threads=4000, ahead=8000)
+    assert next(made) == 0
+    assert len(own_threads()) <= 3
+    assert list(made) == [1, 2]
+    made.close()
+
+
+def test_fewer_threads_where_no_more_can_start(monkeypatch):
+    started = []
+
+    def start_one(*args, **options):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(start_thread(*args, **options))
+        return started[0]
+
+    monkeypatch.setattr("headrace.loading.prefetch.start_thread", start_one)
+    made = Prefetcher(numbers(50), threads=3, ahead=6)
+    assert list(made) == list(range(50))
+    made.close()
+    assert not started[0].is_alive()
+
+
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="a thread's own clock")
 def test_threads_sleep_when_there_is_nothing_to_do(own_threads):
     made = Prefetcher(numbers(1000), threads=3, ahead=6)

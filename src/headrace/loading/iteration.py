@@ -13,7 +13,7 @@ from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch, SizeEstimate, bytes_of
 from headrace.io.threads import FORKS
 from headrace.loading.jobs import BatchMaker, Block, OpenRun, check_rows
-from headrace.loading.prefetch import Prefetcher
+from headrace.loading.prefetch import OneThread, Prefetcher
 from headrace.loading.report import Times
 from headrace.loading.rounds import BatchRun, Cursor, JobMemory, JobSizer, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice
@@ -183,6 +183,7 @@ class Batches(Iterator[Any]):
         """Whether it was given to threads."""
         self._forks = FORKS.count
         self._is_open = True
+        self._one_thread = OneThread()
 
     def __iter__(self) -> Batches:
         return self
@@ -204,8 +205,9 @@ class Batches(Iterator[Any]):
 
     def _make_next(self) -> Any:
         if (rest := self._rest) is None:
-            self._fetch()
-            return self._ready.pop()
+            with self._one_thread:
+                self._fetch()
+                return self._ready.pop()
         try:
             batch = rest.make()
         except StopIteration as error:
@@ -278,18 +280,18 @@ class Batches(Iterator[Any]):
                     self._progress.move(self._fetched)
                     raise StopIteration
                 self._blocks, self._blocks_end = self._recipe.blocks(self._fetched, self._stop_epoch, self._pace)
-            helped_before = self._blocks.helped_ns
+            helped_before = (blocks := self._blocks).helped_ns
             try:
-                block = next(self._blocks)
+                block = next(blocks)
             except StopIteration:
-                self._blocks.close()
+                blocks.close()
                 self._blocks = None
                 if self._blocks_end is None or (self._stop_epoch is None and self._fetched.epoch < self._blocks_end):
                     raise self._endless() from None
                 self._fetched = Cursor(self._blocks_end, 0)
             else:
-                self._by_threads = isinstance(self._blocks, Prefetcher) and self._blocks.by_threads
-                return block, self._blocks.helped_ns - helped_before
+                self._by_threads = isinstance(blocks, Prefetcher) and blocks.by_threads
+                return block, blocks.helped_ns - helped_before
 
     def _endless(self) -> ValueError:
         layout = self._recipe.layout
@@ -346,7 +348,8 @@ class EpochStream:
         self._epoch = epoch
         self._batch_size = batch_size
         # Reads one batch ahead, because the position after the last batch is the start of the next epoch.
-        self._batches = _with_last(self._full(batches) if drop_last else batches)
+        full = (batch for batch in batches if _rows(batch) == batch_size) if drop_last else batches
+        self._batches = _with_last(full)
         self._position = 0
 
     def jobs(self) -> Iterator[Callable[[], Block]]:
@@ -374,9 +377,6 @@ class EpochStream:
     def _run(self, rows: int, *, is_last: bool) -> BatchRun:
         start, self._position = self._position, self._position + rows
         return BatchRun(self._epoch, start // self._batch_size, start, rows, start, rows, 1, is_last)
-
-    def _full(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        return (batch for batch in batches if _rows(batch) == self._batch_size)
 
 
 def _rows(batch: Batch) -> int:

@@ -73,7 +73,7 @@ class Loader(Iterable[Batch_co]):
         drop_last: Drop an incomplete round of ``world * batch_size``, so all batches have the same size.
         map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls,
             nor fill arrays that it returned before: batches wait to be used.
-        threads: Number of threads that make batches while the consumer works; a consumer that would wait helps. By
+        threads: The most threads that make batches while the consumer works; a consumer that would wait helps. By
             default one fewer than the number of cores (1 to 16), or none while tests show that threads do not pay. 0:
             every batch is made on request.
         workers: Number of processes that make batches, instead of threads: for functions in pure Python (``source.map``,
@@ -205,7 +205,7 @@ class Loader(Iterable[Batch_co]):
     def __iter__(self) -> Iterator[Batch_co]:
         """The batches from the current position to the end of the epochs.
 
-        Several iterators may run at once, independently; the loader's state is that of the newest.
+        Several iterators may run at once, independently; the loader's state is that of the newest. Each is for one thread at a time.
         """
         old = self._progress
         self._progress = LoaderPosition(self._normal(old.cursor), finished=old.finished)

@@ -23,7 +23,7 @@ from headrace.io.system import as_pool_thread, usable_cores
 from headrace.io.threads import FORKS, ConsumerContext, start_thread
 from headrace.loading.thread_choice import ThreadChoice
 
-__all__ = ["Prefetcher", "count_threads"]
+__all__ = ["OneThread", "Prefetcher", "count_threads"]
 
 MAX_THREADS = 16
 
@@ -82,20 +82,61 @@ def count_threads(threads: int | None) -> int:
 Tasks = SimpleQueue[Task[T] | None]
 
 
-class ThreadCrew(Generic[T]):
-    """Threads that run tasks from a queue until they find ``None``."""
+class OneThread:
+    """A part of the program for one thread at a time. Another one that enters meanwhile gets an error, as a generator raises it."""
 
-    def __init__(self, threads: int, context: ConsumerContext) -> None:
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(
+                "expected one thread at a time to use an iterator of a loader, found two. Batches may be missing: "
+                "give each thread an iterator of its own, or take batches in one thread and pass them on in a queue.Queue"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class ThreadCrew(Generic[T]):
+    """Threads that run tasks from a queue until they find ``None``.
+
+    Args:
+        most: The most threads. The first one starts now, the others by :meth:`add_thread`.
+        context: Runs their functions.
+    """
+
+    def __init__(self, most: int, context: ConsumerContext) -> None:
+        self._most = most
+        self._context = context
         self._tasks: Tasks[T] = SimpleQueue()
         self._dismissed = False
         self._forks = FORKS.count
         self._threads: list[Thread] = []
+        self.add_thread()
+
+    def add_thread(self) -> None:
+        """Start one more thread, up to the most. Called before each task, so that there are no more threads than tasks.
+
+        Raises:
+            RuntimeError: Not even one thread can start.
+        """
+        count = len(self._threads)
+        if count >= self._most or self._dismissed:
+            return
         try:
-            for i in range(threads):
-                self._threads.append(
-                    start_thread(context.run, _work, self._tasks, name=f"headrace-{i}", stop=self.dismiss)
-                )
-        except BaseException:  # no more threads can start
+            self._threads.append(
+                start_thread(self._context.run, _work, self._tasks, name=f"headrace-{count}", stop=self.dismiss)
+            )
+        except RuntimeError:  # the system allows no more, or the main thread has ended
+            self._most = count
+            if not count:
+                self.dismiss()
+                raise
+        except BaseException:
             self.dismiss()
             raise
 
@@ -216,18 +257,21 @@ class Prefetcher(Iterator[T]):
             job = next(self._jobs, None)
             if job is None:
                 return
-            if self._crew is None:
+            crew = self._crew
+            if crew is None:
                 try:
-                    self._crew = ThreadCrew(self._threads, self._context)
+                    crew = self._crew = ThreadCrew(self._threads, self._context)
                 except RuntimeError:
                     if main_thread().is_alive():
                         raise
                     # From Python 3.12 on, no thread starts once the main one has ended. Then this thread runs all jobs.
                     self._jobs, self._threads = chain([job], self._jobs), 0
                     return
+            else:
+                crew.add_thread()
             task = Task(job)
             self._given.append(task)
-            self._crew.give(task)
+            crew.give(task)
 
     def _finish(self, task: Task[T]) -> None:
         """Wait until the task is done: first by working, then by sleeping."""
@@ -244,8 +288,8 @@ class Prefetcher(Iterator[T]):
 
     def _help_until(self, task: Task[T]) -> bool:
         """Run tasks that no thread has started, until ``task`` is done (true) or none are left (false)."""
-        assert self._crew is not None
-        while (other := self._crew.take()) is not None:
+        crew = self._crew
+        while crew is not None and (other := crew.take()) is not None:
             with as_pool_thread():
                 other.run()
             if other.error is not None and not isinstance(other.error, Exception):
