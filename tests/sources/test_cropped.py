@@ -204,7 +204,8 @@ def test_a_stream_of_compressed_records(folder, tmp_path, monkeypatch):
 
 
 def test_writing_passes_the_stored_images_on(folder, tmp_path):
-    hr.write(tmp_path / "y.tfrecord", hr.open(folder / "x.tfrecord", decode=TRAIN))
+    with pytest.warns(UserWarning, match="gets the stored images of 'image', without ImageOptions"):
+        hr.write(tmp_path / "y.tfrecord", hr.open(folder / "x.tfrecord", decode=TRAIN))
     assert [example["image"] for example in hr.open(tmp_path / "y.tfrecord", decode=False)] == FILES
     hr.write(tmp_path / "y.npz", hr.open(folder / "x.tfrecord", decode=EVALUATE))
     np.testing.assert_array_equal(

@@ -698,14 +698,14 @@ def test_nothing_is_resumed_of_images_decoded_in_another_way(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("write", [hr.convert, lambda source, path: hr.write(path, source)])
-def test_images_are_not_stored_without_the_options_that_change_them(tmp_path, write):
+def test_images_stored_without_the_options_that_change_them_are_a_warning(tmp_path, write):
     schema = {"image": hr.Feature("uint8", (8, 8, 3), encoding="png")}
     hr.write(tmp_path / "i.tfrecord", {"image": np.zeros((6, 8, 8, 3), np.uint8)}, schema=schema)
     source = hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(resize=(4, 4), dtype="float32"))
-    for form in (source, source[::2], source.rename({"image": "photo"})):
-        with pytest.raises(hr.UnsupportedData, match=r"found some that are decoded with ImageOptions\(resize=\(4, 4\)"):
-            write(form, tmp_path / "no.tfrecord")
-    assert not (tmp_path / "no.tfrecord").exists()
+    for number, form in enumerate((source, source[::2], source.rename({"image": "photo"}))):
+        with pytest.warns(UserWarning, match=r"without ImageOptions\(resize=\(4, 4\), dtype='float32'\)"):
+            write(form, tmp_path / f"{number}.tfrecord")
+        assert next(iter(hr.open(tmp_path / f"{number}.tfrecord")[0].values())).shape == (8, 8, 3)
     write(source.encoded(), tmp_path / "stored.tfrecord")
     assert hr.open(tmp_path / "stored.tfrecord")[0]["image"].shape == (8, 8, 3)
     write(source.map(dict), tmp_path / "made.parquet")
@@ -715,11 +715,12 @@ def test_images_are_not_stored_without_the_options_that_change_them(tmp_path, wr
     write(hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(channels=1)), tmp_path / "grey.tfrecord")
 
 
-def test_options_that_are_left_out_are_named_where_that_is_allowed(tmp_path):
+def test_options_that_are_left_out_are_named(tmp_path):
     schema = {"image": hr.Feature("uint8", (8, 8, 3), encoding="png")}
     hr.write(tmp_path / "i.tfrecord", {"image": np.zeros((6, 8, 8, 3), np.uint8)}, schema=schema)
     source = hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(resize=(4, 4)))
-    done = hr.convert(source, tmp_path / "x.parquet", allow_loss=True)
+    with pytest.warns(UserWarning, match="'image', without"):
+        done = hr.convert(source, tmp_path / "x.parquet")
     assert done.lost == ("'image' is stored as before ImageOptions(resize=(4, 4))",)
 
 

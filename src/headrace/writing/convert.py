@@ -176,7 +176,8 @@ class Converted:
         bytes: Their total size.
         resumed: Number of examples that an interrupted run had converted.
         skipped: Number of damaged records that were left out (``on_corrupt="skip"``).
-        lost: Features that were changed or left out (``allow_loss=True``), a sentence each.
+        lost: Features that were changed or left out (``allow_loss=True``), and images that are stored without their
+            ``ImageOptions``, a sentence each.
         schema: The schema of the written examples. If the format does not keep all of it, ``hr.open(dst, schema=...)``
             restores the rest.
     """
@@ -253,7 +254,7 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
     with open_engine(on, threads) as engine:
         if not isinstance(engine, Threads):
             build_indexes(source, engine, show=progress)
-        source, undone = storable(source, target.paths[0], target.format, allow_loss=allow_loss)
+        source, undone = storable(source, target.format)
         raw = codec is None and schema is None and not columns and _passes(source, target.format)
         lost: tuple[FeatureLoss, ...] = ()
         written = source.schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
@@ -289,16 +290,14 @@ def open_writer(path: PathLike, format: str, compression: str, *, joined: bool =
     return writer(path, compression=compression)
 
 
-def storable(source: Source, path: str, format: str, *, allow_loss: bool = False) -> tuple[Source, tuple[str, ...]]:
+def storable(source: Source, format: str) -> tuple[Source, tuple[str, ...]]:
     """The source as a format stores it: with pixels in formats of numbers, else with encoded images.
 
-    So images are copied from file to file unchanged, however lossy their encoding.
+    So images are copied from file to file unchanged, however lossy their encoding. Options that crop, resize or lay them out are left
+    out then, with a warning.
 
     Returns:
-        The source, and a sentence for each feature whose options are left out. There is none unless that is allowed.
-
-    Raises:
-        UnsupportedData: The images are cropped, resized or laid out by options, which their stored bytes are not.
+        The source, and a sentence for each feature whose options are left out.
     """
     if format in PIXEL_FORMATS:
         return source, ()
@@ -306,12 +305,11 @@ def storable(source: Source, path: str, format: str, *, allow_loss: bool = False
     kept = {id(node) for node in walk(encoded.node)}  # such as those below a map, which takes pixels
     undone = [node for node in walk(source.node) if isinstance(node, DecodedNode) and id(node) not in kept]
     options = [each for node in undone for each in node.options.items() if not each[1].is_plain]
-    if options and not allow_loss:
-        raise UnsupportedData(
-            Where(path=path, feature=options[0][0]),
-            expected=f"images as they are stored, which {format} gets",
-            found=f"some that are decoded with {options[0][1]!r}",
-            hint="source.encoded() writes the stored ones, source.map(dict) the arrays that the options make.",
+    for name, each in options:
+        warnings.warn(
+            f"{format} gets the stored images of {name!r}, without {each!r}. source.map(dict) writes the arrays that the options "
+            "make; source.encoded() says that the stored images are meant, and is written without this warning.",
+            stacklevel=3,
         )
     return encoded, tuple(f"{name!r} is stored as before {each!r}" for name, each in options)
 

@@ -94,7 +94,7 @@ def write(
     examples = as_examples(examples)
     if isinstance(examples, Source):
         refuse_misfits(path, find_steps(examples.schema))
-        examples, _ = storable(examples, target.paths[0], target.format)
+        examples, _ = storable(examples, target.format)
     batches, total = _batches(examples)
     if isinstance(examples, Source) and schema is None:
         schema, batches = _settle(examples, batches)
